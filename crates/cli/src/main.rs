@@ -1,0 +1,2 @@
+//! The `unrack` command: thin, no logic of its own.
+fn main() {}

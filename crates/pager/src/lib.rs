@@ -1,0 +1,1 @@
+//! Remote memory inside a program: page table, reclaim, link, backends, the pager thread.

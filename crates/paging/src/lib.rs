@@ -1,0 +1,1 @@
+//! Remote memory for unmodified programs, from outside: launch, measure, calibrate, fit.

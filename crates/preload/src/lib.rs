@@ -1,0 +1,1 @@
+//! The preload library: puts the pager into an unmodified program.

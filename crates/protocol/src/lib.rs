@@ -1,0 +1,1 @@
+//! How traffic is carried: sans-IO protocol cores.

@@ -1,0 +1,6 @@
+//! What is written down: run folders, manifests and Parquet tables.
+#![forbid(unsafe_code)]
+
+mod comparison;
+
+pub use comparison::*;

@@ -1,0 +1,1 @@
+//! The simulated world: event engine, ports, fabrics, runs, metrics.

@@ -1,0 +1,52 @@
+//! Time, sizes, rates and shares: one parser, one printer.
+//!
+//! | type | holds | written as |
+//! |---|---|---|
+//! | [`Time`] | whole picoseconds (213 days fit) | `10ns`, `2.56ns`, `3us`, `1.5ms`, `2s` |
+//! | [`Bytes`] | whole bytes | `64B`, `4KiB`, `1.5GiB`, `64kB` |
+//! | [`Rate`] | bits per second | `100Gbps`, `800Mbps` |
+//! | [`Fraction`] | 0 to 1 | `25%`, `0.25` |
+//! | [`Share`] | a [`Fraction`] of something, or [`Bytes`] | `25%`, `64MiB` |
+//!
+//! Every type parses from and prints to that text, exactly: `parse(print(x)) == x`. A value that
+//! is not a whole number of the base unit is refused, never rounded.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod number;
+mod rate;
+mod share;
+mod time;
+
+pub use bytes::Bytes;
+pub use number::UnitError;
+pub use rate::Rate;
+pub use share::{Fraction, Share};
+pub use time::Time;
+
+/// Serde as text, through `Display` and `FromStr`, so that files carry units.
+macro_rules! serde_as_text {
+    ($type:ty, $expecting:literal) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl serde::de::Visitor<'_> for Text {
+                    type Value = $type;
+                    fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                        f.write_str($expecting)
+                    }
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$type, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+                d.deserialize_str(Text)
+            }
+        }
+    };
+}
+pub(crate) use serde_as_text;

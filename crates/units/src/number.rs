@@ -1,0 +1,86 @@
+//! Decimal numbers with a unit, scaled exactly to whole base units.
+
+/// Why a quantity could not be read. The text says what would have been accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    #[error("`{text}` has no unit: write for example `{example}`")]
+    NoUnit { text: String, example: &'static str },
+    #[error("`{text}` is not a quantity: write for example `{example}`")]
+    NotANumber { text: String, example: &'static str },
+    #[error("`{unit}` in `{text}` is not a known unit: use one of {known}")]
+    UnknownUnit { text: String, unit: String, known: String },
+    #[error("`{text}` is not a whole number of {base}")]
+    NotWhole { text: String, base: &'static str },
+    #[error("`{text}` is too large")]
+    TooLarge { text: String },
+    #[error("`{text}` is outside 0% to 100%")]
+    NotAFraction { text: String },
+}
+
+/// A unit system: names with their size in base units, largest first.
+pub(crate) struct Units {
+    pub table: &'static [(&'static str, u64)],
+    /// Accepted when read, never printed.
+    pub aliases: &'static [(&'static str, u64)],
+    pub base: &'static str,
+    pub example: &'static str,
+}
+
+impl Units {
+    /// Reads `"<decimal><unit>"`, exactly.
+    pub fn parse(&self, text: &str) -> Result<u64, UnitError> {
+        let trimmed = text.trim();
+        let split =
+            trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
+        let (number, unit) = (trimmed[..split].replace('_', ""), trimmed[split..].trim());
+        if number.is_empty() {
+            return Err(UnitError::NotANumber { text: text.into(), example: self.example });
+        }
+        if unit.is_empty() {
+            return match number.bytes().all(|b| b == b'0') {
+                true => Ok(0),
+                false => Err(UnitError::NoUnit { text: text.into(), example: self.example }),
+            };
+        }
+        let scale = self.scale(text, unit)?;
+        self.scaled(text, &number, scale)
+    }
+
+    /// Prints with the largest unit in which at most three decimals are exact.
+    pub fn print(&self, value: u64, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let exact = |scale: u64| value >= scale && (value as u128 * 1000).is_multiple_of(scale as u128);
+        let smallest = self.table[self.table.len() - 1];
+        let (unit, scale) = *self.table.iter().find(|(_, scale)| exact(*scale)).unwrap_or(&smallest);
+        let thousandths = value as u128 * 1000 / scale as u128;
+        let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+        f.pad(&format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.')))
+    }
+
+    fn scale(&self, text: &str, unit: &str) -> Result<u64, UnitError> {
+        let mut known = self.table.iter().chain(self.aliases);
+        known.find(|(name, _)| *name == unit).map(|(_, scale)| *scale).ok_or_else(|| {
+            let names: Vec<_> = self.table.iter().rev().map(|(name, _)| *name).collect();
+            UnitError::UnknownUnit { text: text.into(), unit: unit.into(), known: names.join(", ") }
+        })
+    }
+
+    fn scaled(&self, text: &str, number: &str, scale: u64) -> Result<u64, UnitError> {
+        let not_a_number = || UnitError::NotANumber { text: text.into(), example: self.example };
+        let too_large = || UnitError::TooLarge { text: text.into() };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let fraction = fraction.trim_end_matches('0');
+        if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
+            return Err(not_a_number());
+        }
+        if fraction.len() > 18 || whole.len() > 20 {
+            return Err(too_large());
+        }
+        let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| not_a_number())?;
+        let divisor = 10u128.pow(fraction.len() as u32);
+        let product = digits.checked_mul(scale as u128).ok_or_else(too_large)?;
+        if product % divisor != 0 {
+            return Err(UnitError::NotWhole { text: text.into(), base: self.base });
+        }
+        u64::try_from(product / divisor).map_err(|_| too_large())
+    }
+}

@@ -1,0 +1,66 @@
+use crate::number::{UnitError, Units};
+use crate::{Bytes, Time};
+
+/// A data rate in bits per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+impl Rate {
+    pub const fn from_bps(bps: u64) -> Rate {
+        Rate(bps)
+    }
+    pub const fn from_gbps(gbps: u64) -> Rate {
+        Rate(gbps * 1_000_000_000)
+    }
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+    pub fn as_gbps_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Time to put `bytes` on the wire at this rate, rounded up to a picosecond.
+    ///
+    /// # Panics
+    /// If the rate is zero, which no parsed rate is.
+    pub fn transmit(self, bytes: Bytes) -> Time {
+        self.transmit_bits(bytes.get() as u128 * 8)
+    }
+
+    /// As [`Rate::transmit`], for a number of bits (66-bit blocks are not whole bytes).
+    pub fn transmit_bits(self, bits: u128) -> Time {
+        let ps = (bits * 1_000_000_000_000).div_ceil(self.0 as u128);
+        Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+}
+
+const UNITS: Units = Units {
+    table: &[
+        ("Tbps", 1_000_000_000_000),
+        ("Gbps", 1_000_000_000),
+        ("Mbps", 1_000_000),
+        ("kbps", 1_000),
+        ("bps", 1),
+    ],
+    aliases: &[],
+    base: "bits per second",
+    example: "100Gbps",
+};
+
+impl std::str::FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Rate, UnitError> {
+        match UNITS.parse(text)? {
+            0 => Err(UnitError::NotANumber { text: text.into(), example: UNITS.example }),
+            bps => Ok(Rate(bps)),
+        }
+    }
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        UNITS.print(self.0, f)
+    }
+}
+
+crate::serde_as_text!(Rate, "a rate such as \"100Gbps\"");

@@ -1,0 +1,1 @@
+//! What a rack is asked to do: messages, sizes, arrivals, captured traces.
