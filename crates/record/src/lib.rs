@@ -2,5 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod comparison;
+mod map;
 
 pub use comparison::*;
+pub use map::*;
