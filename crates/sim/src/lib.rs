@@ -1,1 +1,21 @@
 //! The simulated world: event engine, ports, fabrics, runs, metrics.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`engine`] | time, the event queue, the run loop; what a fabric may do ([`Core`]) |
+//! | [`fabric`] | the [`Fabric`] contract, and one leaf per fabric |
+//! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
+//! | [`run`] | what a run leaves behind: messages, outcomes, counters |
+//!
+//! Time is whole picoseconds. A run depends on its inputs alone: the same scenario and seed give
+//! the same bytes.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod fabric;
+pub mod network;
+pub mod run;
+
+pub use engine::{Core, Observer, Progress, Sim, Unobserved};
+pub use fabric::Fabric;
+pub use run::{Outcome, Run};

@@ -1,0 +1,209 @@
+//! What a fabric may know and do: the time, timers, messages, and the books to keep.
+
+use super::queue::EventQueue;
+use crate::run::{Ending, Outcome, Run};
+use hdrhistogram::Histogram;
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// Looks on. Every method does nothing unless overridden, and then costs nothing.
+pub trait Observer {
+    fn submitted(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
+    fn completed(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
+    /// A packet of `bytes` was lost on its way.
+    fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
+    /// A packet found `bytes` waiting ahead of it at the switch port towards `node`.
+    fn queued(&mut self, _node: NodeId, _bytes: u64, _now: Time) {}
+}
+
+/// Nobody looks on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+impl Observer for Unobserved {}
+
+/// Totals of a run. Payload only: what protocols add (headers, control blocks) is not in the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    pub events: u64,
+    /// Transmissions of one packet (or control block) over one link.
+    pub packet_hops: u64,
+    /// Payload that end nodes put on the network, retransmissions included.
+    pub sent_bytes: u64,
+    /// Payload that reached its end node, duplicates included.
+    pub arrived_bytes: u64,
+    /// Payload lost on the way. When nothing is in flight: sent = arrived + dropped.
+    pub dropped_bytes: u64,
+    pub dropped_packets: u64,
+}
+
+/// The engine as a fabric sees it.
+pub struct Core<E, O> {
+    now: Time,
+    queue: EventQueue<Event<E>>,
+    messages: Vec<Message>,
+    outcomes: Vec<Outcome>,
+    completions: Vec<MessageId>,
+    told: usize,
+    /// Wake-ups the source has asked for and not had.
+    sleeping: u64,
+    pub(super) finished: u64,
+    pub(super) counters: Counters,
+    queue_bytes: Histogram<u64>,
+    observer: O,
+}
+
+/// What the queue holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Event<E> {
+    Wake(u32),
+    Fabric(E),
+}
+
+impl<E: Copy, O: Observer> Core<E, O> {
+    /// The present.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Has [`Fabric::handle`](crate::Fabric::handle) called with `event` at `at`, which is not in
+    /// the past. Events of one instant are handled in the order in which they were scheduled.
+    pub fn schedule(&mut self, at: Time, event: E) {
+        debug_assert!(at >= self.now, "scheduled in the past: {at} < {}", self.now);
+        self.queue.push(at, Event::Fabric(event));
+    }
+
+    pub fn message(&self, id: MessageId) -> &Message {
+        &self.messages[id.index()]
+    }
+
+    /// The message is complete now.
+    ///
+    /// # Panics
+    /// If it already was: a fabric completes a message once.
+    pub fn complete(&mut self, id: MessageId) {
+        let outcome = &mut self.outcomes[id.index()];
+        assert!(outcome.completed.is_none(), "message {} completed twice", id.0);
+        outcome.completed = Some(self.now);
+        self.finished += 1;
+        self.completions.push(id);
+        self.observer.completed(id, &self.messages[id.index()], self.now);
+    }
+
+    /// A packet crossed (or will cross, its time being decided) `hops` links.
+    pub fn hops(&mut self, hops: u64) {
+        self.counters.packet_hops += hops;
+    }
+    /// An end node put `bytes` of payload on the network.
+    pub fn sent(&mut self, bytes: u64) {
+        self.counters.sent_bytes += bytes;
+    }
+    /// `bytes` of payload reached their end node.
+    pub fn arrived(&mut self, bytes: u64) {
+        self.counters.arrived_bytes += bytes;
+    }
+    /// A packet of message `id` with `bytes` of payload was lost.
+    pub fn dropped(&mut self, id: MessageId, bytes: u64) {
+        self.counters.dropped_bytes += bytes;
+        self.counters.dropped_packets += 1;
+        self.outcomes[id.index()].drops += 1;
+        self.observer.dropped(id, bytes, self.now);
+    }
+    /// A packet of message `id` was sent again.
+    pub fn retransmitted(&mut self, id: MessageId) {
+        self.outcomes[id.index()].retransmissions += 1;
+    }
+    /// A packet found `bytes` waiting ahead of it at the switch port towards `node`. Called once
+    /// per data packet and switch port, also when nothing waits: it is what `queue_bytes` averages.
+    pub fn queued(&mut self, node: NodeId, bytes: u64) {
+        self.queue_bytes.saturating_record(bytes);
+        self.observer.queued(node, bytes, self.now);
+    }
+}
+
+impl<E: Copy, O: Observer> Core<E, O> {
+    pub(super) fn new(observer: O) -> Self {
+        Core {
+            now: Time::ZERO,
+            queue: EventQueue::new(),
+            messages: Vec::new(),
+            outcomes: Vec::new(),
+            completions: Vec::new(),
+            told: 0,
+            sleeping: 0,
+            finished: 0,
+            counters: Counters::default(),
+            queue_bytes: Histogram::new_with_bounds(1, MAX_QUEUE_BYTES, QUEUE_DIGITS)
+                .expect("constant bounds are valid"),
+            observer,
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Time, Event<E>)> {
+        self.queue.pop()
+    }
+
+    pub(super) fn advance(&mut self, to: Time) {
+        debug_assert!(to >= self.now, "time went back");
+        self.now = to;
+        self.counters.events += 1;
+    }
+
+    pub(super) fn wake_at(&mut self, at: Time, actor: u32) {
+        assert!(at >= self.now, "a source asked to be woken in the past");
+        self.sleeping += 1;
+        self.queue.push(at, Event::Wake(actor));
+    }
+
+    pub(super) fn woken(&mut self) {
+        self.sleeping -= 1;
+    }
+
+    pub(super) fn admit(&mut self, message: Message) -> MessageId {
+        let id = MessageId(u32::try_from(self.messages.len()).expect("at most 2^32 messages"));
+        self.messages.push(message);
+        self.outcomes.push(Outcome::submitted(self.now));
+        self.observer.submitted(id, &message, self.now);
+        id
+    }
+
+    pub(super) fn submitted(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
+    pub(super) fn next_completion(&mut self) -> Option<MessageId> {
+        let next = self.completions.get(self.told).copied();
+        match next {
+            Some(_) => self.told += 1,
+            None => {
+                self.completions.clear();
+                self.told = 0;
+            }
+        }
+        next
+    }
+
+    /// Nothing is under way and the source will ask for nothing more. What the queue may still
+    /// hold are timers of the fabric that no longer matter.
+    pub(super) fn is_settled(&self) -> bool {
+        self.sleeping == 0 && self.finished == self.submitted()
+    }
+
+    pub(super) fn finish(self, ending: Ending, unloaded: impl Fn(&Message) -> Time) -> (Run, O) {
+        let ideal = self.messages.iter().map(unloaded).collect();
+        let run = Run {
+            messages: self.messages,
+            outcomes: self.outcomes,
+            ideal,
+            counters: self.counters,
+            queue_bytes: self.queue_bytes,
+            ended: self.now,
+            ending,
+        };
+        (run, self.observer)
+    }
+}
+
+/// Queues above this are counted as this: no switch buffers a terabyte.
+const MAX_QUEUE_BYTES: u64 = 1 << 40;
+/// Queue lengths are kept to three significant digits.
+const QUEUE_DIGITS: u8 = 3;

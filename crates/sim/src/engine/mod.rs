@@ -1,0 +1,156 @@
+//! The event engine: one loop, one queue, no allocation and no dispatch on the packet path.
+//!
+//! [`Sim`] joins a [`Source`] (who asks), a [`Fabric`] (who carries) and an [`Observer`] (who
+//! looks on). All three are type parameters, so that a run of one fabric is compiled as one loop.
+
+mod core;
+mod queue;
+
+pub use self::core::{Core, Counters, Observer, Unobserved};
+pub use queue::EventQueue;
+
+use self::core::Event;
+use crate::fabric::Fabric;
+use crate::run::{Ending, Run};
+use unrack_units::Time;
+use unrack_workload::{Message, Outbox, Source};
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    pub finished: u64,
+    pub submitted: u64,
+    /// Messages in all, if the source knows.
+    pub total: Option<u64>,
+    pub events: u64,
+    pub now: Time,
+}
+
+/// A run: a source, a fabric, and what observes them.
+pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
+    core: Core<F::Event, O>,
+    fabric: F,
+    source: S,
+    pending: Pending,
+    time_limit: Time,
+}
+
+/// Events between two calls of the progress hook.
+const PROGRESS_EVERY: u64 = 1 << 20;
+
+impl<F: Fabric, S: Source> Sim<F, S> {
+    pub fn new(fabric: F, source: S) -> Self {
+        Sim::observed(fabric, source, Unobserved)
+    }
+}
+
+impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
+    pub fn observed(fabric: F, source: S, observer: O) -> Self {
+        let core = Core::new(observer);
+        Sim { core, fabric, source, pending: Pending::default(), time_limit: Time::MAX }
+    }
+
+    /// Ends the run at `limit` even if messages are unfinished.
+    pub fn until(mut self, limit: Time) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Runs until every message has finished, nothing is left to happen, or the time limit.
+    pub fn run(self) -> (Run, S, O) {
+        self.run_with_progress(|_| {})
+    }
+
+    /// As [`Sim::run`], telling `progress` about once every million events.
+    pub fn run_with_progress(mut self, mut progress: impl FnMut(Progress)) -> (Run, S, O) {
+        self.source.start(&mut self.pending);
+        self.settle();
+        let ending = loop {
+            if self.core.is_settled() {
+                break Ending::Done;
+            }
+            let Some((at, event)) = self.core.pop() else {
+                break Ending::Idle;
+            };
+            if at > self.time_limit {
+                break Ending::TimeLimit;
+            }
+            self.core.advance(at);
+            match event {
+                Event::Wake(actor) => {
+                    self.core.woken();
+                    self.source.wake(actor, at, &mut self.pending);
+                }
+                Event::Fabric(event) => self.fabric.handle(&mut self.core, event),
+            }
+            self.settle();
+            if self.core.counters.events.is_multiple_of(PROGRESS_EVERY) {
+                progress(self.progress());
+            }
+        };
+        progress(self.progress());
+        let Sim { core, fabric, source, .. } = self;
+        let (run, observer) = core.finish(ending, |message| fabric.unloaded(message));
+        (run, source, observer)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            finished: self.core.finished,
+            submitted: self.core.submitted(),
+            total: self.source.total(),
+            events: self.core.counters.events,
+            now: self.core.now(),
+        }
+    }
+
+    /// Carries what the source asked for to the fabric, and completions to the source, until
+    /// neither has anything left to say at this instant.
+    fn settle(&mut self) {
+        loop {
+            for (at, actor) in self.pending.wakes.drain(..) {
+                self.core.wake_at(at, actor);
+            }
+            if let Some(message) = self.pending.next_message() {
+                let id = self.core.admit(message);
+                self.fabric.submit(&mut self.core, id);
+            } else if let Some(id) = self.core.next_completion() {
+                let message = *self.core.message(id);
+                self.source.completed(&message, self.core.now(), &mut self.pending);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+/// What the source said and the engine has not yet acted upon.
+#[derive(Default)]
+struct Pending {
+    messages: Vec<Message>,
+    taken: usize,
+    wakes: Vec<(Time, u32)>,
+}
+
+impl Pending {
+    fn next_message(&mut self) -> Option<Message> {
+        let next = self.messages.get(self.taken).copied();
+        match next {
+            Some(_) => self.taken += 1,
+            None => {
+                self.messages.clear();
+                self.taken = 0;
+            }
+        }
+        next
+    }
+}
+
+impl Outbox for Pending {
+    fn submit(&mut self, message: Message) {
+        self.messages.push(message);
+    }
+    fn wake_at(&mut self, at: Time, actor: u32) {
+        self.wakes.push((at, actor));
+    }
+}

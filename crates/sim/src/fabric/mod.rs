@@ -1,0 +1,46 @@
+//! The contract of a fabric, and one leaf per fabric.
+//!
+//! # How to add a fabric
+//!
+//! 1. The protocol's rules go to `unrack_protocol` as a sans-IO core: told what happened at time t,
+//!    it answers what to do. No queue, no port, no clock in it.
+//! 2. A leaf here owns the parts of the network the protocol uses (see [`crate::network`]: links,
+//!    ports with known departures, the star), one core per endpoint or per switch in dense arrays
+//!    named by index, and a small `Copy` event enum.
+//! 3. It implements [`Fabric`]: `submit` when a message comes, `handle` when one of its own events
+//!    is due, `unloaded` as arithmetic. Both get the engine as [`Core`]: `now`, `schedule`,
+//!    `message`, `complete`, and the books every fabric keeps: `hops` at each link crossed, `sent`
+//!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port.
+//! 4. Tests: unloaded completion equals `unloaded` to the picosecond for sizes around every
+//!    boundary (`crates/sim/tests` has the loop: add the fabric's name to it), conservation
+//!    (`sent = arrived + dropped` when a run is done), same seed same bytes.
+//!
+//! Time within a fabric: book a port in the order of the times booked for. The easiest way is to
+//! book at the event of that very time; where all bookings of a port happen a constant ahead of
+//! their time, the order is the same and an event is saved.
+//!
+//! A whole run is `Sim::new(fabric, source).run()`.
+
+pub mod ideal;
+
+use crate::engine::{Core, Observer};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId};
+
+/// Carries messages.
+pub trait Fabric {
+    /// What this fabric schedules for itself: small, plain.
+    type Event: Copy;
+
+    /// As in scenarios and tables.
+    fn name(&self) -> &'static str;
+
+    /// A message was submitted now. Read it with [`Core::message`].
+    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId);
+
+    /// An event that this fabric scheduled is due.
+    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event);
+
+    /// Completion time of `message` alone in this network: arithmetic, no simulation.
+    fn unloaded(&self, message: &Message) -> Time;
+}

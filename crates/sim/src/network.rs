@@ -1,0 +1,98 @@
+//! What fabrics are built from: the pace of a link, a port whose departures are known on arrival,
+//! and the star.
+
+use unrack_units::{Bytes, Rate, Time};
+
+/// Transmission times at one rate, exact and cheap: a multiplication where a byte takes a whole
+/// number of picoseconds (10, 25, 40, 100, 200, 400 Gb/s), else rounded up per packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    rate: Rate,
+    /// 0: a byte does not take a whole number of picoseconds.
+    ps_per_byte: u64,
+}
+
+impl Pace {
+    pub fn new(rate: Rate) -> Pace {
+        let bps = rate.as_bps();
+        let exact = 8_000_000_000_000u64.is_multiple_of(bps);
+        Pace { rate, ps_per_byte: if exact { 8_000_000_000_000 / bps } else { 0 } }
+    }
+
+    pub fn rate(self) -> Rate {
+        self.rate
+    }
+
+    /// Time to put `bytes` on the wire.
+    pub fn transmit(self, bytes: u64) -> Time {
+        match self.ps_per_byte {
+            0 => self.rate.transmit(Bytes::new(bytes)),
+            ps => Time::from_ps(bytes * ps),
+        }
+    }
+
+    /// How many bytes take this long, rounded down.
+    pub fn bytes_in(self, time: Time) -> u64 {
+        match self.ps_per_byte {
+            0 => (time.as_ps() as u128 * self.rate.as_bps() as u128 / 8_000_000_000_000) as u64,
+            ps => time.as_ps() / ps,
+        }
+    }
+}
+
+/// The sending end of a link, first in first out. It needs no event when a packet leaves: all that
+/// is ahead of a packet is known when it arrives, and so is its departure.
+#[derive(Debug, Clone, Copy)]
+pub struct Port {
+    pace: Pace,
+    free_at: Time,
+}
+
+/// When a packet is on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// Its first bit leaves.
+    pub first: Time,
+    /// Its last bit has left.
+    pub last: Time,
+}
+
+impl Port {
+    pub fn new(pace: Pace) -> Port {
+        Port { pace, free_at: Time::ZERO }
+    }
+
+    /// Bytes not yet on the wire at `now`: waiting, and the rest of the packet under way.
+    pub fn backlog(&self, now: Time) -> u64 {
+        self.pace.bytes_in(self.free_at.saturating_sub(now))
+    }
+
+    /// Queues a packet at `now`. Calls must not go back in time.
+    pub fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
+        let first = self.free_at.max(now);
+        self.free_at = first + self.pace.transmit(bytes);
+        Departure { first, last: self.free_at }
+    }
+}
+
+/// N nodes around one switch, each on a full-duplex link of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Star {
+    pub nodes: u32,
+    pub rate: Rate,
+    /// Of one link, one way.
+    pub propagation: Time,
+    /// From a bit's arrival at the switch to its departure, when nothing is ahead of it.
+    pub switch_latency: Time,
+}
+
+impl Star {
+    pub fn pace(&self) -> Pace {
+        Pace::new(self.rate)
+    }
+
+    /// From a bit leaving one node to its arrival at another, cut-through, nothing in the way.
+    pub fn crossing(&self) -> Time {
+        self.propagation * 2 + self.switch_latency
+    }
+}
