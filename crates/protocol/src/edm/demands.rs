@@ -1,0 +1,101 @@
+//! The demand notification queues (§3.1.2): first in first out for each source-destination pair.
+//!
+//! The hardware keeps one ordered list per destination. Only the first demand of a pair may be
+//! granted (messages of a pair are delivered in order, §3.1.1 (5)), so the list of a destination is
+//! the set of its pairs' heads, each with its priority.
+
+/// What the scheduler keeps of one message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub token: u32,
+    pub remaining: u32,
+    /// Order of arrival at the scheduler.
+    pub order: u32,
+    pub started: bool,
+    next: u32,
+}
+
+/// The queue of one pair, and the priority of its head (less is first).
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    head: u32,
+    tail: u32,
+    key: u64,
+}
+
+/// All queues of a switch.
+#[derive(Debug, Clone)]
+pub(super) struct Demands {
+    ports: usize,
+    pairs: Vec<Pair>,
+    entries: Vec<Entry>,
+    unused: u32,
+    arrived: u32,
+}
+
+const NONE: u32 = u32::MAX;
+const EMPTY: Pair = Pair { head: NONE, tail: NONE, key: 0 };
+
+impl Demands {
+    pub fn new(ports: usize) -> Demands {
+        Demands { ports, pairs: vec![EMPTY; ports * ports], entries: Vec::new(), unused: NONE, arrived: 0 }
+    }
+
+    /// Adds a demand at the end of its pair's queue; whether it is now the head.
+    pub fn push(&mut self, src: u32, dst: u32, token: u32, bytes: u32) -> bool {
+        let order = self.arrived;
+        self.arrived = self.arrived.wrapping_add(1);
+        let entry = Entry { token, remaining: bytes, order, started: false, next: NONE };
+        let index = self.store(entry);
+        let slot = self.slot(src, dst);
+        let pair = &mut self.pairs[slot];
+        let first = pair.head == NONE;
+        match first {
+            true => pair.head = index,
+            false => self.entries[pair.tail as usize].next = index,
+        }
+        self.pairs[slot].tail = index;
+        first
+    }
+
+    /// The head of a pair that has one.
+    pub fn head(&mut self, src: u32, dst: u32) -> &mut Entry {
+        let slot = self.slot(src, dst);
+        &mut self.entries[self.pairs[slot].head as usize]
+    }
+
+    /// Removes the head; whether another follows.
+    pub fn pop(&mut self, src: u32, dst: u32) -> bool {
+        let slot = self.slot(src, dst);
+        let head = self.pairs[slot].head;
+        let next = self.entries[head as usize].next;
+        self.entries[head as usize].next = self.unused;
+        self.unused = head;
+        self.pairs[slot].head = next;
+        next != NONE
+    }
+
+    pub fn key(&self, src: u32, dst: u32) -> u64 {
+        self.pairs[self.slot(src, dst)].key
+    }
+
+    pub fn set_key(&mut self, src: u32, dst: u32, key: u64) {
+        let slot = self.slot(src, dst);
+        self.pairs[slot].key = key;
+    }
+
+    fn store(&mut self, entry: Entry) -> u32 {
+        if self.unused == NONE {
+            self.entries.push(entry);
+            return self.entries.len() as u32 - 1;
+        }
+        let index = self.unused;
+        self.unused = self.entries[index as usize].next;
+        self.entries[index as usize] = entry;
+        index
+    }
+
+    fn slot(&self, src: u32, dst: u32) -> usize {
+        dst as usize * self.ports + src as usize
+    }
+}

@@ -1,0 +1,268 @@
+//! The in-network scheduler (§3.1): priority-based parallel iterative matching.
+//!
+//! A core without clock or I/O. Its driver
+//! - tells it of demands: [`Scheduler::handle_demand`], in order of time,
+//! - asks when it next has something to do: [`Scheduler::poll_at`],
+//! - and then runs it: [`Scheduler::run`], which does at most one iteration and gives its grants.
+//!
+//! One iteration takes three clock cycles (§3.1.2): every free destination asks for its
+//! highest-priority message whose source is free; every source asked grants the one with the
+//! highest priority; both become busy. An iteration that starts at t issues its grants at t + 3
+//! cycles. Destinations that lost try again in the next iteration.
+//!
+//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B, no earlier and, if
+//! something waits for it, no later. So an iteration may match a port that is still busy but will
+//! be free when that iteration's grants are issued.
+//!
+//! Where the hardware iterates every three cycles whether or not there is work, this core starts an
+//! iteration when there is a pair to match and the pipeline is free: the phase of an idle pipeline
+//! (under one iteration, 1 ns at 3 GHz) is not modelled. It touches only ports whose state
+//! changed, and finds eligible messages with the same rows of bits as the hardware.
+
+use super::bits::{PortSet, PortSets, ports_of};
+use super::demands::Demands;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use unrack_units::Time;
+
+/// §3.1.2: cycles of the scheduler's clock in one matching iteration.
+pub const ITERATION_CYCLES: u64 = 3;
+
+/// Which message goes first (§3.1.1 (4)). Messages of one pair always go in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// By time of notification: best for light-tailed sizes.
+    Fcfs,
+    /// By bytes left, then by time of notification: best for heavy-tailed sizes, and the same as
+    /// first-come-first-served when all are of one chunk and size.
+    #[default]
+    Srpt,
+}
+
+/// The scheduler's parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedulerConfig {
+    pub ports: u32,
+    /// The most that one grant allows (c in §3.1.1), in bytes.
+    pub chunk: u32,
+    pub policy: Policy,
+    /// Length of one iteration: three cycles of the scheduler's clock.
+    pub iteration: Time,
+    /// Time on a link of one 8-byte block: l/B is this times the blocks of l bytes.
+    pub block: Time,
+}
+
+/// Bytes that wait to go from `src` to `dst`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    pub src: u32,
+    pub dst: u32,
+    pub bytes: u32,
+    /// The driver's name for the message, handed back with each grant.
+    pub token: u32,
+}
+
+/// Permission for `src` to send `bytes` of a message to `dst`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    pub src: u32,
+    pub dst: u32,
+    pub token: u32,
+    pub bytes: u32,
+    /// The first of its message: for the answer to a read, the request itself is the grant.
+    pub first: bool,
+    /// Nothing of the message is left to grant.
+    pub last: bool,
+    pub at: Time,
+}
+
+/// The scheduler of one switch.
+#[derive(Debug, Clone)]
+pub struct Scheduler {
+    config: SchedulerConfig,
+    demands: Demands,
+    free_src: PortSet,
+    free_dst: PortSet,
+    /// For each destination, the sources with a message for it; and the other way about.
+    wants_dst: PortSets,
+    wants_src: PortSets,
+    /// Pairs with a message.
+    waiting: usize,
+    /// Destinations that may have a message to ask for.
+    candidates: PortSet,
+    /// When matched ports may be matched again: (time, src, dst).
+    releases: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    pipeline_free: Time,
+    /// The best request to each source in the iteration under way: (priority, dst).
+    requests: Vec<(u64, u32)>,
+    requested: Vec<u32>,
+    /// Destinations whose request lost in the iteration under way.
+    refused: Vec<u32>,
+}
+
+/// No request.
+const NO_REQUEST: (u64, u32) = (u64::MAX, u32::MAX);
+
+impl Scheduler {
+    pub fn new(config: SchedulerConfig) -> Scheduler {
+        let ports = config.ports as usize;
+        Scheduler {
+            config,
+            demands: Demands::new(ports),
+            free_src: PortSet::full(ports),
+            free_dst: PortSet::full(ports),
+            wants_dst: PortSets::empty(ports),
+            wants_src: PortSets::empty(ports),
+            waiting: 0,
+            candidates: PortSet::empty(ports),
+            releases: BinaryHeap::new(),
+            pipeline_free: Time::ZERO,
+            requests: vec![NO_REQUEST; ports],
+            requested: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    pub fn config(&self) -> &SchedulerConfig {
+        &self.config
+    }
+
+    /// A demand has come to the head of the scheduler: a notification, or a request that implies one.
+    pub fn handle_demand(&mut self, now: Time, demand: Demand) {
+        debug_assert!(demand.bytes > 0 && demand.src != demand.dst);
+        self.release_ports(now);
+        let Demand { src, dst, bytes, token } = demand;
+        if self.demands.push(src, dst, token, bytes) {
+            self.rank(src, dst);
+            self.wants_dst.insert(dst, src);
+            self.wants_src.insert(src, dst);
+            self.waiting += 1;
+            if self.free_src.contains(src) && self.free_dst.contains(dst) {
+                self.candidates.insert(dst);
+            }
+        }
+    }
+
+    /// When to call [`Scheduler::run`] next (at once, if that is past); `None` until another demand
+    /// comes.
+    pub fn poll_at(&self) -> Option<Time> {
+        if !self.candidates.is_empty() {
+            return Some(self.pipeline_free);
+        }
+        let Reverse((at, ..)) = self.releases.peek()?;
+        (self.waiting > 0).then_some((*at).max(self.pipeline_free))
+    }
+
+    /// Runs the iteration that starts now, if there is anything to match and the pipeline is free,
+    /// and adds its grants.
+    pub fn run(&mut self, now: Time, grants: &mut Vec<Grant>) {
+        self.release_ports(now);
+        if now < self.pipeline_free || self.candidates.is_empty() {
+            return;
+        }
+        self.pipeline_free = now + self.config.iteration;
+        self.request();
+        while let Some(src) = self.requested.pop() {
+            let (_, dst) = std::mem::replace(&mut self.requests[src as usize], NO_REQUEST);
+            grants.push(self.grant(now, src, dst));
+        }
+        while let Some(dst) = self.refused.pop() {
+            self.reconsider(dst);
+        }
+    }
+
+    /// §3.1.2, first and second cycle: each destination asks one source; the best request stays.
+    fn request(&mut self) {
+        for index in 0..self.candidates.words().len() {
+            for dst in ports_of(index, self.candidates.take_word(index)) {
+                self.request_for(dst);
+            }
+        }
+    }
+
+    fn request_for(&mut self, dst: u32) {
+        if !self.free_dst.contains(dst) {
+            return;
+        }
+        let Some((key, src)) = self.best_source(dst) else {
+            return;
+        };
+        let standing = &mut self.requests[src as usize];
+        if *standing == NO_REQUEST {
+            self.requested.push(src);
+            *standing = (key, dst);
+        } else if key < standing.0 {
+            self.refused.push(standing.1);
+            *standing = (key, dst);
+        } else {
+            self.refused.push(dst);
+        }
+    }
+
+    /// The free source with the highest-priority message for `dst`.
+    fn best_source(&self, dst: u32) -> Option<(u64, u32)> {
+        let eligible = self.wants_dst.meet(dst, &self.free_src).enumerate();
+        let sources = eligible.flat_map(|(index, word)| ports_of(index, word));
+        sources.map(|src| (self.demands.key(src, dst), src)).min()
+    }
+
+    /// §3.1.2, third cycle, and §3.1.1 (4), (5): allows a chunk; both ports become busy.
+    fn grant(&mut self, now: Time, src: u32, dst: u32) -> Grant {
+        let head = self.demands.head(src, dst);
+        let bytes = head.remaining.min(self.config.chunk);
+        let first = !head.started;
+        head.started = true;
+        head.remaining -= bytes;
+        let (token, last) = (head.token, head.remaining == 0);
+        if last && !self.demands.pop(src, dst) {
+            self.wants_dst.remove(dst, src);
+            self.wants_src.remove(src, dst);
+            self.waiting -= 1;
+        } else {
+            self.rank(src, dst);
+        }
+        self.free_src.remove(src);
+        self.free_dst.remove(dst);
+        self.releases.push(Reverse((now + self.occupancy(bytes), src, dst)));
+        Grant { src, dst, token, bytes, first, last, at: now + self.config.iteration }
+    }
+
+    /// l/B of §3.1.1 (7).
+    fn occupancy(&self, bytes: u32) -> Time {
+        self.config.block * u64::from(bytes.div_ceil(8))
+    }
+
+    /// Frees the ports whose next grant may come from an iteration that starts now.
+    fn release_ports(&mut self, now: Time) {
+        while let Some(Reverse((at, src, dst))) = self.releases.peek().copied()
+            && at <= now
+        {
+            self.releases.pop();
+            self.free_src.insert(src);
+            self.free_dst.insert(dst);
+            self.reconsider(dst);
+            self.candidates.add_all(self.wants_src.meet(src, &self.free_dst));
+        }
+    }
+
+    /// A free destination asks in the next iteration if a source with a message for it is free.
+    fn reconsider(&mut self, dst: u32) {
+        if self.wants_dst.meets(dst, &self.free_src) {
+            self.candidates.insert(dst);
+        }
+    }
+
+    /// Sets the priority of a pair's head: less goes first.
+    fn rank(&mut self, src: u32, dst: u32) {
+        let head = *self.demands.head(src, dst);
+        let key = match self.config.policy {
+            Policy::Fcfs => u64::from(head.order),
+            Policy::Srpt => u64::from(head.remaining) << 32 | u64::from(head.order),
+        };
+        self.demands.set_key(src, dst, key);
+    }
+}
+
+#[cfg(test)]
+#[path = "scheduler_tests.rs"]
+mod tests;

@@ -1,0 +1,150 @@
+//! Invariants of the scheduler, over random demands.
+
+use super::*;
+use proptest::prelude::*;
+
+const PORTS: u32 = 6;
+const ITERATION: Time = Time::from_ps(1_000);
+const BLOCK: Time = Time::from_ps(640);
+
+fn config(policy: Policy) -> SchedulerConfig {
+    SchedulerConfig { ports: PORTS, chunk: 256, policy, iteration: ITERATION, block: BLOCK }
+}
+
+/// Feeds demands at their times, runs the scheduler whenever it asks, and returns all grants.
+fn grants_of(policy: Policy, demands: &[(u64, Demand)]) -> Vec<Grant> {
+    let mut scheduler = Scheduler::new(config(policy));
+    let mut grants = Vec::new();
+    let mut waiting = demands.iter().peekable();
+    let mut now = Time::ZERO;
+    loop {
+        let next_run = scheduler.poll_at().map(|at| at.max(now));
+        let next_demand = waiting.peek().map(|(at, _)| Time::from_ps(*at));
+        match (next_demand, next_run) {
+            (Some(demand), run) if run.is_none_or(|run| demand <= run) => {
+                now = demand;
+                scheduler.handle_demand(now, waiting.next().unwrap().1);
+            }
+            (_, Some(run)) => {
+                now = run;
+                scheduler.run(now, &mut grants);
+            }
+            (_, None) => return grants,
+        }
+    }
+}
+
+fn arbitrary_demands() -> impl Strategy<Value = Vec<(u64, Demand)>> {
+    let one = (0..40_000u64, 0..PORTS, 1..PORTS, 1..1_500u32);
+    proptest::collection::vec(one, 1..80).prop_map(|mut rows| {
+        rows.sort_by_key(|row| row.0);
+        let demand = |(token, (at, src, offset, bytes)): (usize, (u64, u32, u32, u32))| {
+            (at, Demand { src, dst: (src + offset) % PORTS, bytes, token: token as u32 })
+        };
+        rows.into_iter().enumerate().map(demand).collect()
+    })
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop_oneof![Just(Policy::Fcfs), Just(Policy::Srpt)]
+}
+
+fn length(grant: &Grant) -> Time {
+    BLOCK * u64::from(grant.bytes.div_ceil(8))
+}
+
+proptest! {
+    #[test]
+    fn no_port_is_granted_twice_at_once(policy in policies(), demands in arbitrary_demands()) {
+        let mut sources = [Time::ZERO; PORTS as usize];
+        let mut destinations = sources;
+        for grant in grants_of(policy, &demands) {
+            for free_at in [&mut sources[grant.src as usize], &mut destinations[grant.dst as usize]] {
+                prop_assert!(grant.at >= *free_at, "{grant:?} before {free_at}");
+                *free_at = grant.at + length(&grant);
+            }
+        }
+    }
+
+    #[test]
+    fn every_byte_is_granted_once_and_pairs_stay_in_order(policy in policies(), demands in arbitrary_demands()) {
+        let mut left: Vec<u32> = demands.iter().map(|(_, demand)| demand.bytes).collect();
+        let mut newest = std::collections::BTreeMap::new();
+        for grant in grants_of(policy, &demands) {
+            let of = demands[grant.token as usize].1;
+            prop_assert_eq!((of.src, of.dst), (grant.src, grant.dst));
+            prop_assert_eq!(grant.first, left[grant.token as usize] == of.bytes);
+            left[grant.token as usize] -= grant.bytes;
+            prop_assert_eq!(grant.last, left[grant.token as usize] == 0);
+            let newest = newest.entry((of.src, of.dst)).or_insert(grant.token);
+            prop_assert!(grant.token >= *newest, "order within a pair");
+            *newest = grant.token;
+        }
+        prop_assert!(left.iter().all(|left| *left == 0));
+    }
+
+    /// Maximality: whenever a port of a waiting pair falls free for both ends, a grant to one of
+    /// the two ends follows within the iterations it takes to settle (at most one per port).
+    #[test]
+    fn no_pair_waits_while_both_its_ports_stay_free(policy in policies(), demands in arbitrary_demands()) {
+        let grants = grants_of(policy, &demands);
+        let slack = ITERATION * u64::from(PORTS + 1);
+        for (index, (at, demand)) in demands.iter().enumerate() {
+            let last = grants.iter().find(|grant| grant.token == index as u32 && grant.last).unwrap().at;
+            let mut busy: Vec<_> = grants
+                .iter()
+                .filter(|grant| grant.src == demand.src || grant.dst == demand.dst)
+                .map(|grant| (grant.at, grant.at + length(grant)))
+                .collect();
+            busy.sort();
+            let mut covered = Time::from_ps(*at);
+            for (from, until) in busy {
+                if covered >= last {
+                    break;
+                }
+                prop_assert!(from <= covered + slack, "idle from {covered} to {from} with {demand:?} waiting");
+                covered = covered.max(until);
+            }
+        }
+    }
+}
+
+fn demand(src: u32, dst: u32, bytes: u32, token: u32) -> (u64, Demand) {
+    (0, Demand { src, dst, bytes, token })
+}
+
+fn order(policy: Policy, demands: &[(u64, Demand)]) -> Vec<u32> {
+    grants_of(policy, demands).iter().map(|grant| grant.token).collect()
+}
+
+#[test]
+fn srpt_takes_the_shortest_across_pairs_and_keeps_each_pair_in_order() {
+    let demands = [demand(0, 5, 200, 0), demand(0, 5, 8, 1), demand(1, 5, 64, 2), demand(2, 5, 100, 3)];
+    assert_eq!(order(Policy::Srpt, &demands), [2, 3, 0, 1]);
+    assert_eq!(order(Policy::Fcfs, &demands), [0, 1, 2, 3]);
+}
+
+#[test]
+fn srpt_counts_what_is_left_not_what_was_asked() {
+    // 600 B is 256 + 256 + 88: with 88 left it goes before 100.
+    let demands = [demand(0, 5, 600, 0), (41_000 - 1_000, Demand { src: 1, dst: 5, bytes: 100, token: 1 })];
+    assert_eq!(order(Policy::Srpt, &demands), [0, 0, 0, 1]);
+    let demands = [demand(0, 5, 600, 0), (10_000, Demand { src: 1, dst: 5, bytes: 100, token: 1 })];
+    assert_eq!(order(Policy::Srpt, &demands), [0, 1, 0, 0]);
+}
+
+#[test]
+fn chunks_of_one_message_follow_without_a_gap() {
+    let grants = grants_of(Policy::Srpt, &[demand(0, 1, 1024, 0)]);
+    let times: Vec<_> = grants.iter().map(|grant| grant.at.as_ps()).collect();
+    assert_eq!(times, [1_000, 21_480, 41_960, 62_440]); // every 256 B at 100 Gb/s
+}
+
+#[test]
+fn a_destination_that_loses_a_source_asks_again_one_iteration_later() {
+    let demands = [demand(0, 4, 64, 0), demand(0, 5, 64, 1), demand(1, 5, 128, 2)];
+    let grants = grants_of(Policy::Srpt, &demands);
+    // Both 4 and 5 ask source 0; 5 loses, and takes its longer message from source 1.
+    let timed: Vec<_> = grants.iter().map(|grant| (grant.token, grant.at.as_ps())).collect();
+    assert_eq!(timed, [(0, 1_000), (2, 2_000), (1, 2_000 + 128 * 80)]);
+}
