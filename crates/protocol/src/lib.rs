@@ -1,1 +1,6 @@
 //! How traffic is carried: sans-IO protocol cores.
+#![forbid(unsafe_code)]
+
+pub mod dctcp;
+pub mod edm;
+pub mod tcp;

@@ -1,0 +1,128 @@
+//! DCTCP: Data Center TCP (Alizadeh et al., SIGCOMM 2010; RFC 8257).
+//!
+//! The switch marks what finds more than K in the queue; the sender estimates the share of marked
+//! segments and cuts its window in proportion. [`Control`] is that sender's congestion control for a
+//! [`tcp::Sender`]; the echo of marks is the [`tcp::Receiver`]'s.
+
+mod params;
+#[cfg(test)]
+mod tests;
+
+pub use params::{Params, marking_guideline};
+
+use crate::tcp::{self, Acked, Outstanding};
+
+/// The congestion window of one DCTCP stream, in segments.
+#[derive(Debug, Clone)]
+pub struct Control {
+    window: f64,
+    /// Slow start ends here.
+    threshold: f64,
+    /// The estimated share of marked segments.
+    alpha: f64,
+    gain: f64,
+    /// Delivered, and of these marked, in the current window of observation.
+    delivered: u32,
+    marked: u32,
+    /// The window of observation ends when this segment is acknowledged.
+    observed_until: u32,
+    /// The window was cut; it is not cut again before this segment is acknowledged.
+    cut_until: u32,
+}
+
+impl Control {
+    pub fn new(params: &Params) -> Control {
+        Control {
+            window: f64::from(params.initial_window.max(1)),
+            threshold: f64::INFINITY,
+            alpha: params.initial_alpha.get(),
+            gain: params.gain.get(),
+            delivered: 0,
+            marked: 0,
+            observed_until: 0,
+            cut_until: 0,
+        }
+    }
+
+    /// The estimated share of marked segments.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// RFC 8257 §3.3, steps 1 to 8.
+    // Departure: the RFC ignores selective acknowledgements here; we count a segment when it is first
+    // known to have arrived, so that none counts twice or late.
+    fn observe(&mut self, ack: &Acked) {
+        self.delivered += ack.delivered;
+        if ack.marked {
+            self.marked += ack.delivered;
+        }
+        if ack.una <= self.observed_until {
+            return;
+        }
+        // DCTCP §3.1 eq. 1: alpha <- (1 - g) alpha + g F
+        let fraction = f64::from(self.marked) / f64::from(self.delivered);
+        self.alpha = (1.0 - self.gain) * self.alpha + self.gain * fraction;
+        self.observed_until = ack.next;
+        (self.delivered, self.marked) = (0, 0);
+    }
+
+    /// DCTCP §3.1 eq. 2: cwnd <- cwnd (1 - alpha / 2), at most once per window of data.
+    fn cut(&mut self, ack: &Acked) {
+        if ack.una <= self.cut_until && self.cut_until > 0 {
+            return;
+        }
+        self.window = (self.window * (1.0 - self.alpha / 2.0)).max(MIN_WINDOW);
+        self.threshold = self.window;
+        self.cut_until = ack.next;
+    }
+
+    /// RFC 5681 §3.1: slow start, then one segment per window.
+    fn grow(&mut self, ack: &Acked) {
+        let delivered = f64::from(ack.delivered);
+        // RFC 3465 §2.1: count what was acknowledged, not acknowledgements.
+        self.window += if self.window < self.threshold { delivered } else { delivered / self.window };
+    }
+
+    /// RFC 5681 §3.1 eq. 4: half of what was in flight, and not twice for one window of data
+    /// (RFC 8257 §3.5).
+    fn halve_threshold(&mut self, lost: Outstanding) -> bool {
+        let again = lost.una < self.cut_until;
+        if !again {
+            self.threshold = (f64::from(lost.flight()) / 2.0).max(MIN_WINDOW);
+            self.cut_until = lost.next;
+        }
+        !again
+    }
+}
+
+impl tcp::Control for Control {
+    fn window(&self) -> u32 {
+        self.window as u32
+    }
+
+    fn handle_ack(&mut self, ack: &Acked) {
+        self.observe(ack);
+        if ack.marked {
+            // RFC 3168 §6.1.2: an echoed mark never grows the window.
+            self.cut(ack);
+        } else if ack.may_grow {
+            self.grow(ack);
+        }
+    }
+
+    fn handle_loss(&mut self, lost: Outstanding) {
+        if self.halve_threshold(lost) {
+            self.window = self.threshold;
+        }
+    }
+
+    fn handle_timeout(&mut self, lost: Outstanding) {
+        self.halve_threshold(lost);
+        // RFC 5681 §3.1: the loss window is one segment.
+        self.window = 1.0;
+    }
+}
+
+/// Segments below which a cut never goes (RFC 5681 §3.1 eq. 4).
+const MIN_WINDOW: f64 = 2.0;

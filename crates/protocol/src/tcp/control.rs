@@ -1,0 +1,47 @@
+//! How much may be in flight: the contract between a sender and its congestion control.
+
+/// An acknowledgement, as congestion control sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Acked {
+    /// Segments newly known to have arrived.
+    pub delivered: u32,
+    /// The receiver echoed a congestion mark.
+    pub marked: bool,
+    /// First segment not yet acknowledged.
+    pub una: u32,
+    /// First segment not yet sent.
+    pub next: u32,
+    /// The window may grow: not on selective acknowledgements alone (RFC 5681 §3.2 step 1), nor while
+    /// holes are filled (RFC 6675 §5).
+    pub may_grow: bool,
+}
+
+/// What was outstanding when a loss was noticed.
+#[derive(Debug, Clone, Copy)]
+pub struct Outstanding {
+    /// First segment not yet acknowledged.
+    pub una: u32,
+    /// First segment not yet sent.
+    pub next: u32,
+}
+
+impl Outstanding {
+    /// RFC 5681 §2: FlightSize.
+    pub fn flight(&self) -> u32 {
+        self.next - self.una
+    }
+}
+
+/// A congestion control: owns the window, told of every acknowledgement and loss.
+pub trait Control {
+    /// Segments that may be in flight.
+    fn window(&self) -> u32;
+
+    fn handle_ack(&mut self, ack: &Acked);
+
+    /// A loss was inferred from selective acknowledgements; once per recovery.
+    fn handle_loss(&mut self, lost: Outstanding);
+
+    /// The retransmission timer ran out.
+    fn handle_timeout(&mut self, lost: Outstanding);
+}

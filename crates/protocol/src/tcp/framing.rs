@@ -1,0 +1,92 @@
+//! Bytes to segments, and segments to bytes on the wire.
+
+use unrack_units::Bytes;
+
+/// How a message is cut into segments and what surrounds each on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Framing {
+    /// Payload of a full segment.
+    mss: u64,
+    /// On the wire around every payload.
+    overhead: u64,
+    /// Smallest packet on the wire.
+    minimum: u64,
+}
+
+impl Framing {
+    /// IPv4 (20 B) and TCP (20 B) headers with the timestamp option (RFC 7323, padded to 12 B).
+    const IP_TCP: u64 = 20 + 20 + 12;
+    /// Ethernet: preamble and start delimiter 8 B, header 14 B, frame check 4 B, gap 12 B (IEEE 802.3).
+    const ETHERNET: u64 = 8 + 14 + 4 + 12;
+    /// The shortest Ethernet frame, 64 B, with preamble and gap.
+    const ETHERNET_MINIMUM: u64 = 64 + 8 + 12;
+
+    /// TCP over IPv4 over Ethernet with packets (IP header included) of at most `mtu`.
+    /// None if no payload fits.
+    pub fn ethernet(mtu: Bytes) -> Option<Framing> {
+        let mss = mtu.get().checked_sub(Framing::IP_TCP).filter(|mss| *mss > 0)?;
+        let overhead = Framing::IP_TCP + Framing::ETHERNET;
+        Some(Framing { mss, overhead, minimum: Framing::ETHERNET_MINIMUM })
+    }
+
+    pub fn mss(&self) -> Bytes {
+        Bytes::new(self.mss)
+    }
+
+    /// Segments that carry `bytes`. A message of nothing still takes one.
+    pub fn segments(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(self.mss).max(1)).expect("a message of less than 2^32 segments")
+    }
+
+    /// Payload of segment `number` of a message of `bytes`.
+    pub fn payload(&self, bytes: u64, number: u32) -> u64 {
+        let before = u64::from(number) * self.mss;
+        (bytes - before).min(self.mss)
+    }
+
+    /// Bytes on the wire of a packet with `payload`.
+    pub fn wire(&self, payload: u64) -> Bytes {
+        Bytes::new((self.overhead + payload).max(self.minimum))
+    }
+
+    /// Bytes on the wire of an acknowledgement with `blocks` selective ones: the option takes
+    /// 2 B + 8 B each, padded to a multiple of 4 B (RFC 2018 §3).
+    pub fn ack_wire(&self, blocks: usize) -> Bytes {
+        self.wire(if blocks == 0 { 0 } else { 4 + 8 * blocks as u64 })
+    }
+
+    /// Bytes on the wire of a whole message.
+    pub fn message_wire(&self, bytes: u64) -> u64 {
+        let last = self.segments(bytes) - 1;
+        u64::from(last) * self.wire(self.mss).get() + self.wire(self.payload(bytes, last)).get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_in_one_segment() {
+        let framing = Framing::ethernet(Bytes::new(1500)).unwrap();
+        assert_eq!(framing.mss(), Bytes::new(1448));
+        for bytes in [0, 1, 1447, 1448, 1449, 4096, 65_536] {
+            let n = framing.segments(bytes);
+            assert_eq!((0..n).map(|i| framing.payload(bytes, i)).sum::<u64>(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_full_packet_is_1538_bytes_on_the_wire() {
+        let framing = Framing::ethernet(Bytes::new(1500)).unwrap();
+        assert_eq!(framing.wire(1448), Bytes::new(1538));
+        assert_eq!(framing.ack_wire(0), Bytes::new(90));
+        assert_eq!(framing.ack_wire(3), Bytes::new(118));
+        assert_eq!(framing.message_wire(4096), 2 * 1538 + 90 + 1200);
+    }
+
+    #[test]
+    fn headers_must_fit() {
+        assert!(Framing::ethernet(Bytes::new(52)).is_none());
+    }
+}

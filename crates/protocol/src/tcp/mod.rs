@@ -1,0 +1,73 @@
+//! The machinery of a TCP connection that is common to every congestion control: a [`Sender`] with
+//! selective acknowledgements and retransmission timeout, a [`Receiver`] that reassembles and
+//! acknowledges, and the [`Control`] trait that decides how much may be in flight.
+//!
+//! The unit is the segment, numbered from 0 (Linux counts its congestion window in segments too).
+//! A stream of `n` segments carries one message or several; the cut of bytes into segments is the
+//! caller's ([`Framing`]). Connections are open when they are created: no SYN, no FIN.
+//!
+//! A driver calls, in this order, whenever something happened:
+//! 1. `handle_*`, with the time now;
+//! 2. [`Sender::poll_transmit`] or [`Receiver::poll_ack`] until `None`;
+//! 3. `poll_timeout`, and arms one timer for it.
+
+mod control;
+mod framing;
+#[cfg(test)]
+pub(crate) mod pair;
+mod ranges;
+mod receiver;
+mod rto;
+mod scoreboard;
+mod sender;
+
+pub use control::{Acked, Control, Outstanding};
+pub use framing::Framing;
+pub use receiver::Receiver;
+pub use sender::{Sender, Timeouts};
+
+use std::ops::Range;
+use unrack_units::Time;
+
+/// What the header of a data packet says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    pub number: u32,
+    /// When this copy was sent (RFC 7323: TSval).
+    pub sent: Time,
+}
+
+/// What the header of an acknowledgement says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack {
+    /// Everything below has arrived.
+    pub next: u32,
+    /// [`Segment::sent`] of the segment acknowledged (RFC 7323: TSecr).
+    pub echo: Time,
+    /// ECN echo: the network marked what is acknowledged here (RFC 8257 §3.2).
+    pub marked: bool,
+    pub sack: Sack,
+}
+
+/// Up to three ranges received beyond [`Ack::next`]: as many as fit beside a timestamp (RFC 2018 §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sack {
+    /// An empty pair ends the list.
+    blocks: [(u32, u32); 3],
+}
+
+impl Sack {
+    pub const NONE: Sack = Sack { blocks: [(0, 0); 3] };
+
+    pub fn blocks(&self) -> impl Iterator<Item = Range<u32>> {
+        self.blocks.iter().take_while(|(start, end)| start < end).map(|&(start, end)| start..end)
+    }
+
+    fn from_ranges<'a>(ranges: impl Iterator<Item = &'a Range<u32>>) -> Sack {
+        let mut sack = Sack::NONE;
+        for (block, range) in sack.blocks.iter_mut().zip(ranges) {
+            *block = (range.start, range.end);
+        }
+        sack
+    }
+}

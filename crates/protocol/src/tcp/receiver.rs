@@ -1,0 +1,128 @@
+//! Reassembly and acknowledgement.
+
+use super::ranges::Ranges;
+use super::{Ack, Sack, Segment};
+use unrack_units::Time;
+
+/// Receives the segments of one stream, hands them on in order, acknowledges them.
+///
+/// | what happened | [`handle_segment`](Receiver::handle_segment), [`handle_timeout`](Receiver::handle_timeout) |
+/// |---|---|
+/// | what to do | [`poll_ack`](Receiver::poll_ack), [`poll_timeout`](Receiver::poll_timeout) |
+/// | what is known | [`next`](Receiver::next) |
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    /// Everything below has been handed on in order.
+    next: u32,
+    /// Arrived out of order.
+    beyond: Ranges,
+    /// The congestion mark of the last segment (RFC 8257 §3.2: DCTCP.CE).
+    marked: bool,
+    /// Segments not yet acknowledged, and the time echoed for them.
+    pending: u32,
+    echo: Time,
+    /// Acknowledgements due: for the segments before a change of mark, and for the newest.
+    due: [Option<Ack>; 2],
+    deadline: Option<Time>,
+    every: u32,
+    delay: Time,
+}
+
+impl Receiver {
+    /// Acknowledges every `every`th segment in order, at the latest after `delay`
+    /// (RFC 5681 §4.2; 1 acknowledges each).
+    pub fn new(every: u32, delay: Time) -> Receiver {
+        Receiver {
+            next: 0,
+            beyond: Ranges::default(),
+            marked: false,
+            pending: 0,
+            echo: Time::ZERO,
+            due: [None; 2],
+            deadline: None,
+            every: every.max(1),
+            delay,
+        }
+    }
+
+    /// Everything below has arrived and been handed on in order.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// A segment arrived, with or without a congestion mark. Returns how many segments are now handed
+    /// on in order: 0 if it was a copy or came too early.
+    pub fn handle_segment(&mut self, now: Time, segment: Segment, marked: bool) -> u32 {
+        self.note_mark(marked);
+        let in_order = segment.number == self.next && self.beyond.is_empty();
+        let handed_on = self.reassemble(segment.number);
+        self.note_pending(now, segment.sent);
+        // RFC 5681 §4.2: at once when out of order or when a hole is filled, even partly.
+        if !in_order || self.pending >= self.every {
+            self.due[1] = Some(self.acknowledge(segment.number));
+        }
+        handed_on
+    }
+
+    /// The delayed acknowledgement is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.due[1] = Some(self.acknowledge(self.next));
+        }
+    }
+
+    pub fn poll_ack(&mut self) -> Option<Ack> {
+        self.due[0].take().or_else(|| self.due[1].take())
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// RFC 8257 §3.2: when the mark changes, what came before is acknowledged with its own mark.
+    fn note_mark(&mut self, marked: bool) {
+        if marked != self.marked && self.pending > 0 {
+            self.due[0] = Some(self.acknowledge(self.next));
+        }
+        self.marked = marked;
+    }
+
+    fn reassemble(&mut self, number: u32) -> u32 {
+        let before = self.next;
+        if number > self.next {
+            self.beyond.insert(number..number + 1);
+        } else if number == self.next {
+            self.next = self.beyond.gap_from(number + 1);
+            if !self.beyond.is_empty() {
+                self.beyond.remove_below(self.next);
+            }
+        }
+        self.next - before
+    }
+
+    fn note_pending(&mut self, now: Time, sent: Time) {
+        if self.pending == 0 {
+            // RFC 7323 §4.3: a delayed acknowledgement echoes the earliest segment it covers.
+            self.echo = sent;
+            self.deadline = (self.every > 1).then(|| now + self.delay);
+        }
+        self.pending += 1;
+    }
+
+    fn acknowledge(&mut self, newest: u32) -> Ack {
+        self.pending = 0;
+        self.deadline = None;
+        Ack { next: self.next, echo: self.echo, marked: self.marked, sack: self.sack(newest) }
+    }
+
+    /// RFC 2018 §4: the block of the newest segment first.
+    // Departure: then the highest others, where the RFC says the most recently reported. They are the
+    // same unless segments arrive out of order.
+    fn sack(&self, newest: u32) -> Sack {
+        if self.beyond.is_empty() {
+            return Sack::NONE;
+        }
+        let first = self.beyond.containing(newest);
+        Sack::from_ranges(first.into_iter().chain(self.beyond.iter().rev().filter(|r| Some(*r) != first)))
+    }
+}

@@ -1,0 +1,80 @@
+//! The retransmission timeout of RFC 6298.
+
+use unrack_units::Time;
+
+#[derive(Debug, Clone)]
+pub(super) struct Rto {
+    /// Smoothed round-trip time and its variation, ps; none before the first sample.
+    smoothed: Option<(u64, u64)>,
+    base: Time,
+    backoff: u32,
+    min: Time,
+    max: Time,
+}
+
+impl Rto {
+    // Departure: RFC 6298 §2.1 waits 1 s before the first sample. Inside a rack the round-trip time
+    // of a neighbour is known from earlier connections to be far below `min`.
+    pub(super) fn new(min: Time, max: Time) -> Rto {
+        Rto { smoothed: None, base: min, backoff: 0, min, max }
+    }
+
+    /// RFC 6298 §2.2 and §2.3. A sample also ends the back-off (§5.7).
+    pub(super) fn sample(&mut self, rtt: Time) {
+        let rtt = rtt.as_ps();
+        let (srtt, rttvar) = match self.smoothed {
+            None => (rtt, rtt / 2),
+            // RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R'|;  SRTT <- 7/8 SRTT + 1/8 R'
+            Some((srtt, rttvar)) => ((7 * srtt + rtt) / 8, (3 * rttvar + srtt.abs_diff(rtt)) / 4),
+        };
+        self.smoothed = Some((srtt, rttvar));
+        self.base = Time::from_ps(srtt + 4 * rttvar).clamp(self.min, self.max);
+        self.backoff = 0;
+    }
+
+    /// RFC 6298 §5.5: back off the timer.
+    pub(super) fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(32);
+    }
+
+    pub(super) fn timeout(&self) -> Time {
+        let ps = u128::from(self.base.as_ps()) << self.backoff;
+        Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX)).min(self.max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rto() -> Rto {
+        Rto::new(Time::from_us(200), Time::from_us(10_000))
+    }
+
+    #[test]
+    fn follows_the_round_trip_time() {
+        let mut rto = rto();
+        rto.sample(Time::from_us(400));
+        assert_eq!(rto.timeout(), Time::from_us(400 + 4 * 200));
+        for _ in 0..200 {
+            rto.sample(Time::from_us(400));
+        }
+        assert!(rto.timeout() < Time::from_us(401), "{}", rto.timeout());
+    }
+
+    #[test]
+    fn stays_within_its_bounds_and_doubles() {
+        let mut rto = rto();
+        rto.sample(Time::from_us(2));
+        assert_eq!(rto.timeout(), Time::from_us(200));
+        let doubled: Vec<u64> = (0..8)
+            .map(|_| {
+                rto.back_off();
+                rto.timeout().as_ns() / 1000
+            })
+            .collect();
+        assert_eq!(doubled, [400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]);
+        rto.sample(Time::from_us(2));
+        assert_eq!(rto.timeout(), Time::from_us(200));
+    }
+}

@@ -1,0 +1,176 @@
+//! The sending half: what to send, when to send it again.
+
+use super::rto::Rto;
+use super::scoreboard::Scoreboard;
+use super::{Ack, Acked, Control, Segment};
+use unrack_units::Time;
+
+/// Bounds of the retransmission timeout (RFC 6298).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    pub min: Time,
+    pub max: Time,
+}
+
+/// Sends the segments of one stream, each until it is acknowledged.
+///
+/// | what happened | [`push`](Sender::push), [`handle_ack`](Sender::handle_ack), [`handle_timeout`](Sender::handle_timeout) |
+/// |---|---|
+/// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
+/// | what is known | [`is_done`](Sender::is_done), [`acknowledged`](Sender::acknowledged), [`retransmissions`](Sender::retransmissions), [`control`](Sender::control) |
+#[derive(Debug, Clone)]
+pub struct Sender<C> {
+    control: C,
+    board: Scoreboard,
+    phase: Phase,
+    /// Segments of the stream so far.
+    total: u32,
+    rto: Rto,
+    deadline: Option<Time>,
+    retransmissions: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// RFC 6675 §5: filling holes until everything below `until` is acknowledged. `owed`: the first
+    /// retransmission goes out whatever the window says (step 4.3).
+    Recovery {
+        until: u32,
+        owed: bool,
+    },
+    /// After a timeout: everything unacknowledged below `until` goes out again, in slow start.
+    Loss {
+        until: u32,
+    },
+}
+
+impl<C: Control> Sender<C> {
+    pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
+        Sender {
+            control,
+            board: Scoreboard::default(),
+            phase: Phase::Open,
+            total: segments,
+            rto: Rto::new(timeouts.min, timeouts.max),
+            deadline: None,
+            retransmissions: 0,
+        }
+    }
+
+    /// Adds segments to the stream (a connection that outlives its first message).
+    pub fn push(&mut self, segments: u32) {
+        self.total += segments;
+    }
+
+    pub fn control(&self) -> &C {
+        &self.control
+    }
+    /// Everything below is known to have arrived.
+    pub fn acknowledged(&self) -> u32 {
+        self.board.una()
+    }
+    /// Everything given to send has been acknowledged.
+    pub fn is_done(&self) -> bool {
+        self.board.una() == self.total
+    }
+    pub fn retransmissions(&self) -> u32 {
+        self.retransmissions
+    }
+
+    pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
+        // RFC 9293 §3.10.7.4: an acknowledgement of something not sent is dropped.
+        if ack.next > self.board.next() || ack.echo > now {
+            return;
+        }
+        let progress = self.board.update(ack.next, &ack.sack);
+        if progress.delivered == 0 {
+            return;
+        }
+        self.leave_phase();
+        self.control.handle_ack(&Acked {
+            delivered: progress.delivered,
+            marked: ack.marked,
+            una: self.board.una(),
+            next: self.board.next(),
+            may_grow: progress.advanced && !matches!(self.phase, Phase::Recovery { .. }),
+        });
+        if progress.advanced {
+            // RFC 7323 §4.1: only acknowledgements that advance are sampled. RFC 6298 §5.3: restart.
+            self.rto.sample(now - ack.echo);
+            self.deadline = self.board.outstanding().then(|| now + self.rto.timeout());
+        }
+        self.enter_recovery();
+    }
+
+    fn leave_phase(&mut self) {
+        let (Phase::Recovery { until, .. } | Phase::Loss { until }) = self.phase else { return };
+        if self.board.una() >= until {
+            self.phase = Phase::Open;
+        }
+    }
+
+    /// RFC 6675 §5, step 4. Not again before the recovery point of a timeout is passed (§5.1).
+    fn enter_recovery(&mut self) {
+        if self.phase == Phase::Open && self.board.first_is_lost() {
+            self.phase = Phase::Recovery { until: self.board.next(), owed: true };
+            self.control.handle_loss(self.board.all_sent());
+        }
+    }
+
+    /// The retransmission timer ran out (RFC 6298 §5.4 to §5.6).
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        self.control.handle_timeout(self.board.all_sent());
+        self.phase = Phase::Loss { until: self.board.next() };
+        self.board.lose_all();
+        self.rto.back_off();
+        self.deadline = Some(now + self.rto.timeout());
+    }
+
+    /// The next segment to put on the wire, if the window allows one.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
+        if !owed && self.board.pipe() >= self.control.window() {
+            return None;
+        }
+        let number = self.next_segment()?;
+        // RFC 6298 §5.1: start the timer if it is not running.
+        self.deadline.get_or_insert_with(|| now + self.rto.timeout());
+        Some(Segment { number, sent: now })
+    }
+
+    /// RFC 6675 §4: NextSeg ().
+    // Departure: without rule 4 (the rescue of a lost tail), which the RFC makes optional.
+    fn next_segment(&mut self) -> Option<u32> {
+        if let Some(hole) = self.hole(false) {
+            return Some(hole);
+        }
+        if self.board.next() < self.total {
+            return Some(self.board.send_new());
+        }
+        self.hole(true)
+    }
+
+    fn hole(&mut self, eager: bool) -> Option<u32> {
+        let Phase::Recovery { owed, .. } = &mut self.phase else {
+            return (self.phase != Phase::Open && !eager).then(|| self.fill_hole(false)).flatten();
+        };
+        *owed = false;
+        self.fill_hole(eager)
+    }
+
+    fn fill_hole(&mut self, eager: bool) -> Option<u32> {
+        let hole = self.board.hole(eager)?;
+        self.board.note_retransmission(hole);
+        self.retransmissions += 1;
+        Some(hole)
+    }
+
+    /// When to call [`handle_timeout`](Sender::handle_timeout) unless something happens before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.deadline
+    }
+}
