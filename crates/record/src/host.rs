@@ -1,0 +1,63 @@
+//! The machine a run was made on.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// As the distribution calls itself.
+    pub os: String,
+    pub kernel: String,
+    pub cpu: String,
+    /// What this process may use, which a container may limit.
+    pub cores: usize,
+    pub memory_bytes: u64,
+}
+
+impl Host {
+    /// This machine. What it does not tell is `unknown` or 0.
+    pub fn this() -> Host {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        Host {
+            os: or_unknown(value(&read("/etc/os-release"), "PRETTY_NAME", '=').trim_matches('"')),
+            kernel: or_unknown(read("/proc/sys/kernel/osrelease").trim()),
+            cpu: or_unknown(value(&read("/proc/cpuinfo"), "model name", ':')),
+            cores: std::thread::available_parallelism().map_or(0, |n| n.get()),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")),
+        }
+    }
+}
+
+/// The value of the first `key <separator> value` line.
+fn value<'a>(text: &'a str, key: &str, separator: char) -> &'a str {
+    let pairs = text.lines().filter_map(|line| line.split_once(separator));
+    pairs.filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim()).next().unwrap_or("")
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    let kib = value(meminfo, "MemTotal", ':').trim_end_matches(" kB").parse::<u64>();
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
+fn or_unknown(text: &str) -> String {
+    if text.is_empty() { "unknown".into() } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_kernel_are_read() {
+        assert_eq!(memory_bytes("MemTotal:       16384 kB\nMemFree:  1 kB\n"), 16 << 20);
+        assert_eq!(memory_bytes("MemTotal: lots\n"), 0);
+        let cpuinfo = "processor\t: 0\nmodel name\t: Example CPU: 3 GHz\nprocessor\t: 1\n";
+        assert_eq!(value(cpuinfo, "model name", ':'), "Example CPU: 3 GHz");
+        assert_eq!(or_unknown(value("", "model name", ':')), "unknown");
+    }
+
+    #[test]
+    fn this_machine_has_a_core_and_memory() {
+        let host = Host::this();
+        assert!(host.cores >= 1 && host.memory_bytes > 1 << 20, "{host:?}");
+    }
+}

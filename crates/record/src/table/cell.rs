@@ -1,0 +1,118 @@
+//! What a column may hold, and how it looks in Arrow.
+
+use std::sync::Arc;
+
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, PrimitiveArray};
+use arrow_schema::{DataType, Field};
+
+/// Why a column cannot be read: whole, or at one of its rows.
+#[derive(Debug, PartialEq)]
+pub enum Mismatch {
+    Type,
+    Row(usize, String),
+}
+
+/// A value of a column.
+pub trait Cell: Copy {
+    /// What the column holds, in the words of an error message.
+    const HOLDS: &'static str;
+
+    fn field(name: &str) -> Field;
+    fn array(values: Vec<Self>) -> ArrayRef;
+    fn values(array: &dyn Array) -> Result<Vec<Self>, Mismatch>;
+}
+
+macro_rules! number_cell {
+    ($type:ty, $arrow:ty, $holds:literal) => {
+        impl Cell for $type {
+            const HOLDS: &'static str = $holds;
+
+            fn field(name: &str) -> Field {
+                Field::new(name, <$arrow>::DATA_TYPE, false)
+            }
+            fn array(values: Vec<$type>) -> ArrayRef {
+                Arc::new(PrimitiveArray::<$arrow>::from(values))
+            }
+            fn values(array: &dyn Array) -> Result<Vec<$type>, Mismatch> {
+                let numbers = typed::<PrimitiveArray<$arrow>>(array)?;
+                no_nulls(array)?;
+                Ok(numbers.values().to_vec())
+            }
+        }
+    };
+}
+number_cell!(u32, UInt32Type, "UInt32");
+number_cell!(u64, UInt64Type, "UInt64");
+number_cell!(f64, Float64Type, "Float64");
+
+/// May be absent: null in the file.
+impl Cell for Option<u64> {
+    const HOLDS: &'static str = "UInt64 or nothing";
+
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::UInt64, true)
+    }
+    fn array(values: Vec<Option<u64>>) -> ArrayRef {
+        Arc::new(PrimitiveArray::<UInt64Type>::from(values))
+    }
+    fn values(array: &dyn Array) -> Result<Vec<Option<u64>>, Mismatch> {
+        Ok(typed::<PrimitiveArray<UInt64Type>>(array)?.iter().collect())
+    }
+}
+
+pub(crate) fn typed<A: Array + 'static>(array: &dyn Array) -> Result<&A, Mismatch> {
+    array.as_any().downcast_ref().ok_or(Mismatch::Type)
+}
+
+pub(crate) fn no_nulls(array: &dyn Array) -> Result<(), Mismatch> {
+    match (0..array.len()).find(|&i| array.is_null(i)) {
+        Some(row) if array.null_count() > 0 => Err(Mismatch::Row(row, "the value is missing".into())),
+        _ => Ok(()),
+    }
+}
+
+/// Declares an enum whose variants have a name in files, and its columns (a dictionary of text).
+macro_rules! kind {
+    ($(#[$doc:meta])* pub enum Kind { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        impl Kind {
+            pub const ALL: &[Kind] = &[$(Kind::$variant,)*];
+            const NAMES: &[&str] = &[$($name,)*];
+
+            /// As in files.
+            pub const fn name(self) -> &'static str {
+                Kind::NAMES[self as usize]
+            }
+            pub fn from_name(name: &str) -> Option<Kind> {
+                Kind::ALL.iter().copied().find(|kind| kind.name() == name)
+            }
+        }
+
+        impl std::fmt::Display for Kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl $crate::table::Cell for Kind {
+            const HOLDS: &'static str = "text";
+
+            fn field(name: &str) -> arrow_schema::Field {
+                $crate::table::text::field(name)
+            }
+            fn array(values: Vec<Kind>) -> arrow_array::ArrayRef {
+                $crate::table::text::array(Kind::NAMES, values.into_iter().map(|kind| kind as i8))
+            }
+            fn values(array: &dyn arrow_array::Array) -> Result<Vec<Kind>, $crate::table::Mismatch> {
+                $crate::table::text::values(array, Kind::NAMES, Kind::from_name)
+            }
+        }
+    };
+}
+pub(crate) use kind;

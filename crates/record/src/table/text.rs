@@ -1,0 +1,35 @@
+//! Columns of a few known words: a dictionary when written, any text when read.
+
+use std::sync::Arc;
+
+use arrow_array::types::Int8Type;
+use arrow_array::{Array, ArrayRef, DictionaryArray, Int8Array, StringArray};
+use arrow_schema::{DataType, Field};
+
+use super::cell::{Mismatch, no_nulls, typed};
+
+pub(crate) fn field(name: &str) -> Field {
+    let words = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
+    Field::new(name, words, false)
+}
+
+/// The words whose indices are `keys`.
+pub(crate) fn array(words: &[&str], keys: impl Iterator<Item = i8>) -> ArrayRef {
+    let words = Arc::new(StringArray::from(words.to_vec()));
+    Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from_iter_values(keys), words))
+}
+
+pub(crate) fn values<T: Copy>(
+    array: &dyn Array,
+    words: &[&str],
+    from_name: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, Mismatch> {
+    let texts = typed::<StringArray>(array)?;
+    no_nulls(array)?;
+    let value = |row| {
+        let text: &str = texts.value(row);
+        let unknown = || format!("`{text}` is not one of {}", words.join(", "));
+        from_name(text).ok_or_else(|| Mismatch::Row(row, unknown()))
+    };
+    (0..texts.len()).map(value).collect()
+}

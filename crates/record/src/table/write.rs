@@ -1,0 +1,98 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use serde_json::Value;
+
+use super::{TABLE_KEY, Table};
+use crate::{AtomicFile, RecordError};
+
+/// Rows compressed together: large enough to compress well, small enough to hold in a cache.
+const ROW_GROUP: usize = 128 * 1024;
+
+/// A table being written. The file appears on [`Writer::finish`] and not before.
+pub struct Writer<R: Table> {
+    parquet: ArrowWriter<AtomicFile>,
+    schema: Arc<Schema>,
+    columns: R::Columns,
+    waiting: usize,
+    rows: usize,
+    last: Option<R>,
+}
+
+impl<R: Table> Writer<R> {
+    pub fn create(path: impl AsRef<Path>) -> Result<Writer<R>, RecordError> {
+        let path = path.as_ref();
+        let schema = Arc::new(Schema::new(R::fields()));
+        let file = AtomicFile::create(path)?;
+        let parquet = ArrowWriter::try_new(file, schema.clone(), Some(properties(&schema)))
+            .map_err(|why| cannot_write(path, why))?;
+        Ok(Writer { parquet, schema, columns: R::Columns::default(), waiting: 0, rows: 0, last: None })
+    }
+
+    /// Adds a row. A row that this table cannot hold is an error, and is not added.
+    pub fn push(&mut self, row: R) -> Result<(), RecordError> {
+        R::check(self.last.as_ref(), &row).map_err(|why| RecordError::BadRow {
+            path: self.parquet.inner().path().into(),
+            row: self.rows,
+            why,
+        })?;
+        row.push(&mut self.columns);
+        (self.last, self.rows, self.waiting) = (Some(row), self.rows + 1, self.waiting + 1);
+        if self.waiting == ROW_GROUP { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is left, and gives the file its name.
+    pub fn finish(mut self, meta: &R::Meta) -> Result<(), RecordError> {
+        self.flush()?;
+        let path = self.parquet.inner().path().to_path_buf();
+        for (key, value) in entries::<R>(meta).map_err(RecordError::json(&path))? {
+            self.parquet.append_key_value_metadata(KeyValue::new(key, value));
+        }
+        self.parquet.into_inner().map_err(|why| cannot_write(&path, why))?.commit()
+    }
+
+    fn flush(&mut self) -> Result<(), RecordError> {
+        self.waiting = 0;
+        let columns = R::take(&mut self.columns);
+        let batch = RecordBatch::try_new(self.schema.clone(), columns).expect("columns follow the schema");
+        let written = self.parquet.write(&batch).and_then(|()| self.parquet.flush());
+        written.map_err(|why| cannot_write(self.parquet.inner().path(), why))
+    }
+}
+
+/// Metadata as key and text, this table's name first.
+fn entries<R: Table>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_json::Error> {
+    let mut entries = vec![(TABLE_KEY.to_string(), R::NAME.to_string())];
+    if let Value::Object(fields) = serde_json::to_value(meta)? {
+        entries.extend(fields.iter().map(|(key, value)| (format!("unrack.{key}"), value.to_string())));
+    }
+    Ok(entries)
+}
+
+/// Numbers vary too much for a dictionary to pay; words are nothing else.
+fn properties(schema: &Schema) -> WriterProperties {
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_max_row_group_row_count(Some(ROW_GROUP))
+        .set_created_by(format!("unrack {}", env!("CARGO_PKG_VERSION")));
+    let words = schema.fields().iter().filter(|field| !field.data_type().is_primitive());
+    words
+        .fold(properties, |p, field| {
+            p.set_column_dictionary_enabled(ColumnPath::from(field.name().as_str()), true)
+        })
+        .build()
+}
+
+fn cannot_write(path: &Path, why: ParquetError) -> RecordError {
+    RecordError::io("write", path)(std::io::Error::other(why))
+}

@@ -1,0 +1,293 @@
+//! Tables come back as they were written, and nothing that is not a table gets through.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use parquet::arrow::ArrowWriter;
+use proptest::prelude::*;
+use unrack_record::{RecordError, completions, messages, ports, trace};
+
+/// A file name of its own for each test, removed afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let file = format!("unrack-tables-{}-{name}.parquet", std::process::id());
+        Scratch(std::env::temp_dir().join(file))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+fn trace_meta() -> trace::Meta {
+    trace::Meta {
+        program: "sort \"big\"\n".into(),
+        command_line: vec!["sort".into(), "big file".into()],
+        page_size: 4096,
+        local_bytes: 64 << 20,
+        footprint_bytes: 256 << 20,
+        run_ns: 1_000_000_007,
+        native_ns: None,
+    }
+}
+
+fn trace_row() -> impl Strategy<Value = trace::Row> {
+    (any::<[u64; 4]>(), any::<[u32; 2]>(), any::<bool>()).prop_map(
+        |([t_ns, page, wait, overhead_ns], [thread, bytes], fetch)| {
+            let (kind, wait_ns) =
+                if fetch { (trace::Kind::Fetch, wait) } else { (trace::Kind::WriteBack, 0) };
+            trace::Row { t_ns, thread, page, kind, bytes, wait_ns, overhead_ns }
+        },
+    )
+}
+
+fn message_row() -> impl Strategy<Value = messages::Row> {
+    let kind = prop::sample::select(messages::Kind::ALL);
+    (any::<[u64; 4]>(), any::<[u32; 4]>(), kind, any::<Option<u64>>(), any::<f64>()).prop_map(
+        |([id, bytes, submitted_ps, ideal_ps], [src, dst, retransmissions, drops], kind, took, slowdown)| {
+            let completed_ps = took.map(|took| submitted_ps.saturating_add(took));
+            messages::Row {
+                id,
+                src,
+                dst,
+                kind,
+                bytes,
+                submitted_ps,
+                completed_ps,
+                ideal_ps,
+                slowdown,
+                retransmissions,
+                drops,
+            }
+        },
+    )
+}
+
+fn write_trace(path: &Path, rows: &[trace::Row]) {
+    let mut writer = trace::Writer::create(path).unwrap();
+    rows.iter().for_each(|row| writer.push(*row).unwrap());
+    writer.finish(&trace_meta()).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn traces_come_back(mut rows in prop::collection::vec(trace_row(), 0..300)) {
+        rows.sort_by_key(|row| row.t_ns);
+        let file = Scratch::new("trace");
+        write_trace(&file.0, &rows);
+        prop_assert_eq!(trace::read(&file.0).unwrap(), (trace_meta(), rows));
+    }
+
+    #[test]
+    fn messages_come_back_bit_for_bit(rows in prop::collection::vec(message_row(), 0..300)) {
+        let file = Scratch::new("messages");
+        let meta = messages::Meta { fabric: "edm".into() };
+        let mut writer = messages::Writer::create(&file.0).unwrap();
+        rows.iter().for_each(|row| writer.push(*row).unwrap());
+        writer.finish(&meta).unwrap();
+        let (read_meta, read) = messages::read(&file.0).unwrap();
+        prop_assert_eq!(read_meta, meta);
+        prop_assert_eq!(read.len(), rows.len());
+        for (a, b) in read.iter().zip(&rows) {
+            prop_assert_eq!(a.slowdown.to_bits(), b.slowdown.to_bits());
+            prop_assert_eq!(messages::Row { slowdown: 0.0, ..*a }, messages::Row { slowdown: 0.0, ..*b });
+        }
+    }
+}
+
+#[test]
+fn more_rows_than_one_row_group_come_back() {
+    let file = Scratch::new("groups");
+    let meta = completions::Meta { fabric: "cxl".into(), link_rate_bps: 100_000_000_000 };
+    let row = |i: u64| completions::Row {
+        kind: completions::Kind::ALL[i as usize % 2],
+        bytes: 4096,
+        completion_ps: i * i,
+        ideal_ps: i,
+    };
+    let mut writer = completions::Writer::create(&file.0).unwrap();
+    (0..300_000).for_each(|i| writer.push(row(i)).unwrap());
+    writer.finish(&meta).unwrap();
+    let (read_meta, rows) = completions::read(&file.0).unwrap();
+    assert_eq!(read_meta, meta);
+    assert!(rows.into_iter().eq((0..300_000).map(row)));
+}
+
+#[test]
+fn ports_come_back() {
+    let file = Scratch::new("ports");
+    let row = ports::Row {
+        node: 1,
+        port: 2,
+        time_ps: 3,
+        queue_bytes: 4,
+        queue_max_bytes: 5,
+        sent_bytes: 6,
+        pauses: 7,
+        drops: 8,
+    };
+    let mut writer = ports::Writer::create(&file.0).unwrap();
+    writer.push(row).unwrap();
+    writer.finish(&ports::Meta { fabric: "dctcp".into() }).unwrap();
+    assert_eq!(ports::read(&file.0).unwrap().1, [row]);
+}
+
+fn fetch(t_ns: u64) -> trace::Row {
+    let kind = trace::Kind::Fetch;
+    trace::Row { t_ns, thread: 0, page: 1, kind, bytes: 4096, wait_ns: 10, overhead_ns: 0 }
+}
+
+#[test]
+fn a_trace_out_of_order_is_refused_by_the_writer() {
+    let file = Scratch::new("unsorted");
+    let mut writer = trace::Writer::create(&file.0).unwrap();
+    writer.push(fetch(5)).unwrap();
+    let message = writer.push(fetch(4)).unwrap_err().to_string();
+    assert!(message.ends_with("row 1: a trace is sorted by time, but `t_ns` 4 follows 5"), "{message}");
+    let waited = trace::Row { kind: trace::Kind::WriteBack, ..fetch(6) };
+    assert!(writer.push(waited).unwrap_err().to_string().contains("nobody waits for a write-back"));
+    writer.push(fetch(6)).unwrap();
+    drop(writer);
+    assert!(!file.0.exists(), "an unfinished table has no name");
+}
+
+#[test]
+fn a_message_does_not_complete_before_it_starts() {
+    let file = Scratch::new("early");
+    let mut writer = messages::Writer::create(&file.0).unwrap();
+    let row = messages::Row {
+        id: 9,
+        src: 0,
+        dst: 1,
+        kind: messages::Kind::Read,
+        bytes: 64,
+        submitted_ps: 100,
+        completed_ps: Some(99),
+        ideal_ps: 50,
+        slowdown: 1.0,
+        retransmissions: 0,
+        drops: 0,
+    };
+    let message = writer.push(row).unwrap_err().to_string();
+    assert!(message.ends_with("row 0: message 9 completes before it is submitted"), "{message}");
+}
+
+/// A table as another program might write it: these columns, this metadata.
+fn write_foreign(path: &Path, columns: Vec<(&str, ArrayRef)>, metadata: &[(&str, &str)]) {
+    let batch =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    for (key, value) in metadata {
+        let entry = parquet::file::metadata::KeyValue::new(key.to_string(), value.to_string());
+        writer.append_key_value_metadata(entry);
+    }
+    writer.close().unwrap();
+}
+
+const COMPLETIONS_META: &[(&str, &str)] = &[("unrack.fabric", "\"mine\""), ("unrack.link_rate_bps", "1000")];
+
+fn foreign_columns(kinds: &[Option<&str>]) -> Vec<(&'static str, ArrayRef)> {
+    let numbers = |n: u64| Arc::new(UInt64Array::from(vec![n; kinds.len()])) as ArrayRef;
+    vec![
+        ("ideal_ps", numbers(3)),
+        ("kind", Arc::new(StringArray::from(kinds.to_vec()))),
+        ("bytes", Arc::new(UInt32Array::from(vec![64; kinds.len()]))),
+        ("extra", numbers(0)),
+        ("completion_ps", numbers(7)),
+    ]
+}
+
+#[test]
+fn a_table_of_another_program_is_read() {
+    let file = Scratch::new("foreign");
+    write_foreign(&file.0, foreign_columns(&[Some("fetch"), Some("write-back")]), COMPLETIONS_META);
+    let (meta, rows) = completions::read(&file.0).unwrap();
+    assert_eq!(meta, completions::Meta { fabric: "mine".into(), link_rate_bps: 1000 });
+    let row = |kind| completions::Row { kind, bytes: 64, completion_ps: 7, ideal_ps: 3 };
+    assert_eq!(rows, [row(completions::Kind::Fetch), row(completions::Kind::WriteBack)]);
+}
+
+/// What reading says, without the path in front.
+fn refusal(file: &Scratch) -> String {
+    let message = completions::read(&file.0).unwrap_err().to_string();
+    message.replace(&*file.0.to_string_lossy(), "FILE")
+}
+
+#[test]
+fn refusals_name_the_column_and_the_row() {
+    let file = Scratch::new("refusals");
+    let write = |columns| write_foreign(&file.0, columns, COMPLETIONS_META);
+
+    let mut columns = foreign_columns(&[Some("fetch")]);
+    columns.retain(|(name, _)| *name != "bytes");
+    write(columns);
+    assert_eq!(refusal(&file), "FILE has no column `bytes` (UInt32)");
+
+    let mut columns = foreign_columns(&[Some("fetch")]);
+    columns[4].1 = Arc::new(Int64Array::from(vec![7]));
+    write(columns);
+    assert_eq!(refusal(&file), "FILE: column `completion_ps` holds Int64, where UInt64 is needed");
+
+    write(foreign_columns(&[Some("fetch"), Some("fetsch")]));
+    assert_eq!(refusal(&file), "FILE, row 1: column `kind`: `fetsch` is not one of fetch, write-back");
+
+    write(foreign_columns(&[Some("fetch"), None]));
+    assert_eq!(refusal(&file), "FILE, row 1: column `kind`: the value is missing");
+}
+
+#[test]
+fn refusals_name_the_metadata() {
+    let file = Scratch::new("refusals-meta");
+    let write = |metadata| write_foreign(&file.0, foreign_columns(&[Some("fetch")]), metadata);
+    write(&[("unrack.fabric", "\"mine\"")]);
+    assert_eq!(
+        refusal(&file),
+        "FILE: the metadata is not that of a completions table: missing field `link_rate_bps`"
+    );
+    write(&[("unrack.fabric", "mine")]);
+    let message = refusal(&file);
+    assert!(message.contains("`unrack.fabric`: expected value at line 1 column 1"), "{message}");
+    write_trace(&file.0, &[fetch(1)]);
+    assert_eq!(refusal(&file), "FILE is a trace table, where a completions table is needed");
+    std::fs::write(&file.0, "id,src\n").unwrap();
+    assert!(matches!(completions::read(&file.0), Err(RecordError::Damaged { .. })));
+    std::fs::remove_file(&file.0).unwrap();
+    assert!(refusal(&file).starts_with("cannot open FILE: "));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// A flipped bit may pass unseen (a page has no checksum) but never ends the program.
+    #[test]
+    fn a_damaged_file_is_read_or_refused(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4),
+        keep in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let file = Scratch::new("damaged");
+        let mut bytes = pristine().clone();
+        flips.iter().for_each(|(index, bit)| *index.get_mut(&mut bytes) ^= 1 << bit);
+        bytes.truncate(keep.map_or(bytes.len(), |index| index.index(bytes.len())));
+        std::fs::write(&file.0, &bytes).unwrap();
+        let result = trace::read(&file.0);
+        prop_assert!(keep.is_none() || result.is_err(), "a file cut short was read");
+    }
+}
+
+fn pristine() -> &'static Vec<u8> {
+    static BYTES: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    BYTES.get_or_init(|| {
+        let file = Scratch::new("pristine");
+        write_trace(&file.0, &(0..200).map(|i| fetch(i * i)).collect::<Vec<_>>());
+        std::fs::read(&file.0).unwrap()
+    })
+}
