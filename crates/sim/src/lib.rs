@@ -12,10 +12,12 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod error;
 pub mod fabric;
 pub mod network;
 pub mod run;
 
 pub use engine::{Core, Observer, Progress, Sim, Unobserved};
+pub use error::SetupError;
 pub use fabric::Fabric;
 pub use run::{Outcome, Run};

@@ -1,0 +1,330 @@
+//! `edm`: memory messages in the Ethernet PHY of a star, scheduled by the switch (EDM §3).
+//!
+//! One message, step by step (the steps' latencies are in [`unrack_protocol::edm::steps`]):
+//! - write: notification block up; the scheduler matches; grant block down; data up, through the
+//!   circuit, down. One grant for each chunk.
+//! - read, rmw: the request goes up and waits in the switch as its own notification; matched, it
+//!   goes on down to the memory node, where it is the grant of the first chunk of the answer.
+//!   Further chunks are granted by grant blocks.
+//!
+//! A flow is carried as a write.
+//!
+//! # When a message is complete
+//!
+//! Table 1's totals are sums of pipeline stages and hold no transmission time, not even of the
+//! 64 B moved. We read them as the arrival of the first block of the last DDR4 burst (64 B, §3.1.4)
+//! of the message. So a completion is that pipeline, plus the transmission of everything before the
+//! last burst. Ports are nevertheless occupied for the whole l/B of a chunk.
+//!
+//! # What is on the wire
+//!
+//! A block carries 8 bytes in the time of 64 bits at the link's rate: the 66/64 of the line code is
+//! in the baud rate (25.78 GBd at 25 Gb/s). Notification and grant are one block; a request is as
+//! many as its bytes need; a chunk of l bytes is ceil(l/8), the l/B of §3.1.1 (7).
+//!
+//! Departure: the framing of a chunk (/MS/ and /MT/, address and message id) is not charged, since
+//! the scheduler of §3.1.1 does not charge it either. The size field of a notification is as wide
+//! as the message needs (§3.1.4 has 16 bits).
+//! Departure: the switch's own latency of the scenario is not used: EDM bypasses the packet
+//! pipeline, and its switch takes what table 1 says.
+
+mod config;
+mod host;
+mod lane;
+
+pub use config::{BLOCK_BYTES, BURST_BYTES, EdmConfig};
+
+use self::host::Announcements;
+use self::lane::Lane;
+use super::Fabric;
+use crate::engine::{Core, Observer};
+use crate::error::SetupError;
+use crate::network::{Pace, Star};
+use unrack_protocol::edm::{Demand, Grant, Scheduler, Steps, steps};
+use unrack_units::{Bytes, Time};
+use unrack_workload::{Kind, Message, MessageId};
+
+/// EDM on a star.
+pub struct Edm {
+    nodes: Vec<Node>,
+    announcements: Announcements,
+    scheduler: Scheduler,
+    /// When the scheduler is to be run next.
+    armed: Option<Time>,
+    grants: Vec<Grant>,
+    pace: Pace,
+    block: Time,
+    chunk: u64,
+    latency: Latency,
+}
+
+/// One node's link.
+#[derive(Clone, Copy, Default)]
+struct Node {
+    up: Lane,
+    down: Lane,
+    /// When the last entry came to the host's grant queue, which is first in first out.
+    granted: Time,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// The demand of a message has come to the head of the scheduler's list.
+    Demand(MessageId),
+    /// The scheduler asked to be run.
+    Schedule,
+    /// A granted chunk is [`Latency::host_ahead`] from its sender's link.
+    Send(Chunk),
+    /// A chunk is [`Latency::switch_ahead`] from its receiver's link.
+    Forward(Chunk),
+    /// The last of a message is with its receiver.
+    Deliver(MessageId),
+}
+
+/// What one grant allowed.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk {
+    id: MessageId,
+    bytes: u16,
+    last: bool,
+}
+
+/// Sums of steps between events.
+///
+/// Everything that a node puts on its link is booked `host_ahead` of its time, and everything that
+/// the switch puts on one `switch_ahead`: so bookings come in order without an event of their own.
+#[derive(Clone, Copy)]
+struct Latency {
+    host_ahead: Time,
+    switch_ahead: Time,
+    /// From a notification's or request's start on the wire to the head of the scheduler's list.
+    to_scheduler: Time,
+    /// From a grant's or request's start on the wire to the event that sends the chunk.
+    grant_to_send: Time,
+    request_to_send: Time,
+    /// From a chunk's start on the sender's link to the event that forwards it.
+    to_forward: Time,
+    /// From a chunk's start on the receiver's link to the receiver.
+    to_receiver: Time,
+}
+
+impl Latency {
+    fn new(steps: &Steps, propagation: Time) -> Latency {
+        let link = steps.link(propagation);
+        let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);
+        Latency {
+            host_ahead,
+            switch_ahead: steps.cycles(steps::FORWARD),
+            // One cycle of SCHEDULE reaches the head of the list; the rest, and MAKE_GRANT, are
+            // the `switch_ahead` of a grant.
+            to_scheduler: link + steps.cycles(steps::CLASSIFY + 1),
+            grant_to_send: link + steps.grant_to_data() - host_ahead,
+            request_to_send: link + steps.request_to_data() - host_ahead,
+            to_forward: link + steps.cycles(steps::CLASSIFY),
+            to_receiver: link + steps.cycles(steps::RECEIVE_DATA),
+        }
+    }
+}
+
+// A grant and a forwarded block reach the switch's link after the same number of cycles.
+const _: () = assert!(steps::SCHEDULE - 1 + steps::MAKE_GRANT == steps::FORWARD);
+
+impl Edm {
+    pub fn new(star: &Star, config: &EdmConfig) -> Result<Edm, SetupError> {
+        config.check(star)?;
+        let block = star.rate.transmit(Bytes::new(BLOCK_BYTES));
+        Ok(Edm {
+            nodes: vec![Node::default(); star.nodes as usize],
+            announcements: Announcements::new(star.nodes, config.max_active),
+            scheduler: Scheduler::new(config.scheduler(star, block)),
+            armed: None,
+            grants: Vec::new(),
+            pace: star.pace(),
+            block,
+            chunk: config.chunk.get(),
+            latency: Latency::new(&config.steps, star.propagation),
+        })
+    }
+
+    /// Occupancy of a link.
+    fn occupancy(&self, bytes: u64) -> Time {
+        self.block * bytes.div_ceil(BLOCK_BYTES)
+    }
+
+    /// Transmission of everything before the last burst.
+    fn lead(&self, bytes: u64) -> Time {
+        self.block * (bytes.saturating_sub(1) / BURST_BYTES * (BURST_BYTES / BLOCK_BYTES))
+    }
+
+    /// §3.1.1: a write sends a notification, a read or rmw its request.
+    fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        let message = core.message(id);
+        let request = u64::from(message.request);
+        let length = if message.kind.is_answered() { self.occupancy(request) } else { self.block };
+        let up = &mut self.nodes[message.src as usize].up;
+        let start = up.control(core.now() + self.latency.host_ahead, length);
+        core.sent(request);
+        core.hops(1);
+        core.schedule(start + self.lead(request) + self.latency.to_scheduler, Event::Demand(id));
+    }
+
+    fn demand<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        let message = core.message(id);
+        let demand = Demand {
+            src: message.data_src(),
+            dst: message.data_dst(),
+            bytes: message.bytes as u32,
+            token: id.0,
+        };
+        self.scheduler.handle_demand(core.now(), demand);
+        self.arm(core);
+    }
+
+    /// Sees to it that the scheduler runs when it wants to.
+    fn arm<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        let Some(at) = self.scheduler.poll_at() else {
+            return;
+        };
+        let at = at.max(core.now());
+        if self.armed.is_none_or(|armed| at < armed) {
+            self.armed = Some(at);
+            core.schedule(at, Event::Schedule);
+        }
+    }
+
+    fn schedule<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        if self.armed != Some(core.now()) {
+            return; // superseded by an earlier time
+        }
+        self.armed = None;
+        let mut grants = std::mem::take(&mut self.grants);
+        self.scheduler.run(core.now(), &mut grants);
+        for grant in grants.drain(..) {
+            self.grant(core, grant);
+        }
+        self.grants = grants;
+        self.arm(core);
+    }
+
+    /// Sends a grant block down, or the buffered request in its place (§3.1.1 (4)).
+    fn grant<O: Observer>(&mut self, core: &mut Core<Event, O>, grant: Grant) {
+        let id = MessageId(grant.token);
+        let message = core.message(id);
+        let request = u64::from(message.request);
+        let by_request = grant.first && message.kind.is_answered();
+        let (blocks, on_wire_to_send) = match by_request {
+            true => (self.occupancy(request), self.lead(request) + self.latency.request_to_send),
+            false => (self.block, self.latency.grant_to_send),
+        };
+        let node = &mut self.nodes[grant.src as usize];
+        let start = node.down.control(core.now() + self.latency.switch_ahead, blocks);
+        node.granted = node.granted.max(start + on_wire_to_send);
+        let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
+        core.hops(1);
+        core.schedule(node.granted, Event::Send(chunk));
+        if by_request {
+            core.arrived(request);
+        }
+    }
+
+    fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, chunk: Chunk) {
+        let message = *core.message(chunk.id);
+        let bytes = u64::from(chunk.bytes);
+        let length = self.occupancy(bytes);
+        let up = &mut self.nodes[message.data_src() as usize].up;
+        let start = up.data(core.now() + self.latency.host_ahead, length);
+        core.sent(bytes);
+        core.hops(1);
+        core.schedule(start + self.latency.to_forward, Event::Forward(chunk));
+        if chunk.last && !message.kind.is_answered() {
+            self.release(core, &message);
+        }
+    }
+
+    fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, chunk: Chunk) {
+        let message = core.message(chunk.id);
+        let bytes = u64::from(chunk.bytes);
+        let (dst, at) = (message.data_dst(), core.now() + self.latency.switch_ahead);
+        let length = self.occupancy(bytes);
+        let down = &mut self.nodes[dst as usize].down;
+        let ahead = self.pace.bytes_in(down.backlog(at));
+        let start = down.data(at, length);
+        core.queued(dst, ahead);
+        core.hops(1);
+        core.arrived(bytes);
+        if chunk.last {
+            let delivered = start + self.lead(bytes) + self.latency.to_receiver;
+            core.schedule(delivered, Event::Deliver(chunk.id));
+        }
+    }
+
+    fn deliver<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        let message = *core.message(id);
+        core.complete(id);
+        if message.kind.is_answered() {
+            self.release(core, &message);
+        }
+    }
+
+    fn release<O: Observer>(&mut self, core: &mut Core<Event, O>, message: &Message) {
+        if let Some(next) = self.announcements.release(message) {
+            self.announce(core, next);
+        }
+    }
+}
+
+impl Fabric for Edm {
+    type Event = Event;
+
+    fn name(&self) -> &'static str {
+        "edm"
+    }
+
+    fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        if self.announcements.admit(id, core.message(id)) {
+            self.announce(core, id);
+        }
+    }
+
+    fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
+        match event {
+            Event::Demand(id) => self.demand(core, id),
+            Event::Schedule => self.schedule(core),
+            Event::Send(chunk) => self.send(core, chunk),
+            Event::Forward(chunk) => self.forward(core, chunk),
+            Event::Deliver(id) => self.deliver(core, id),
+        }
+    }
+
+    /// The pipeline of table 1 and the transmission of everything before the last burst.
+    fn unloaded(&self, message: &Message) -> Time {
+        let l = &self.latency;
+        let common = l.host_ahead + l.to_scheduler + l.switch_ahead + l.host_ahead;
+        let circuit = l.to_forward + l.switch_ahead + l.to_receiver;
+        let asked = match message.kind.is_answered() {
+            true => self.lead(u64::from(message.request)) * 2 + l.request_to_send,
+            false => l.grant_to_send,
+        };
+        common + asked + circuit + self.last_chunk_after_first(message)
+    }
+}
+
+impl Edm {
+    /// From the start of the first chunk to that of the last burst, with nothing in the way.
+    fn last_chunk_after_first(&self, message: &Message) -> Time {
+        let before = (message.bytes - 1) / self.chunk;
+        let last = message.bytes - before * self.chunk;
+        if before == 0 {
+            return self.lead(last);
+        }
+        // Grants follow each other after l/B or one iteration, whichever is longer. The first
+        // chunk of an answer was granted by the request, which takes a cycle more than a grant.
+        let wire = self.occupancy(self.chunk);
+        let grant = wire.max(self.scheduler.config().iteration);
+        let extra = match message.kind {
+            Kind::Read | Kind::Rmw => self.latency.request_to_send - self.latency.grant_to_send,
+            Kind::Write | Kind::Flow => Time::ZERO,
+        };
+        (wire * before).max((grant * before).saturating_sub(extra)) + self.lead(last)
+    }
+}

@@ -1,0 +1,57 @@
+//! What the tests of several fabrics share.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use unrack_sim::{Fabric, Run, Sim};
+use unrack_units::Time;
+use unrack_workload::{Message, Outbox, Source};
+
+/// Submits given messages at given times.
+pub struct Script(pub Vec<(Time, Message)>);
+
+impl Source for Script {
+    fn start<O: Outbox>(&mut self, out: &mut O) {
+        for (actor, (at, _)) in self.0.iter().enumerate() {
+            out.wake_at(*at, actor as u32);
+        }
+    }
+    fn wake<O: Outbox>(&mut self, actor: u32, _now: Time, out: &mut O) {
+        out.submit(self.0[actor as usize].1);
+    }
+    fn completed<O: Outbox>(&mut self, _message: &Message, _now: Time, _out: &mut O) {}
+    fn total(&self) -> Option<u64> {
+        Some(self.0.len() as u64)
+    }
+}
+
+pub fn run<F: Fabric>(fabric: F, script: Vec<(Time, Message)>) -> Run {
+    Sim::new(fabric, Script(script)).run().0
+}
+
+/// Completion time of the n-th message, in picoseconds.
+pub fn completion_ps(run: &Run, index: usize) -> u64 {
+    run.outcomes[index].completion().expect("finished").as_ps()
+}
+
+/// Sizes around every boundary of bursts, chunks, packets and pages.
+pub const SIZES: [u64; 16] =
+    [1, 7, 8, 9, 63, 64, 65, 100, 255, 256, 257, 512, 1_460, 1_461, 4_096, 1_000_000];
+
+/// Every kind and size alone: the simulated completion is the arithmetic one, to the picosecond.
+pub fn assert_unloaded_is_exact<F: Fabric>(fabric: F) {
+    let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
+    let all = kinds.iter().flat_map(|kind| SIZES.map(|bytes| kind(0, 1, bytes)));
+    let script = all.enumerate().map(|(n, message)| (Time::from_us(10_000) * n as u64, message)).collect();
+    let run = run(fabric, script);
+    for (index, message) in run.messages.iter().enumerate() {
+        assert_eq!(completion_ps(&run, index), run.ideal[index].as_ps(), "{message:?}");
+    }
+}
+
+/// Nothing is created or lost, and everything finished.
+pub fn assert_conserved(run: &Run) {
+    let counters = &run.counters;
+    assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes);
+    let payload: u64 = run.messages.iter().map(Message::payload).sum();
+    assert!(counters.arrived_bytes >= payload);
+    assert!(run.outcomes.iter().all(|outcome| outcome.completed.is_some()));
+}
