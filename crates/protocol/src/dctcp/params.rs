@@ -18,17 +18,11 @@ pub struct Params {
     /// K: a switch marks a packet that finds more than this in its queue. Default: the smallest
     /// number of full packets above C x RTT / 7 in this network (DCTCP §3.4 eq. 13).
     pub mark_threshold: Option<Bytes>,
-    /// Smallest retransmission timeout, and the first one of a stream. Default 200 us: fine-grained
+    /// Smallest retransmission timeout. Default 200 us: fine-grained
     /// timers (Vasudevan et al., SIGCOMM 2009), as in the evaluation of pFabric (SIGCOMM 2013).
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Segments per acknowledgement. Default 1: each is acknowledged, so that marks are echoed
-    /// exactly; 2 is the delayed acknowledgement of RFC 5681 §4.2 with the state machine of DCTCP §3.1.
-    pub ack_every: u32,
-    /// Longest wait of a delayed acknowledgement. Default 100 us: half of `min_rto`, so that waiting is
-    /// not taken for loss (RFC 5681 §4.2 allows up to 500 ms).
-    pub ack_delay: Time,
 }
 
 impl Default for Params {
@@ -40,15 +34,14 @@ impl Default for Params {
             mark_threshold: None,
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
-            ack_every: 1,
-            ack_delay: Time::from_us(100),
         }
     }
 }
 
 impl Params {
-    pub fn timeouts(&self) -> Timeouts {
-        Timeouts { min: self.min_rto, max: self.max_rto.max(self.min_rto) }
+    /// Retransmission timeouts in a network of this unloaded round-trip time.
+    pub fn timeouts(&self, rtt: Time) -> Timeouts {
+        Timeouts::known(rtt, self.min_rto, self.max_rto)
     }
 
     /// K in this network.

@@ -12,7 +12,8 @@ pub struct Acked {
     /// First segment not yet sent.
     pub next: u32,
     /// The window may grow: not on selective acknowledgements alone (RFC 5681 §3.2 step 1), nor while
-    /// holes are filled (RFC 6675 §5).
+    /// holes are filled (RFC 6675 §5), nor when it did not hold anything back in the last round trip,
+    /// because the sender's own link is the bottleneck (RFC 7661 §4.4).
     pub may_grow: bool,
 }
 

@@ -1,5 +1,6 @@
 //! The retransmission timeout of RFC 6298.
 
+use super::Timeouts;
 use unrack_units::Time;
 
 #[derive(Debug, Clone)]
@@ -13,10 +14,9 @@ pub(super) struct Rto {
 }
 
 impl Rto {
-    // Departure: RFC 6298 §2.1 waits 1 s before the first sample. Inside a rack the round-trip time
-    // of a neighbour is known from earlier connections to be far below `min`.
-    pub(super) fn new(min: Time, max: Time) -> Rto {
-        Rto { smoothed: None, base: min, backoff: 0, min, max }
+    pub(super) fn new(timeouts: Timeouts) -> Rto {
+        let Timeouts { first, min, max } = timeouts;
+        Rto { smoothed: None, base: first, backoff: 0, min, max }
     }
 
     /// RFC 6298 §2.2 and §2.3. A sample also ends the back-off (§5.7).
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     fn rto() -> Rto {
-        Rto::new(Time::from_us(200), Time::from_us(10_000))
+        Rto::new(Timeouts::known(Time::from_us(2), Time::from_us(200), Time::from_us(10_000)))
     }
 
     #[test]

@@ -5,11 +5,21 @@ use super::scoreboard::Scoreboard;
 use super::{Ack, Acked, Control, Segment};
 use unrack_units::Time;
 
-/// Bounds of the retransmission timeout (RFC 6298).
+/// The retransmission timeout before the first sample, and its bounds after it (RFC 6298).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
+    pub first: Time,
     pub min: Time,
     pub max: Time,
+}
+
+impl Timeouts {
+    // Departure: RFC 6298 §2.1 waits 1 s before the first sample. In a rack the round-trip time is
+    // known, and the first timeout is what it would be after a sample of it (§2.2).
+    pub fn known(rtt: Time, min: Time, max: Time) -> Timeouts {
+        let max = max.max(min);
+        Timeouts { first: (rtt * 3).clamp(min, max), min, max }
+    }
 }
 
 /// Sends the segments of one stream, each until it is acknowledged.
@@ -28,6 +38,8 @@ pub struct Sender<C> {
     rto: Rto,
     deadline: Option<Time>,
     retransmissions: u32,
+    /// The window held back what would have followed this segment.
+    held_back_at: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +64,10 @@ impl<C: Control> Sender<C> {
             board: Scoreboard::default(),
             phase: Phase::Open,
             total: segments,
-            rto: Rto::new(timeouts.min, timeouts.max),
+            rto: Rto::new(timeouts),
             deadline: None,
             retransmissions: 0,
+            held_back_at: 0,
         }
     }
 
@@ -83,6 +96,7 @@ impl<C: Control> Sender<C> {
         if ack.next > self.board.next() || ack.echo > now {
             return;
         }
+        let held_back = self.board.una() <= self.held_back_at;
         let progress = self.board.update(ack.next, &ack.sack);
         if progress.delivered == 0 {
             return;
@@ -93,7 +107,7 @@ impl<C: Control> Sender<C> {
             marked: ack.marked,
             una: self.board.una(),
             next: self.board.next(),
-            may_grow: progress.advanced && !matches!(self.phase, Phase::Recovery { .. }),
+            may_grow: held_back && progress.advanced && !matches!(self.phase, Phase::Recovery { .. }),
         });
         if progress.advanced {
             // RFC 7323 §4.1: only acknowledgements that advance are sampled. RFC 6298 §5.3: restart.
@@ -134,6 +148,7 @@ impl<C: Control> Sender<C> {
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
         if !owed && self.board.pipe() >= self.control.window() {
+            self.held_back_at = self.board.next();
             return None;
         }
         let number = self.next_segment()?;
