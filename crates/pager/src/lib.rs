@@ -1,1 +1,34 @@
-//! Remote memory inside a program: page table, reclaim, link, backends, the pager thread.
+//! Remote memory inside a process.
+//!
+//! This is the part of `unrack run` that lives in the program whose memory is taken away. It is a guest
+//! there, and keeps to a guest's rules: it allocates nothing from the program's heap ([`heap`], [`den`]),
+//! touches no thread-local storage and no C library function that does ([`sys`]), shares no file
+//! descriptors, blocks all signals, and holds no lock that a program's thread could wait for ([`gate`]).
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`control`] | what `unrack` wants and what pagers count, in one shared file |
+//! | [`life`] | the pager thread: start, loop, fork |
+//! | [`pager`] | serving a fault |
+//! | [`reclaim`] | which pages go |
+//! | [`changes`] | following the program's `munmap`, `mremap`, `madvise` |
+//! | [`table`] | which page is where |
+//! | [`link`] | when a page arrives |
+//! | [`spool`] | capture |
+//! | [`threads`] | on which core a faulting thread wakes |
+
+pub mod control;
+pub mod den;
+pub mod gate;
+pub mod heap;
+pub mod life;
+pub mod link;
+pub mod spool;
+pub mod sys;
+pub mod table;
+
+mod changes;
+mod maps;
+mod pager;
+mod reclaim;
+mod threads;

@@ -1,1 +1,218 @@
 //! The preload library: puts the pager into an unmodified program.
+//!
+//! Loaded by `unrack run` through `LD_PRELOAD`, before the program's first instruction. It maps the
+//! control file named in the environment and starts the pager; and it stands in front of the few ways to
+//! fork, since a fork copies the address space and all pages must be in the program at that moment. In a
+//! process without that variable it does nothing.
+
+use std::ffi::{CStr, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use unrack_pager::{control::CONTROL_VARIABLE, gate, heap, life};
+
+/// Everything Rust allocates in this library comes from the pager's own heap.
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap;
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    for next in [&NEXT_FORK, &NEXT_SYSCALL, &NEXT_CLONE, &NEXT_MLOCKALL] {
+        // SAFETY: an address, whatever the function's type.
+        let _: usize = unsafe { next.get() };
+    }
+    let name = std::ffi::CString::new(CONTROL_VARIABLE).expect("no NUL in the name");
+    // SAFETY: the program has one thread yet.
+    let path = unsafe { libc::getenv(name.as_ptr()) };
+    if path.is_null() {
+        return;
+    }
+    // SAFETY: a string of the environment.
+    let path = unsafe { CStr::from_ptr(path) };
+    if let Err(error) = begin(path) {
+        let path = path.to_string_lossy();
+        eprintln!("unrack: this process runs without remote memory: {path}: {error}");
+    }
+}
+
+fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
+    unrack_pager::den::reserve()?;
+    let control = life::attach(path)?;
+    if control.settings.limit_pages.load(Relaxed) == u64::MAX {
+        return Ok(());
+    }
+    // One page at a time goes in and out: no huge pages, in this process and those it starts.
+    // SAFETY: plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    // Registered first: runs last before the fork and first after it.
+    // SAFETY: the handlers live as long as this library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    life::start(control)
+}
+
+extern "C" fn before_fork() {
+    gate::close();
+}
+
+extern "C" fn after_fork() {
+    gate::open();
+}
+
+extern "C" fn in_child() {
+    // SAFETY: called in the child of a fork, after `before_fork`.
+    unsafe { life::start_in_child() };
+}
+
+/// Runs `fork`, one of the ways that pass by the handlers of `pthread_atfork`.
+fn around<T: Copy + PartialEq + Default>(fork: impl FnOnce() -> T) -> T {
+    if life::control().is_none() {
+        return fork();
+    }
+    before_fork();
+    let result = fork();
+    if result == T::default() {
+        in_child()
+    } else {
+        after_fork()
+    }
+    result
+}
+
+/// A function of the C library that this library stands in front of.
+struct Next {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Next {
+        Next { name, address: AtomicUsize::new(0) }
+    }
+
+    /// Looks it up once; [`at_load`] does so while there is one thread, no lock held and no fork near.
+    ///
+    /// # Safety
+    /// `F` must be the function's type.
+    unsafe fn get<F: Copy>(&self) -> F {
+        let mut address = self.address.load(Relaxed);
+        if address == 0 {
+            // SAFETY: a lookup by name; the C library defines all names used here.
+            address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
+            assert!(address != 0);
+            self.address.store(address, Relaxed);
+        }
+        // SAFETY: a function pointer has the size of an address; the type is the caller's promise.
+        unsafe { std::mem::transmute_copy(&address) }
+    }
+}
+
+static NEXT_FORK: Next = Next::new(c"_Fork");
+static NEXT_SYSCALL: Next = Next::new(c"syscall");
+static NEXT_CLONE: Next = Next::new(c"clone");
+static NEXT_MLOCKALL: Next = Next::new(c"mlockall");
+
+/// `_Fork(3)`: the fork without handlers.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Fork() -> libc::pid_t {
+    // SAFETY: its type in <unistd.h>.
+    let next: extern "C" fn() -> libc::pid_t = unsafe { NEXT_FORK.get() };
+    around(|| next())
+}
+
+/// `syscall(2)`: a program may fork through it.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(
+    number: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+    f: c_long,
+) -> c_long {
+    // SAFETY: variadic in C; all arguments are registers on the machines we run on.
+    let next: extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long =
+        unsafe { NEXT_SYSCALL.get() };
+    let call = || next(number, a, b, c, d, e, f);
+    if is_fork(number, a) { around(call) } else { call() }
+}
+
+fn is_fork(number: c_long, first: c_long) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if number == libc::SYS_fork {
+        return true;
+    }
+    let copies_memory = |flags: u64| flags & libc::CLONE_VM as u64 == 0;
+    match number {
+        libc::SYS_clone => copies_memory(first as u64),
+        // SAFETY: the first argument points to `struct clone_args`, which begins with the flags.
+        libc::SYS_clone3 if first != 0 => copies_memory(unsafe { *(first as *const u64) }),
+        _ => false,
+    }
+}
+
+struct Start {
+    function: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+}
+
+/// `clone(2)`: a fork, when it does not share memory.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clone(
+    function: extern "C" fn(*mut c_void) -> c_int,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent_tid: *mut c_void,
+    tls: *mut c_void,
+    child_tid: *mut c_void,
+) -> c_int {
+    type Clone = extern "C" fn(
+        extern "C" fn(*mut c_void) -> c_int,
+        *mut c_void,
+        c_int,
+        *mut c_void,
+        *mut c_void,
+        *mut c_void,
+        *mut c_void,
+    ) -> c_int;
+    // SAFETY: variadic in C; all arguments are registers on the machines we run on.
+    let next: Clone = unsafe { NEXT_CLONE.get() };
+    if flags & libc::CLONE_VM != 0 || life::control().is_none() {
+        return next(function, stack, flags, argument, parent_tid, tls, child_tid);
+    }
+    extern "C" fn begin_child(start: *mut c_void) -> c_int {
+        // SAFETY: the child's copy of the parent's frame below.
+        let Start { function, argument } = unsafe { std::ptr::read(start as *const Start) };
+        in_child();
+        function(argument)
+    }
+    let start = Start { function, argument };
+    before_fork();
+    let child =
+        next(begin_child, stack, flags, (&raw const start) as *mut c_void, parent_tid, tls, child_tid);
+    after_fork();
+    child
+}
+
+/// `mlockall(2)`: would lock what is to be taken away; accepted and ignored, as nothing a program
+/// computes depends on it.
+#[unsafe(no_mangle)]
+pub extern "C" fn mlockall(flags: c_int) -> c_int {
+    if life::control().is_some() {
+        return 0;
+    }
+    // SAFETY: its type in <sys/mman.h>.
+    let next: extern "C" fn(c_int) -> c_int = unsafe { NEXT_MLOCKALL.get() };
+    next(flags)
+}

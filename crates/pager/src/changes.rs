@@ -1,0 +1,168 @@
+//! The program changes its address space: the books follow.
+//!
+//! The kernel refuses every `UFFDIO_MOVE` and `UFFDIO_COPY` with `EAGAIN` from the moment a change begins
+//! until its message was read, so nothing here can act on a mapping that is no longer the one it knew.
+
+use crate::control::count;
+use crate::den;
+use crate::gate;
+use crate::pager::Pager;
+use crate::sys::{Event, PAGE};
+use crate::table::{Id, State};
+use rustix::io::Errno;
+
+impl Pager {
+    /// Reads on until no change is outstanding, and applies them. Faults read on the way wait.
+    pub(crate) fn read_changes(&mut self) {
+        match self.read_events() {
+            Ok(true) => self.apply_changes(),
+            // The change has begun but its message is not there yet: its thread needs to run.
+            Ok(false) => rustix::thread::sched_yield(),
+            Err(_) => gate::die(self.control, "the userfaultfd cannot be read any more"),
+        }
+    }
+
+    /// Applies all changes in the backlog and leaves the faults.
+    pub(crate) fn apply_changes(&mut self) {
+        for n in 0..self.backlog.len() {
+            match self.backlog[n] {
+                Event::Fault { .. } => {}
+                Event::Remove { start, end } => self.drop_range(start, end),
+                Event::Unmap { start, end } => {
+                    self.drop_range(start, end);
+                    self.table.set_registered(start, end, false);
+                }
+                Event::Remap { from, to, len } => self.remap(from, to, len),
+            }
+        }
+        self.backlog.retain(|event| matches!(event, Event::Fault { .. }));
+    }
+
+    /// The contents of these pages are not wanted any more.
+    fn drop_range(&mut self, start: usize, end: usize) {
+        let mut ids = Vec::new();
+        self.table.tracked_in(start, end, &mut ids);
+        for id in ids {
+            self.drop_page(id);
+        }
+    }
+
+    fn drop_page(&mut self, id: Id) {
+        let record = *self.table.get(id);
+        if matches!(record.state, State::Inactive | State::Remote | State::Fetching) {
+            // SAFETY: the slot's contents were this page's, which nobody can ask for any more.
+            unsafe { den::forget(den::slot(id), PAGE) };
+        }
+        if record.state == State::Fetching
+            && let Some(at) = self.pending.iter().position(|pending| pending.id == id)
+        {
+            let pending = self.pending.remove(at);
+            self.uffd.wake(pending.address);
+        }
+        if matches!(record.state, State::Inactive | State::Active) {
+            self.local = self.local.saturating_sub(1);
+        }
+        self.table.remove(id);
+    }
+
+    /// `mremap`: the same pages, elsewhere. What was tracked at the new place was unmapped before.
+    fn remap(&mut self, from: usize, to: usize, len: usize) {
+        if from == to {
+            return;
+        }
+        self.drop_range(to, to + len);
+        let mut ids = Vec::new();
+        self.table.tracked_in(from, from + len, &mut ids);
+        for id in ids {
+            let address = self.table.get(id).address;
+            self.table.rename(id, to + (address - from));
+        }
+        for offset in (0..len).step_by(PAGE) {
+            let registered = self.table.is_registered(from + offset);
+            self.table.set_registered(to + offset, to + offset + PAGE, registered);
+        }
+        self.table.set_registered(from, from + len, false);
+    }
+
+    /// A thread is about to fork: everything must be in the program before the kernel copies it.
+    pub(crate) fn answer_doorbell(&mut self) {
+        self.thaw();
+        gate::set_away(0);
+        loop {
+            match self.uffd.copy(den::doorbell(), den::arena() - PAGE, PAGE).1 {
+                Err(Errno::AGAIN) => self.read_changes(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Puts every page back. The gate is closed, so none leaves meanwhile.
+    fn thaw(&mut self) {
+        while let Some(pending) = self.pending.pop() {
+            self.finish_fetch(pending);
+        }
+        let mut away: Vec<Id> = self.table.away().collect();
+        away.sort_unstable_by_key(|id| self.table.get(*id).address);
+        count(&self.control.counts.thawed, away.len() as u64);
+        let mut rest = &away[..];
+        while !rest.is_empty() {
+            let run = self.run_length(rest).min(512);
+            self.put_run_back(&rest[..run]);
+            rest = &rest[run..];
+        }
+    }
+
+    fn put_run_back(&mut self, run: &[Id]) {
+        let mut rest = run;
+        while let Some(first) = rest.first() {
+            let record = *self.table.get(*first);
+            if !matches!(record.state, State::Inactive | State::Remote) {
+                rest = &rest[1..];
+                continue;
+            }
+            for id in rest {
+                self.remember_hash(*id);
+            }
+            let (moved, result) =
+                self.uffd.move_pages(record.address, den::slot(*first), rest.len() * PAGE, true);
+            for id in &rest[..moved / PAGE] {
+                self.thawed(*id);
+            }
+            rest = &rest[moved / PAGE..];
+            match result {
+                Ok(()) => {}
+                // What changed may have ended the run of neighbours: go on page by page.
+                Err(Errno::AGAIN) => {
+                    self.read_changes();
+                    return rest.iter().for_each(|id| self.put_run_back(&[*id]));
+                }
+                Err(_) => rest = self.copy_first_back(rest),
+            }
+        }
+    }
+
+    fn copy_first_back<'a>(&mut self, run: &'a [Id]) -> &'a [Id] {
+        let address = self.table.get(run[0]).address;
+        match self.copy_back(run[0], address) {
+            Ok(()) => self.thawed(run[0]),
+            Err(Errno::AGAIN) => {
+                self.read_changes();
+                return run;
+            }
+            Err(Errno::EXIST) => gate::die(self.control, "a page that was taken is in its place"),
+            // Its place is being unmapped; the message will say so.
+            Err(_) => {}
+        }
+        &run[1..]
+    }
+
+    /// Remote pages will be the first to go again, and clean ones must be known as such then.
+    fn thawed(&mut self, id: Id) {
+        let was_remote = self.table.get(id).state == State::Remote;
+        self.activate(id, false);
+        if was_remote {
+            self.table.to_front(id);
+            self.local += 1;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The control segment: one shared file that `unrack` writes its wishes into and every pager of a run
+//! its counts.
+//!
+//! All processes of a run together are one compute blade: they share its local memory
+//! ([`Control::limit_pages`]) and its link ([`Control::downlink_free_ns`]). Everything is a plain atomic
+//! number; no lock is ever held in it, so a process that is killed leaves nothing behind but its slot,
+//! which `unrack` frees.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x01");
+pub const SLOTS: usize = 1024;
+/// Environment variable with the control file's path.
+pub const CONTROL_VARIABLE: &str = "UNRACK_CONTROL";
+
+/// The head of the file; delay samples follow it.
+#[repr(C)]
+pub struct Control {
+    pub magic: AtomicU64,
+    /// Set by `unrack` before the first process starts.
+    pub settings: Settings,
+    pub counts: Counts,
+    /// When the blade's receiving and sending link are free again (monotonic ns).
+    pub downlink_free_ns: AtomicU64,
+    pub uplink_free_ns: AtomicU64,
+    pub next_process: AtomicU32,
+    pub next_thread: AtomicU32,
+    /// Why a process had to be ended; see [`Control::fail`].
+    pub failed: AtomicU32,
+    pub message_len: AtomicU32,
+    pub message: [AtomicU64; 64],
+    pub slots: [Slot; SLOTS],
+}
+
+#[repr(C)]
+pub struct Settings {
+    /// Pages that all processes together may keep local.
+    pub limit_pages: AtomicU64,
+    /// Latency of a fetch without its transmission.
+    pub latency_ns: AtomicU64,
+    /// Bits per second; 0: transmission takes no time.
+    pub bandwidth_bps: AtomicU64,
+    /// Part of a fault's cost that a pager cannot see: from the access to the pager, and back.
+    pub unseen_ns: AtomicU64,
+    /// 1: write every remote transfer to the spool folder.
+    pub capture: AtomicU32,
+    /// 1: handle faults in the faulting thread.
+    pub fast: AtomicU32,
+    /// Delay samples (u64 picoseconds) behind the head; 0: use `latency_ns`.
+    pub samples: AtomicU64,
+    pub seed: AtomicU64,
+    /// Monotonic time of the run's start.
+    pub start_ns: AtomicU64,
+    /// Where the remote memory is: 0 a private arena, 1 a node over TCP, 2 a node over shared memory.
+    pub backend: AtomicU32,
+    /// IPv4 address and port of the node's TCP side.
+    pub node_address: AtomicU32,
+    pub node_port: AtomicU32,
+    _reserved: AtomicU32,
+}
+
+/// What happened, all processes together.
+#[repr(C)]
+pub struct Counts {
+    pub fetches: AtomicU64,
+    pub write_backs: AtomicU64,
+    /// Faults on pages that were still local: second chances.
+    pub soft_faults: AtomicU64,
+    /// First touches that came to the pager.
+    pub first_touches: AtomicU64,
+    pub deactivations: AtomicU64,
+    /// Pages that could not be moved out (pinned, locked, shared after a fork).
+    pub stuck: AtomicU64,
+    /// Fetches whose delay was shorter than the pager's own cost.
+    pub below_floor: AtomicU64,
+    /// Time threads waited for fetches, and the part of it that was the pager's own work.
+    pub wait_ns: AtomicU64,
+    pub work_ns: AtomicU64,
+    /// Pager time on faults that a real blade would not have.
+    pub overhead_ns: AtomicU64,
+    /// Pages brought back whole because a process forked.
+    pub thawed: AtomicU64,
+    pub scans: AtomicU64,
+    /// Processes that ran with remote memory.
+    pub processes: AtomicU64,
+}
+
+/// One process of the run.
+#[repr(C)]
+pub struct Slot {
+    /// 0: free.
+    pub pid: AtomicU32,
+    pub process: AtomicU32,
+    /// Local pages, tracked or not.
+    pub local_pages: AtomicU64,
+    /// Pages whose only copy is remote.
+    pub remote_pages: AtomicU64,
+    /// When its longest-held active page came in (monotonic ns).
+    pub oldest_ns: AtomicU64,
+}
+
+impl Control {
+    /// Local pages of all processes of the run.
+    pub fn local_pages(&self) -> u64 {
+        self.live_slots().map(|slot| slot.local_pages.load(Relaxed)).sum()
+    }
+
+    pub fn live_slots(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.pid.load(Relaxed) != 0)
+    }
+
+    /// Takes the slot of `pid`, left by the program it ran before `exec`, or a free one.
+    pub fn take_slot(&self, pid: u32) -> Option<usize> {
+        let take = |slot: &&Slot, from| slot.pid.compare_exchange(from, pid, Relaxed, Relaxed).is_ok();
+        let found = self
+            .slots
+            .iter()
+            .position(|slot| take(&slot, pid))
+            .or_else(|| self.slots.iter().position(|slot| take(&slot, 0)))?;
+        let slot = &self.slots[found];
+        slot.process.store(self.next_process.fetch_add(1, Relaxed), Relaxed);
+        slot.local_pages.store(0, Relaxed);
+        slot.remote_pages.store(0, Relaxed);
+        slot.oldest_ns.store(u64::MAX, Relaxed);
+        Some(found)
+    }
+
+    /// Notes why this process is about to be ended, for `unrack` to print. The first reason stays.
+    pub fn fail(&self, text: &str) {
+        if self.failed.swap(1, Relaxed) != 0 {
+            return;
+        }
+        let bytes = &text.as_bytes()[..text.len().min(self.message.len() * 8)];
+        for (word, chunk) in self.message.iter().zip(bytes.chunks(8)) {
+            let mut padded = [0u8; 8];
+            padded[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(padded), Relaxed);
+        }
+        self.message_len.store(bytes.len() as u32, std::sync::atomic::Ordering::Release);
+    }
+
+    /// What [`Control::fail`] noted.
+    pub fn failure(&self) -> Option<String> {
+        let len = self.message_len.load(std::sync::atomic::Ordering::Acquire) as usize;
+        let bytes: Vec<u8> = self.message.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+        (len > 0).then(|| String::from_utf8_lossy(&bytes[..len.min(bytes.len())]).into_owned())
+    }
+}
+
+pub fn count(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zeroed() -> Box<Control> {
+        // SAFETY: all fields are atomics, for which zero is valid.
+        unsafe { Box::new(std::mem::zeroed()) }
+    }
+
+    #[test]
+    fn the_first_failure_is_kept_whole() {
+        let control = zeroed();
+        assert_eq!(control.failure(), None);
+        control.fail("the memory node at 127.0.0.1:7000 closed the connection");
+        control.fail("later");
+        assert_eq!(control.failure().unwrap(), "the memory node at 127.0.0.1:7000 closed the connection");
+    }
+
+    #[test]
+    fn a_process_keeps_its_slot_over_exec_and_others_do_not_take_it() {
+        let control = zeroed();
+        let first = control.take_slot(10).unwrap();
+        let second = control.take_slot(11).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(control.take_slot(10), Some(first));
+        control.slots[first].pid.store(0, Relaxed);
+        assert_eq!(control.take_slot(12), Some(first));
+    }
+}

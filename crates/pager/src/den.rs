@@ -1,0 +1,112 @@
+//! The one region of a process's address space that is the pager's own.
+//!
+//! ```text
+//! | heap (what the pager allocates) | stacks | doorbell | arena: one slot per tracked page |
+//! ```
+//! Reserved at once without access and opened piece by piece, so that it costs address space only. The
+//! pager never tracks an address in here.
+
+use crate::sys::PAGE;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+pub const HEAP_BYTES: usize = 64 << 30;
+pub const STACK_BYTES: usize = 256 << 10;
+const STACKS: usize = 2;
+pub const DOORBELL_BYTES: usize = PAGE;
+/// 256 GiB of pages, in use or remote, per process.
+pub const ARENA_SLOTS: usize = 1 << 26;
+const OPEN_STEP: usize = 32 << 20;
+
+const STACKS_AT: usize = HEAP_BYTES;
+const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
+const ARENA_AT: usize = DOORBELL_AT + 2 * PAGE;
+const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
+
+static BASE: AtomicUsize = AtomicUsize::new(0);
+
+/// Reserves the den, unless it is. Comes before anything else here, in the program's first thread.
+pub fn reserve() -> Result<(), Errno> {
+    if is_reserved() {
+        return Ok(());
+    }
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), LEN, ProtFlags::empty(), flags)? };
+    BASE.store(base as usize, Relaxed);
+    // Page by page is how memory goes in and out here.
+    // SAFETY: our own mapping; the advice changes no contents.
+    let _ = unsafe { rustix::mm::madvise(base, LEN, Advice::LinuxNoHugepage) };
+    open(DOORBELL_AT, DOORBELL_BYTES)?;
+    open(STACKS_AT, STACKS * STACK_BYTES)
+}
+
+fn is_reserved() -> bool {
+    BASE.load(Relaxed) != 0
+}
+
+pub fn contains(address: usize) -> bool {
+    address.wrapping_sub(BASE.load(Relaxed)) < LEN
+}
+
+pub fn heap() -> usize {
+    BASE.load(Relaxed)
+}
+
+/// The highest address of stack `n`.
+pub fn stack_top(n: usize) -> usize {
+    assert!(n < STACKS);
+    BASE.load(Relaxed) + STACKS_AT + (n + 1) * STACK_BYTES
+}
+
+pub fn doorbell() -> usize {
+    BASE.load(Relaxed) + DOORBELL_AT
+}
+
+pub fn arena() -> usize {
+    BASE.load(Relaxed) + ARENA_AT
+}
+
+/// Where the contents of tracked page `slot` live while the program does not have them.
+pub fn slot(slot: u32) -> usize {
+    arena() + slot as usize * PAGE
+}
+
+/// Makes the first `bytes` of the arena usable; `opened` is what was usable before.
+pub fn open_arena(opened: usize, bytes: usize) -> Result<usize, Errno> {
+    open_more(ARENA_AT, opened, bytes, ARENA_SLOTS * PAGE)
+}
+
+/// The same for the heap.
+pub fn open_heap(opened: usize, bytes: usize) -> Result<usize, Errno> {
+    open_more(0, opened, bytes, HEAP_BYTES)
+}
+
+fn open_more(at: usize, opened: usize, bytes: usize, most: usize) -> Result<usize, Errno> {
+    if bytes <= opened {
+        return Ok(opened);
+    }
+    let target = bytes.next_multiple_of(OPEN_STEP).min(most);
+    if target < bytes {
+        return Err(Errno::NOMEM);
+    }
+    open(at + opened, target - opened)?;
+    Ok(target)
+}
+
+fn open(at: usize, len: usize) -> Result<(), Errno> {
+    let start = (BASE.load(Relaxed) + at) as *mut c_void;
+    // SAFETY: inside our own reservation.
+    unsafe { rustix::mm::mprotect(start, len, MprotectFlags::READ | MprotectFlags::WRITE) }
+}
+
+/// Forgets contents: the pages read as zero, or are missing, from now on.
+///
+/// # Safety
+/// Nothing that lives in `[at, at+len)`, which must be in the den, may be used again.
+pub unsafe fn forget(at: usize, len: usize) {
+    // SAFETY: ours, and the caller's promise. It cannot fail on a mapped private range.
+    let _ = unsafe { rustix::mm::madvise(at as *mut c_void, len, Advice::LinuxDontNeed) };
+}

@@ -1,0 +1,80 @@
+//! Between the program's threads and the pager: forking, and ending in an emergency.
+//!
+//! A fork copies the address space; contents that are in the arena at that moment would be lost to the
+//! child. So a thread that is about to fork closes the *gate*: reclaim takes nothing while it is closed.
+//! If pages are away it rings the *doorbell*, a page of the den that is always missing: the pager's
+//! answer to that fault is to put every page back first.
+//!
+//! `CLOSED` and `BUSY` are Dekker's two flags: the forker writes CLOSED then reads BUSY, the pager writes
+//! BUSY then reads CLOSED, all sequentially consistent, so at least one sees the other.
+
+use crate::control::Control;
+use crate::den;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+
+static CLOSED: AtomicU32 = AtomicU32::new(0);
+static BUSY: AtomicBool = AtomicBool::new(false);
+/// Pages whose contents are not in the program.
+static AWAY: AtomicUsize = AtomicUsize::new(0);
+
+/// Held while pages are being taken.
+pub(crate) struct Open;
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        BUSY.store(false, SeqCst);
+    }
+}
+
+/// The pager may take pages while it holds the result; `None` while somebody forks.
+pub(crate) fn enter() -> Option<Open> {
+    BUSY.store(true, SeqCst);
+    let open = Open;
+    (CLOSED.load(SeqCst) == 0).then_some(open)
+}
+
+pub(crate) fn set_away(pages: usize) {
+    AWAY.store(pages, SeqCst);
+}
+
+pub fn is_open() -> bool {
+    CLOSED.load(SeqCst) == 0
+}
+
+/// Before a fork, in the forking thread: returns when every page is in the program and will stay.
+pub fn close() {
+    CLOSED.fetch_add(1, SeqCst);
+    while BUSY.load(SeqCst) {
+        rustix::thread::sched_yield();
+    }
+    if AWAY.load(SeqCst) > 0 {
+        ring();
+    }
+}
+
+/// After the fork, in the parent.
+pub fn open() {
+    CLOSED.fetch_sub(1, SeqCst);
+}
+
+/// After the fork, in the child, which starts afresh.
+pub(crate) fn reset() {
+    CLOSED.store(0, SeqCst);
+    BUSY.store(false, SeqCst);
+    AWAY.store(0, SeqCst);
+}
+
+fn ring() {
+    let bell = den::doorbell();
+    // SAFETY: the doorbell holds nothing; forgetting it makes the next read a fault.
+    unsafe { den::forget(bell, den::DOORBELL_BYTES) };
+    // SAFETY: mapped and readable. The read returns when the pager has answered.
+    unsafe { (bell as *const AtomicUsize).as_ref() }.expect("the den is reserved").load(Relaxed);
+}
+
+/// Ends the process rather than let it go on with wrong data, and leaves the reason for `unrack`.
+pub fn die(control: &Control, reason: &str) -> ! {
+    control.fail(reason);
+    // SAFETY: ends all threads; runs nothing of the program's or the C library's.
+    unsafe { libc::_exit(1) }
+}

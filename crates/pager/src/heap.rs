@@ -1,0 +1,96 @@
+//! The pager's own allocator: nothing of it comes from, or shows in, the program's heap.
+//!
+//! Sizes are rounded up to powers of two; each has a free list; new memory comes from the end of the
+//! den's heap. A spin lock guards it: the pager is one thread, and the few other callers run before the
+//! program does. In the child of a fork, which starts afresh, [`reset`] forgets everything at once.
+
+use crate::den;
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+
+pub struct Heap;
+
+struct State {
+    /// First free block of each size; a free block begins with the address of the next.
+    free: [usize; 48],
+    used: usize,
+    opened: usize,
+}
+
+struct Locked {
+    lock: AtomicBool,
+    state: UnsafeCell<State>,
+}
+
+// SAFETY: `state` is only touched while `lock` is held.
+unsafe impl Sync for Locked {}
+
+static HEAP: Locked = Locked {
+    lock: AtomicBool::new(false),
+    state: UnsafeCell::new(State { free: [0; 48], used: 0, opened: 0 }),
+};
+
+fn with_state<T>(f: impl FnOnce(&mut State) -> T) -> T {
+    while HEAP.lock.swap(true, Acquire) {
+        std::hint::spin_loop();
+    }
+    // SAFETY: the lock is ours.
+    let result = f(unsafe { &mut *HEAP.state.get() });
+    HEAP.lock.store(false, Release);
+    result
+}
+
+/// Log2 of the block size that serves `layout`, at least 16 bytes.
+fn class(layout: Layout) -> usize {
+    layout.size().max(layout.align()).max(16).next_power_of_two().trailing_zeros() as usize
+}
+
+impl State {
+    fn take(&mut self, class: usize) -> Option<usize> {
+        let block = self.free[class];
+        if block != 0 {
+            // SAFETY: a free block of ours begins with the next one's address.
+            self.free[class] = unsafe { *(block as *const usize) };
+            return Some(block);
+        }
+        let size = 1usize << class;
+        let at = self.used.next_multiple_of(size);
+        self.opened = den::open_heap(self.opened, at + size).ok()?;
+        self.used = at + size;
+        Some(den::heap() + at)
+    }
+}
+
+// SAFETY: blocks are disjoint, aligned to their size, and live until `dealloc`.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if den::reserve().is_err() {
+            return std::ptr::null_mut();
+        }
+        with_state(|state| state.take(class(layout)).map_or(std::ptr::null_mut(), |block| block as *mut u8))
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        with_state(|state| {
+            let class = class(layout);
+            // SAFETY: the block is ours again and holds at least 16 bytes.
+            unsafe { *(block as *mut usize) = state.free[class] };
+            state.free[class] = block as usize;
+        })
+    }
+}
+
+/// Forgets every allocation.
+///
+/// # Safety
+/// In the child of a fork only, with one thread, when nothing allocated before is used again.
+pub unsafe fn reset() {
+    HEAP.lock.store(false, Release);
+    with_state(|state| {
+        // SAFETY: the caller's promise.
+        unsafe { den::forget(den::heap(), state.opened) };
+        state.free = [0; 48];
+        state.used = 0;
+    })
+}

@@ -1,0 +1,289 @@
+//! The pager thread: how it starts, what it does all day.
+//!
+//! It is made by `clone` directly, not by the threads library: the program stays single-threaded in the
+//! library's eyes, keeps its fast paths and its thread count. It shares the address space but not the
+//! table of open files: the program cannot see, close or inherit the pager's descriptors, nor does the
+//! pager keep any of the program's open.
+
+use crate::control::{Control, MAGIC, Slot};
+use crate::link::Delays;
+use crate::pager::{Pager, Parts, ProcFiles};
+use crate::spool::Spool;
+use crate::sys::{
+    FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE, FEATURE_THREAD_ID, PAGE,
+    Uffd, anonymous_pages, now_ns,
+};
+use crate::{den, gate, heap};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+/// What the kernel must offer.
+pub const FEATURES: u64 =
+    FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
+
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
+/// Folder of the spool files, with a trailing NUL; leaked, since it must outlive every fork.
+static SPOOL: AtomicPtr<[u8; 512]> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Waits shorter than this are spun: a sleeping core takes too long to wake.
+const SPIN_NS: u64 = 60_000;
+const SHORTEST_TICK_NS: u64 = 1_000_000;
+const LONGEST_TICK_NS: u64 = 50_000_000;
+/// How fast a program can touch new memory, at most: a page per 400 ns.
+const FASTEST_TOUCH_NS: u64 = 400;
+
+/// The control segment of this process, if it runs under `unrack run`.
+pub fn control() -> Option<&'static Control> {
+    // SAFETY: set once by `attach` to a mapping that is never removed.
+    unsafe { CONTROL.load(Relaxed).as_ref() }
+}
+
+/// Maps the control file. Its folder also takes the spool files.
+pub fn attach(path: &CStr) -> Result<&'static Control, Errno> {
+    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let len = rustix::fs::fstat(&file)?.st_size as usize;
+    if len < size_of::<Control>() {
+        return Err(Errno::INVAL);
+    }
+    let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    // SAFETY: a new mapping, as long as the file, which `unrack` does not shrink.
+    let at = unsafe {
+        rustix::mm::mmap(std::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, &file, 0)?
+    };
+    let control = at as *mut Control;
+    // SAFETY: page-aligned, long enough, and atomics may hold anything.
+    let checked = unsafe { &*control };
+    if checked.magic.load(Relaxed) != MAGIC {
+        return Err(Errno::INVAL);
+    }
+    let samples = checked.settings.samples.load(Relaxed) as usize;
+    if samples.checked_mul(8).is_none_or(|bytes| bytes > len - size_of::<Control>()) {
+        return Err(Errno::INVAL);
+    }
+    CONTROL.store(control, Relaxed);
+    remember_spool(path);
+    Ok(checked)
+}
+
+fn remember_spool(control_path: &CStr) {
+    let path = control_path.to_bytes();
+    let folder = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
+    let mut kept = Box::new([0u8; 512]);
+    let len = folder.min(kept.len() - 32);
+    kept[..len].copy_from_slice(&path[..len]);
+    SPOOL.store(Box::into_raw(kept), Relaxed);
+}
+
+fn spool_path(process: u32) -> Option<[u8; 512]> {
+    // SAFETY: leaked by `remember_spool`.
+    let mut path = *unsafe { SPOOL.load(Relaxed).as_ref() }?;
+    let len = path.iter().position(|b| *b == 0)?;
+    let name = b"spool-00000000";
+    path[len..len + name.len()].copy_from_slice(name);
+    for digit in 0..8 {
+        path[len + name.len() - 1 - digit] = b'0' + (process / 10u32.pow(digit as u32) % 10) as u8;
+    }
+    Some(path)
+}
+
+/// Starts the pager of this process. Call from the program's first thread, before `main`.
+pub fn start(control: &'static Control) -> Result<(), Errno> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
+    // What is there before the program began, or was there before the fork, is not its growth.
+    with_signals_blocked(|| {
+        let stack = den::stack_top(0) as *mut c_void;
+        let flags =
+            libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_SIGHAND | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
+        // SAFETY: `pager_main` never returns, uses only its own stack and memory, and touches no
+        // thread-local storage.
+        match unsafe { libc::clone(pager_main, stack, flags, slot as *mut c_void) } {
+            -1 => Err(Errno::AGAIN),
+            _ => Ok(()),
+        }
+    })
+}
+
+fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: plain sets on our stack. Signals 32 and 33 belong to the C library, which cannot send
+    // them to a thread that it does not know.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = f();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
+/// After a fork, in the child: forgets the parent's pager and starts an own one.
+///
+/// # Safety
+/// In the child of a fork that `gate::close` preceded, with its one thread.
+pub unsafe fn start_in_child() {
+    let Some(control) = control() else { return };
+    gate::reset();
+    let spool = SPOOL.load(Relaxed);
+    // SAFETY: leaked by `remember_spool`; copied before the heap goes.
+    let kept = unsafe { spool.as_ref() }.copied();
+    // SAFETY: the pager that used it is not in this process.
+    unsafe { heap::reset() };
+    if let Some(kept) = kept {
+        SPOOL.store(Box::into_raw(Box::new(kept)), Relaxed);
+    }
+    if start(control).is_err() {
+        gate::die(control, "cannot start the pager in a forked process: no slot or thread is free");
+    }
+}
+
+extern "C" fn pager_main(slot: *mut c_void) -> c_int {
+    crate::sys::close_all_files();
+    let control = control().expect("attached before");
+    match Pager::open(control, &control.slots[slot as usize]) {
+        Ok(pager) => pager.run(),
+        Err(Errno::PERM) => gate::die(control, "no permission to use userfaultfd"),
+        Err(Errno::INVAL) => {
+            gate::die(control, "this kernel's userfaultfd lacks UFFDIO_MOVE: Linux 6.8 or later is needed")
+        }
+        Err(_) => gate::die(control, "cannot start the pager: /proc or userfaultfd is not usable"),
+    }
+}
+
+impl Pager {
+    fn open(control: &'static Control, slot: &'static Slot) -> Result<Pager, Errno> {
+        let open = |path: &CStr| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let files = ProcFiles {
+            maps: open(c"/proc/self/maps")?,
+            statm: open(c"/proc/self/statm")?,
+            pagemap: open(c"/proc/self/pagemap")?,
+        };
+        let uffd = Uffd::open(FEATURES)?;
+        uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
+        // The arena is a destination of moves; its unopened part may be registered as well.
+        uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
+        let process = slot.process.load(Relaxed);
+        crate::control::count(&control.counts.processes, 1);
+        let baseline = anonymous_pages(files.statm.as_fd()).unwrap_or(0);
+        Ok(Pager::new(Parts {
+            control,
+            slot,
+            uffd,
+            files,
+            delays: Delays::new(control, samples(control), process),
+            spool: open_spool(control, process)?,
+            here: stay_on_this_core(),
+            pinned: thread_pointer_pages(),
+            baseline,
+        }))
+    }
+
+    /// Serves faults for ever.
+    fn run(mut self) -> ! {
+        let mut next_tick = now_ns();
+        loop {
+            if self.read_events().is_err() {
+                gate::die(self.control, "the userfaultfd cannot be read any more");
+            }
+            self.handle_events();
+            self.finish_fetches();
+            if now_ns() >= next_tick {
+                next_tick = now_ns() + self.tick();
+            }
+            self.wait(next_tick);
+        }
+    }
+
+    /// Waits for an event, the next arrival or the next tick.
+    fn wait(&mut self, next_tick: u64) {
+        let until = self.next_due_ns().map_or(next_tick, |due| due.min(next_tick));
+        let now = now_ns();
+        let spin = self.next_due_ns().is_some_and(|due| due < now + SPIN_NS);
+        if spin || until <= now {
+            return;
+        }
+        let margin = if self.next_due_ns().is_some() { SPIN_NS / 2 } else { 0 };
+        let nap = (until - now).saturating_sub(margin);
+        let timeout =
+            Timespec { tv_sec: (nap / 1_000_000_000) as i64, tv_nsec: (nap % 1_000_000_000) as i64 };
+        // An error is a signal or nothing: the loop looks for itself.
+        let _ = rustix::event::poll(&mut [PollFd::new(&self.uffd.fd(), PollFlags::IN)], Some(&timeout));
+    }
+
+    /// What has to be done from time to time. Returns how long until the next.
+    fn tick(&mut self) -> u64 {
+        self.sync_local();
+        let limit = self.control.settings.limit_pages.load(Relaxed);
+        let total = self.local + self.others;
+        if total > limit {
+            self.reclaim();
+            return SHORTEST_TICK_NS;
+        }
+        self.give_way(limit);
+        ((limit - total) / 2 * FASTEST_TOUCH_NS).clamp(SHORTEST_TICK_NS, LONGEST_TICK_NS)
+    }
+
+    /// Local memory is shared by the run's processes: the one whose pages are the oldest makes room, so
+    /// that an idle process does not keep a busy one from memory.
+    fn give_way(&mut self, limit: u64) {
+        let oldest =
+            self.table.oldest(crate::table::Queue::Active).map_or(u64::MAX, |id| self.table.get(id).since_ns);
+        self.slot.oldest_ns.store(oldest, Relaxed);
+        let evicted =
+            self.control.counts.write_backs.load(Relaxed) + self.control.counts.fetches.load(Relaxed);
+        let demand = evicted.saturating_sub(std::mem::replace(&mut self.last_evicted, evicted));
+        let nearly_full = self.local + self.others + limit / 64 >= limit;
+        let older = |slot: &Slot| slot.oldest_ns.load(Relaxed) < oldest;
+        if self.others > 0 && nearly_full && demand > 0 && !self.control.live_slots().any(older) {
+            self.evict(demand.min(1024) as usize);
+        }
+    }
+}
+
+fn samples(control: &'static Control) -> &'static [AtomicU64] {
+    let len = control.settings.samples.load(Relaxed) as usize;
+    // SAFETY: `attach` checked that the file holds them, right behind the head.
+    unsafe { std::slice::from_raw_parts((control as *const Control).add(1).cast(), len) }
+}
+
+fn open_spool(control: &Control, process: u32) -> Result<Option<Spool>, Errno> {
+    if control.settings.capture.load(Relaxed) == 0 {
+        return Ok(None);
+    }
+    let path = spool_path(process).ok_or(Errno::INVAL)?;
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
+    Spool::create(path).map(Some)
+}
+
+/// Binds the pager to the core it is on, which is its program's: waking another core takes five times as
+/// long. Asks for precise timers and precedence; without the right to, it goes on without.
+fn stay_on_this_core() -> usize {
+    let here = rustix::thread::sched_getcpu();
+    let mut only_here = rustix::thread::CpuSet::new();
+    only_here.set(here);
+    let _ = rustix::thread::sched_setaffinity(None, &only_here);
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    here
+}
+
+/// The pages around the thread pointer, which this thread shares with the one that made it.
+fn thread_pointer_pages() -> std::ops::Range<usize> {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: on x86-64 the thread control block begins with its own address.
+    unsafe {
+        std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register.
+    unsafe {
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem));
+    }
+    let page = pointer / PAGE * PAGE;
+    page - 2 * PAGE..page + 3 * PAGE
+}

@@ -1,0 +1,77 @@
+//! The blade's link to remote memory: when does a transfer that starts now arrive?
+//!
+//! A page occupies the link for its transmission time; pages queue one behind another in each direction;
+//! latency is the same for all and overlaps. Both directions are shared by all processes of the run.
+
+use crate::control::{Control, Settings};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Arrival time (monotonic ns) of `bytes` requested at `start_ns`, with `latency_ns` besides transmission.
+pub fn arrival(free_ns: &AtomicU64, start_ns: u64, transmit_ns: u64, latency_ns: u64) -> u64 {
+    if transmit_ns == 0 {
+        return start_ns + latency_ns;
+    }
+    let occupy = |free: u64| Some(free.max(start_ns) + transmit_ns);
+    let before = free_ns.fetch_update(Relaxed, Relaxed, occupy).unwrap_or(0);
+    before.max(start_ns) + transmit_ns + latency_ns
+}
+
+/// Transmission time of `bytes`, nanoseconds rounded up; 0 without a bandwidth.
+pub fn transmit_ns(settings: &Settings, bytes: u64) -> u64 {
+    match settings.bandwidth_bps.load(Relaxed) {
+        0 => 0,
+        bps => (bytes as u128 * 8 * 1_000_000_000).div_ceil(bps as u128) as u64,
+    }
+}
+
+/// Where delays come from.
+pub struct Delays {
+    samples: &'static [AtomicU64],
+    /// Counter-based: draw `n` of process `p` is a function of (seed, p, n) alone.
+    state: u64,
+}
+
+impl Delays {
+    pub fn new(control: &Control, samples: &'static [AtomicU64], process: u32) -> Delays {
+        let seed = control.settings.seed.load(Relaxed);
+        Delays { samples, state: mix(seed ^ (process as u64) << 32) }
+    }
+
+    /// Latency of the next fetch besides its transmission.
+    pub fn next_ns(&mut self, settings: &Settings, transmit_ns: u64) -> u64 {
+        if self.samples.is_empty() {
+            return settings.latency_ns.load(Relaxed);
+        }
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let pick = (mix(self.state) as u128 * self.samples.len() as u128) >> 64;
+        // A drawn completion time holds the page's transmission already.
+        (self.samples[pick as usize].load(Relaxed) / 1000).saturating_sub(transmit_ns)
+    }
+}
+
+/// SplitMix64's finalizer.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_queue_for_the_wire_and_share_the_latency() {
+        let free = AtomicU64::new(0);
+        let arrivals: Vec<_> = (0..3).map(|_| arrival(&free, 1_000, 100, 5_000)).collect();
+        assert_eq!(arrivals, [6_100, 6_200, 6_300]);
+        assert_eq!(arrival(&free, 9_000, 100, 5_000), 14_100, "an idle link starts at once");
+    }
+
+    #[test]
+    fn without_bandwidth_only_latency_counts() {
+        let free = AtomicU64::new(0);
+        assert_eq!(arrival(&free, 7, 0, 10), 17);
+        assert_eq!(arrival(&free, 7, 0, 10), 17);
+    }
+}

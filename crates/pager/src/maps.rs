@@ -1,0 +1,125 @@
+//! Which memory of this process can be remote: `/proc/self/maps`, read without the C library.
+
+use crate::den;
+use crate::sys::decimal;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+/// A mapping whose pages can be taken: private, anonymous, writable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Area {
+    pub start: usize,
+    pub end: usize,
+}
+
+/// Reads the areas, lowest address first. `text` is a buffer to reuse.
+pub fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
+    rustix::fs::seek(maps, rustix::fs::SeekFrom::Start(0))?;
+    text.resize(text.capacity().max(64 << 10), 0);
+    let mut len = 0;
+    loop {
+        if len == text.len() {
+            text.resize(2 * len, 0);
+        }
+        match rustix::io::read(maps, &mut text[len..])? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    areas.clear();
+    parse_areas(&text[..len], areas);
+    areas.retain(|area| !den::contains(area.start));
+    Ok(())
+}
+
+/// Picks the areas out of the text of `/proc/self/maps`.
+fn parse_areas(text: &[u8], areas: &mut Vec<Area>) {
+    // The file whose mappings the current line directly follows, and where they end: its .bss comes next.
+    let (mut file, mut file_end): (&[u8], usize) = (b"", 0);
+    for mapping in text.split(|b| *b == b'\n').filter_map(Mapping::parse) {
+        let is_bss = mapping.start == file_end && is_untouchable(file);
+        if mapping.can_be_remote() && !is_bss {
+            areas.push(Area { start: mapping.start, end: mapping.end });
+        }
+        if mapping.inode != 0 {
+            (file, file_end) = (mapping.name, mapping.end);
+        }
+    }
+}
+
+struct Mapping<'a> {
+    start: usize,
+    end: usize,
+    permissions: &'a [u8],
+    inode: u64,
+    name: &'a [u8],
+}
+
+impl<'a> Mapping<'a> {
+    fn parse(line: &'a [u8]) -> Option<Mapping<'a>> {
+        let mut fields = line.split(|b| *b == b' ').filter(|field| !field.is_empty());
+        let (range, permissions, _offset, _device, inode) =
+            (fields.next()?, fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let dash = range.iter().position(|b| *b == b'-')?;
+        Some(Mapping {
+            start: hexadecimal(&range[..dash])?,
+            end: hexadecimal(&range[dash + 1..])?,
+            permissions,
+            inode: decimal(inode)?,
+            name: fields.next().unwrap_or_default(),
+        })
+    }
+
+    fn can_be_remote(&self) -> bool {
+        let named = self.name.is_empty() || self.name == b"[heap]" || self.name.starts_with(b"[anon:");
+        self.inode == 0 && self.permissions == b"rw-p" && named
+    }
+}
+
+/// Libraries whose own data the pager, or the kernel on its behalf, may need at any time.
+fn is_untouchable(path: &[u8]) -> bool {
+    let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    [&b"libc.so"[..], b"libc-", b"ld-linux", b"ld-2", b"libunrack_preload"]
+        .iter()
+        .any(|p| name.starts_with(p))
+}
+
+fn hexadecimal(text: &[u8]) -> Option<usize> {
+    usize::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &[u8] = b"\
+55d0c0a00000-55d0c0a01000 r--p 00000000 fe:00 11 /usr/bin/prog
+55d0c0a01000-55d0c0a02000 rw-p 00001000 fe:00 11 /usr/bin/prog
+55d0c0a02000-55d0c1000000 rw-p 00000000 00:00 0
+55d0c1a00000-55d0c2000000 rw-p 00000000 00:00 0 [heap]
+7f0000000000-7f0000021000 rw-p 00000000 00:00 0
+7f0000021000-7f0004000000 ---p 00000000 00:00 0
+7f1000000000-7f1000001000 r-xp 00000000 fe:00 12 /usr/lib/libc.so.6
+7f1000001000-7f1000002000 rw-p 00001000 fe:00 12 /usr/lib/libc.so.6
+7f1000002000-7f100000f000 rw-p 00000000 00:00 0
+7f1000010000-7f1000020000 rw-s 00000000 00:05 99 /dev/zero (deleted)
+7f1000020000-7f1000030000 rw-p 00000000 00:00 0 [anon:glibc: malloc]
+7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
+";
+
+    #[test]
+    fn takes_anonymous_memory_but_not_the_c_librarys_own() {
+        let mut areas = Vec::new();
+        parse_areas(MAPS, &mut areas);
+        let starts: Vec<_> = areas.iter().map(|area| area.start).collect();
+        assert_eq!(starts, [0x55d0c0a02000, 0x55d0c1a00000, 0x7f0000000000, 0x7f1000020000]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+            parse_areas(&text, &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The pager of one process: serves its faults.
+//!
+//! ```text
+//!             first touch
+//!   (nothing) ----------> active --reclaim--> inactive --reclaim--> remote
+//!                           ^                    |                     |
+//!                           +----- soft fault ---+                     |
+//!                           +--------------- fetch: waits for the link-+
+//! ```
+//! *Active* pages are mapped in the program. Recency comes from faults alone: the longest-mapped page is
+//! taken from the program first, into the *inactive* list; touched there, it comes back at once; not
+//! touched until it is the oldest, it becomes *remote*, after a write-back if it changed.
+//!
+//! Memory in which nothing was ever taken is not registered with the userfaultfd: until the program
+//! outgrows its local memory, and in every mapping it makes later, first touches cost what they always
+//! cost, and new pages are found by scanning ([`crate::reclaim`]).
+
+use crate::control::{Control, Slot, count};
+use crate::link::{self, Delays};
+use crate::maps::Area;
+use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
+use crate::sys::{self, Event, PAGE, Uffd, now_ns};
+use crate::table::{Id, State, Table};
+use crate::threads::Threads;
+use crate::{den, gate};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use xxhash_rust::xxh3::xxh3_128;
+
+pub struct Pager {
+    pub(crate) control: &'static Control,
+    pub(crate) slot: &'static Slot,
+    pub(crate) uffd: Uffd,
+    pub(crate) files: ProcFiles,
+    pub(crate) table: Table,
+    pub(crate) areas: Vec<Area>,
+    pub(crate) text: Vec<u8>,
+    /// Read but not yet handled.
+    pub(crate) backlog: VecDeque<Event>,
+    incoming: Vec<Event>,
+    pub(crate) pending: Vec<Pending>,
+    threads: Threads,
+    delays: Delays,
+    spool: Option<Spool>,
+    /// The core this thread is bound to.
+    here: usize,
+    transmit_ns: u64,
+    unseen_ns: u64,
+    start_ns: u64,
+    pub(crate) arena_opened: usize,
+    /// Local pages of this process and of the run's other processes.
+    pub(crate) local: u64,
+    pub(crate) others: u64,
+    /// Never taken: what this thread itself must be able to reach.
+    pub(crate) pinned: std::ops::Range<usize>,
+    baseline: u64,
+    pub(crate) next_scan_ns: u64,
+    pub(crate) last_evicted: u64,
+}
+
+/// `/proc/self/…`, opened while it is certain that we may.
+pub struct ProcFiles {
+    pub maps: OwnedFd,
+    pub statm: OwnedFd,
+    pub pagemap: OwnedFd,
+}
+
+/// A fetch on the wire.
+#[derive(Clone, Copy)]
+pub struct Pending {
+    pub id: Id,
+    /// Where the waiting thread faulted; the page may have been renamed since.
+    pub address: usize,
+    due_ns: u64,
+    read_ns: u64,
+    thread: u32,
+    write: bool,
+}
+
+/// Whether a fault could be served.
+enum Served {
+    Yes,
+    /// The address space is changing: read the changes first.
+    NotYet,
+}
+
+pub struct Parts {
+    pub control: &'static Control,
+    pub slot: &'static Slot,
+    pub uffd: Uffd,
+    pub files: ProcFiles,
+    pub delays: Delays,
+    pub spool: Option<Spool>,
+    pub here: usize,
+    pub pinned: std::ops::Range<usize>,
+    /// Anonymous pages when the pager started; not counted as the run's local memory.
+    pub baseline: u64,
+}
+
+impl Pager {
+    pub fn new(parts: Parts) -> Pager {
+        let settings = &parts.control.settings;
+        Pager {
+            transmit_ns: link::transmit_ns(settings, PAGE as u64),
+            unseen_ns: settings.unseen_ns.load(Relaxed),
+            start_ns: settings.start_ns.load(Relaxed),
+            control: parts.control,
+            slot: parts.slot,
+            uffd: parts.uffd,
+            files: parts.files,
+            delays: parts.delays,
+            spool: parts.spool,
+            here: parts.here,
+            pinned: parts.pinned,
+            baseline: parts.baseline,
+            table: Table::new(),
+            areas: Vec::new(),
+            text: Vec::new(),
+            backlog: VecDeque::new(),
+            incoming: Vec::new(),
+            pending: Vec::new(),
+            threads: Threads::default(),
+            arena_opened: 0,
+            local: 0,
+            others: 0,
+            next_scan_ns: 0,
+            last_evicted: 0,
+        }
+    }
+
+    /// Reads what happened. Returns whether anything did.
+    pub fn read_events(&mut self) -> Result<bool, Errno> {
+        self.incoming.clear();
+        self.uffd.read(&mut self.incoming)?;
+        self.backlog.extend(self.incoming.iter().copied());
+        Ok(!self.incoming.is_empty())
+    }
+
+    /// Handles everything read so far, changes of the address space first: they say what a fault means.
+    pub fn handle_events(&mut self) {
+        let read_ns = now_ns();
+        self.apply_changes();
+        while let Some(event) = self.backlog.pop_front() {
+            if let Event::Fault { address, write, thread } = event {
+                self.serve(address, write, thread, read_ns);
+            }
+        }
+    }
+
+    fn serve(&mut self, address: usize, write: bool, thread: u32, read_ns: u64) {
+        if address == den::doorbell() {
+            return self.answer_doorbell();
+        }
+        while let Served::NotYet = self.try_serve(address, write, thread, read_ns) {
+            self.read_changes();
+        }
+        self.reclaim();
+        self.charge_overhead(address, thread, read_ns);
+    }
+
+    fn try_serve(&mut self, address: usize, write: bool, thread: u32, read_ns: u64) -> Served {
+        let Some(id) = self.table.find(address) else {
+            return self.first_touch(address, thread, read_ns);
+        };
+        match self.table.get(id).state {
+            State::Inactive => self.soft_fault(id, write, thread, read_ns),
+            State::Remote => self.start_fetch(id, address, write, thread, read_ns),
+            // A second thread on a page that is on its way: it will be woken with the first.
+            State::Fetching => Served::Yes,
+            State::Active | State::Free => self.fill_if_missing(address),
+        }
+    }
+
+    /// A page of registered memory that the program never touched.
+    fn first_touch(&mut self, address: usize, thread: u32, read_ns: u64) -> Served {
+        let here = self.here;
+        let thread = self.threads.faulted(thread, read_ns, self.control);
+        let uffd = &self.uffd;
+        match thread.woken_on(here, || uffd.copy(address, zero_page(), PAGE)).1 {
+            Err(Errno::AGAIN) => return Served::NotYet,
+            Ok(()) => {
+                let id = self.track(address);
+                self.activate(id, true);
+                self.local += 1;
+            }
+            // There already, or no longer anybody's: let the thread find out.
+            Err(_) => self.uffd.wake(address),
+        }
+        count(&self.control.counts.first_touches, 1);
+        Served::Yes
+    }
+
+    /// The record says the page is there. Either another thread's fault brought it, or the kernel dropped
+    /// it (`MADV_FREE`), in which case it reads as zero.
+    fn fill_if_missing(&mut self, address: usize) -> Served {
+        match self.uffd.copy(address, zero_page(), PAGE).1 {
+            Err(Errno::AGAIN) => Served::NotYet,
+            Err(_) => {
+                self.uffd.wake(address);
+                Served::Yes
+            }
+            Ok(()) => Served::Yes,
+        }
+    }
+
+    fn soft_fault(&mut self, id: Id, write: bool, thread: u32, read_ns: u64) -> Served {
+        let address = self.table.get(id).address;
+        self.threads.faulted(thread, read_ns, self.control);
+        let served = self.put_back(id, address, write, thread);
+        if let Served::Yes = served {
+            count(&self.control.counts.soft_faults, 1);
+        }
+        served
+    }
+
+    fn start_fetch(&mut self, id: Id, address: usize, write: bool, thread: u32, read_ns: u64) -> Served {
+        self.threads.faulted(thread, read_ns, self.control);
+        let latency_ns = self.delays.next_ns(&self.control.settings, self.transmit_ns);
+        // The access was half the unseen part before we read of it, and will go on half of it after.
+        let unseen = self.unseen_ns / 2;
+        let free = &self.control.downlink_free_ns;
+        let arrival = link::arrival(free, read_ns.saturating_sub(unseen), self.transmit_ns, latency_ns);
+        let due_ns = arrival.saturating_sub(unseen);
+        if due_ns < read_ns {
+            count(&self.control.counts.below_floor, 1);
+        }
+        self.table.set_state(id, State::Fetching);
+        self.pending.push(Pending { id, address, due_ns, read_ns, thread, write });
+        Served::Yes
+    }
+
+    /// When the next fetch on the wire arrives.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.pending.iter().map(|pending| pending.due_ns).min()
+    }
+
+    /// Gives the program the pages that have arrived by now.
+    pub fn finish_fetches(&mut self) {
+        let now = now_ns();
+        while let Some(at) = self.pending.iter().position(|pending| pending.due_ns <= now) {
+            let pending = self.pending.remove(at);
+            self.finish_fetch(pending);
+        }
+    }
+
+    pub(crate) fn finish_fetch(&mut self, pending: Pending) {
+        loop {
+            // Changes read below may have dropped or renamed the page.
+            if self.table.get(pending.id).state != State::Fetching {
+                return self.uffd.wake(pending.address);
+            }
+            let address = self.table.get(pending.id).address;
+            match self.put_back(pending.id, address, pending.write, pending.thread) {
+                Served::Yes => break,
+                Served::NotYet => self.read_changes(),
+            }
+        }
+        self.local += 1;
+        if self.table.get(pending.id).address != pending.address {
+            self.uffd.wake(pending.address);
+        }
+        self.account_fetch(pending);
+        self.reclaim();
+    }
+
+    /// Moves a page's contents from its slot into the program.
+    fn put_back(&mut self, id: Id, address: usize, write: bool, thread: u32) -> Served {
+        let slot = den::slot(id);
+        if !write {
+            self.remember_hash(id);
+        }
+        let here = self.here;
+        let uffd = &self.uffd;
+        let thread = self.threads.faulted(thread, now_ns(), self.control);
+        match thread.woken_on(here, || uffd.move_pages(address, slot, PAGE, true)).1 {
+            Ok(()) => {}
+            Err(Errno::AGAIN) => return Served::NotYet,
+            Err(_) => match self.copy_back(id, address) {
+                Err(Errno::AGAIN) => return Served::NotYet,
+                Err(error) => self.cannot_put_back(id, address, error),
+                Ok(()) => {}
+            },
+        }
+        self.activate(id, write);
+        Served::Yes
+    }
+
+    /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it.
+    pub(crate) fn copy_back(&mut self, id: Id, address: usize) -> Result<(), Errno> {
+        self.uffd.copy(address, den::slot(id), PAGE).1?;
+        // SAFETY: the slot's contents are in the program now; nothing refers to the slot's.
+        unsafe { den::forget(den::slot(id), PAGE) };
+        Ok(())
+    }
+
+    /// The page's place is gone, which a change on its way to us will tell; or our books are wrong, and
+    /// then the program must not go on with wrong data.
+    fn cannot_put_back(&mut self, _id: Id, address: usize, error: Errno) {
+        if error == Errno::EXIST {
+            gate::die(self.control, "a page that was taken is in its place: please report this as a bug");
+        }
+        self.uffd.wake(address);
+    }
+
+    /// Starts tracking the page at `address`.
+    pub(crate) fn track(&mut self, address: usize) -> Id {
+        let id = self.table.insert(address);
+        match den::open_arena(self.arena_opened, (id as usize + 1) * PAGE) {
+            Ok(opened) => self.arena_opened = opened,
+            Err(_) => gate::die(self.control, "no address space left for the arena of taken pages"),
+        }
+        id
+    }
+
+    pub(crate) fn activate(&mut self, id: Id, write: bool) {
+        self.table.set_state(id, State::Active);
+        let record = self.table.get_mut(id);
+        record.since_ns = now_ns();
+        record.dirty |= write;
+    }
+
+    /// Makes an inactive page remote: from here on only the link brings it back.
+    pub(crate) fn write_out(&mut self, id: Id) {
+        let record = *self.table.get(id);
+        let changed = record.dirty || record.hashed && hash_of(den::slot(id)) != record.hash;
+        if changed {
+            link::arrival(&self.control.uplink_free_ns, now_ns(), self.transmit_ns, 0);
+            count(&self.control.counts.write_backs, 1);
+            self.record(Transfer {
+                t_ns: now_ns().saturating_sub(self.start_ns),
+                page: (record.address / PAGE) as u64,
+                wait_ns: 0,
+                overhead_ns: 0,
+                thread: 0,
+                kind: WRITE_BACK,
+            });
+        }
+        let kept = self.table.get_mut(id);
+        kept.dirty = false;
+        kept.hashed = record.hashed && !changed;
+        self.table.set_state(id, State::Remote);
+        self.local = self.local.saturating_sub(1);
+    }
+
+    fn account_fetch(&mut self, pending: Pending) {
+        let wait_ns = now_ns() - pending.read_ns + self.unseen_ns;
+        count(&self.control.counts.fetches, 1);
+        count(&self.control.counts.wait_ns, wait_ns);
+        let thread = self.threads.faulted(pending.thread, pending.read_ns, self.control);
+        let overhead_ns = std::mem::take(&mut thread.overhead_ns);
+        let thread = thread.index;
+        self.record(Transfer {
+            t_ns: (pending.read_ns - self.unseen_ns / 2).saturating_sub(self.start_ns),
+            page: (pending.address / PAGE) as u64,
+            wait_ns,
+            overhead_ns,
+            thread,
+            kind: FETCH,
+        });
+    }
+
+    fn record(&mut self, transfer: Transfer) {
+        if let Some(spool) = &mut self.spool
+            && spool.push(transfer).is_err()
+        {
+            gate::die(self.control, "no room left on disk to capture the run's remote transfers");
+        }
+    }
+
+    /// A fault that was no fetch cost its thread time that a real blade would not have taken.
+    fn charge_overhead(&mut self, address: usize, tid: u32, read_ns: u64) {
+        let fetching = |id| self.table.get(id).state == State::Fetching;
+        if self.table.find(address).is_some_and(fetching) {
+            return;
+        }
+        let cost_ns = now_ns() - read_ns + self.unseen_ns;
+        count(&self.control.counts.overhead_ns, cost_ns);
+        self.threads.faulted(tid, read_ns, self.control).overhead_ns += cost_ns;
+    }
+
+    /// Keeps the contents' hash, unless they are known to differ from the remote copy anyway.
+    pub(crate) fn remember_hash(&mut self, id: Id) {
+        if !self.table.get(id).dirty && !self.table.get(id).hashed {
+            self.table.get_mut(id).hash = hash_of(den::slot(id));
+            self.table.get_mut(id).hashed = true;
+        }
+    }
+
+    pub(crate) fn sync_local(&mut self) {
+        use rustix::fd::AsFd;
+        if let Some(anonymous) = sys::anonymous_pages(self.files.statm.as_fd()) {
+            let elsewhere = self.table.remote() + self.pending.len();
+            self.local = anonymous.saturating_sub(self.baseline + elsewhere as u64);
+        }
+        self.slot.local_pages.store(self.local, Relaxed);
+        self.slot.remote_pages.store(self.table.remote() as u64, Relaxed);
+        self.others = self.control.local_pages().saturating_sub(self.local);
+    }
+}
+
+/// Hash of the page at `at`, which must be present and ours.
+fn hash_of(at: usize) -> u128 {
+    // SAFETY: a populated slot of the arena, which only this thread touches.
+    xxh3_128(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
+}
+
+fn zero_page() -> usize {
+    #[repr(align(4096))]
+    struct Zeros([u8; PAGE]);
+    static ZEROS: Zeros = Zeros([0; PAGE]);
+    ZEROS.0.as_ptr() as usize
+}

@@ -1,0 +1,202 @@
+//! Reclaim: which pages go, and finding pages that could.
+
+use crate::control::count;
+use crate::den;
+use crate::gate;
+use crate::maps;
+use crate::pager::Pager;
+use crate::sys::{self, PAGE, PageRegion, now_ns};
+use crate::table::{Id, LEAF_BYTES, Queue, State};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Pages taken from the program at once: neighbours move together, at a tenth of the cost each.
+const BATCH: usize = 32;
+/// Once over the limit, go this far below it.
+const SLACK: u64 = 16;
+/// The inactive list's part of this process's local memory: one in five.
+const INACTIVE_PART: usize = 5;
+/// No more often than this does a process look for new pages while it is over the limit.
+const SCAN_PAUSE_NS: u64 = 1_000_000;
+
+impl Pager {
+    /// Brings the run back under its limit, as far as this process can.
+    pub(crate) fn reclaim(&mut self) {
+        let limit = self.control.settings.limit_pages.load(Relaxed);
+        if self.local + self.others <= limit {
+            return;
+        }
+        self.evict((self.local + self.others - limit + SLACK) as usize);
+    }
+
+    /// Makes up to `pages` of this process's pages remote. Returns how many.
+    pub(crate) fn evict(&mut self, pages: usize) -> usize {
+        let Some(_open) = gate::enter() else { return 0 };
+        let mut evicted = 0;
+        while evicted < pages {
+            let wanted = (self.local as usize / INACTIVE_PART).max(BATCH);
+            if self.table.len(Queue::Inactive) < wanted && self.deactivate() == 0 && !self.scan_if_due() {
+                // Nothing can be taken now: use up second chances.
+                if self.table.len(Queue::Inactive) == 0 {
+                    break;
+                }
+            }
+            if let Some(oldest) = self.table.oldest(Queue::Inactive) {
+                self.write_out(oldest);
+                evicted += 1;
+            }
+        }
+        self.last_evicted += evicted as u64;
+        gate::set_away(self.table.len(Queue::Inactive) + self.table.remote() + self.pending.len());
+        evicted
+    }
+
+    /// Takes the oldest active pages from the program. Returns how many.
+    fn deactivate(&mut self) -> usize {
+        let mut batch: Vec<Id> = Vec::with_capacity(BATCH);
+        let mut next = self.table.oldest(Queue::Active);
+        while let Some(id) = next
+            && batch.len() < BATCH
+        {
+            batch.push(id);
+            next = self.table.after(id);
+        }
+        batch.sort_unstable_by_key(|id| self.table.get(*id).address);
+        let mut taken = 0;
+        let mut rest = &batch[..];
+        while !rest.is_empty() {
+            let run = self.run_length(rest);
+            taken += self.take(&rest[..run]);
+            rest = &rest[run..];
+        }
+        count(&self.control.counts.deactivations, taken as u64);
+        taken
+    }
+
+    /// How many of the first records are neighbours, in the program and in the arena.
+    pub(crate) fn run_length(&self, records: &[Id]) -> usize {
+        let follows = |pair: &[Id]| {
+            let address = |id| self.table.get(id).address;
+            pair[1] == pair[0] + 1 && address(pair[1]) == address(pair[0]) + PAGE
+        };
+        1 + records.windows(2).take_while(|pair| follows(pair)).count()
+    }
+
+    /// Takes neighbouring pages. Those that cannot be taken now go to the active list's end; those that
+    /// are not there any more are forgotten.
+    fn take(&mut self, run: &[Id]) -> usize {
+        let address = self.table.get(run[0]).address;
+        if !self.registered(address, run.len()) {
+            return self.cannot_take(run, Errno::NOENT);
+        }
+        let (moved, result) = self.uffd.move_pages(den::slot(run[0]), address, run.len() * PAGE, false);
+        let moved = moved / PAGE;
+        for id in &run[..moved] {
+            self.table.set_state(*id, State::Inactive);
+        }
+        match result {
+            Ok(()) => moved,
+            // Some of the rest may be gone or elsewhere now; it can wait for the next round.
+            Err(Errno::AGAIN) => {
+                self.read_changes();
+                moved
+            }
+            Err(error) => {
+                let after = self.cannot_take(&run[moved..moved + 1], error);
+                moved + after + if moved + 1 < run.len() { self.take(&run[moved + 1..]) } else { 0 }
+            }
+        }
+    }
+
+    fn cannot_take(&mut self, run: &[Id], error: Errno) -> usize {
+        for id in run {
+            match error {
+                Errno::NOENT | Errno::FAULT | Errno::NOMEM => self.table.remove(*id),
+                _ => {
+                    self.table.set_state(*id, State::Active);
+                    count(&self.control.counts.stuck, 1);
+                }
+            }
+        }
+        0
+    }
+
+    /// Registers the 2 MiB around these pages, as far as their mapping goes.
+    fn registered(&mut self, address: usize, pages: usize) -> bool {
+        (address..address + pages * PAGE)
+            .step_by(PAGE)
+            .all(|page| self.table.is_registered(page) || self.register_around(page))
+    }
+
+    fn register_around(&mut self, address: usize) -> bool {
+        let after = self.areas.partition_point(|area| area.start <= address);
+        let Some(area) = self.areas[..after].last().filter(|area| address < area.end) else { return false };
+        let block = address / LEAF_BYTES * LEAF_BYTES;
+        let (start, end) = (block.max(area.start), (block + LEAF_BYTES).min(area.end));
+        let registered = self.uffd.register(start, end - start).is_ok();
+        if registered {
+            self.table.set_registered(start, end, true);
+        }
+        registered
+    }
+
+    /// Looks for pages not seen yet, unless it just did. Returns whether there are any.
+    fn scan_if_due(&mut self) -> bool {
+        let now = now_ns();
+        if now < self.next_scan_ns {
+            return false;
+        }
+        let found = self.scan();
+        self.next_scan_ns = now_ns() + SCAN_PAUSE_NS.max(4 * (now_ns() - now));
+        found
+    }
+
+    /// Tracks the pages present in memory that is not registered: nobody told us of those.
+    pub(crate) fn scan(&mut self) -> bool {
+        count(&self.control.counts.scans, 1);
+        if maps::read_areas(self.files.maps.as_fd(), &mut self.text, &mut self.areas).is_err() {
+            return false;
+        }
+        let mut found = false;
+        for n in 0..self.areas.len() {
+            let area = self.areas[n];
+            let mut at = area.start;
+            while at < area.end {
+                let next = ((at / LEAF_BYTES + 1) * LEAF_BYTES).min(area.end);
+                if !self.table.is_all_registered(at, next) {
+                    found |= self.scan_block(at, next);
+                }
+                at = next;
+            }
+        }
+        found
+    }
+
+    fn scan_block(&mut self, start: usize, end: usize) -> bool {
+        let mut runs = [PageRegion::default(); 64];
+        let mut at = start;
+        let mut found = false;
+        while at < end {
+            let Ok((len, stopped)) = sys::scan_present(self.files.pagemap.as_fd(), at, end, &mut runs) else {
+                return found;
+            };
+            for run in &runs[..len] {
+                for address in (run.start as usize..run.end as usize).step_by(PAGE) {
+                    found |= self.track_found(address);
+                }
+            }
+            at = stopped.max(at + PAGE);
+        }
+        found
+    }
+
+    fn track_found(&mut self, address: usize) -> bool {
+        if self.table.find(address).is_some() || self.pinned.contains(&address) {
+            return false;
+        }
+        let id = self.track(address);
+        self.activate(id, true);
+        true
+    }
+}

@@ -1,0 +1,75 @@
+//! Capture: every remote transfer as a record in a file, at the cost of a few stores.
+//!
+//! The file is mapped shared and written in place, so what was recorded survives however the process
+//! ends. `unrack` reads the files of all processes when the run is over; an all-zero record is the end.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::ffi::CStr;
+
+/// One transfer. `kind` is never 0 in a written record.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transfer {
+    /// Since the run's start.
+    pub t_ns: u64,
+    /// Address of the page over the page size.
+    pub page: u64,
+    pub wait_ns: u64,
+    pub overhead_ns: u64,
+    pub thread: u32,
+    pub kind: u32,
+}
+
+pub const FETCH: u32 = 1;
+pub const WRITE_BACK: u32 = 2;
+
+const WINDOW_RECORDS: usize = 1 << 16;
+const WINDOW_BYTES: usize = WINDOW_RECORDS * size_of::<Transfer>();
+
+pub struct Spool {
+    file: OwnedFd,
+    window: *mut Transfer,
+    used: usize,
+    windows: usize,
+}
+
+impl Spool {
+    pub fn create(path: &CStr) -> Result<Spool, Errno> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
+        Ok(Spool { file, window: std::ptr::null_mut(), used: WINDOW_RECORDS, windows: 0 })
+    }
+
+    /// # Errors
+    /// When the file cannot grow (`ENOSPC`). Room on disk is taken before it is written to.
+    pub fn push(&mut self, transfer: Transfer) -> Result<(), Errno> {
+        if self.used == WINDOW_RECORDS {
+            self.next_window()?;
+        }
+        // SAFETY: `window` has WINDOW_RECORDS records, of which `used` are written.
+        unsafe { self.window.add(self.used).write(transfer) };
+        self.used += 1;
+        Ok(())
+    }
+
+    fn next_window(&mut self) -> Result<(), Errno> {
+        let offset = (self.windows * WINDOW_BYTES) as u64;
+        rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), offset, WINDOW_BYTES as u64)?;
+        let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping of our own file; the old window is not used again.
+        unsafe {
+            let new =
+                rustix::mm::mmap(std::ptr::null_mut(), WINDOW_BYTES, read_write, shared, &self.file, offset)?;
+            if !self.window.is_null() {
+                rustix::mm::munmap(self.window.cast(), WINDOW_BYTES)?;
+            }
+            self.window = new.cast();
+        }
+        self.used = 0;
+        self.windows += 1;
+        Ok(())
+    }
+}

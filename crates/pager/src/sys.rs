@@ -1,0 +1,328 @@
+//! System calls, raw.
+//!
+//! The pager thread shares the thread pointer of the thread that made it, so nothing on it may touch
+//! thread-local storage: not `errno`, not the C library's allocator. Everything here is `rustix` with
+//! its own system-call instructions, or an `ioctl` built on that.
+//!
+//! # References
+//! `userfaultfd(2)`, `ioctl_userfaultfd(2)`, `Documentation/admin-guide/mm/pagemap.rst`.
+
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+use std::ffi::c_void;
+
+pub const PAGE: usize = 4096;
+
+/// An `ioctl` that reads and writes one plain struct.
+struct Exchange<'a, const OPCODE: u32, T>(&'a mut T);
+
+// SAFETY: each use names the opcode that the kernel defines for exactly this `#[repr(C)]` struct, and the
+// kernel writes nothing outside it.
+unsafe impl<const OPCODE: u32, T> rustix::ioctl::Ioctl for Exchange<'_, OPCODE, T> {
+    type Output = rustix::ioctl::IoctlOutput;
+    const IS_MUTATING: bool = true;
+    fn opcode(&self) -> rustix::ioctl::Opcode {
+        OPCODE as rustix::ioctl::Opcode
+    }
+    fn as_ptr(&mut self) -> *mut c_void {
+        self.0 as *mut T as *mut c_void
+    }
+    unsafe fn output_from_ptr(
+        value: rustix::ioctl::IoctlOutput,
+        _: *mut c_void,
+    ) -> rustix::io::Result<rustix::ioctl::IoctlOutput> {
+        Ok(value)
+    }
+}
+
+fn exchange<const OPCODE: u32, T>(fd: BorrowedFd, value: &mut T) -> Result<i32, Errno> {
+    // SAFETY: see `Exchange`; the callers below pair opcode and struct.
+    unsafe { rustix::ioctl::ioctl(fd, Exchange::<OPCODE, T>(value)) }
+}
+
+/// `_IOWR(group, number, T)`.
+const fn read_write<T>(group: u8, number: u8) -> u32 {
+    (3 << 30) | ((size_of::<T>() as u32) << 16) | ((group as u32) << 8) | number as u32
+}
+
+/// `_IOR(group, number, T)`.
+const fn read_only<T>(group: u8, number: u8) -> u32 {
+    (2 << 30) | ((size_of::<T>() as u32) << 16) | ((group as u32) << 8) | number as u32
+}
+
+#[repr(C)]
+struct UffdApi {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct UffdRange {
+    start: u64,
+    len: u64,
+}
+
+#[repr(C)]
+struct UffdRegister {
+    range: UffdRange,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_copy` and `struct uffdio_move` have the same shape.
+#[repr(C)]
+struct UffdTransfer {
+    dst: u64,
+    src: u64,
+    len: u64,
+    mode: u64,
+    done: i64,
+}
+
+pub const FEATURE_EVENT_REMAP: u64 = 1 << 2;
+pub const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
+pub const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
+pub const FEATURE_SIGBUS: u64 = 1 << 7;
+pub const FEATURE_THREAD_ID: u64 = 1 << 8;
+/// Linux 6.8.
+pub const FEATURE_MOVE: u64 = 1 << 16;
+
+const MODE_DONTWAKE: u64 = 1;
+
+/// What the kernel tells the pager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A thread waits for a page.
+    Fault { address: usize, write: bool, thread: u32 },
+    /// `mremap`: the contents of `[from, from+len)` are now at `to`.
+    Remap { from: usize, to: usize, len: usize },
+    /// `madvise(MADV_DONTNEED | MADV_FREE | …)`: the contents are about to be dropped.
+    Remove { start: usize, end: usize },
+    /// `munmap`, or a mapping put over this one: the contents are gone.
+    Unmap { start: usize, end: usize },
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawMessage {
+    event: u8,
+    _reserved: [u8; 7],
+    words: [u64; 3],
+}
+
+/// A `userfaultfd`. Every call is checked by the kernel against this process's own address space.
+pub struct Uffd(OwnedFd);
+
+impl Uffd {
+    /// Opens one that also serves faults taken inside system calls.
+    ///
+    /// # Errors
+    /// `EPERM`: not root, `vm.unprivileged_userfaultfd` is 0 and `/dev/userfaultfd` is not accessible.
+    /// `EINVAL`: this kernel lacks one of `features`.
+    pub fn open(features: u64) -> Result<Uffd, Errno> {
+        use rustix::mm::UserfaultfdFlags;
+        let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
+        // SAFETY: makes a new descriptor; registering memory with it is what needs care.
+        let fd = match unsafe { rustix::mm::userfaultfd(flags) } {
+            Err(Errno::PERM) => open_device(flags.bits())?,
+            other => other?,
+        };
+        let mut api = UffdApi { api: 0xAA, features, ioctls: 0 };
+        exchange::<{ read_write::<UffdApi>(0xAA, 0x3F) }, _>(fd.as_fd(), &mut api)?;
+        Ok(Uffd(fd))
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// From now on, a missing page in `[start, start+len)` makes its toucher wait for us.
+    pub fn register(&self, start: usize, len: usize) -> Result<(), Errno> {
+        let range = UffdRange { start: start as u64, len: len as u64 };
+        let mut register = UffdRegister { range, mode: 1, ioctls: 0 };
+        exchange::<{ read_write::<UffdRegister>(0xAA, 0x00) }, _>(self.fd(), &mut register).map(drop)
+    }
+
+    /// Moves pages without copying. Returns the bytes moved and why it stopped early, if it did.
+    pub fn move_pages(&self, dst: usize, src: usize, len: usize, wake: bool) -> (usize, Result<(), Errno>) {
+        self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x05) }>(dst, src, len, wake)
+    }
+
+    /// Fills missing pages with a copy of `src`.
+    pub fn copy(&self, dst: usize, src: usize, len: usize) -> (usize, Result<(), Errno>) {
+        self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x03) }>(dst, src, len, true)
+    }
+
+    fn transfer<const OPCODE: u32>(
+        &self,
+        dst: usize,
+        src: usize,
+        len: usize,
+        wake: bool,
+    ) -> (usize, Result<(), Errno>) {
+        let mode = if wake { 0 } else { MODE_DONTWAKE };
+        let mut transfer = UffdTransfer { dst: dst as u64, src: src as u64, len: len as u64, mode, done: 0 };
+        let result = exchange::<OPCODE, _>(self.fd(), &mut transfer).map(drop);
+        let done = transfer.done.max(0) as usize;
+        (if result.is_ok() { len } else { done.min(len) }, result)
+    }
+
+    /// Lets threads that wait for this page look again.
+    pub fn wake(&self, page: usize) {
+        let mut range = UffdRange { start: page as u64, len: PAGE as u64 };
+        // A wake has nothing to fail on but a bad range, which a page of this process is not.
+        let _ = exchange::<{ read_only::<UffdRange>(0xAA, 0x02) }, _>(self.fd(), &mut range);
+    }
+
+    /// Appends what is there to be read to `events`; none is no error.
+    pub fn read(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
+        let mut raw = [RawMessage { event: 0, _reserved: [0; 7], words: [0; 3] }; 16];
+        // SAFETY: any bytes are valid for `RawMessage`, which has no padding.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(raw.as_mut_ptr() as *mut u8, size_of_val(&raw)) };
+        let read = match rustix::io::read(&self.0, bytes) {
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            other => other?,
+        };
+        events.extend(raw[..read / size_of::<RawMessage>()].iter().filter_map(RawMessage::decode));
+        Ok(())
+    }
+}
+
+impl RawMessage {
+    fn decode(&self) -> Option<Event> {
+        let [a, b, c] = self.words;
+        match self.event {
+            0x12 => {
+                Some(Event::Fault { address: b as usize & !(PAGE - 1), write: a & 1 != 0, thread: c as u32 })
+            }
+            0x14 => Some(Event::Remap { from: a as usize, to: b as usize, len: c as usize }),
+            0x15 => Some(Event::Remove { start: a as usize, end: b as usize }),
+            0x16 => Some(Event::Unmap { start: a as usize, end: b as usize }),
+            _ => None,
+        }
+    }
+}
+
+/// `/dev/userfaultfd` hands out descriptors by file permission (Linux 6.1).
+fn open_device(flags: u32) -> Result<OwnedFd, Errno> {
+    use rustix::fs::{Mode, OFlags};
+    let device = rustix::fs::open("/dev/userfaultfd", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|_| Errno::PERM)?;
+    struct New(u32);
+    // SAFETY: USERFAULTFD_IOC_NEW takes the flags by value and returns a new descriptor.
+    unsafe impl rustix::ioctl::Ioctl for New {
+        type Output = OwnedFd;
+        const IS_MUTATING: bool = false;
+        fn opcode(&self) -> rustix::ioctl::Opcode {
+            0xAA00
+        }
+        fn as_ptr(&mut self) -> *mut c_void {
+            self.0 as usize as *mut c_void
+        }
+        unsafe fn output_from_ptr(
+            fd: rustix::ioctl::IoctlOutput,
+            _: *mut c_void,
+        ) -> rustix::io::Result<OwnedFd> {
+            // SAFETY: the kernel just made this descriptor for us.
+            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        }
+    }
+    // SAFETY: see `New`.
+    unsafe { rustix::ioctl::ioctl(&device, New(flags)) }
+}
+
+/// A run of pages that `PAGEMAP_SCAN` found.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct PageRegion {
+    pub start: u64,
+    pub end: u64,
+    _categories: u64,
+}
+
+#[repr(C)]
+struct PagemapScan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
+
+/// Finds pages of `[start, end)` that are present and not the shared zero page (Linux 6.7).
+/// Fills `found` from its beginning; returns how many runs and where the walk stopped.
+pub fn scan_present(
+    pagemap: BorrowedFd,
+    start: usize,
+    end: usize,
+    found: &mut [PageRegion],
+) -> Result<(usize, usize), Errno> {
+    let mut scan = PagemapScan {
+        size: size_of::<PagemapScan>() as u64,
+        flags: 0,
+        start: start as u64,
+        end: end as u64,
+        walk_end: 0,
+        vec: found.as_mut_ptr() as u64,
+        vec_len: found.len() as u64,
+        max_pages: 0,
+        category_inverted: PAGE_IS_PFNZERO,
+        category_mask: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
+        category_anyof_mask: 0,
+        return_mask: PAGE_IS_PRESENT,
+    };
+    let runs = exchange::<{ read_write::<PagemapScan>(b'f', 16) }, _>(pagemap, &mut scan)?;
+    Ok((runs as usize, scan.walk_end as usize))
+}
+
+/// Monotonic time, nanoseconds. The same clock in all processes of a run.
+pub fn now_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Reads `/proc/self/statm`: pages resident and not file-backed or shared.
+pub fn anonymous_pages(statm: BorrowedFd) -> Option<u64> {
+    let mut text = [0u8; 128];
+    let len = rustix::io::pread(statm, &mut text, 0).ok()?;
+    let mut fields = text[..len].split(|b| *b == b' ').map(decimal);
+    let (resident, shared) = (fields.nth(1)??, fields.next()??);
+    Some(resident.saturating_sub(shared))
+}
+
+/// A decimal number at the start of `text`.
+pub fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let number = |n: u64, b: &u8| n.wrapping_mul(10).wrapping_add((b - b'0') as u64);
+    (digits > 0).then(|| text[..digits].iter().fold(0, number))
+}
+
+/// Closes all descriptors of the calling thread's table. A bare instruction: the C library's `syscall`
+/// may be intercepted, by ourselves too.
+pub fn close_all_files() {
+    let (first, last, flags) = (0usize, u32::MAX as usize, 0usize);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: close_range(2) touches no memory.
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") libc::SYS_close_range => _, in("rdi") first, in("rsi") last,
+            in("rdx") flags, out("rcx") _, out("r11") _, options(nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: close_range(2) touches no memory.
+    unsafe {
+        std::arch::asm!("svc 0", in("x8") libc::SYS_close_range, inlateout("x0") first => _, in("x1") last,
+            in("x2") flags, options(nostack));
+    }
+}

@@ -1,0 +1,330 @@
+//! Which page is where: the table of tracked pages and the two lists that reclaim works on.
+//!
+//! A *record* is a tracked page: a page of the program that was seen present. Records are named by their
+//! index, which is also the page's slot in the arena. A three-level walk finds the record of an address:
+//! a root of 8,192 x 16 GiB, each of 8,192 leaves of 512 pages, allocated when first needed. That covers
+//! the 47 bits of a user address on x86-64.
+
+use crate::sys::PAGE;
+
+pub const LEAF_PAGES: usize = 512;
+pub const LEAF_BYTES: usize = LEAF_PAGES * PAGE;
+const MID_LEAVES: usize = 8192;
+const ROOT_MIDS: usize = 8192;
+
+/// Index of a record; 0 is none.
+pub type Id = u32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// No page: the record is free.
+    Free,
+    /// Mapped in the program.
+    Active,
+    /// Taken from the program but still local: a touch brings it back at once.
+    Inactive,
+    /// Only the remote copy is left.
+    Remote,
+    /// On its way back from remote memory.
+    Fetching,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    /// Address of the page in the program.
+    pub address: usize,
+    /// Contents that the remote copy had when last compared, if `hashed`.
+    pub hash: u128,
+    /// When it last became active (monotonic ns).
+    pub since_ns: u64,
+    prev: Id,
+    next: Id,
+    pub state: State,
+    /// Differs from the remote copy for certain.
+    pub dirty: bool,
+    /// `hash` is that of the remote copy.
+    pub hashed: bool,
+}
+
+const FREE: Record = Record {
+    address: 0,
+    hash: 0,
+    since_ns: 0,
+    prev: 0,
+    next: 0,
+    state: State::Free,
+    dirty: false,
+    hashed: false,
+};
+
+/// A doubly linked list through the records; oldest first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct List {
+    head: Id,
+    tail: Id,
+    len: usize,
+}
+
+struct Leaf {
+    records: [Id; LEAF_PAGES],
+    /// Pages that are registered with the userfaultfd.
+    registered: [u64; LEAF_PAGES / 64],
+}
+
+type Mid = Vec<Option<Box<Leaf>>>;
+
+pub struct Table {
+    root: Vec<Option<Mid>>,
+    /// In chunks, so that growing never copies.
+    records: Vec<Box<[Record]>>,
+    free: Vec<Id>,
+    pub active: List,
+    pub inactive: List,
+    remote: usize,
+}
+
+const CHUNK: usize = 4096;
+
+/// Which list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    Active,
+    Inactive,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table::new()
+    }
+}
+
+impl Table {
+    pub fn new() -> Table {
+        let mut root = Vec::new();
+        root.resize_with(ROOT_MIDS, || None);
+        Table {
+            root,
+            records: Vec::new(),
+            free: Vec::new(),
+            active: List::default(),
+            inactive: List::default(),
+            remote: 0,
+        }
+    }
+
+    pub fn len(&self, queue: Queue) -> usize {
+        self.list(queue).len
+    }
+
+    /// Pages whose only copy is remote.
+    pub fn remote(&self) -> usize {
+        self.remote
+    }
+
+    pub fn get(&self, id: Id) -> &Record {
+        &self.records[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    pub fn get_mut(&mut self, id: Id) -> &mut Record {
+        &mut self.records[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    /// The record of the page at `address`, if it is tracked.
+    pub fn find(&self, address: usize) -> Option<Id> {
+        let id = self.leaf(address)?.records[page_in_leaf(address)];
+        (id != 0).then_some(id)
+    }
+
+    /// Tracks a page, on no list yet. The lowest free index is not sought: neighbours touched one after
+    /// the other get neighbouring slots, which lets reclaim move them together.
+    pub fn insert(&mut self, address: usize) -> Id {
+        let id = self.free.pop().unwrap_or_else(|| self.grow());
+        *self.get_mut(id) = Record { address, dirty: true, ..FREE };
+        self.leaf_mut(address).records[page_in_leaf(address)] = id;
+        id
+    }
+
+    /// Stops tracking a page.
+    pub fn remove(&mut self, id: Id) {
+        self.set_state(id, State::Free);
+        let address = self.get(id).address;
+        self.leaf_mut(address).records[page_in_leaf(address)] = 0;
+        self.free.push(id);
+    }
+
+    /// Moves a record to another address, where nothing may be tracked.
+    pub fn rename(&mut self, id: Id, to: usize) {
+        let from = self.get(id).address;
+        self.leaf_mut(from).records[page_in_leaf(from)] = 0;
+        self.leaf_mut(to).records[page_in_leaf(to)] = id;
+        self.get_mut(id).address = to;
+    }
+
+    /// Changes a record's state; it leaves the old state's list and joins the new one's tail.
+    pub fn set_state(&mut self, id: Id, state: State) {
+        match self.get(id).state {
+            State::Active => self.unlink(Queue::Active, id),
+            State::Inactive => self.unlink(Queue::Inactive, id),
+            State::Remote => self.remote -= 1,
+            State::Free | State::Fetching => {}
+        }
+        self.get_mut(id).state = state;
+        match state {
+            State::Active => self.append(Queue::Active, id),
+            State::Inactive => self.append(Queue::Inactive, id),
+            State::Remote => self.remote += 1,
+            State::Free | State::Fetching => {}
+        }
+    }
+
+    /// Makes an active record the next to be reclaimed.
+    pub fn to_front(&mut self, id: Id) {
+        debug_assert_eq!(self.get(id).state, State::Active);
+        self.unlink(Queue::Active, id);
+        let head = self.active.head;
+        *self.get_mut(id) = Record { prev: 0, next: head, ..*self.get(id) };
+        match head {
+            0 => self.active.tail = id,
+            _ => self.get_mut(head).prev = id,
+        }
+        self.active.head = id;
+        self.active.len += 1;
+    }
+
+    pub fn oldest(&self, queue: Queue) -> Option<Id> {
+        let id = self.list(queue).head;
+        (id != 0).then_some(id)
+    }
+
+    /// The next record in the same list.
+    pub fn after(&self, id: Id) -> Option<Id> {
+        let next = self.get(id).next;
+        (next != 0).then_some(next)
+    }
+
+    /// Tracked pages of `[start, end)`, lowest address first.
+    pub fn tracked_in(&self, start: usize, end: usize, found: &mut Vec<Id>) {
+        self.for_leaves(start, end, |leaf, base| {
+            let first = start.saturating_sub(base) / PAGE;
+            let last = (end - base).div_ceil(PAGE).min(LEAF_PAGES);
+            found.extend(leaf.records[first..last].iter().filter(|id| **id != 0));
+        });
+    }
+
+    pub fn is_registered(&self, address: usize) -> bool {
+        let page = page_in_leaf(address);
+        self.leaf(address).is_some_and(|leaf| leaf.registered[page / 64] >> (page % 64) & 1 != 0)
+    }
+
+    /// Whether all pages of `[start, end)`, within one leaf, are registered.
+    pub fn is_all_registered(&self, start: usize, end: usize) -> bool {
+        (start..end).step_by(PAGE).all(|page| self.is_registered(page))
+    }
+
+    pub fn set_registered(&mut self, start: usize, end: usize, registered: bool) {
+        for address in (start..end).step_by(PAGE) {
+            if !registered && self.leaf(address).is_none() {
+                continue;
+            }
+            let page = page_in_leaf(address);
+            let word = &mut self.leaf_mut(address).registered[page / 64];
+            *word = *word & !(1 << (page % 64)) | (registered as u64) << (page % 64);
+        }
+    }
+
+    /// All records with contents outside the program.
+    pub fn away(&self) -> impl Iterator<Item = Id> + '_ {
+        let records = self.records.iter().flat_map(|chunk| chunk.iter()).enumerate();
+        let away = |state| matches!(state, State::Inactive | State::Remote | State::Fetching);
+        records.filter(move |(_, record)| away(record.state)).map(|(id, _)| id as Id)
+    }
+
+    fn list(&self, queue: Queue) -> &List {
+        match queue {
+            Queue::Active => &self.active,
+            Queue::Inactive => &self.inactive,
+        }
+    }
+
+    fn list_mut(&mut self, queue: Queue) -> &mut List {
+        match queue {
+            Queue::Active => &mut self.active,
+            Queue::Inactive => &mut self.inactive,
+        }
+    }
+
+    fn append(&mut self, queue: Queue, id: Id) {
+        let tail = self.list(queue).tail;
+        *self.get_mut(id) = Record { prev: tail, next: 0, ..*self.get(id) };
+        match tail {
+            0 => self.list_mut(queue).head = id,
+            _ => self.get_mut(tail).next = id,
+        }
+        let list = self.list_mut(queue);
+        list.tail = id;
+        list.len += 1;
+    }
+
+    fn unlink(&mut self, queue: Queue, id: Id) {
+        let Record { prev, next, .. } = *self.get(id);
+        match prev {
+            0 => self.list_mut(queue).head = next,
+            _ => self.get_mut(prev).next = next,
+        }
+        match next {
+            0 => self.list_mut(queue).tail = prev,
+            _ => self.get_mut(next).prev = prev,
+        }
+        self.list_mut(queue).len -= 1;
+    }
+
+    /// Adds a chunk of records and returns the lowest; record 0 is never handed out.
+    fn grow(&mut self) -> Id {
+        let first = (self.records.len() * CHUNK) as Id;
+        self.records.push(vec![FREE; CHUNK].into_boxed_slice());
+        self.free.extend((first.max(1)..first + CHUNK as Id).rev());
+        self.free.pop().expect("a chunk holds more than one record")
+    }
+
+    fn leaf(&self, address: usize) -> Option<&Leaf> {
+        let (root, mid) = split(address);
+        self.root.get(root)?.as_ref()?[mid].as_deref()
+    }
+
+    fn leaf_mut(&mut self, address: usize) -> &mut Leaf {
+        let (root, mid) = split(address);
+        let mids = self.root[root].get_or_insert_with(|| {
+            let mut mids = Vec::new();
+            mids.resize_with(MID_LEAVES, || None);
+            mids
+        });
+        mids[mid].get_or_insert_with(|| {
+            Box::new(Leaf { records: [0; LEAF_PAGES], registered: [0; LEAF_PAGES / 64] })
+        })
+    }
+
+    /// Calls `f` with each existing leaf that overlaps `[start, end)`, and its first address.
+    fn for_leaves(&self, start: usize, end: usize, mut f: impl FnMut(&Leaf, usize)) {
+        let mut base = start / LEAF_BYTES * LEAF_BYTES;
+        while base < end {
+            let (root, mid) = split(base);
+            match self.root.get(root).and_then(Option::as_ref) {
+                None => base = (root + 1).saturating_mul(MID_LEAVES * LEAF_BYTES),
+                Some(mids) => {
+                    if let Some(leaf) = &mids[mid] {
+                        f(leaf, base);
+                    }
+                    base += LEAF_BYTES;
+                }
+            }
+        }
+    }
+}
+
+fn split(address: usize) -> (usize, usize) {
+    (address / LEAF_BYTES / MID_LEAVES, address / LEAF_BYTES % MID_LEAVES)
+}
+
+fn page_in_leaf(address: usize) -> usize {
+    address / PAGE % LEAF_PAGES
+}

@@ -1,0 +1,82 @@
+//! The program's threads, as far as faults show them, and where they run after one.
+//!
+//! Waking a sleeping core costs about 50 us in a virtual machine, ten times the work of a fault. The
+//! scheduler would wake a thread on an idle core, since the pager occupies the thread's own; so a thread
+//! that faults often is bound to the pager's core for the moment of its wake-up, and released at once.
+
+use crate::control::Control;
+use rustix::thread::{CpuSet, Pid};
+use std::sync::atomic::Ordering::Relaxed;
+
+pub struct Thread {
+    pid: Pid,
+    /// Dense over all processes of the run.
+    pub index: u32,
+    /// Pager time since its previous fetch on faults that a real blade would not have.
+    pub overhead_ns: u64,
+    /// Moving average of the time between faults.
+    interval_ns: u64,
+    last_ns: u64,
+}
+
+/// A thread that faults more often than this runs where the pager runs.
+const OFTEN_NS: u64 = 400_000;
+
+#[derive(Default)]
+pub struct Threads {
+    known: Vec<Thread>,
+    /// The one that faulted last: usually the next, too.
+    last: usize,
+}
+
+impl Threads {
+    /// The thread with this id, which faulted at `now_ns`.
+    pub fn faulted(&mut self, tid: u32, now_ns: u64, control: &Control) -> &mut Thread {
+        let is = |thread: &Thread| thread.pid.as_raw_nonzero().get() as u32 == tid;
+        if !self.known.get(self.last).is_some_and(is) {
+            self.last = self.known.iter().position(is).unwrap_or_else(|| self.add(tid, control));
+        }
+        let thread = &mut self.known[self.last];
+        let interval = now_ns.saturating_sub(thread.last_ns).min(100 * OFTEN_NS);
+        thread.interval_ns = (7 * thread.interval_ns + interval) / 8;
+        thread.last_ns = now_ns;
+        thread
+    }
+
+    fn add(&mut self, tid: u32, control: &Control) -> usize {
+        self.forget_ended();
+        let pid = Pid::from_raw(tid as i32).unwrap_or(rustix::thread::gettid());
+        let index = control.next_thread.fetch_add(1, Relaxed);
+        self.known.push(Thread { pid, index, overhead_ns: 0, interval_ns: OFTEN_NS, last_ns: 0 });
+        self.known.len() - 1
+    }
+
+    /// Keeps the list short in programs that start threads all the time.
+    fn forget_ended(&mut self) {
+        if self.known.len().is_power_of_two() && self.known.len() >= 16 {
+            self.known.retain(|thread| rustix::thread::sched_getaffinity(Some(thread.pid)).is_ok());
+        }
+    }
+}
+
+impl Thread {
+    /// Runs `wake` such that this thread, if it faults often, wakes up on core `here`.
+    pub fn woken_on<T>(&self, here: usize, wake: impl FnOnce() -> T) -> T {
+        if self.interval_ns >= OFTEN_NS {
+            return wake();
+        }
+        let Ok(own) = rustix::thread::sched_getaffinity(Some(self.pid)) else { return wake() };
+        if !own.is_set(here) || own.count() == 1 {
+            return wake();
+        }
+        let mut only_here = CpuSet::new();
+        only_here.set(here);
+        let bound = rustix::thread::sched_setaffinity(Some(self.pid), &only_here);
+        let result = wake();
+        if bound.is_ok() {
+            // The thread may have ended; then there is nothing to undo.
+            let _ = rustix::thread::sched_setaffinity(Some(self.pid), &own);
+        }
+        result
+    }
+}
