@@ -1,1 +1,39 @@
 //! Tables, charts and the one-file HTML report.
+//!
+//! | to | use |
+//! |---|---|
+//! | print a result in a terminal | [`comparison_text`], [`simulation_text`], [`map_text`] |
+//! | gather run folders | [`Run::read`], [`Report::read`] |
+//! | make the page | [`Report::html`], [`Report::write`] |
+//! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
+//!
+//! The page is one file: no network, no fonts, no scripts from elsewhere; a content security policy
+//! in its head makes the browser hold it to that. Everything that comes from outside (commands,
+//! scenarios, names) passes through one escaping writer, `markup`.
+//!
+//! Below: `run` reads folders, `answer` puts results into sentences, `figures` draws them with
+//! `chart`, `page` puts the parts together, `export` writes figures as files.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod chart;
+mod distribution;
+mod error;
+mod export;
+mod figures;
+mod markup;
+mod page;
+mod run;
+mod simulation;
+mod table;
+mod text;
+mod words;
+
+pub use chart::Figure;
+pub use distribution::{Cdf, FetchRate};
+pub use error::ReportError;
+pub use export::{write_pngs, write_svgs};
+pub use page::Report;
+pub use run::{Compared, Run, RunResult};
+pub use simulation::Simulation;
+pub use text::{comparison_text, map_text, simulation_text};

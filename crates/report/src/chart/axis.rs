@@ -1,0 +1,126 @@
+use crate::words::short;
+
+/// Values along one side of a plot, and where the ticks are.
+#[derive(Debug, Clone)]
+pub(crate) struct Axis {
+    pub label: String,
+    /// Value and text of each tick.
+    pub ticks: Vec<(f64, String)>,
+    lo: f64,
+    hi: f64,
+    log: bool,
+}
+
+impl Axis {
+    /// Equal steps. The range grows to the next ticks.
+    pub fn linear(label: &str, lo: f64, hi: f64) -> Axis {
+        let (lo, hi) = widened(lo, hi);
+        let step = nice_step((hi - lo) / 5.0);
+        let (first, last) = ((lo / step).floor() as i64, (hi / step - 1e-9).ceil() as i64);
+        let ticks: Vec<_> = (first..=last).map(|i| i as f64 * step).map(|v| (v, tick(v, step))).collect();
+        Axis { label: label.into(), lo: first as f64 * step, hi: last as f64 * step, log: false, ticks }
+    }
+
+    /// Equal ratios: decades, with 2 and 5 between them where few decades are shown.
+    pub fn log(label: &str, lo: f64, hi: f64) -> Axis {
+        let lo = if lo > 0.0 && lo.is_finite() { lo } else { 1e-3 };
+        let (lo, hi) = if hi > lo * 1.2 { (lo, hi) } else { (lo / 1.5, lo.max(hi) * 1.5) };
+        let steps: &[f64] = if hi / lo > 300.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+        let decades = lo.log10().floor() as i32..=hi.log10().ceil() as i32;
+        let values = decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
+        let inside = values.filter(|v| (lo * 0.999..=hi * 1.001).contains(v));
+        Axis { label: label.into(), lo, hi, log: true, ticks: inside.map(|v| (v, short(v))).collect() }
+    }
+
+    /// Where `value` is: 0 at the start, 1 at the end, never outside.
+    pub fn position(&self, value: f64) -> f64 {
+        let part = match self.log {
+            true => (value.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln(),
+            false => (value - self.lo) / (self.hi - self.lo),
+        };
+        part.clamp(0.0, 1.0)
+    }
+
+    /// The value at a position: the inverse of [`Axis::position`].
+    pub fn value(&self, position: f64) -> f64 {
+        match self.log {
+            true => self.lo * (self.hi / self.lo).powf(position),
+            false => self.lo + (self.hi - self.lo) * position,
+        }
+    }
+
+    pub fn contains(&self, value: f64) -> bool {
+        (self.lo..=self.hi).contains(&value)
+    }
+
+    pub fn end(&self) -> f64 {
+        self.hi
+    }
+}
+
+/// A range that is not empty.
+fn widened(lo: f64, hi: f64) -> (f64, f64) {
+    match (lo.is_finite() && hi.is_finite(), hi > lo) {
+        (true, true) => (lo, hi),
+        (true, false) => (lo, lo + lo.abs().max(1.0) * 0.1),
+        _ => (0.0, 1.0),
+    }
+}
+
+/// The next of 1, 2, 5, 10 .. at or above `step`.
+fn nice_step(step: f64) -> f64 {
+    let decade = 10f64.powf(step.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * decade >= step * 0.999);
+    factor.unwrap_or(10.0) * decade
+}
+
+/// As many decimals as the step has.
+fn tick(value: f64, step: f64) -> String {
+    let decimals = (-(step.log10() + 1e-9).floor()).max(0.0) as usize;
+    let value = if value.abs() < step * 1e-6 { 0.0 } else { value };
+    match value.abs() >= 1000.0 {
+        true => crate::words::number(value),
+        false => format!("{value:.decimals$}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    #[test]
+    fn linear_ticks_are_round_and_enclose_the_data() {
+        assert_eq!(texts(&Axis::linear("", 0.0, 97.0)), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(texts(&Axis::linear("", 1.0, 1.13)), ["1.00", "1.05", "1.10", "1.15"]);
+        assert_eq!(Axis::linear("", 3.0, 3.0).ticks.len(), 7);
+    }
+
+    #[test]
+    fn log_ticks_follow_the_span() {
+        assert_eq!(texts(&Axis::log("", 0.3, 6.0)), ["0.5", "1", "2", "5"]);
+        assert_eq!(texts(&Axis::log("", 1.0, 1e4)), ["1", "10", "100", "1,000", "10,000"]);
+    }
+
+    #[test]
+    fn positions_and_values_are_inverse_and_bounded() {
+        for axis in [Axis::linear("", 0.0, 10.0), Axis::log("", 0.1, 1000.0)] {
+            for position in [0.0, 0.25, 1.0] {
+                assert!((axis.position(axis.value(position)) - position).abs() < 1e-12);
+            }
+            assert_eq!((axis.position(-5.0), axis.position(1e9)), (0.0, 1.0));
+        }
+    }
+
+    #[test]
+    fn senseless_ranges_still_make_an_axis() {
+        for axis in
+            [Axis::linear("", f64::NAN, 1.0), Axis::log("", 0.0, 0.0), Axis::log("", f64::INFINITY, 1.0)]
+        {
+            assert!(axis.position(0.5).is_finite() && !axis.ticks.is_empty(), "{axis:?}");
+        }
+    }
+}

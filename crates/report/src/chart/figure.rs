@@ -1,0 +1,99 @@
+use super::style;
+use crate::markup::{Attributes, Markup, Px};
+
+/// Width of a figure on a desk and on a telephone, in pixels of the page.
+pub(crate) const WIDE: f64 = 720.0;
+const NARROW: f64 = 380.0;
+
+/// A picture that can be put into a page or stand alone.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// Names the figure in the page and its file: letters, digits and dashes.
+    pub id: String,
+    pub title: String,
+    /// What the picture shows, for those who cannot see it.
+    pub description: String,
+    wide: Drawing,
+    narrow: Drawing,
+}
+
+/// The inside of an SVG and its size.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawing {
+    pub width: f64,
+    pub height: f64,
+    pub body: Markup,
+}
+
+impl Figure {
+    /// `draw` is asked for the picture in each width.
+    pub(crate) fn new(id: &str, title: &str, description: &str, draw: impl Fn(f64) -> Drawing) -> Figure {
+        Figure {
+            id: id.into(),
+            title: title.into(),
+            description: description.into(),
+            wide: draw(WIDE),
+            narrow: draw(NARROW),
+        }
+    }
+
+    /// The same figure under another id.
+    pub(crate) fn renamed(self, id: String) -> Figure {
+        Figure { id, ..self }
+    }
+
+    /// Both widths, of which the page's style shows one.
+    pub(crate) fn inline(&self, m: &mut Markup) {
+        self.svg(m, &self.wide, "wide");
+        self.svg(m, &self.narrow, "narrow");
+    }
+
+    fn svg(&self, m: &mut Markup, drawing: &Drawing, variant: &str) {
+        let id = format!("{}-{variant}", self.id);
+        let (title_id, desc_id) = (format!("{id}-title"), format!("{id}-desc"));
+        let view = format!("0 0 {} {}", Px(drawing.width), Px(drawing.height));
+        let named = format!("{title_id} {desc_id}");
+        let class = format!("chart {variant}");
+        let attributes: Attributes = &[
+            ("id", &id),
+            ("class", &class),
+            ("viewBox", &view),
+            ("role", &"img"),
+            ("aria-labelledby", &named),
+        ];
+        m.element("svg", attributes, |m| {
+            m.text("title", &[("id", &title_id)], &self.title);
+            m.text("desc", &[("id", &desc_id)], &self.description);
+            m.raw(&drawing.body.clone().into_string());
+        });
+    }
+
+    /// An SVG file: its own heading, colours and background.
+    pub fn to_svg(&self) -> String {
+        let head = 40.0;
+        let (width, height) = (Px(self.wide.width + 24.0), Px(self.wide.height + head + 20.0));
+        let view = format!("0 0 {width} {height}");
+        let mut m = Markup::new();
+        let attributes: Attributes = &[
+            ("xmlns", &"http://www.w3.org/2000/svg"),
+            ("id", &self.id),
+            ("class", &"chart"),
+            ("width", &width),
+            ("height", &height),
+            ("viewBox", &view),
+            ("font-family", &style::FONTS),
+        ];
+        m.element("svg", attributes, |m| {
+            m.text("title", &[], &self.title).text("desc", &[], &self.description);
+            m.element("style", &[], |m| {
+                m.raw(&style::standalone());
+            });
+            m.leaf("rect", &[("class", &"paper"), ("width", &width), ("height", &height)]);
+            m.text("text", &[("class", &"heading"), ("x", &"12"), ("y", &"26")], &self.title);
+            m.element("g", &[("transform", &format!("translate(12 {})", Px(head)))], |m| {
+                m.raw(&self.wide.body.clone().into_string());
+            });
+        });
+        m.into_string() + "\n"
+    }
+}

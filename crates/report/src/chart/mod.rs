@@ -1,0 +1,25 @@
+//! Charts as SVG: one builder for the page, for `.svg` files and, rasterised, for `.png` files.
+//!
+//! Why not plotters: its SVG has neither classes nor titles nor a colour scheme that follows the
+//! reader's, so marks can be neither explained when pointed at, nor found by a test, nor printed
+//! in black on white from a dark page. What is needed here is little: two kinds of axis, lines,
+//! bands, dots and cells.
+//!
+//! | part | job |
+//! |---|---|
+//! | [`Axis`] | values to positions, ticks |
+//! | [`Plot`] | the frame: axes, grid, labels, legend; positions on the page |
+//! | [`Figure`] | a finished picture in two widths, inline or as a file of its own |
+//! | [`style`] | colours, fonts and strokes, light and dark |
+
+mod axis;
+mod figure;
+mod legend;
+mod plot;
+pub(crate) mod style;
+
+pub(crate) use axis::Axis;
+pub use figure::Figure;
+pub(crate) use figure::{Drawing, WIDE};
+pub(crate) use legend::{Key, legend};
+pub(crate) use plot::{Plot, text_width};

@@ -1,0 +1,130 @@
+use super::Axis;
+use crate::markup::{Attributes, Markup, Px};
+
+/// A plot's rectangle in the figure, with its two axes.
+pub(crate) struct Plot {
+    pub left: f64,
+    pub top: f64,
+    pub right: f64,
+    pub bottom: f64,
+    pub x: Axis,
+    pub y: Axis,
+}
+
+impl Plot {
+    /// A plot that fills a figure of this size below `top`, with room for the axes' text.
+    pub fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
+        let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
+        Plot { left: widest + 36.0, top, right: width - 16.0, bottom: height - 44.0, x, y }
+    }
+
+    pub fn at_x(&self, value: f64) -> f64 {
+        self.left + (self.right - self.left) * self.x.position(value)
+    }
+
+    pub fn at_y(&self, value: f64) -> f64 {
+        self.bottom - (self.bottom - self.top) * self.y.position(value)
+    }
+
+    /// Grid, ticks and labels: first, so that marks lie above them.
+    pub fn frame(&self, m: &mut Markup) {
+        self.frame_x(m);
+        self.frame_y(m);
+    }
+
+    /// The lower axis with its grid lines. Ticks whose texts would touch are left out.
+    pub fn frame_x(&self, m: &mut Markup) {
+        let y = self.bottom;
+        let mut free = f64::NEG_INFINITY;
+        for (value, text) in &self.x.ticks {
+            let (x, half) = (self.at_x(*value), text_width(text) / 2.0);
+            m.leaf("path", &[("class", &"grid"), ("d", &format!("M{} {}V{}", Px(x), Px(self.top), Px(y)))]);
+            if x - half > free {
+                m.text("text", &[("class", &"tick mid"), ("x", &Px(x)), ("y", &Px(y + 17.0))], text);
+                free = x + half + 6.0;
+            }
+        }
+        m.leaf(
+            "path",
+            &[("class", &"axis"), ("d", &format!("M{} {}H{}", Px(self.left), Px(y), Px(self.right)))],
+        );
+        let middle = Px((self.left + self.right) / 2.0);
+        m.text("text", &[("class", &"label mid"), ("x", &middle), ("y", &Px(y + 37.0))], &self.x.label);
+    }
+
+    fn frame_y(&self, m: &mut Markup) {
+        for (value, text) in &self.y.ticks {
+            let y = self.at_y(*value);
+            let line = format!("M{} {}H{}", Px(self.left), Px(y), Px(self.right));
+            m.leaf("path", &[("class", &"grid"), ("d", &line)]);
+            m.text("text", &[("class", &"tick end"), ("x", &Px(self.left - 7.0)), ("y", &Px(y + 4.0))], text);
+        }
+        let middle = (self.top + self.bottom) / 2.0;
+        let turn = format!("translate(13 {}) rotate(-90)", Px(middle));
+        m.text("text", &[("class", &"label mid"), ("transform", &turn)], &self.y.label);
+    }
+
+    /// A line through the points, in the colour of `class`.
+    pub fn line(&self, m: &mut Markup, class: &str, points: &[(f64, f64)], explanation: &str) {
+        let d = path(points.iter().map(|&(x, y)| (self.at_x(x), self.at_y(y))));
+        m.explained("path", &[("class", &format!("mark line {class}")), ("d", &d)], explanation);
+    }
+
+    /// The area between two lines over the same x.
+    pub fn band(&self, m: &mut Markup, class: &str, below: &[(f64, f64)], above: &[(f64, f64)]) {
+        let around = below.iter().chain(above.iter().rev());
+        let d = path(around.map(|&(x, y)| (self.at_x(x), self.at_y(y)))) + "Z";
+        m.leaf("path", &[("class", &format!("mark band {class}")), ("d", &d)]);
+    }
+
+    /// A dot with its bar from `lo` to `hi`.
+    pub fn dot(
+        &self,
+        m: &mut Markup,
+        class: &str,
+        (x, y): (f64, f64),
+        [lo, hi]: [f64; 2],
+        explanation: &str,
+    ) {
+        let (x, y) = (self.at_x(x), self.at_y(y));
+        let bar = format!("M{} {}V{}", Px(x), Px(self.at_y(lo)), Px(self.at_y(hi)));
+        m.leaf("path", &[("class", &format!("bar {class}")), ("d", &bar)]);
+        let place: Attributes =
+            &[("class", &format!("mark dot {class}")), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &"4.5")];
+        m.explained("circle", place, explanation);
+    }
+
+    /// Upright stripes that explain what is drawn where the pointer is.
+    pub fn stripes(&self, m: &mut Markup, number: usize, explain: impl Fn(f64) -> String) {
+        let width = (self.right - self.left) / number as f64;
+        let (top, height) = (Px(self.top), Px(self.bottom - self.top));
+        for index in 0..number {
+            let x = Px(self.left + index as f64 * width);
+            let place: Attributes =
+                &[("class", &"stripe"), ("x", &x), ("y", &top), ("width", &Px(width)), ("height", &height)];
+            m.explained("rect", place, &explain(self.x.value((index as f64 + 0.5) / number as f64)));
+        }
+    }
+}
+
+/// `M x y L x y ..`; consecutive equal points are drawn once.
+fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut d = String::new();
+    let mut previous = String::new();
+    for (x, y) in points {
+        let point = format!("{} {}", Px(x), Px(y));
+        if point != previous {
+            d.push(if d.is_empty() { 'M' } else { 'L' });
+            d.push_str(&point);
+            previous = point;
+        }
+    }
+    d
+}
+
+/// About how wide a text of 12 px is: no font is at hand to ask.
+pub(crate) fn text_width(text: &str) -> f64 {
+    let narrow =
+        |c| matches!(c, 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '.' | ',' | ' ' | ':' | '|' | '\'' | '(' | ')');
+    text.chars().map(|c| if narrow(c) { 4.2 } else { 7.2 }).sum()
+}

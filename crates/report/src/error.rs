@@ -1,0 +1,35 @@
+use std::path::PathBuf;
+
+use unrack_record::RecordError;
+
+/// Why a report could not be made, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error(
+        "no run folder was named: give at least one, for example `unrack report runs/latest -o report.html`"
+    )]
+    NoFolder,
+    #[error(
+        "{}: not a run folder: it holds neither `summary.json` (written by `unrack compare --out` and \
+         `unrack sim --out`) nor `map.json` (written by `unrack map --out`)",
+        .folder.display()
+    )]
+    NotARun { folder: PathBuf },
+    #[error(
+        "{}: {reason}; it was written by another version of unrack or changed by hand: run the command again",
+        .file.display()
+    )]
+    Unexpected { file: PathBuf, reason: String },
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error("cannot {action} {}: {why}", .path.display())]
+    Folder { action: &'static str, path: PathBuf, why: std::io::Error },
+    /// The machine lacks something: the command line answers with status 3.
+    #[error(
+        "PNG figures need a font and this machine has none: install one, for example \
+         `apt-get install fonts-dejavu-core`, or export with --svg"
+    )]
+    NoFonts,
+    #[error("figure `{figure}` could not be drawn as PNG: {reason}")]
+    Png { figure: String, reason: String },
+}

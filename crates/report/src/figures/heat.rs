@@ -1,0 +1,159 @@
+//! Slowdown over latency and bandwidth: one panel of cells per local share.
+
+use unrack_record::{MapLocal, SlowdownMap};
+
+use crate::chart::{Drawing, Figure, Key, WIDE, legend, style, text_width};
+use crate::markup::{Attributes, Markup, Px};
+use crate::words::{bytes, nanoseconds, percent, rate, ratio};
+
+/// Slowdowns at which the next darker cell begins.
+const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
+/// The loss that DDC §3 allows.
+const ALLOWED: f64 = 1.05;
+const CELL_HEIGHT: f64 = 28.0;
+
+pub(crate) fn heat(map: &SlowdownMap) -> Figure {
+    let description = map.locals.iter().map(|local| described(map, local)).collect::<Vec<_>>().join(" ");
+    let title = "Slowdown over latency and bandwidth";
+    Figure::new("map-heat", title, &description, |width| drawing(map, width))
+}
+
+fn described(map: &SlowdownMap, local: &MapLocal) -> String {
+    let cells = || local.slowdown.iter().flatten().copied();
+    let within = cells().filter(|slowdown| *slowdown <= ALLOWED).count();
+    format!(
+        "{} local: from {} to {}; {within} of {} cells lose at most {}.",
+        local.local,
+        ratio(cells().fold(f64::INFINITY, f64::min)),
+        ratio(cells().fold(0.0, f64::max)),
+        map.latencies_ns.len() * map.bandwidths_bps.len(),
+        percent(ALLOWED - 1.0),
+    )
+}
+
+fn drawing(map: &SlowdownMap, width: f64) -> Drawing {
+    let mut body = Markup::new();
+    let top = keys(&mut body, width);
+    let columns = if width < WIDE || map.latencies_ns.len() > 6 { 1 } else { map.locals.len().clamp(1, 2) };
+    let size = (width / columns as f64, 28.0 + map.bandwidths_bps.len() as f64 * CELL_HEIGHT + 52.0);
+    for (index, local) in map.locals.iter().enumerate() {
+        let corner = ((index % columns) as f64 * size.0, top + (index / columns) as f64 * size.1);
+        Panel::new(map, local, corner, size.0).draw(&mut body);
+    }
+    let height = top + map.locals.len().div_ceil(columns) as f64 * size.1;
+    Drawing { width, height, body }
+}
+
+fn keys(m: &mut Markup, width: f64) -> f64 {
+    let classes: Vec<_> = (0..style::HEAT).map(|step| format!("h{step}")).collect();
+    let mut texts = vec![format!("≤ {}", STEPS[0])];
+    texts.extend(STEPS.windows(2).map(|pair| format!("≤ {}", pair[1])));
+    texts.push(format!("> {}", STEPS[STEPS.len() - 1]));
+    let mut entries: Vec<_> =
+        classes.iter().zip(&texts).map(|(c, t)| (Key::Cell, c.as_str(), t.as_str())).collect();
+    entries.push((Key::Line, "accent", "5 % loss"));
+    legend(m, 8.0, width - 16.0, &entries) + 6.0
+}
+
+/// The cells of one local share, with latency to the right and bandwidth upward.
+struct Panel<'a> {
+    map: &'a SlowdownMap,
+    local: &'a MapLocal,
+    left: f64,
+    top: f64,
+    cell: (f64, f64),
+}
+
+impl Panel<'_> {
+    fn new<'a>(map: &'a SlowdownMap, local: &'a MapLocal, corner: (f64, f64), width: f64) -> Panel<'a> {
+        let widest = map.bandwidths_bps.iter().map(|bps| text_width(&rate(*bps))).fold(0.0, f64::max);
+        let margin = widest + 14.0;
+        let cell = ((width - margin - 12.0) / map.latencies_ns.len().max(1) as f64, CELL_HEIGHT);
+        Panel { map, local, left: corner.0 + margin, top: corner.1 + 28.0, cell }
+    }
+
+    fn draw(&self, m: &mut Markup) {
+        let title = format!("{} local ({})", self.local.local, bytes(self.local.local_bytes));
+        m.text("text", &[("class", &"strong"), ("x", &Px(self.left)), ("y", &Px(self.top - 9.0))], &title);
+        for latency in 0..self.map.latencies_ns.len() {
+            for bandwidth in 0..self.map.bandwidths_bps.len() {
+                self.draw_cell(m, latency, bandwidth);
+            }
+        }
+        m.leaf("path", &[("class", &"mark contour accent"), ("d", &self.boundary())]);
+        self.draw_axes(m);
+    }
+
+    fn draw_cell(&self, m: &mut Markup, latency: usize, bandwidth: usize) {
+        let slowdown = self.local.slowdown[latency][bandwidth];
+        let step = STEPS.iter().filter(|limit| slowdown > **limit).count();
+        let (x, y) = self.corner(latency, bandwidth);
+        let (width, height) = self.cell;
+        let explanation = format!(
+            "{} at {} and {}, {} local",
+            ratio(slowdown),
+            nanoseconds(self.map.latencies_ns[latency]),
+            rate(self.map.bandwidths_bps[bandwidth]),
+            self.local.local
+        );
+        let class = format!("mark cell h{step}");
+        let place: Attributes = &[
+            ("class", &class),
+            ("x", &Px(x)),
+            ("y", &Px(y)),
+            ("width", &Px(width - 1.0)),
+            ("height", &Px(height - 1.0)),
+        ];
+        m.explained("rect", place, &explanation);
+        let text = if slowdown >= 10.0 { format!("{slowdown:.0}") } else { format!("{slowdown:.2}") };
+        if text_width(&text) + 4.0 < width {
+            let class = format!("value mid t{step}");
+            let middle = (Px(x + width / 2.0 - 0.5), Px(y + height / 2.0 + 3.5));
+            m.text("text", &[("class", &class), ("x", &middle.0), ("y", &middle.1)], &text);
+        }
+    }
+
+    /// Upper left corner of a cell.
+    fn corner(&self, latency: usize, bandwidth: usize) -> (f64, f64) {
+        let row = self.map.bandwidths_bps.len() - 1 - bandwidth;
+        (self.left + latency as f64 * self.cell.0, self.top + row as f64 * self.cell.1)
+    }
+
+    /// The edges between cells that keep the allowed loss and cells that do not.
+    fn boundary(&self) -> String {
+        let within = |latency: usize, bandwidth: usize| self.local.slowdown[latency][bandwidth] <= ALLOWED;
+        let (columns, rows) = (self.map.latencies_ns.len(), self.map.bandwidths_bps.len());
+        let mut d = String::new();
+        for (latency, bandwidth) in (0..columns).flat_map(|l| (0..rows).map(move |b| (l, b))) {
+            let (x, y) = self.corner(latency, bandwidth);
+            let (x, y) = (x - 0.5, y - 0.5);
+            if latency > 0 && within(latency, bandwidth) != within(latency - 1, bandwidth) {
+                d += &format!("M{} {}v{}", Px(x), Px(y), Px(self.cell.1));
+            }
+            if bandwidth > 0 && within(latency, bandwidth) != within(latency, bandwidth - 1) {
+                d += &format!("M{} {}h{}", Px(x), Px(y + self.cell.1), Px(self.cell.0));
+            }
+        }
+        if d.is_empty() { "M0 0".into() } else { d }
+    }
+
+    fn draw_axes(&self, m: &mut Markup) {
+        for (index, bps) in self.map.bandwidths_bps.iter().enumerate() {
+            let y = Px(self.corner(0, index).1 + self.cell.1 / 2.0 + 3.5);
+            m.text("text", &[("class", &"tick end"), ("x", &Px(self.left - 7.0)), ("y", &y)], &rate(*bps));
+        }
+        let bottom = self.top + self.map.bandwidths_bps.len() as f64 * self.cell.1;
+        let mut free = f64::NEG_INFINITY;
+        for (index, ns) in self.map.latencies_ns.iter().enumerate() {
+            let (x, text) = (self.corner(index, 0).0 + self.cell.0 / 2.0, nanoseconds(*ns));
+            let half = text_width(&text) / 2.0;
+            if x - half > free {
+                m.text("text", &[("class", &"tick mid"), ("x", &Px(x)), ("y", &Px(bottom + 15.0))], &text);
+                free = x + half + 4.0;
+            }
+        }
+        let middle = self.left + self.map.latencies_ns.len() as f64 * self.cell.0 / 2.0;
+        let place: Attributes = &[("class", &"label mid"), ("x", &Px(middle)), ("y", &Px(bottom + 33.0))];
+        m.text("text", place, "latency of a fetch");
+    }
+}

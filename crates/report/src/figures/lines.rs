@@ -1,0 +1,87 @@
+//! Lines over a common axis, with a legend and an explanation under the pointer.
+
+use crate::chart::{Axis, Drawing, Key, Plot, WIDE, legend};
+use crate::markup::Markup;
+
+/// One line.
+pub(crate) struct Series {
+    pub name: String,
+    /// Its colour and dashes: see [`crate::chart::style`].
+    pub class: String,
+    pub points: Vec<(f64, f64)>,
+    /// Whether the points are few and measured, and shown as dots.
+    pub dots: bool,
+}
+
+/// What a drawing of lines needs beside its width.
+pub(crate) struct Lines<'a> {
+    pub x: Axis,
+    pub y: Axis,
+    pub series: &'a [Series],
+    /// A level worth comparing with, and its name.
+    pub level: Option<(f64, &'a str)>,
+}
+
+impl Lines<'_> {
+    pub fn draw(&self, width: f64, explain: impl Fn(f64) -> String) -> Drawing {
+        let mut body = Markup::new();
+        let height = if width < WIDE { 300.0 } else { 360.0 };
+        let top = self.legend(&mut body, width);
+        let plot = Plot::filling(width, height, top, self.x.clone(), self.y.clone());
+        plot.frame(&mut body);
+        self.draw_level(&mut body, &plot);
+        for series in self.series {
+            plot.line(&mut body, &series.class, &series.points, &series.name);
+        }
+        plot.stripes(&mut body, if width < WIDE { 38 } else { 72 }, explain);
+        for series in self.series.iter().filter(|series| series.dots) {
+            self.draw_dots(&mut body, &plot, series);
+        }
+        Drawing { width, height, body }
+    }
+
+    fn legend(&self, m: &mut Markup, width: f64) -> f64 {
+        let entry = |series: &Series| (Key::Line, series.class.clone(), series.name.clone());
+        let entries: Vec<_> = self.series.iter().map(entry).collect();
+        let entries: Vec<_> = entries.iter().map(|(k, c, n)| (*k, c.as_str(), n.as_str())).collect();
+        legend(m, 40.0, width - 56.0, &entries)
+    }
+
+    fn draw_level(&self, m: &mut Markup, plot: &Plot) {
+        let Some((level, name)) = self.level.filter(|(level, _)| plot.y.contains(*level)) else { return };
+        let (lo, hi) = (plot.x.value(0.0), plot.x.value(1.0));
+        plot.line(m, "accent thin", &[(lo, level), (hi, level)], name);
+    }
+
+    fn draw_dots(&self, m: &mut Markup, plot: &Plot, series: &Series) {
+        for &(x, y) in &series.points {
+            let explanation =
+                format!("{}: {} at {}", series.name, crate::words::ratio(y), crate::words::short(x));
+            plot.dot(m, &series.class, (x, y), [y, y], &explanation);
+        }
+    }
+}
+
+/// The value of a line at `x`, between its two nearest points; `None` beyond its ends.
+pub(crate) fn value_at(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let after = points.iter().position(|point| point.0 >= x)?;
+    let (x1, y1) = points[after];
+    match after.checked_sub(1).map(|before| points[before]) {
+        Some((x0, y0)) if x1 > x0 => Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0)),
+        _ => (x1 == x).then_some(y1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value_at;
+
+    #[test]
+    fn values_between_points() {
+        let points = [(1.0, 10.0), (2.0, 20.0), (2.0, 30.0), (3.0, 40.0)];
+        assert_eq!(value_at(&points, 1.5), Some(15.0));
+        assert_eq!(value_at(&points, 1.0), Some(10.0));
+        assert_eq!(value_at(&points, 0.5), None);
+        assert_eq!(value_at(&points, 3.5), None);
+    }
+}

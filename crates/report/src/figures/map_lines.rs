@@ -1,0 +1,126 @@
+//! Cuts through the map: slowdown against latency, bandwidth and local share (DDC fig. 3 to 5).
+
+use unrack_record::{MapLocal, SlowdownMap};
+
+use super::lines::{Lines, Series, value_at};
+use crate::chart::{Axis, Figure, style};
+use crate::words::{nanoseconds, percent, rate, ratio};
+
+/// Where the cuts are: DDC holds 5 us and 40 Gb/s fixed; the nearest asked for are taken.
+const LATENCY_NS: f64 = 5_000.0;
+const BANDWIDTH_BPS: f64 = 40e9;
+const LEVEL: Option<(f64, &str)> = Some((1.05, "5 % loss"));
+
+/// The cuts that have at least two points.
+pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Figure> {
+    let cuts = [against_latency(map), against_bandwidth(map), against_local(map)];
+    cuts.into_iter().flatten().collect()
+}
+
+fn against_latency(map: &SlowdownMap) -> Option<Figure> {
+    let fixed = nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), BANDWIDTH_BPS)?;
+    let us = |index: usize| map.latencies_ns[index] / 1e3;
+    let series = per_local(map, |local| {
+        (0..map.latencies_ns.len()).map(|l| (us(l), local.slowdown[l][fixed])).collect()
+    });
+    let title = format!("Slowdown against latency, at {}", rate(map.bandwidths_bps[fixed]));
+    let explain = |value: f64| nanoseconds(value * 1e3);
+    figure("map-latency", &title, "latency of a fetch (µs, logarithmic)", true, series, explain)
+}
+
+fn against_bandwidth(map: &SlowdownMap) -> Option<Figure> {
+    let fixed = nearest(map.latencies_ns.iter().copied(), LATENCY_NS)?;
+    let gbps = |index: usize| map.bandwidths_bps[index] as f64 / 1e9;
+    let series = per_local(map, |local| {
+        (0..map.bandwidths_bps.len()).map(|b| (gbps(b), local.slowdown[fixed][b])).collect()
+    });
+    let title = format!("Slowdown against bandwidth, at {}", nanoseconds(map.latencies_ns[fixed]));
+    let explain = |value: f64| rate((value * 1e9) as u64);
+    figure("map-bandwidth", &title, "bandwidth (Gb/s, logarithmic)", true, series, explain)
+}
+
+fn against_local(map: &SlowdownMap) -> Option<Figure> {
+    let fixed = nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), BANDWIDTH_BPS)?;
+    let share = |local: &MapLocal| local.local_bytes as f64 / map.footprint_bytes.max(1) as f64 * 100.0;
+    let line = |latency: usize| {
+        let mut points: Vec<_> =
+            map.locals.iter().map(|local| (share(local), local.slowdown[latency][fixed])).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    };
+    let latencies = spread(map.latencies_ns.len(), 4);
+    let named = latencies.into_iter().map(|l| (nanoseconds(map.latencies_ns[l]), line(l)));
+    let title = format!("Slowdown against local memory, at {}", rate(map.bandwidths_bps[fixed]));
+    figure("map-local", &title, "local share of the footprint (%)", false, lines(named), |v| {
+        percent(v / 100.0)
+    })
+}
+
+fn per_local(map: &SlowdownMap, line: impl Fn(&MapLocal) -> Vec<(f64, f64)>) -> Vec<Series> {
+    lines(map.locals.iter().map(|local| (format!("{} local", local.local), line(local))))
+}
+
+fn lines(named: impl Iterator<Item = (String, Vec<(f64, f64)>)>) -> Vec<Series> {
+    let series = |(index, (name, points))| Series { name, class: style::series(index), points, dots: true };
+    named.enumerate().map(series).collect()
+}
+
+fn figure(
+    id: &str,
+    title: &str,
+    label: &str,
+    log: bool,
+    series: Vec<Series>,
+    explain: impl Fn(f64) -> String,
+) -> Option<Figure> {
+    let points = || series.iter().flat_map(|s| s.points.iter().copied());
+    if series.iter().all(|s| s.points.len() < 2) {
+        return None;
+    }
+    let (lo, hi) = range(points().map(|point| point.0));
+    let x = if log { Axis::log(label, lo, hi) } else { Axis::linear(label, lo, hi) };
+    let (lo, hi) = range(points().map(|point| point.1));
+    let y = Axis::linear("slowdown (run time over native)", lo.min(1.0), hi.max(1.06));
+    let lines = Lines { x, y, series: &series, level: LEVEL };
+    let at = |v: f64| {
+        series.iter().filter_map(move |s| Some(format!("\n{}: {}", s.name, ratio(value_at(&s.points, v)?))))
+    };
+    let draw = |width| lines.draw(width, |value| explain(value) + &at(value).collect::<String>());
+    Some(Figure::new(id, title, &described(&series), draw))
+}
+
+fn described(series: &[Series]) -> String {
+    let one = |s: &Series| {
+        let (first, last) = (s.points.first()?, s.points.last()?);
+        Some(format!("{}: from {} to {}.", s.name, ratio(first.1), ratio(last.1)))
+    };
+    series.iter().filter_map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)))
+}
+
+/// Index of the value nearest to `wanted`, by ratio.
+fn nearest(values: impl Iterator<Item = f64>, wanted: f64) -> Option<usize> {
+    let distance = |value: f64| (value.max(1e-9) / wanted).ln().abs();
+    values.map(distance).enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+}
+
+/// At most `limit` indices of `length`, from first to last.
+fn spread(length: usize, limit: usize) -> Vec<usize> {
+    let picked = length.min(limit);
+    (0..picked).map(|i| if picked == 1 { 0 } else { i * (length - 1) / (picked - 1) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_are_taken_at_the_nearest_setting() {
+        assert_eq!(nearest([1e3, 4e3, 1e5].into_iter(), LATENCY_NS), Some(1));
+        assert_eq!(nearest([].into_iter(), LATENCY_NS), None);
+        assert_eq!((spread(9, 4), spread(2, 4), spread(1, 4)), (vec![0, 2, 5, 8], vec![0, 1], vec![0]));
+    }
+}

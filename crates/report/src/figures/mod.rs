@@ -1,0 +1,16 @@
+//! The figures of a report, one module each: data in, [`Figure`](crate::Figure) out.
+
+mod cdf;
+mod fetch_rate;
+mod heat;
+mod lines;
+mod map_lines;
+mod ranges;
+mod slowdown;
+
+pub(crate) use cdf::completion_cdf;
+pub(crate) use fetch_rate::fetch_rate;
+pub(crate) use heat::heat;
+pub(crate) use map_lines::map_lines;
+pub(crate) use ranges::{by_fabric, by_simulation};
+pub(crate) use slowdown::against_latency;

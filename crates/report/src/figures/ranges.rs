@@ -1,0 +1,157 @@
+//! One row per fabric or run: a dot, its interval, and the value beside it.
+
+use unrack_record::Comparison;
+
+use crate::chart::{Axis, Drawing, Figure, Key, Plot, legend, style, text_width};
+use crate::markup::{Attributes, Markup, Px};
+use crate::simulation::Simulation;
+use crate::words::{number, percent, ratio, shortened};
+
+const ROW: f64 = 34.0;
+
+/// One row of the picture.
+struct Row {
+    name: String,
+    class: String,
+    value: f64,
+    interval: [f64; 2],
+    /// The same quantity from elsewhere.
+    ring: Option<f64>,
+    text: String,
+    explanation: String,
+    ring_explanation: String,
+}
+
+/// What the program would suffer on each fabric: the answer as a picture.
+pub(crate) fn by_fabric(c: &Comparison) -> Option<Figure> {
+    if c.fabrics.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
+    let rows: Vec<Row> = c.fabrics.iter().map(|fabric| fabric_row(&names, fabric)).collect();
+    let losses: Vec<_> =
+        c.requirements.iter().map(|r| (1.0 + r.loss, format!("{} loss", percent(r.loss)))).collect();
+    let all = rows.iter().flat_map(|row| row.interval.into_iter().chain(row.ring).chain([row.value]));
+    let (lo, hi) = all.fold((1.0f64, 1.0f64), |(lo, hi), v| (lo.min(v), hi.max(v)));
+    let axis = Axis::linear("slowdown (run time over native)", lo, hi);
+    let keys =
+        [(Key::Dot, "ink", "by injection, with 95 % interval"), (Key::Ring, "ink", "by closed-loop replay")];
+    let keys = if rows.iter().any(|row| row.ring.is_some()) { &keys[..] } else { &keys[..1] };
+    let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();
+    let draw = |width| drawing(&rows, &axis, &losses, keys, width);
+    Some(Figure::new("slowdown-by-fabric", "What each fabric would cost", &described.join(". "), draw))
+}
+
+fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
+    let [lo, hi] = fabric.slowdown_ci95;
+    let name = &fabric.fabric;
+    Row {
+        name: name.clone(),
+        class: style::fabric(names, name),
+        value: fabric.slowdown,
+        interval: fabric.slowdown_ci95,
+        ring: fabric.slowdown_replay,
+        text: ratio(fabric.slowdown),
+        explanation: format!(
+            "{name}: {} by injection ({} to {})",
+            ratio(fabric.slowdown),
+            ratio(lo),
+            ratio(hi)
+        ),
+        ring_explanation: fabric
+            .slowdown_replay
+            .map_or(String::new(), |r| format!("{name}: {} by replay", ratio(r))),
+    }
+}
+
+/// Message slowdowns of simulations: median, 99th percentile as the interval's end.
+pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Figure> {
+    let hi = runs.iter().map(|(_, s)| s.slowdown.p99).reduce(f64::max)?;
+    let rows: Vec<Row> =
+        runs.iter().enumerate().map(|(index, (name, run))| simulation_row(index, name, run)).collect();
+    let axis = Axis::log("completion time over ideal (logarithmic)", 0.9, hi * 1.1);
+    let keys = [(Key::Dot, "ink", "mean, with median to 99th percentile")];
+    let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();
+    let draw = |width| drawing(&rows, &axis, &[], &keys, width);
+    Some(Figure::new("message-slowdown", "How far from ideal messages are", &described.join(". "), draw))
+}
+
+fn simulation_row(index: usize, name: &str, run: &Simulation) -> Row {
+    let s = run.slowdown;
+    Row {
+        name: name.into(),
+        class: style::series(index),
+        value: s.mean,
+        interval: [s.p50, s.p99],
+        ring: None,
+        text: number(s.mean),
+        explanation: format!(
+            "{name}: mean {}, median {}, p99 {}",
+            number(s.mean),
+            number(s.p50),
+            number(s.p99)
+        ),
+        ring_explanation: String::new(),
+    }
+}
+
+fn drawing(
+    rows: &[Row],
+    x: &Axis,
+    levels: &[(f64, String)],
+    keys: &[(Key, &str, &str)],
+    width: f64,
+) -> Drawing {
+    let mut body = Markup::new();
+    let top = legend(&mut body, 8.0, width - 16.0, keys) + if levels.is_empty() { 0.0 } else { 14.0 };
+    let bottom = top + rows.len() as f64 * ROW + 8.0;
+    let left = rows.iter().map(|row| text_width(&label(&row.name, width))).fold(40.0, f64::max) + 16.0;
+    let plot = Plot { left, top, right: width - 58.0, bottom, x: x.clone(), y: Axis::linear("", 0.0, 1.0) };
+    plot.frame_x(&mut body);
+    let mut free = f64::NEG_INFINITY;
+    for (level, text) in levels.iter().filter(|(level, _)| x.contains(*level)) {
+        free = draw_level(&mut body, &plot, *level, text, free);
+    }
+    for (index, row) in rows.iter().enumerate() {
+        draw_row(&mut body, &plot, row, top + (index as f64 + 0.5) * ROW + 4.0, width);
+    }
+    Drawing { width, height: bottom + 44.0, body }
+}
+
+fn label(name: &str, width: f64) -> String {
+    shortened(name, (width / 26.0) as usize)
+}
+
+/// An upright line with its text above, where that is free. Answers where free space begins then.
+fn draw_level(m: &mut Markup, plot: &Plot, level: f64, text: &str, free: f64) -> f64 {
+    let (x, half) = (plot.at_x(level), text_width(text) / 2.0);
+    let d = format!("M{} {}V{}", Px(x), Px(plot.bottom), Px(plot.top));
+    m.explained("path", &[("class", &"mark line accent thin"), ("d", &d)], text);
+    if x - half < free {
+        return free;
+    }
+    let place: Attributes = &[("class", &"mid accent-text"), ("x", &Px(x)), ("y", &Px(plot.top - 5.0))];
+    m.text("text", place, text);
+    x + half + 6.0
+}
+
+fn draw_row(m: &mut Markup, plot: &Plot, row: &Row, y: f64, width: f64) {
+    let place: Attributes = &[("class", &"strong end"), ("x", &Px(plot.left - 10.0)), ("y", &Px(y + 4.0))];
+    m.text("text", place, &label(&row.name, width));
+    let [lo, hi] = row.interval.map(|v| plot.at_x(v));
+    m.leaf(
+        "path",
+        &[("class", &format!("bar {}", row.class)), ("d", &format!("M{} {}H{}", Px(lo), Px(y), Px(hi)))],
+    );
+    if let Some(ring) = row.ring {
+        draw_circle(m, &format!("ring {}", row.class), plot.at_x(ring), y, &row.ring_explanation);
+    }
+    draw_circle(m, &format!("dot {}", row.class), plot.at_x(row.value), y, &row.explanation);
+    let right = row.ring.map_or(hi, |ring| hi.max(plot.at_x(ring))).max(plot.at_x(row.value));
+    m.text("text", &[("x", &Px(right + 10.0)), ("y", &Px(y + 4.0))], &row.text);
+}
+
+fn draw_circle(m: &mut Markup, class: &str, x: f64, y: f64, explanation: &str) {
+    let class = format!("mark {class}");
+    m.explained("circle", &[("class", &class), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &"5")], explanation);
+}

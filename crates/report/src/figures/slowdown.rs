@@ -1,0 +1,139 @@
+use unrack_record::{Comparison, FabricResult, InjectionPoint};
+
+use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend, style};
+use crate::markup::{Markup, Px};
+use crate::words::{count, nanoseconds, ratio};
+
+/// Measured run times at injected delays, the straight line through them, and the fabrics on it.
+pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
+    if c.injection.points.is_empty() || c.native.median_s <= 0.0 {
+        return None;
+    }
+    let fit = &c.injection.fit;
+    let description = format!(
+        "{} injected delays from {} to {}; the line through them has a slope of {} waits and explains {} % of \
+         the variance; its band is the 95 % confidence interval of the slope.",
+        c.injection.points.len(),
+        nanoseconds(c.injection.points.iter().map(|p| p.delay_ns).fold(f64::INFINITY, f64::min)),
+        nanoseconds(longest(c)),
+        count(fit.waits.max(0.0).round() as u64),
+        crate::words::short(fit.r2 * 100.0),
+    );
+    let title = "Slowdown against the time of a fetch";
+    Some(Figure::new("slowdown-latency", title, &description, |width| drawing(c, width)))
+}
+
+fn drawing(c: &Comparison, width: f64) -> Drawing {
+    let height = if width < WIDE { 320.0 } else { 400.0 };
+    let mut body = Markup::new();
+    let top = keys(c, &mut body, width);
+    let plot = Plot::filling(width, height, top, x_axis(c), y_axis(c));
+    plot.frame(&mut body);
+    floor(c, &plot, &mut body);
+    model(c, &plot, &mut body);
+    for point in &c.injection.points {
+        measured(c, point, &plot, &mut body);
+    }
+    for fabric in &c.fabrics {
+        predicted(c, fabric, &plot, &mut body);
+    }
+    Drawing { width, height, body }
+}
+
+fn keys(c: &Comparison, m: &mut Markup, width: f64) -> f64 {
+    let fabrics = names(c);
+    let classes: Vec<_> = fabrics.iter().map(|name| style::fabric(&fabrics, name)).collect();
+    let mut entries =
+        vec![(Key::Dot, "ink", "measured: median, least and most"), (Key::Line, "ink", "fit, 95 %")];
+    entries.extend(classes.iter().zip(&fabrics).map(|(class, name)| (Key::Ring, class.as_str(), *name)));
+    legend(m, 40.0, width - 56.0, &entries)
+}
+
+fn names(c: &Comparison) -> Vec<&str> {
+    c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect()
+}
+
+fn longest(c: &Comparison) -> f64 {
+    c.injection.points.iter().map(|p| p.delay_ns).fold(0.0, f64::max)
+}
+
+fn x_axis(c: &Comparison) -> Axis {
+    let fabrics = c.fabrics.iter().map(|fabric| fabric.fetch_us.mean);
+    Axis::linear("time of one page fetch (µs)", 0.0, fabrics.fold(longest(c) / 1e3, f64::max))
+}
+
+fn y_axis(c: &Comparison) -> Axis {
+    let measured =
+        c.injection.points.iter().flat_map(|p| p.runs.seconds.iter().map(|s| s / c.native.median_s));
+    let predicted = c.fabrics.iter().flat_map(|fabric| fabric.slowdown_ci95);
+    let all: Vec<f64> = measured.chain(predicted).filter(|v| v.is_finite()).collect();
+    let (lo, hi) = (all.iter().copied().fold(1.0, f64::min), all.iter().copied().fold(1.0, f64::max));
+    Axis::linear("slowdown (run time over native)", lo, hi)
+}
+
+/// What cannot be injected: delays below the pager's own cost.
+fn floor(c: &Comparison, plot: &Plot, m: &mut Markup) {
+    let floor = c.injection.floor_ns / 1e3;
+    if !plot.x.contains(floor) || floor <= 0.0 {
+        return;
+    }
+    let text = format!(
+        "Floor {}: shorter delays cannot be injected, the line is extended",
+        nanoseconds(floor * 1e3)
+    );
+    let (x, top, bottom) = (plot.at_x(floor), plot.top, plot.bottom);
+    let d = format!("M{} {}V{}", Px(x), Px(bottom), Px(top));
+    m.explained("path", &[("class", &"mark line thin faint"), ("d", &d)], &text);
+    m.text("text", &[("class", &"note"), ("x", &Px(x + 5.0)), ("y", &Px(bottom - 7.0))], "pager's floor");
+}
+
+/// The line, and between the slopes of its confidence interval the band. A least-squares line
+/// turns about the mean of its points.
+fn model(c: &Comparison, plot: &Plot, m: &mut Markup) {
+    let fit = &c.injection.fit;
+    let points = &c.injection.points;
+    let pivot_s = points.iter().map(|p| p.delay_ns).sum::<f64>() / points.len() as f64 / 1e9;
+    let pivot_run_s = fit.intercept_s + fit.waits * pivot_s;
+    let run_s = |waits: f64, us: f64| pivot_run_s + waits * (us / 1e6 - pivot_s);
+    let line =
+        |waits: f64| [0.0, pivot_s * 1e6, plot.x.end()].map(|us| (us, run_s(waits, us) / c.native.median_s));
+    let [a, b] = fit.waits_ci95.map(line);
+    let pick = |choose: fn(f64, f64) -> f64| -> Vec<_> {
+        a.iter().zip(&b).map(|(a, b)| (a.0, choose(a.1, b.1))).collect()
+    };
+    plot.band(m, "ink", &pick(f64::min), &pick(f64::max));
+    let text = format!(
+        "Run time = {:.3} s + {} waits x time of a fetch",
+        fit.intercept_s,
+        count(fit.waits.max(0.0) as u64)
+    );
+    plot.line(m, "ink", &line(fit.waits), &text);
+}
+
+fn measured(c: &Comparison, point: &InjectionPoint, plot: &Plot, m: &mut Markup) {
+    let slowdowns = point.runs.seconds.iter().map(|s| s / c.native.median_s);
+    let range = [slowdowns.clone().fold(f64::INFINITY, f64::min), slowdowns.fold(0.0, f64::max)];
+    let median = point.runs.median_s / c.native.median_s;
+    let text = format!(
+        "Measured with {} per fetch: {} (median of {} runs, {} to {})",
+        nanoseconds(point.delay_ns),
+        ratio(median),
+        point.runs.seconds.len(),
+        ratio(range[0]),
+        ratio(range[1])
+    );
+    let range = if range[0].is_finite() { range } else { [median; 2] };
+    plot.dot(m, "ink", (point.delay_ns / 1e3, median), range, &text);
+}
+
+fn predicted(c: &Comparison, fabric: &FabricResult, plot: &Plot, m: &mut Markup) {
+    let class = format!("mark ring {}", style::fabric(&names(c), &fabric.fabric));
+    let (x, y) = (plot.at_x(fabric.fetch_us.mean), plot.at_y(fabric.slowdown));
+    let text = format!(
+        "{}: {} with {} per fetch on average",
+        fabric.fabric,
+        ratio(fabric.slowdown),
+        nanoseconds(fabric.fetch_us.mean * 1e3)
+    );
+    m.explained("circle", &[("class", &class), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &"4.5")], &text);
+}

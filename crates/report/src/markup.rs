@@ -1,0 +1,119 @@
+//! A writer of HTML and SVG that escapes whatever it is given.
+
+use std::fmt::{Display, Write};
+
+/// Attributes of one element: names are ours, values are escaped.
+pub(crate) type Attributes<'a> = &'a [(&'a str, &'a dyn Display)];
+
+/// Markup under construction. Everything but [`Markup::raw`] escapes its text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Markup(String);
+
+impl Markup {
+    pub fn new() -> Markup {
+        Markup::default()
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    pub fn open(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
+        self.start(tag, attributes);
+        self.0.push('>');
+        self
+    }
+
+    pub fn close(&mut self, tag: &str) -> &mut Markup {
+        let _ = write!(self.0, "</{tag}>");
+        self
+    }
+
+    /// An element without content.
+    pub fn leaf(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
+        self.start(tag, attributes);
+        self.0.push_str("/>");
+        self
+    }
+
+    /// An element that holds only text.
+    pub fn text(&mut self, tag: &str, attributes: Attributes, text: &str) -> &mut Markup {
+        self.open(tag, attributes).0.push_str(&escaped(text));
+        self.close(tag)
+    }
+
+    /// An element that holds what `fill` writes.
+    pub fn element(&mut self, tag: &str, attributes: Attributes, fill: impl FnOnce(&mut Markup)) {
+        self.open(tag, attributes);
+        fill(self);
+        self.close(tag);
+    }
+
+    /// A mark that explains itself when pointed at: an SVG shape with a `<title>`.
+    pub fn explained(&mut self, tag: &str, attributes: Attributes, explanation: &str) -> &mut Markup {
+        self.open(tag, attributes).text("title", &[], explanation);
+        self.close(tag)
+    }
+
+    /// Text between elements.
+    pub fn words(&mut self, text: &str) -> &mut Markup {
+        self.0.push_str(&escaped(text));
+        self
+    }
+
+    /// Finished markup of our own.
+    pub fn raw(&mut self, markup: &str) -> &mut Markup {
+        self.0.push_str(markup);
+        self
+    }
+
+    fn start(&mut self, tag: &str, attributes: Attributes) {
+        let _ = write!(self.0, "<{tag}");
+        for (name, value) in attributes {
+            let _ = write!(self.0, " {name}=\"{}\"", escaped(&value.to_string()));
+        }
+    }
+}
+
+/// Text that may stand in an element or in a quoted attribute. Characters that XML does not allow
+/// become the replacement character.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' | '\r' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A coordinate, written to a tenth.
+#[derive(Clone, Copy)]
+pub(crate) struct Px(pub f64);
+
+impl Display for Px {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let tenths = (self.0 * 10.0).round() / 10.0;
+        write!(f, "{}", if tenths == 0.0 { 0.0 } else { tenths })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_becomes_markup() {
+        let mut markup = Markup::new();
+        markup.text("p", &[("title", &"\"><script>")], "<b>&'\u{1b}");
+        let text = markup.into_string();
+        assert_eq!(text, "<p title=\"&quot;&gt;&lt;script&gt;\">&lt;b&gt;&amp;&#39;\u{fffd}</p>");
+    }
+}

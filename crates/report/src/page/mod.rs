@@ -1,0 +1,169 @@
+//! The one-file page.
+
+mod comparison;
+mod manifest;
+mod map;
+mod section;
+mod simulations;
+
+use std::path::Path;
+
+use unrack_record::{SlowdownMap, atomic_write};
+
+use crate::chart::style;
+use crate::markup::Markup;
+use crate::{Compared, Figure, ReportError, Run, RunResult, Simulation};
+use section::Section;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const NETWORK_TERMS: &str = include_str!("terms-network.html");
+const PROGRAM_TERMS: &str = include_str!("terms-program.html");
+
+/// Nothing is fetched, from anywhere.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// One or several runs, to be shown on one page.
+#[derive(Debug, Clone)]
+pub struct Report {
+    runs: Vec<Run>,
+}
+
+/// What one section shows. Simulations share a section, side by side.
+enum Part<'a> {
+    Comparison(&'a Run, &'a Compared),
+    Map(&'a Run, &'a SlowdownMap),
+    Simulations(Vec<(&'a Run, &'a Simulation)>),
+}
+
+impl Report {
+    /// Reads the folders, in the order in which they will be shown.
+    pub fn read<P: AsRef<Path>>(folders: &[P]) -> Result<Report, ReportError> {
+        if folders.is_empty() {
+            return Err(ReportError::NoFolder);
+        }
+        let runs = folders.iter().map(Run::read).collect::<Result<_, _>>()?;
+        Ok(Report { runs })
+    }
+
+    pub fn of(runs: Vec<Run>) -> Report {
+        Report { runs }
+    }
+
+    /// Every figure of the page; their ids differ.
+    pub fn figures(&self) -> Vec<Figure> {
+        self.sections().into_iter().flat_map(|section| section.figures).collect()
+    }
+
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ReportError> {
+        Ok(atomic_write(path, self.html().as_bytes())?)
+    }
+
+    /// The page: well-formed as HTML and as XML.
+    pub fn html(&self) -> String {
+        let sections = self.sections();
+        let title = match &sections[..] {
+            [only] => only.question.clone(),
+            several => format!("Unrack: {} results", several.len()),
+        };
+        let mut m = Markup::new();
+        m.raw("<!DOCTYPE html>\n<html lang=\"en\">");
+        m.element("head", &[], |m| head(m, &title));
+        m.element("body", &[], |m| self.body(m, &title, &sections));
+        m.raw("</html>\n");
+        m.into_string()
+    }
+
+    fn body(&self, m: &mut Markup, title: &str, sections: &[Section]) {
+        m.element("header", &[], |m| heading(m, title, sections));
+        m.element("main", &[], |m| {
+            for section in sections {
+                section.draw(m, sections.len() > 1);
+            }
+            self.terms(m);
+        });
+        let version = env!("CARGO_PKG_VERSION");
+        m.text(
+            "footer",
+            &[],
+            &format!("Made by unrack {version}. This page is one file and uses no network."),
+        );
+        m.element("script", &[], |m| {
+            m.raw(SCRIPT);
+        });
+    }
+
+    fn terms(&self, m: &mut Markup) {
+        m.raw("<section id=\"terms\"><h2>What the words mean, and how the numbers were obtained</h2><dl class=\"terms\">");
+        if self.runs.iter().any(|run| !matches!(run.result, RunResult::Simulation(_))) {
+            m.raw(PROGRAM_TERMS);
+        }
+        if self.runs.iter().any(|run| !matches!(run.result, RunResult::Map(_))) {
+            m.raw(NETWORK_TERMS);
+        }
+        m.raw("</dl></section>");
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        let parts = self.parts();
+        let several = parts.len() > 1;
+        let section = |(index, part): (usize, &Part)| {
+            let prefix = if several { format!("{}-", index + 1) } else { String::new() };
+            match part {
+                Part::Comparison(run, compared) => comparison::section(&prefix, run, compared),
+                Part::Map(run, map) => map::section(&prefix, run, map),
+                Part::Simulations(runs) => simulations::section(&prefix, runs),
+            }
+        };
+        parts.iter().enumerate().map(section).collect()
+    }
+
+    fn parts(&self) -> Vec<Part<'_>> {
+        let mut parts: Vec<Part> = Vec::new();
+        for run in &self.runs {
+            match &run.result {
+                RunResult::Comparison(compared) => parts.push(Part::Comparison(run, compared)),
+                RunResult::Map(map) => parts.push(Part::Map(run, map)),
+                RunResult::Simulation(simulation) => {
+                    let together = parts.iter_mut().find_map(|part| match part {
+                        Part::Simulations(runs) => Some(runs),
+                        _ => None,
+                    });
+                    match together {
+                        Some(runs) => runs.push((run, simulation)),
+                        None => parts.push(Part::Simulations(vec![(run, simulation)])),
+                    }
+                }
+            }
+        }
+        parts
+    }
+}
+
+fn head(m: &mut Markup, title: &str) {
+    m.raw("<meta charset=\"utf-8\"/>");
+    m.leaf("meta", &[("http-equiv", &"Content-Security-Policy"), ("content", &POLICY)]);
+    m.leaf("meta", &[("name", &"viewport"), ("content", &"width=device-width, initial-scale=1")]);
+    m.leaf("meta", &[("name", &"color-scheme"), ("content", &"light dark")]);
+    m.text("title", &[], title);
+    m.element("style", &[], |m| {
+        m.raw(STYLE).raw(&style::in_page());
+    });
+}
+
+/// Question and answer of a single result, or where to find which of several.
+fn heading(m: &mut Markup, title: &str, sections: &[Section]) {
+    m.text("p", &[("class", &"kicker")], "Unrack report").text("h1", &[], title);
+    if let [only] = sections {
+        m.text("p", &[("class", &"answer")], &only.answer);
+        return;
+    }
+    m.element("nav", &[("aria-label", &"Results")], |m| {
+        m.element("ol", &[], |m| {
+            for section in sections {
+                m.open("li", &[]).text("a", &[("href", &format!("#{}", section.id))], &section.question);
+                m.words(" ").text("span", &[], &section.answer).close("li");
+            }
+        });
+    });
+}

@@ -1,0 +1,134 @@
+//! What a report shows: runs, as found in their folders.
+
+use std::path::{Path, PathBuf};
+
+use unrack_record::{Comparison, Manifest, SlowdownMap, completions, read_json, trace};
+
+use crate::{Cdf, FetchRate, ReportError, Simulation};
+
+/// One run folder.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Tells the run from others on the page.
+    pub name: String,
+    pub manifest: Option<Manifest>,
+    pub result: RunResult,
+}
+
+#[derive(Debug, Clone)]
+pub enum RunResult {
+    Comparison(Box<Compared>),
+    Simulation(Box<Simulation>),
+    Map(Box<SlowdownMap>),
+}
+
+/// A comparison with the tables beside it.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    pub comparison: Comparison,
+    /// Completion times of page fetches in microseconds, by fabric.
+    pub completions: Vec<(String, Cdf)>,
+    pub fetch_rate: Option<FetchRate>,
+}
+
+impl Run {
+    /// Reads a folder; what it holds tells what kind of run it was.
+    pub fn read(folder: impl AsRef<Path>) -> Result<Run, ReportError> {
+        let folder = folder.as_ref();
+        let manifest = folder.join("manifest.json");
+        let manifest = manifest.is_file().then(|| read_json(manifest)).transpose()?;
+        Ok(Run { name: name_of(folder), manifest, result: read_result(folder)? })
+    }
+}
+
+fn read_result(folder: &Path) -> Result<RunResult, ReportError> {
+    let (summary, map) = (folder.join("summary.json"), folder.join("map.json"));
+    if map.is_file() {
+        let result: SlowdownMap = read_json(&map)?;
+        return match misfit(&result) {
+            Some(reason) => Err(ReportError::Unexpected { file: map, reason }),
+            None => Ok(RunResult::Map(Box::new(result))),
+        };
+    }
+    if !summary.is_file() {
+        return Err(ReportError::NotARun { folder: folder.into() });
+    }
+    let value: serde_json::Value = read_json(&summary)?;
+    if value.get("injection").is_some() {
+        return Ok(RunResult::Comparison(Box::new(read_compared(folder, read_json(&summary)?)?)));
+    }
+    if value.get("fabric").is_some() {
+        return Ok(RunResult::Simulation(Box::new(read_json(&summary)?)));
+    }
+    let reason =
+        "neither the summary of a comparison (no `injection`) nor of a simulation (no `fabric`)".into();
+    Err(ReportError::Unexpected { file: summary, reason })
+}
+
+/// Why a map's grid does not fit its axes.
+fn misfit(map: &SlowdownMap) -> Option<String> {
+    let (rows, columns) = (map.latencies_ns.len(), map.bandwidths_bps.len());
+    if rows == 0 || columns == 0 || map.locals.is_empty() {
+        return Some("the map is empty: it needs a latency, a bandwidth and a local share".into());
+    }
+    let fits = |local: &&unrack_record::MapLocal| {
+        local.slowdown.len() == rows && local.slowdown.iter().all(|row| row.len() == columns)
+    };
+    let local = map.locals.iter().find(|local| !fits(local))?;
+    Some(format!("`slowdown` of `{}` is not {rows} latencies by {columns} bandwidths", local.local))
+}
+
+fn read_compared(folder: &Path, comparison: Comparison) -> Result<Compared, ReportError> {
+    let completions = read_completions(folder, &comparison)?;
+    let trace = folder.join("trace.parquet");
+    let fetch_rate = if trace.is_file() { read_fetch_rate(&trace)? } else { None };
+    Ok(Compared { comparison, completions, fetch_rate })
+}
+
+fn read_fetch_rate(path: &Path) -> Result<Option<FetchRate>, ReportError> {
+    let (meta, rows) = trace::read(path)?;
+    Ok(FetchRate::of(meta.run_ns, rows.iter().map(|row| (row.t_ns, row.kind == trace::Kind::Fetch))))
+}
+
+/// The tables name their fabric, so their files may have any name that begins with `completions`,
+/// in the folder or in a folder of the fabric.
+fn read_completions(folder: &Path, comparison: &Comparison) -> Result<Vec<(String, Cdf)>, ReportError> {
+    let mut found = Vec::new();
+    for path in tables(folder)? {
+        let (meta, rows) = completions::read(&path)?;
+        let fetches = rows.iter().filter(|row| row.kind == completions::Kind::Fetch);
+        let cdf = Cdf::of(fetches.map(|row| row.completion_ps as f64 / 1e6).collect());
+        found.extend(cdf.map(|cdf| (meta.fabric, cdf)));
+    }
+    let order = comparison.fabrics.iter().map(|fabric| &fabric.fabric);
+    Ok(order.filter_map(|name| found.iter().find(|(fabric, _)| fabric == name).cloned()).collect())
+}
+
+fn tables(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    let mut paths = Vec::new();
+    for entry in entries(folder)? {
+        if entry.is_dir() {
+            paths.extend(entries(&entry)?.into_iter().filter(|path| is_completions(path)));
+        } else if is_completions(&entry) {
+            paths.push(entry);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn is_completions(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("completions") && name.ends_with(".parquet")
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    let failed = |why| ReportError::Folder { action: "list", path: folder.into(), why };
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
+}
+
+fn name_of(folder: &Path) -> String {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.into());
+    whole.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned())
+}

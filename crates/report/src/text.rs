@@ -1,0 +1,105 @@
+//! Results for the terminal: plain text, units in the header, no colour.
+
+use unrack_record::{Comparison, FabricResult, SlowdownMap};
+
+use crate::table::Table;
+use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio, seconds, shortened};
+use crate::{Simulation, answer};
+
+/// The table of `unrack compare`, with the fit, what is needed for a given loss, and warnings.
+pub fn comparison_text(c: &Comparison) -> String {
+    let mut table = Table::default()
+        .header(&["", "over ideal", "over ideal", "fetch us", "fetch us", "slowdown", "slowdown", "slowdown"])
+        .header(&["fabric", "mean", "p99", "mean", "p99", "injected", "95 % interval", "replayed"]);
+    for fabric in &c.fabrics {
+        table.row(fabric_cells(fabric));
+    }
+    let mut text =
+        format!("{}\n{}\n\n{}\n", shortened(&command_line(&c.command), 100), setting(c), table.text());
+    text += &note("fit", &answer::fit(&c.injection.fit));
+    text += &note("floor", &answer::floor(c));
+    for requirement in &c.requirements {
+        text += &note("need", &answer::requirement(requirement, &c.injection.fit));
+    }
+    for warning in &c.warnings {
+        text += &note("warning", warning);
+    }
+    text
+}
+
+fn fabric_cells(fabric: &FabricResult) -> Vec<String> {
+    let (slowdown, interval) = answer::with_interval(fabric.slowdown, fabric.slowdown_ci95);
+    vec![
+        fabric.fabric.clone(),
+        number(fabric.completion_over_ideal.mean),
+        number(fabric.completion_over_ideal.p99),
+        number(fabric.fetch_us.mean),
+        number(fabric.fetch_us.p99),
+        slowdown,
+        interval,
+        fabric.slowdown_replay.map_or("-".into(), ratio),
+    ]
+}
+
+fn setting(c: &Comparison) -> String {
+    format!(
+        "{} local: {} of {}; native {} (median of {}); captured {} fetches, {} write-backs, {} threads",
+        c.local,
+        bytes(c.local_bytes),
+        bytes(c.footprint_bytes),
+        seconds(c.native.median_s),
+        c.native.seconds.len(),
+        count(c.capture.fetches),
+        count(c.capture.write_backs),
+        c.capture.threads
+    )
+}
+
+/// The table of `unrack sim`: one row per run.
+pub fn simulation_text(runs: &[(String, Simulation)]) -> String {
+    let mut table = Table::default()
+        .header(&["", "", "", "over ideal", "over ideal", "over ideal", "completion ns", "completion ns", ""])
+        .header(&["run", "fabric", "messages", "mean", "p99", "max", "mean", "p99", "unfinished"]);
+    for (name, run) in runs {
+        table.row(vec![
+            name.clone(),
+            run.fabric.clone(),
+            count(run.messages),
+            number(run.slowdown.mean),
+            number(run.slowdown.p99),
+            number(run.slowdown.max),
+            number(run.completion_ns.mean),
+            number(run.completion_ns.p99),
+            count(run.messages.saturating_sub(run.completed)),
+        ]);
+    }
+    table.text()
+}
+
+/// The tables of `unrack map`: one per local share, latency down, bandwidth across.
+pub fn map_text(map: &SlowdownMap) -> String {
+    let mut text = format!("{}\nslowdown; native {}\n", command_line(&map.command), seconds(map.native_s));
+    for local in &map.locals {
+        let rates: Vec<_> = map.bandwidths_bps.iter().map(|bps| rate(*bps)).collect();
+        let title = format!("{} local", local.local);
+        let header: Vec<_> = [title.as_str()].into_iter().chain(rates.iter().map(String::as_str)).collect();
+        let mut table = Table::default().header(&header);
+        for (latency, row) in map.latencies_ns.iter().zip(&local.slowdown) {
+            table.row(
+                [plain(&nanoseconds(*latency))].into_iter().chain(row.iter().map(|s| ratio(*s))).collect(),
+            );
+        }
+        text += &format!("\n{}", table.text());
+        text += &note("fit", &answer::fit(&local.fit));
+    }
+    map.warnings.iter().fold(text, |text, warning| text + &note("warning", warning))
+}
+
+fn note(name: &str, text: &str) -> String {
+    format!("{name:<8} {}\n", plain(text))
+}
+
+/// Terminals that know only ASCII are still about: `us`, as units are written elsewhere.
+fn plain(text: &str) -> String {
+    text.replace('µ', "u")
+}

@@ -1,0 +1,159 @@
+//! Numbers as people read them: three significant digits, thousands apart, the unit after a space.
+
+/// Three significant digits, never an exponent: `0.0123`, `1.23`, `12.3`, `1,230`.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".into();
+    }
+    let magnitude = value.abs();
+    if magnitude >= 999.5 {
+        return match value.is_sign_negative() {
+            true => format!("-{}", count(magnitude.round() as u64)),
+            false => count(magnitude.round() as u64),
+        };
+    }
+    if magnitude < 1e-9 {
+        return "0".into();
+    }
+    let first_digit = magnitude.log10().floor() as i32;
+    format!("{value:.*}", (2 - first_digit).max(0) as usize)
+}
+
+/// As [`number`], without trailing zeros: for axis ticks and round settings.
+pub(crate) fn short(value: f64) -> String {
+    let text = number(value);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}
+
+/// `1,234,567`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A slowdown: three decimals, as small losses matter.
+pub(crate) fn ratio(value: f64) -> String {
+    if value >= 100.0 { number(value) } else { format!("{value:.3}") }
+}
+
+/// `0.05` as `5 %`.
+pub(crate) fn percent(fraction: f64) -> String {
+    format!("{} %", short(fraction * 100.0))
+}
+
+/// A wall time: `850 ms`, `1.23 s`, `2 min 5 s`.
+pub(crate) fn seconds(s: f64) -> String {
+    match s {
+        s if s >= 119.5 => format!("{} min {} s", (s.round() as u64) / 60, (s.round() as u64) % 60),
+        s if s >= 1.0 || s == 0.0 => format!("{} s", number(s)),
+        s if s >= 1e-3 => format!("{} ms", number(s * 1e3)),
+        s => format!("{} µs", number(s * 1e6)),
+    }
+}
+
+/// A delay given in nanoseconds: `300 ns`, `3.2 µs`, `1.5 ms`.
+pub(crate) fn nanoseconds(ns: f64) -> String {
+    match ns {
+        ns if ns >= 1e6 => format!("{} ms", short(ns / 1e6)),
+        ns if ns >= 1e3 => format!("{} µs", short(ns / 1e3)),
+        ns => format!("{} ns", short(ns)),
+    }
+}
+
+/// `256 MiB`.
+pub(crate) fn bytes(value: u64) -> String {
+    let scaled = |power: u32| short(value as f64 / 1024f64.powi(power as i32));
+    match value {
+        v if v >= 1 << 30 => format!("{} GiB", scaled(3)),
+        v if v >= 1 << 20 => format!("{} MiB", scaled(2)),
+        v if v >= 1 << 10 => format!("{} KiB", scaled(1)),
+        v => format!("{v} B"),
+    }
+}
+
+/// `100 Gb/s`.
+pub(crate) fn rate(bps: u64) -> String {
+    match bps {
+        b if b >= 1_000_000_000 => format!("{} Gb/s", short(b as f64 / 1e9)),
+        b => format!("{} Mb/s", short(b as f64 / 1e6)),
+    }
+}
+
+/// The command as typed, for headings: arguments with blanks in quotes.
+pub(crate) fn command_line(command: &[String]) -> String {
+    let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    };
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// The program's file name without its folders.
+pub(crate) fn program(command: &[String]) -> &str {
+    let first = command.first().map_or("the program", String::as_str);
+    first.rsplit('/').next().unwrap_or(first)
+}
+
+/// At most `limit` characters, an ellipsis in place of the rest.
+pub(crate) fn shortened(text: &str, limit: usize) -> String {
+    match text.chars().count() > limit {
+        true => text.chars().take(limit.saturating_sub(1)).chain(['…']).collect(),
+        false => text.into(),
+    }
+}
+
+/// `edm`, `edm and cxl`, `edm, cxl and dctcp`.
+pub(crate) fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let cases = [(0.0, "0"), (0.01234, "0.0123"), (1.2345, "1.23"), (99.96, "100.0"), (123.4, "123")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(1234567.0), "1,234,567");
+        assert_eq!(number(-2500.0), "-2,500");
+        assert_eq!(number(f64::NAN), "–");
+        assert_eq!(short(5.0), "5");
+        assert_eq!(short(2.5), "2.5");
+    }
+
+    #[test]
+    fn quantities_choose_their_unit() {
+        assert_eq!(seconds(0.0123), "12.3 ms");
+        assert_eq!(seconds(125.0), "2 min 5 s");
+        assert_eq!(nanoseconds(3200.0), "3.2 µs");
+        assert_eq!(bytes(64 << 20), "64 MiB");
+        assert_eq!(rate(40_000_000_000), "40 Gb/s");
+        assert_eq!(percent(0.05), "5 %");
+        assert_eq!(count(1_000), "1,000");
+    }
+
+    #[test]
+    fn text_is_listed_and_shortened() {
+        assert_eq!(listed(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+        assert_eq!(shortened("abcdef", 4), "abc…");
+        assert_eq!(command_line(&["sort".into(), "my file".into()]), "sort 'my file'");
+        assert_eq!(program(&["/usr/bin/sort".into()]), "sort");
+    }
+}
