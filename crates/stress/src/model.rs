@@ -1,0 +1,132 @@
+//! What every byte of the program's memory should be.
+//!
+//! Bytes are a function of a 64-bit *key*, and a key is a function of who wrote, and when: so a page that
+//! comes back from another place, another time or another process is seen. Key 0 stands for zeros, what
+//! the kernel gives.
+
+/// Bytes in a page of every machine this runs on.
+pub const PAGE: usize = 4096;
+
+/// The key of bytes that were never written.
+pub const ZEROS: u64 = 0;
+
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The finisher of splitmix64.
+pub fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The key of what `owner` writes at `place` as its write number `version`. Never [`ZEROS`].
+pub fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
+    let mut k = mix(seed.wrapping_add(GOLDEN));
+    for part in [owner, version, place] {
+        k = mix(k ^ part.wrapping_mul(GOLDEN));
+    }
+    k | 1
+}
+
+/// Word `i` of the bytes of `key`: a Weyl sequence, which costs one addition, differs in every word and is
+/// another one for every key.
+pub fn word(key: u64, i: usize) -> u64 {
+    if key == ZEROS { 0 } else { key.wrapping_add((i as u64).wrapping_mul(GOLDEN)) }
+}
+
+/// The first byte that is not what it should be.
+#[derive(Debug)]
+pub struct Mismatch {
+    pub address: usize,
+    pub expected: u8,
+    pub found: u8,
+}
+
+/// Writes the bytes of `key` into `out`.
+pub fn fill(out: &mut [u8], key: u64) {
+    let (words, rest) = out.as_chunks_mut::<8>();
+    let count = words.len();
+    for (i, bytes) in words.iter_mut().enumerate() {
+        *bytes = word(key, i).to_le_bytes();
+    }
+    rest.copy_from_slice(&word(key, count).to_le_bytes()[..rest.len()]);
+}
+
+/// Compares all bytes with those of `key`.
+pub fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (i, found) in words.iter().enumerate() {
+        if u64::from_le_bytes(*found) != word(key, i) {
+            return compare(found, word(key, i));
+        }
+    }
+    compare(rest, word(key, words.len()))
+}
+
+/// Compares up to eight bytes with the first of a word.
+fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
+    let expected = &expected.to_le_bytes()[..found.len()];
+    match found.iter().zip(expected).position(|(f, e)| f != e) {
+        None => Ok(()),
+        Some(at) => {
+            Err(Mismatch { address: found.as_ptr() as usize + at, expected: expected[at], found: found[at] })
+        }
+    }
+}
+
+/// A small generator, one per thread, so that what one thread does never depends on another.
+#[derive(Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(mix(seed ^ GOLDEN))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
+    }
+
+    /// A number below `n`, which must not be 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_byte_is_found_at_any_place_and_length() {
+        for len in [1, 7, 8, 9, 100, PAGE] {
+            let mut bytes = vec![0; len];
+            fill(&mut bytes, 77);
+            assert!(check(&bytes, 77).is_ok());
+            for at in 0..len {
+                bytes[at] ^= 1;
+                let mismatch = check(&bytes, 77).expect_err("the change must be seen");
+                assert_eq!(mismatch.address, bytes.as_ptr() as usize + at);
+                bytes[at] ^= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_different_writes_differ() {
+        let keys = [key(1, 2, 3, 4), key(2, 2, 3, 4), key(1, 3, 3, 4), key(1, 2, 4, 4), key(1, 2, 3, 5)];
+        let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len());
+        assert!(!keys.contains(&ZEROS));
+    }
+}

@@ -1,0 +1,55 @@
+//! Plain reading and writing: own pages, shared pages, heap blocks.
+
+use crate::model::PAGE;
+use crate::sys;
+use crate::worker::Worker;
+
+/// Checks a few stretches of a few regions.
+pub fn visit(w: &mut Worker) {
+    for _ in 0..w.rng.between(1, 16) {
+        let region = w.any_region(1);
+        let range = w.any_range(region, 32);
+        w.regions[region].verify(range);
+    }
+}
+
+/// Checks stretches and writes them anew.
+pub fn write(w: &mut Worker) {
+    for _ in 0..w.rng.between(1, 16) {
+        let region = w.any_region(1);
+        let range = w.any_range(region, 32);
+        w.regions[region].verify(range.clone());
+        w.write(region, range);
+    }
+}
+
+/// Checks a whole region, front to back.
+pub fn scan(w: &mut Worker) {
+    let region = w.any_region(1);
+    let all = w.regions[region].all();
+    w.regions[region].verify(all);
+}
+
+/// Writes pages under locks and adds to counters without.
+pub fn shared(w: &mut Worker) {
+    for _ in 0..w.rng.between(1, 32) {
+        w.shared.bump(w.rng.below(w.shared.pages()));
+        let counter = w.rng.below(w.shared.counter_count);
+        let n = w.rng.between(1, 9) as u64;
+        w.shared.add(counter, n);
+        w.added[counter] += n;
+    }
+}
+
+pub fn heap(w: &mut Worker) {
+    w.heap.exercise(&mut w.rng);
+}
+
+/// Changes one byte behind the model's back: what every check must find.
+pub fn corrupt(w: &mut Worker) {
+    let region = w.any_region(1);
+    let range = w.any_range(region, 1);
+    w.regions[region].protect(sys::READ_WRITE);
+    let at = w.regions[region].address(range.start) + w.rng.below(PAGE);
+    sys::bytes_mut(at, 1)[0] ^= 1;
+}

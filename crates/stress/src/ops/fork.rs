@@ -1,0 +1,132 @@
+//! Children: each must see memory as it was when it was made, and change only its own.
+
+use crate::model::{self, PAGE, ZEROS};
+use crate::ops::{Op, programs};
+use crate::story::{expect, note};
+use crate::sys::{self, Pair};
+use crate::worker::Worker;
+
+const DEEPEST: usize = 2;
+
+/// A child that checks everything, changes some, lives on for a while, and maybe has children.
+pub fn fork(w: &mut Worker) {
+    // SAFETY: the child uses only this thread's memory, memory frozen by `with_child`, and malloc.
+    with_child(w, "fork", || unsafe { libc::fork() });
+}
+
+/// The same through the bare system call, past every handler that a library registered.
+pub fn raw(w: &mut Worker) {
+    // SAFETY: as above; the arguments are those of fork.
+    with_child(w, "raw clone", || unsafe {
+        libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32
+    });
+}
+
+fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
+    if w.depth >= DEEPEST {
+        return;
+    }
+    let go = Pair::pipe();
+    // A child is worth its cost only with something to see.
+    w.any_region(1);
+    let shared = w.shared.clone();
+    let frozen = shared.freeze();
+    let child = make();
+    if child == 0 {
+        shared.verify(&frozen);
+        drop(frozen);
+        live(w, go);
+    }
+    drop(frozen);
+    sys::must(child, what);
+    // The parent changes pages first, then lets the child look.
+    for _ in 0..w.rng.below(8) {
+        let i = w.any_region(1);
+        let range = w.any_range(i, 64);
+        w.write(i, range);
+    }
+    // SAFETY: one byte of a constant.
+    sys::retry("write", || unsafe { libc::write(go.1, b"!".as_ptr().cast(), 1) });
+    sys::wait(child, what);
+    w.verify_everything();
+}
+
+/// What a child does; it ends here.
+fn live(w: &mut Worker, go: Pair) -> ! {
+    note("(in the child)");
+    w.depth += 1;
+    let mut byte = 0u8;
+    // SAFETY: room for one byte.
+    sys::retry("read", || unsafe { libc::read(go.0, (&raw mut byte).cast(), 1) });
+    w.verify_everything();
+    const DOES: &[&str] =
+        &["visit", "write", "heap", "map", "unmap", "remap", "dontneed", "pipe", "fork", "churn"];
+    let does: Vec<&Op> = super::OPS.iter().filter(|op| DOES.contains(&op.name)).collect();
+    for _ in 0..w.rng.between(1, 12) {
+        let op = does[w.rng.below(does.len())];
+        crate::story::op(op.name);
+        (op.run)(w);
+    }
+    w.verify_everything();
+    // SAFETY: ends this process only, without the parent's clean-up.
+    unsafe { libc::_exit(0) }
+}
+
+/// Memory that a fork treats specially: shared with the child, or wiped in it.
+pub fn family(w: &mut Worker) {
+    let pages = w.rng.between(1, 32);
+    let version = w.new_version();
+    let key = |what: u64, page: usize| model::key(w.seed, what, version, page as u64);
+    let shared = sys::map(pages, sys::READ_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
+    let wiped = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1);
+    sys::advise(wiped, pages, libc::MADV_WIPEONFORK, false);
+    for page in 0..pages {
+        model::fill(sys::bytes_mut(shared + page * PAGE, PAGE), key(1, page));
+        model::fill(sys::bytes_mut(wiped + page * PAGE, PAGE), key(2, page));
+    }
+    let check = |base: usize, page: usize, key: u64, what: &str| {
+        expect(model::check(sys::bytes(base + page * PAGE, PAGE), key), what);
+    };
+    // SAFETY: the child uses only the two mappings and ends itself.
+    let child = sys::must(unsafe { libc::fork() }, "fork");
+    if child == 0 {
+        for page in 0..pages {
+            check(shared, page, key(1, page), "shared with the child");
+            check(wiped, page, ZEROS, "wiped in the child");
+            model::fill(sys::bytes_mut(shared + page * PAGE, PAGE), key(3, page));
+        }
+        // SAFETY: ends this process only.
+        unsafe { libc::_exit(0) }
+    }
+    sys::wait(child, "fork with shared memory");
+    for page in 0..pages {
+        check(shared, page, key(3, page), "written by the child");
+        check(wiped, page, key(2, page), "wiped in the child, kept in the parent");
+    }
+    sys::unmap(shared, pages);
+    sys::unmap(wiped, pages);
+}
+
+/// A child that borrows this memory and becomes another program.
+pub fn vfork(w: &mut Worker) {
+    let program = programs::Mirror::prepare(w);
+    // SAFETY: the child of vfork only redirects its input and output and calls execve with what was
+    // prepared above.
+    let child = unsafe { vfork_exec(&program) };
+    sys::must(child, "vfork");
+    program.talk(w);
+    sys::wait(child, "vfork");
+}
+
+#[inline(never)]
+#[expect(deprecated, reason = "vfork is what is tested")]
+unsafe fn vfork_exec(program: &programs::Mirror) -> i32 {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let child = libc::vfork();
+        if child == 0 {
+            program.exec();
+        }
+        child
+    }
+}

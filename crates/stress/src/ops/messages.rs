@@ -1,0 +1,123 @@
+//! Sockets: messages with many pieces and a descriptor inside, and waiting for events.
+
+use super::syscalls::{Transfer, pieces};
+use crate::model::PAGE;
+use crate::story::fail;
+use crate::sys::{self, Pair};
+use crate::worker::Worker;
+
+/// Pages that the kernel carries as one piece: with a descriptor beside them, the reader gets no more at once.
+const IN_ONE_PIECE: usize = 8;
+
+/// Sends a stretch as one message with a descriptor beside it.
+pub fn message(w: &mut Worker) {
+    let t = Transfer::prepare(w, IN_ONE_PIECE);
+    let kind = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET, libc::SOCK_DGRAM][w.rng.below(3)];
+    let pair = Pair::sockets(kind);
+    let (source, target, len) = (t.source(w), t.target(w), t.len());
+    let mut out = pieces(w, source, len);
+    let mut into = pieces(w, target, len);
+    send(&pair, &mut out, len);
+    receive(&pair, &mut into, len);
+    t.arrived(w);
+}
+
+/// Room for one descriptor beside a message, aligned as the kernel wants it.
+type Beside = [u64; 8];
+
+fn header(pieces: &mut [libc::iovec], beside: &mut Beside) -> libc::msghdr {
+    // SAFETY: `msghdr` is plain data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    (header.msg_iov, header.msg_iovlen) = (pieces.as_mut_ptr(), pieces.len());
+    header.msg_control = beside.as_mut_ptr().cast();
+    // SAFETY: only computes a size.
+    header.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as usize;
+    header
+}
+
+fn send(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
+    let mut beside = Box::new([0; 8]);
+    let header = Box::new(header(pieces, &mut beside));
+    // SAFETY: the control buffer has room for one header and one descriptor.
+    unsafe {
+        let c = libc::CMSG_FIRSTHDR(&*header);
+        (*c).cmsg_level = libc::SOL_SOCKET;
+        (*c).cmsg_type = libc::SCM_RIGHTS;
+        (*c).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(c).cast::<i32>().write_unaligned(pair.0);
+    }
+    // SAFETY: everything that the header names is alive.
+    let sent = sys::retry("sendmsg", || unsafe { libc::sendmsg(pair.1, &*header, 0) });
+    if sent != len {
+        fail(format_args!("sendmsg took {sent} of {len} bytes"));
+    }
+}
+
+fn receive(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
+    let mut beside = Box::new([0; 8]);
+    let mut header = Box::new(header(pieces, &mut beside));
+    let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL;
+    // SAFETY: everything that the header names is alive.
+    let got = sys::retry("recvmsg", || unsafe { libc::recvmsg(pair.0, &mut *header, flags) });
+    // SAFETY: the kernel filled the control buffer up to the length in the header.
+    let fd = unsafe {
+        let c = libc::CMSG_FIRSTHDR(&*header);
+        if c.is_null() { -1 } else { libc::CMSG_DATA(c).cast::<i32>().read_unaligned() }
+    };
+    if got != len || fd < 0 {
+        fail(format_args!("recvmsg gave {got} of {len} bytes and descriptor {fd}"));
+    }
+    // SAFETY: the descriptor came with the message and is ours.
+    unsafe { libc::close(fd) };
+}
+
+/// Lists of descriptors and events in memory that may be anywhere.
+pub fn poll(w: &mut Worker) {
+    let i = w.any_region(1);
+    let range = w.any_range(i, 1);
+    let version = w.new_version();
+    let region = &mut w.regions[i];
+    region.protect(sys::READ_WRITE);
+    let base = region.address(range.start);
+    let pair = Pair::pipe();
+    // SAFETY: a constant byte.
+    sys::retry("write", || unsafe { libc::write(pair.1, b"!".as_ptr().cast(), 1) });
+    poll_list(base, &pair);
+    wait_list(base + PAGE / 2, &pair);
+    region.write(range.clone(), w.seed, version);
+    region.verify(range);
+}
+
+fn poll_list(at: usize, pair: &Pair) {
+    let list = at as *mut libc::pollfd;
+    // SAFETY: the page has room for two entries; the kernel writes the answers.
+    let ready = unsafe {
+        list.write(libc::pollfd { fd: pair.0, events: libc::POLLIN, revents: 0 });
+        list.add(1).write(libc::pollfd { fd: pair.1, events: libc::POLLIN, revents: 0 });
+        sys::retry("poll", || libc::poll(list, 2, 1000) as isize)
+    };
+    // SAFETY: as above.
+    let revents = unsafe { ((*list).revents, (*list.add(1)).revents) };
+    if ready != 1 || revents != (libc::POLLIN, 0) {
+        fail(format_args!("poll says {ready} ready, events {revents:?}"));
+    }
+}
+
+fn wait_list(at: usize, pair: &Pair) {
+    // SAFETY: a new descriptor, closed below.
+    let epoll = sys::must(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "epoll_create1");
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0xfeed };
+    let list = at as *mut libc::epoll_event;
+    // SAFETY: the half page has room for four entries.
+    let ready = unsafe {
+        sys::must(libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, pair.0, &mut event), "epoll_ctl");
+        sys::retry("epoll_wait", || libc::epoll_wait(epoll, list, 4, 1000) as isize)
+    };
+    // SAFETY: as above; `epoll_event` is packed, so it is copied out.
+    let first = unsafe { list.read_unaligned() }.u64;
+    // SAFETY: the descriptor is ours.
+    unsafe { libc::close(epoll) };
+    if ready != 1 || first != 0xfeed {
+        fail(format_args!("epoll_wait says {ready} ready, first {first:#x}"));
+    }
+}

@@ -1,0 +1,240 @@
+//! The kernel reads and writes the program's memory, wherever that memory is at the time.
+
+use crate::model::PAGE;
+use crate::story::{fail, note};
+use crate::sys::{self, File, Pair};
+use crate::worker::Worker;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Pages that fit into a pipe without a reader.
+const FITS: usize = 12;
+
+/// Two stretches of one region. The kernel copies the first to the second, and the program touches neither
+/// before that: both may be anywhere.
+pub struct Transfer {
+    region: usize,
+    from: Range<usize>,
+    to: Range<usize>,
+}
+
+impl Transfer {
+    pub fn prepare(w: &mut Worker, most: usize) -> Transfer {
+        let region = w.any_region(2);
+        let len = w.regions[region].len();
+        let half = len / 2;
+        let pages = w.rng.between(1, most.min(half));
+        let from = w.rng.between(0, half - pages);
+        let to = w.rng.between(half, len - pages);
+        let version = w.new_version();
+        w.regions[region].settle(from..from + pages, w.seed, version);
+        note(format_args!("region {region}, pages {from}+{pages} to {to}"));
+        Transfer { region, from: from..from + pages, to: to..to + pages }
+    }
+
+    pub fn source(&self, w: &Worker) -> usize {
+        w.regions[self.region].address(self.from.start)
+    }
+
+    pub fn target(&self, w: &Worker) -> usize {
+        w.regions[self.region].address(self.to.start)
+    }
+
+    pub fn len(&self) -> usize {
+        self.from.len() * PAGE
+    }
+
+    /// The bytes have arrived: checks both stretches.
+    pub fn arrived(self, w: &mut Worker) {
+        let region = &mut w.regions[self.region];
+        region.copied(self.from.clone(), self.to.start);
+        region.verify(self.to);
+        region.verify(self.from);
+    }
+}
+
+/// Reads and writes a pipe, a few odd-sized pieces at a time.
+pub fn pipe(w: &mut Worker) {
+    let t = Transfer::prepare(w, FITS);
+    let pipe = Pair::pipe();
+    send_all(w, pipe.1, t.source(w), t.len());
+    receive_all(w, pipe.0, t.target(w), t.len());
+    t.arrived(w);
+}
+
+fn send_all(w: &mut Worker, fd: i32, from: usize, len: usize) {
+    in_pieces(w, len, |at, n| {
+        // SAFETY: the piece lies in the transfer's source.
+        sys::retry("write", || unsafe { libc::write(fd, (from + at) as *const _, n) })
+    });
+}
+
+fn receive_all(w: &mut Worker, fd: i32, to: usize, len: usize) {
+    in_pieces(w, len, |at, n| {
+        // SAFETY: the piece lies in the transfer's target.
+        sys::retry("read", || unsafe { libc::read(fd, (to + at) as *mut _, n) })
+    });
+}
+
+/// Calls `f` for pieces of any size until all is done.
+fn in_pieces(w: &mut Worker, len: usize, mut f: impl FnMut(usize, usize) -> usize) {
+    let mut at = 0;
+    while at < len {
+        let n = if w.rng.one_in(2) { len - at } else { w.rng.between(1, len - at) };
+        // A short piece must not change what is drawn, so it is finished here.
+        let end = at + n;
+        while at < end {
+            match f(at, end - at) {
+                0 => fail("the end of a pipe that is still open"),
+                done => at += done,
+            }
+        }
+    }
+}
+
+/// A list of pieces, itself in evicted memory, that covers `len` bytes from `base`.
+pub fn pieces(w: &mut Worker, base: usize, len: usize) -> Vec<libc::iovec> {
+    let mut list = Vec::with_capacity(256);
+    let mut at = 0;
+    while at < len {
+        let n = if list.len() == 15 { len - at } else { w.rng.between(1, len - at) };
+        list.push(libc::iovec { iov_base: (base + at) as *mut _, iov_len: n });
+        at += n;
+    }
+    list
+}
+
+/// Gathers and scatters through a pipe.
+pub fn vector(w: &mut Worker) {
+    let t = Transfer::prepare(w, FITS);
+    let (source, target) = (t.source(w), t.target(w));
+    let out = pieces(w, source, t.len());
+    let into = pieces(w, target, t.len());
+    let pipe = Pair::pipe();
+    // SAFETY: the pieces lie in the transfer's source.
+    let sent = sys::retry("writev", || unsafe { libc::writev(pipe.1, out.as_ptr(), out.len() as i32) });
+    // SAFETY: the pieces lie in the transfer's target.
+    let got = sys::retry("readv", || unsafe { libc::readv(pipe.0, into.as_ptr(), into.len() as i32) });
+    if sent != t.len() || got != t.len() {
+        fail(format_args!("writev took {sent} and readv gave {got} of {} bytes", t.len()));
+    }
+    t.arrived(w);
+}
+
+/// Writes a file and reads it back; past the page cache where the file system can.
+pub fn disk(w: &mut Worker) {
+    let flags = if w.rng.one_in(2) { libc::O_DIRECT } else { 0 };
+    let t = Transfer::prepare(w, 64);
+    let file = File::on_disk(flags).or_else(|| File::on_disk(0)).unwrap_or_else(|| File::anonymous(0));
+    let (source, target, len) = (t.source(w), t.target(w), t.len());
+    // SAFETY: source and target are the transfer's.
+    let sent = sys::retry("pwrite", || unsafe { libc::pwrite(file.0, source as *const _, len, 0) });
+    // SAFETY: as above.
+    let got = sys::retry("pread", || unsafe { libc::pread(file.0, target as *mut _, len, 0) });
+    if sent != len || got != len {
+        fail(format_args!("pwrite took {sent} and pread gave {got} of {len} bytes"));
+    }
+    t.arrived(w);
+}
+
+/// Calls whose results land in memory: random bytes, file status, paths, copies by the kernel.
+pub fn results(w: &mut Worker) {
+    let t = Transfer::prepare(w, 64);
+    let (source, target, len) = (t.source(w), t.target(w), t.len());
+    // A path and a status in the target; compared with the same on the stack.
+    let path = target + w.rng.below(PAGE - 256);
+    let name = b"/proc/self/exe\0";
+    // SAFETY: the target has room from every offset below a page less 256.
+    unsafe { std::ptr::copy_nonoverlapping(name.as_ptr(), path as *mut u8, name.len()) };
+    let status = target + w.rng.below((PAGE - 256) / 8) * 8;
+    // SAFETY: `stat` is plain data.
+    let mut expected: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: both results have room; the paths end in NUL.
+    sys::must(unsafe { libc::stat(name.as_ptr().cast(), &mut expected) }, "stat");
+    // SAFETY: as above; the status is aligned.
+    let found = unsafe {
+        libc::stat(path as *const _, status as *mut libc::stat);
+        &*(status as *const libc::stat)
+    };
+    if found.st_ino != expected.st_ino {
+        fail(format_args!("stat into {status:#x}: inode {} for {}", found.st_ino, expected.st_ino));
+    }
+    // Random bytes: nothing to compare, but they must all come.
+    // SAFETY: the target has room for `len` bytes.
+    let n = sys::retry("getrandom", || unsafe { libc::getrandom(target as *mut _, len.min(256), 0) });
+    if n != len.min(256) {
+        fail(format_args!("getrandom gave {n} bytes"));
+    }
+    // The kernel copies from this process to this process.
+    let local = libc::iovec { iov_base: target as *mut _, iov_len: len };
+    let remote = libc::iovec { iov_base: source as *mut _, iov_len: len };
+    // SAFETY: both ranges are the transfer's.
+    let n = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    if n != len as isize {
+        // A sandbox may forbid it.
+        crate::sys::bytes_mut(target, len).copy_from_slice(crate::sys::bytes(source, len));
+    }
+    t.arrived(w);
+}
+
+/// Calls on memory that must not be touched fail with EFAULT and change nothing.
+pub fn refused(w: &mut Worker) {
+    let i = w.any_region(1);
+    let range = w.any_range(i, 4);
+    let address = w.regions[i].address(range.start);
+    let file = File::anonymous(1);
+    w.regions[i].protect(libc::PROT_READ);
+    // SAFETY: the kernel refuses to write the range, which is what is tested.
+    let read = unsafe { libc::pread(file.0, address as *mut _, 100, 0) };
+    let read_errno = sys::errno();
+    w.regions[i].protect(libc::PROT_NONE);
+    // SAFETY: the kernel refuses to read the range, which is what is tested.
+    let write = unsafe { libc::pwrite(file.0, address as *const _, 100, 0) };
+    let write_errno = sys::errno();
+    if (read, read_errno, write, write_errno) != (-1, libc::EFAULT, -1, libc::EFAULT) {
+        fail(format_args!(
+            "calls on forbidden memory gave {read} ({read_errno}) and {write} ({write_errno})"
+        ));
+    }
+    w.regions[i].verify(range);
+}
+
+/// A thread sleeps on a word in a region until another wakes it.
+pub fn futex(w: &mut Worker) {
+    let i = w.any_region(1);
+    let range = w.any_range(i, 1);
+    w.write(i, range.clone());
+    let word = w.regions[i].address(range.start) + w.rng.below(PAGE / 4) * 4;
+    // SAFETY: aligned, inside the region, used only as an atomic until the scope ends.
+    let cell = unsafe { &*(word as *const std::sync::atomic::AtomicU32) };
+    let before = cell.load(std::sync::atomic::Ordering::Acquire);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while cell.load(std::sync::atomic::Ordering::Acquire) == before {
+                futex_call(word, WAIT, before, Some(Duration::from_millis(200)));
+            }
+        });
+        std::thread::yield_now();
+        cell.store(!before, std::sync::atomic::Ordering::Release);
+        futex_call(word, WAKE, 1, None);
+    });
+    // A value that is not the awaited one comes back at once.
+    if futex_call(word, WAIT, before, None) != libc::EAGAIN {
+        fail("a futex waited for a value that was not there");
+    }
+    cell.store(before, std::sync::atomic::Ordering::Release);
+    w.regions[i].verify(range);
+}
+
+const WAIT: i32 = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+const WAKE: i32 = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+
+/// The error of the call, or 0.
+fn futex_call(word: usize, op: i32, value: u32, timeout: Option<Duration>) -> i32 {
+    let spec =
+        timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+    let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the word is mapped and aligned; the time is alive for the call.
+    let result = unsafe { libc::syscall(libc::SYS_futex, word, op, value, spec) };
+    if result < 0 { sys::errno() } else { 0 }
+}

@@ -1,0 +1,109 @@
+//! Threads that come and go, and stacks that grow deep.
+
+use crate::model;
+use crate::region::Region;
+use crate::story::{self, expect, note};
+use crate::sys;
+use crate::worker::Worker;
+
+/// Bytes that each level of recursion keeps on the stack.
+const FRAME: usize = 2000;
+
+/// Fills a frame, goes deeper, and checks the frame on the way back.
+#[inline(never)]
+pub fn recurse(key: u64, depth: usize) {
+    let mut frame = [0u8; FRAME];
+    model::fill(std::hint::black_box(&mut frame), key);
+    if depth > 0 {
+        recurse(model::mix(key), depth - 1);
+    }
+    expect(model::check(std::hint::black_box(&frame), key), format_args!("stack, {depth} above the deepest"));
+}
+
+/// Deep recursion on this worker's own stack.
+pub fn stack(w: &mut Worker) {
+    let depth = w.rng.between(1, 400);
+    note(format_args!("depth {depth}"));
+    recurse(w.rng.next(), depth);
+}
+
+/// Short-lived threads: each uses its stack, its heap and a part of one region.
+pub fn churn(w: &mut Worker) {
+    let threads = w.rng.between(1, 4);
+    let i = w.any_region(threads);
+    let version = w.new_version();
+    let (seed, id) = (w.seed, w.id);
+    let region = &mut w.regions[i];
+    region.protect(sys::READ_WRITE);
+    let plan = shares(region, threads, seed, version);
+    let depth = w.rng.between(1, 200);
+    note(format_args!("{threads} threads, depth {depth}"));
+    std::thread::scope(|scope| {
+        for share in &plan {
+            let thread = std::thread::Builder::new().stack_size(depth * 3 * FRAME + (256 << 10));
+            let spawned = thread.spawn_scoped(scope, move || {
+                story::begin(seed, id);
+                story::op("churn, inside a short thread");
+                let copy: Vec<u64> = share.iter().map(|&(_, key)| key).collect();
+                recurse(copy[0], depth);
+                for (&(address, _), key) in share.iter().zip(copy) {
+                    model::fill(sys::bytes_mut(address, model::PAGE), key);
+                }
+            });
+            if let Err(error) = spawned {
+                story::fail(format_args!("thread: {error}"));
+            }
+        }
+    });
+    let all = w.regions[i].all();
+    w.regions[i].verify(all);
+}
+
+/// For each thread, the pages that it will write and with what.
+fn shares(region: &mut Region, threads: usize, seed: u64, version: u64) -> Vec<Vec<(usize, u64)>> {
+    let each = (region.len() / threads).clamp(1, 64);
+    let mut share = |t: usize| {
+        (t * each..(t + 1) * each).map(|p| (region.address(p), region.stamp(p, seed, version))).collect()
+    };
+    (0..threads).map(&mut share).collect()
+}
+
+/// A thread whose stack is a region of ours.
+pub fn own_stack(w: &mut Worker) {
+    let pages = w.rng.between(64, 256);
+    let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS | libc::MAP_STACK, -1);
+    let key = w.rng.next();
+    let depth = (pages * model::PAGE / 2) / (FRAME * 3 / 2);
+    let mut job = Job { key, depth, seed: w.seed, id: w.id };
+    // SAFETY: attributes are initialised before use; the stack outlives the thread, which is joined; the job
+    // outlives it too.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        libc::pthread_attr_init(&mut attributes);
+        libc::pthread_attr_setstack(&mut attributes, base as *mut _, pages * model::PAGE);
+        let mut thread = 0;
+        let error = libc::pthread_create(&mut thread, &attributes, start, (&raw mut job).cast());
+        libc::pthread_attr_destroy(&mut attributes);
+        if error != 0 {
+            story::fail(format_args!("pthread_create on our stack: error {error}"));
+        }
+        libc::pthread_join(thread, std::ptr::null_mut());
+    }
+    sys::unmap(base, pages);
+}
+
+struct Job {
+    key: u64,
+    depth: usize,
+    seed: u64,
+    id: usize,
+}
+
+extern "C" fn start(job: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `own_stack` passes its job, which lives until the thread is joined.
+    let job = unsafe { &*job.cast::<Job>() };
+    story::begin(job.seed, job.id);
+    story::op("ownstack, inside the thread");
+    recurse(job.key, job.depth);
+    std::ptr::null_mut()
+}

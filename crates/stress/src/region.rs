@@ -1,0 +1,132 @@
+//! A range of mapped pages and what each of them should hold.
+
+use crate::model::{self, Mismatch, PAGE, ZEROS};
+use crate::story::expect;
+use crate::sys;
+use std::ops::Range;
+
+/// What one page should hold.
+#[derive(Clone, Copy)]
+pub struct Page {
+    key: u64,
+    /// Given back lazily (MADV_FREE): the old bytes or zeros, until it is written again.
+    lazy: bool,
+}
+
+impl Page {
+    pub const ZERO: Page = Page { key: ZEROS, lazy: false };
+}
+
+pub struct Region {
+    pub id: u64,
+    pub base: usize,
+    pub pages: Vec<Page>,
+    /// What the mapping allows now.
+    pub prot: i32,
+}
+
+impl Region {
+    pub fn map(id: u64, pages: usize) -> Region {
+        Region {
+            id,
+            base: sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1),
+            pages: vec![Page::ZERO; pages],
+            prot: sys::READ_WRITE,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    pub fn all(&self) -> Range<usize> {
+        0..self.len()
+    }
+
+    pub fn address(&self, page: usize) -> usize {
+        self.base + page * PAGE
+    }
+
+    /// Makes the whole region allow `prot`.
+    pub fn protect(&mut self, prot: i32) {
+        if self.prot != prot {
+            sys::protect(self.base, self.len(), prot);
+            self.prot = prot;
+        }
+    }
+
+    /// Writes new bytes into whole pages.
+    pub fn write(&mut self, range: Range<usize>, seed: u64, version: u64) {
+        self.protect(sys::READ_WRITE);
+        for page in range {
+            let key = self.stamp(page, seed, version);
+            model::fill(sys::bytes_mut(self.address(page), PAGE), key);
+        }
+    }
+
+    /// Notes that a page gets new bytes, and says which.
+    pub fn stamp(&mut self, page: usize, seed: u64, version: u64) -> u64 {
+        let key = model::key(seed, self.id, version, page as u64);
+        self.pages[page] = Page { key, lazy: false };
+        key
+    }
+
+    /// Notes that pages are zeros now.
+    pub fn zeroed(&mut self, range: Range<usize>) {
+        self.pages[range].fill(Page::ZERO);
+    }
+
+    /// Notes that pages may become zeros at any time.
+    pub fn freed(&mut self, range: Range<usize>) {
+        for page in &mut self.pages[range] {
+            page.lazy = page.key != ZEROS;
+        }
+    }
+
+    /// Writes anew those pages whose bytes the kernel may still take away, and touches no other.
+    pub fn settle(&mut self, range: Range<usize>, seed: u64, version: u64) {
+        self.protect(sys::READ_WRITE);
+        for page in range {
+            if self.pages[page].lazy {
+                self.write(page..page + 1, seed, version);
+            }
+        }
+    }
+
+    /// Notes that pages from `to` on now hold what those of `from` hold.
+    pub fn copied(&mut self, from: Range<usize>, to: usize) {
+        self.pages.copy_within(from, to);
+    }
+
+    /// Checks every byte of the pages, through whatever protection they have.
+    pub fn verify(&mut self, range: Range<usize>) {
+        let prot = self.prot;
+        if prot & libc::PROT_READ == 0 {
+            self.protect(libc::PROT_READ);
+        }
+        for page in range {
+            expect(self.check(page), format_args!("page {page} of {} of region {}", self.len(), self.id));
+        }
+        self.protect(prot);
+    }
+
+    fn check(&self, page: usize) -> Result<(), Mismatch> {
+        let found = sys::bytes(self.address(page), PAGE);
+        let Page { key, lazy } = self.pages[page];
+        match model::check(found, key) {
+            // It may turn to zeros while it is read: then it is zeros from now on.
+            Err(_) if lazy => model::check(found, ZEROS),
+            result => result,
+        }
+    }
+
+    /// Gives the pages from `at` on to a region of their own.
+    pub fn split_off(&mut self, at: usize, id: u64) -> Region {
+        Region { id, base: self.address(at), pages: self.pages.split_off(at), prot: self.prot }
+    }
+
+    /// A number that stands for what all pages should hold.
+    pub fn digest(&self) -> u64 {
+        self.pages.iter().fold(self.id, |d, page| model::mix(d ^ page.key))
+    }
+}

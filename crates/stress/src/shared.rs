@@ -1,0 +1,101 @@
+//! Memory that all threads write: pages under locks, and counters without.
+
+use crate::model::{self, PAGE, ZEROS};
+use crate::story::{expect, fail};
+use crate::sys;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Pages that are guarded together.
+const STRIPE: usize = 32;
+
+const OWNER: u64 = u64::MAX;
+
+pub struct Shared {
+    seed: u64,
+    base: usize,
+    counters: usize,
+    pub counter_count: usize,
+    /// How often each page of a stripe was written.
+    stripes: Vec<Mutex<[u64; STRIPE]>>,
+}
+
+/// Words of a page that counters use: one in 64, so that they fill pages of their own.
+const COUNTER_STEP: usize = 64 * 8;
+
+impl Shared {
+    pub fn map(seed: u64, pages: usize) -> Shared {
+        let stripes = pages.div_ceil(STRIPE).max(1);
+        let base = sys::map(stripes * STRIPE, sys::READ_WRITE, sys::ANONYMOUS, -1);
+        let counters = sys::map(stripes, sys::READ_WRITE, sys::ANONYMOUS, -1);
+        let stripes: Vec<_> = (0..stripes).map(|_| Mutex::new([0; STRIPE])).collect();
+        Shared { seed, base, counters, counter_count: stripes.len() * PAGE / COUNTER_STEP, stripes }
+    }
+
+    pub fn pages(&self) -> usize {
+        self.stripes.len() * STRIPE
+    }
+
+    /// Checks a page and writes its next version.
+    pub fn bump(&self, page: usize) {
+        let mut versions = self.lock(page / STRIPE);
+        self.check(page, versions[page % STRIPE]);
+        versions[page % STRIPE] += 1;
+        model::fill(sys::bytes_mut(self.base + page * PAGE, PAGE), self.key(page, versions[page % STRIPE]));
+    }
+
+    /// Adds to a counter without a lock.
+    pub fn add(&self, counter: usize, n: u64) {
+        self.counter(counter).fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Stops all writers of pages for as long as the guards live, as `pthread_atfork` handlers do.
+    pub fn freeze(&self) -> Vec<MutexGuard<'_, [u64; STRIPE]>> {
+        (0..self.stripes.len()).map(|stripe| self.lock(stripe)).collect()
+    }
+
+    /// Checks every page. The guards say that none is being written.
+    pub fn verify(&self, frozen: &[MutexGuard<'_, [u64; STRIPE]>]) {
+        for (stripe, versions) in frozen.iter().enumerate() {
+            for (i, &version) in versions.iter().enumerate() {
+                self.check(stripe * STRIPE + i, version);
+            }
+        }
+    }
+
+    /// Compares the counters with what the threads say they added.
+    pub fn verify_counters(&self, added: &[u64]) {
+        for (i, &expected) in added.iter().enumerate() {
+            let found = self.counter(i).load(Ordering::Relaxed);
+            if found != expected {
+                fail(format_args!("shared counter {i}: expected {expected}, found {found}"));
+            }
+        }
+    }
+
+    pub fn digest(&self) -> u64 {
+        self.freeze().iter().flat_map(|versions| versions.iter()).fold(0, |d, v| model::mix(d ^ v))
+    }
+
+    fn lock(&self, stripe: usize) -> MutexGuard<'_, [u64; STRIPE]> {
+        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn key(&self, page: usize, version: u64) -> u64 {
+        if version == 0 { ZEROS } else { model::key(self.seed, OWNER, version, page as u64) }
+    }
+
+    fn check(&self, page: usize, version: u64) {
+        let found = sys::bytes(self.base + page * PAGE, PAGE);
+        expect(
+            model::check(found, self.key(page, version)),
+            format_args!("shared page {page}, version {version}"),
+        );
+    }
+
+    fn counter(&self, i: usize) -> &AtomicU64 {
+        // SAFETY: the word is inside the mapping, aligned, lives as long as the process, and is only ever
+        // used as an atomic.
+        unsafe { &*((self.counters + i * COUNTER_STEP) as *const AtomicU64) }
+    }
+}

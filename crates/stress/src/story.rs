@@ -1,0 +1,79 @@
+//! What a thread did last, and how a failure is told: at once, in full, and with exit status 1.
+//!
+//! A failure may be found in a forked child, where only this thread lives, so nothing here takes a lock.
+
+use crate::model::Mismatch;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt::Display;
+
+const KEPT: usize = 24;
+
+#[derive(Default)]
+struct Story {
+    seed: u64,
+    thread: usize,
+    done: usize,
+    lines: VecDeque<String>,
+}
+
+thread_local! {
+    static STORY: RefCell<Story> = RefCell::default();
+}
+
+pub fn begin(seed: u64, thread: usize) {
+    STORY.with_borrow_mut(|s| *s = Story { seed, thread, ..Story::default() });
+}
+
+/// Starts a numbered operation.
+pub fn op(name: &str) {
+    STORY.with_borrow_mut(|s| {
+        s.done += 1;
+        let line = format!("#{} {name}", s.done);
+        if s.lines.len() == KEPT {
+            s.lines.pop_front();
+        }
+        s.lines.push_back(line);
+    });
+}
+
+/// Adds a detail to the current operation.
+pub fn note(detail: impl Display) {
+    STORY.with_borrow_mut(|s| {
+        if let Some(line) = s.lines.back_mut() {
+            line.push_str(&format!("; {detail}"));
+        }
+    });
+}
+
+/// Ends the process: what is wrong, and what this thread did before.
+pub fn fail(what: impl Display) -> ! {
+    let text = STORY.with_borrow(|s| {
+        let mut text = format!(
+            "unrack-stress: {what}\n  seed {} thread {} process {} after {} operations, the last ones:\n",
+            s.seed,
+            s.thread,
+            std::process::id(),
+            s.done
+        );
+        for line in &s.lines {
+            text.push_str(&format!("    {line}\n"));
+        }
+        text
+    });
+    // SAFETY: the bytes are alive for the call; `_exit` never returns.
+    unsafe {
+        libc::write(2, text.as_ptr().cast(), text.len());
+        libc::_exit(1)
+    }
+}
+
+/// Ends the process if bytes were not what they should be.
+pub fn expect(result: Result<(), Mismatch>, place: impl Display) {
+    if let Err(m) = result {
+        fail(format_args!(
+            "wrong byte at {:#x} ({place}): expected {:#04x}, found {:#04x}",
+            m.address, m.expected, m.found
+        ));
+    }
+}

@@ -1,0 +1,179 @@
+//! System calls on address ranges, with failure as the end of the program.
+//!
+//! Addresses are numbers here: ranges move, shrink and vanish under the program, which is the point of it.
+//! Every caller passes ranges that its own model says are mapped and its own.
+
+use crate::model::PAGE;
+use crate::story::fail;
+
+pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+pub const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
+pub fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// The result of a call that says -1 for failure.
+pub fn must<T: PartialOrd + From<i8>>(result: T, call: &str) -> T {
+    if result < T::from(0) {
+        fail(format_args!("{call}: {}", std::io::Error::last_os_error()));
+    }
+    result
+}
+
+/// Repeats a call for as long as a signal interrupts it.
+pub fn retry(call: &str, mut f: impl FnMut() -> isize) -> usize {
+    loop {
+        let n = f();
+        if n >= 0 || errno() != libc::EINTR {
+            return must(n, call) as usize;
+        }
+    }
+}
+
+/// The bytes at an address.
+pub fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
+    // SAFETY: see the module: the range is mapped, and only this thread writes it.
+    unsafe { std::slice::from_raw_parts(address as *const u8, len) }
+}
+
+/// The bytes at an address, to write.
+pub fn bytes_mut<'a>(address: usize, len: usize) -> &'a mut [u8] {
+    // SAFETY: see the module: the range is mapped writable, and only this thread uses it.
+    unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len) }
+}
+
+fn mapped(address: *mut libc::c_void, call: &str) -> usize {
+    if address == libc::MAP_FAILED {
+        fail(format_args!("{call}: {}", std::io::Error::last_os_error()));
+    }
+    address as usize
+}
+
+pub fn map(pages: usize, prot: i32, flags: i32, fd: i32) -> usize {
+    // SAFETY: a new mapping where the kernel finds room touches nothing that exists.
+    mapped(unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, prot, flags, fd, 0) }, "mmap")
+}
+
+/// Maps fresh memory over what is at `address`.
+pub fn map_over(address: usize, pages: usize, prot: i32) {
+    let flags = ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: see the module: the range is the caller's, and its content is given up.
+    let at = mapped(unsafe { libc::mmap(address as *mut _, pages * PAGE, prot, flags, -1, 0) }, "mmap fixed");
+    if at != address {
+        fail(format_args!("mmap fixed gave {at:#x} for {address:#x}"));
+    }
+}
+
+pub fn unmap(address: usize, pages: usize) {
+    // SAFETY: see the module: the range is the caller's, and its content is given up.
+    must(unsafe { libc::munmap(address as *mut _, pages * PAGE) }, "munmap");
+}
+
+/// Moves or resizes; `to` is the address it must move to.
+pub fn remap(from: usize, pages: usize, new_pages: usize, flags: i32, to: Option<usize>) -> usize {
+    let (old, new) = (pages * PAGE, new_pages * PAGE);
+    // A fifth argument is always passed: the C library reads it for some flags even without MREMAP_FIXED.
+    // SAFETY: see the module: source and target are the caller's, and the caller's model follows.
+    let at = unsafe { libc::mremap(from as *mut _, old, new, flags, to.unwrap_or(0)) };
+    mapped(at, "mremap")
+}
+
+pub fn protect(address: usize, pages: usize, prot: i32) {
+    // SAFETY: see the module: the range is the caller's; the model keeps what it may do there.
+    must(unsafe { libc::mprotect(address as *mut _, pages * PAGE, prot) }, "mprotect");
+}
+
+/// Gives advice that the kernel must take, or may refuse if `optional`.
+pub fn advise(address: usize, pages: usize, advice: i32, optional: bool) {
+    // SAFETY: see the module: the range is the caller's; the model follows what the advice destroys.
+    let result = unsafe { libc::madvise(address as *mut _, pages * PAGE, advice) };
+    if !optional {
+        must(result, "madvise");
+    }
+}
+
+/// Locks and unlocks a range in memory, where limits allow.
+pub fn lock_briefly(address: usize, pages: usize, meanwhile: impl FnOnce()) {
+    // SAFETY: see the module; locking changes no byte.
+    let locked = unsafe { libc::mlock(address as *const _, pages * PAGE) } == 0;
+    meanwhile();
+    if locked {
+        // SAFETY: as above.
+        must(unsafe { libc::munlock(address as *const _, pages * PAGE) }, "munlock");
+    }
+}
+
+/// Waits for a child and wants it to have ended well.
+pub fn wait(child: i32, what: &str) {
+    let mut status = 0;
+    // SAFETY: `status` is alive for the call.
+    retry("waitpid", || unsafe { libc::waitpid(child, &mut status, 0) as isize });
+    if status != 0 {
+        let how = if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
+        let kind = if libc::WIFSIGNALED(status) { "was ended by signal" } else { "ended with status" };
+        fail(format_args!("child of {what} {kind} {how}"));
+    }
+}
+
+/// Two connected descriptors that close themselves.
+pub struct Pair(pub i32, pub i32);
+
+impl Pair {
+    pub fn pipe() -> Pair {
+        let mut fds = [0; 2];
+        // SAFETY: `fds` has room for the two descriptors.
+        must(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, "pipe2");
+        Pair(fds[0], fds[1])
+    }
+
+    pub fn sockets(kind: i32) -> Pair {
+        let mut fds = [0; 2];
+        // SAFETY: `fds` has room for the two descriptors.
+        must(
+            unsafe { libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()) },
+            "socketpair",
+        );
+        Pair(fds[0], fds[1])
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // SAFETY: both descriptors are this pair's own.
+        unsafe {
+            libc::close(self.0);
+            libc::close(self.1);
+        }
+    }
+}
+
+/// An anonymous file, closed when dropped.
+pub struct File(pub i32);
+
+impl File {
+    pub fn anonymous(pages: usize) -> File {
+        // SAFETY: the name is a constant C string.
+        let fd = must(unsafe { libc::memfd_create(c"stress".as_ptr(), libc::MFD_CLOEXEC) }, "memfd_create");
+        // SAFETY: the descriptor was just made.
+        must(unsafe { libc::ftruncate(fd, (pages * PAGE) as i64) }, "ftruncate");
+        File(fd)
+    }
+
+    /// A file on disk that has no name any more; None if the directory does not take one.
+    pub fn on_disk(flags: i32) -> Option<File> {
+        let dir = std::ffi::CString::new(std::env::temp_dir().into_os_string().into_encoded_bytes()).ok()?;
+        // SAFETY: the path is a C string; the mode is passed because O_TMPFILE makes a file.
+        let fd = unsafe {
+            libc::open(dir.as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC | flags, 0o600)
+        };
+        (fd >= 0).then_some(File(fd))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is this file's own.
+        unsafe { libc::close(self.0) };
+    }
+}

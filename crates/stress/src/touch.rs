@@ -1,0 +1,159 @@
+//! `touch`: what a page costs when it must be fetched. Maps memory, writes it, then touches one word of each
+//! page, pass after pass, and prints the time and the faults of each.
+
+use crate::model::{PAGE, Rng};
+use crate::sys;
+use clap::{Args, ValueEnum};
+use std::time::Instant;
+use unrack_units::Bytes;
+
+#[derive(Args)]
+pub struct TouchArgs {
+    /// Memory to touch
+    #[arg(long, default_value = "256MiB")]
+    memory: Bytes,
+    /// Passes that are measured, after one that fills the memory
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    passes: u16,
+    /// In which order pages are touched
+    #[arg(long, value_enum, default_value_t = Order::Random)]
+    order: Order,
+    /// What is done to each page
+    #[arg(long, value_enum, default_value_t = Access::Write)]
+    access: Access,
+    /// One line of JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Order {
+    Sequential,
+    Random,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Access {
+    Read,
+    Write,
+}
+
+/// Faults of this process so far.
+struct Faults {
+    minor: i64,
+    major: i64,
+}
+
+impl Faults {
+    fn so_far() -> Faults {
+        // SAFETY: `rusage` is plain data, alive for the call.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+            usage
+        };
+        Faults { minor: usage.ru_minflt, major: usage.ru_majflt }
+    }
+}
+
+/// One pass over the memory.
+struct Pass {
+    ns: u64,
+    minor: i64,
+    major: i64,
+}
+
+pub fn run(args: &TouchArgs) {
+    let pages = (args.memory.get() as usize / PAGE).max(1);
+    let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1);
+    // Large pages would be fetched by other rules.
+    sys::advise(base, pages, libc::MADV_NOHUGEPAGE, true);
+    let order = order(pages, args.order);
+    for &page in &order {
+        stamp(base, page, 0);
+    }
+    let passes: Vec<Pass> =
+        (1..=u64::from(args.passes)).map(|n| pass(base, &order, args.access, n)).collect();
+    report(args, pages, &passes);
+}
+
+/// Which page follows which. The order itself stays in memory: 4 bytes for each page of 4096.
+fn order(pages: usize, order: Order) -> Vec<u32> {
+    let mut list: Vec<u32> = (0..pages as u32).collect();
+    if matches!(order, Order::Random) {
+        let mut rng = Rng::new(1);
+        for i in (1..pages).rev() {
+            list.swap(i, rng.below(i + 1));
+        }
+    }
+    list
+}
+
+fn pass(base: usize, order: &[u32], access: Access, n: u64) -> Pass {
+    let before = Faults::so_far();
+    let start = Instant::now();
+    for &page in order {
+        let found = word(base, page);
+        let written = if matches!(access, Access::Write) { n - 1 } else { 0 };
+        assert_eq!(found, value(page, written), "page {page} holds the wrong word");
+        if matches!(access, Access::Write) {
+            stamp(base, page, n);
+        }
+    }
+    let ns = start.elapsed().as_nanos() as u64;
+    let after = Faults::so_far();
+    Pass { ns, minor: after.minor - before.minor, major: after.major - before.major }
+}
+
+fn value(page: u32, n: u64) -> u64 {
+    (u64::from(page) << 32) | n
+}
+
+fn word(base: usize, page: u32) -> u64 {
+    // SAFETY: the page is inside the mapping and aligned.
+    unsafe { ((base + page as usize * PAGE) as *const u64).read_volatile() }
+}
+
+fn stamp(base: usize, page: u32, n: u64) {
+    // SAFETY: the page is inside the mapping and aligned.
+    unsafe { ((base + page as usize * PAGE) as *mut u64).write_volatile(value(page, n)) }
+}
+
+fn report(args: &TouchArgs, pages: usize, passes: &[Pass]) {
+    let per_page = sorted(passes.iter().map(|p| p.ns as f64 / pages as f64));
+    let per_major = sorted(passes.iter().filter(|p| p.major > 0).map(|p| p.ns as f64 / p.major as f64));
+    let middle = |list: &[f64]| list.get(list.len() / 2).copied();
+    let (minor, major): (i64, i64) = passes.iter().fold((0, 0), |(a, b), p| (a + p.minor, b + p.major));
+    if args.json {
+        let text = |v: Option<f64>| v.map_or("null".into(), |v| format!("{v:.1}"));
+        println!(
+            "{{\"pages\":{pages},\"passes\":{},\"ns_per_page_min\":{},\"ns_per_page_median\":{},\"minor_faults\":{minor},\"major_faults\":{major},\"ns_per_major_min\":{},\"ns_per_major_median\":{}}}",
+            passes.len(),
+            text(per_page.first().copied()),
+            text(middle(&per_page)),
+            text(per_major.first().copied()),
+            text(middle(&per_major)),
+        );
+        return;
+    }
+    for (n, p) in passes.iter().enumerate() {
+        println!(
+            "pass {}: {} ns a page, {} minor and {} major faults",
+            n + 1,
+            p.ns / pages as u64,
+            p.minor,
+            p.major
+        );
+    }
+    println!(
+        "{pages} pages: min {:.0}, median {:.0} ns a page",
+        per_page[0],
+        middle(&per_page).unwrap_or(0.0)
+    );
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut list: Vec<f64> = values.collect();
+    list.sort_by(f64::total_cmp);
+    list
+}

@@ -1,0 +1,190 @@
+//! One thread of the stress: its regions and heap blocks, and the loop that picks what to do next.
+
+use crate::heap::Heap;
+use crate::model::{Rng, mix};
+use crate::ops::Op;
+use crate::region::Region;
+use crate::shared::Shared;
+use crate::story;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Regions of one thread at most: far below the kernel's limit on mappings.
+const MOST_REGIONS: usize = 48;
+
+/// Operations between two checks of everything.
+const FULL_CHECK_EVERY: usize = 256;
+
+/// When a worker stops.
+#[derive(Clone, Copy)]
+pub enum End {
+    Ops(usize),
+    At(Instant),
+}
+
+/// What a worker did: the same for the same seed and number of operations, whatever memory is made of.
+pub struct Outcome {
+    pub done: BTreeMap<&'static str, usize>,
+    pub digest: u64,
+    pub added: Vec<u64>,
+}
+
+pub struct Worker {
+    pub id: usize,
+    pub seed: u64,
+    pub rng: Rng,
+    pub regions: Vec<Region>,
+    pub heap: Heap,
+    pub shared: Arc<Shared>,
+    /// What this thread added to each shared counter.
+    pub added: Vec<u64>,
+    /// Forks above this process.
+    pub depth: usize,
+    budget: usize,
+    next_id: u64,
+    version: u64,
+    done: BTreeMap<&'static str, usize>,
+}
+
+impl Worker {
+    /// A worker that keeps about `budget` pages mapped and `heap` bytes allocated.
+    pub fn new(id: usize, seed: u64, budget: usize, heap: usize, shared: Arc<Shared>) -> Worker {
+        story::begin(seed, id);
+        Worker {
+            id,
+            seed,
+            rng: Rng::new(seed ^ mix(id as u64 + 1)),
+            regions: Vec::new(),
+            heap: Heap::new(seed, id as u64, heap),
+            added: vec![0; shared.counter_count],
+            shared,
+            depth: 0,
+            budget,
+            next_id: (id as u64 + 1) << 40,
+            version: 0,
+            done: BTreeMap::new(),
+        }
+    }
+
+    pub fn run(mut self, ops: &[&'static Op], end: End) -> Outcome {
+        let total: usize = ops.iter().map(|op| op.weight).sum();
+        for n in 1.. {
+            match end {
+                End::Ops(count) if n > count => break,
+                End::At(deadline) if Instant::now() >= deadline => break,
+                _ => self.step(ops, total),
+            }
+            if n % FULL_CHECK_EVERY == 0 {
+                self.verify_everything();
+            }
+        }
+        story::op("final check");
+        self.verify_everything();
+        let regions = self.regions.iter().fold(0, |d, region| mix(d ^ region.digest()));
+        Outcome { digest: regions ^ self.heap.digest(), done: self.done, added: self.added }
+    }
+
+    fn step(&mut self, ops: &[&'static Op], total: usize) {
+        let mut at = self.rng.below(total);
+        for op in ops {
+            if at < op.weight {
+                story::op(op.name);
+                *self.done.entry(op.name).or_default() += 1;
+                return (op.run)(self);
+            }
+            at -= op.weight;
+        }
+    }
+
+    /// Checks every byte that this thread owns.
+    pub fn verify_everything(&mut self) {
+        for region in &mut self.regions {
+            region.verify(region.all());
+        }
+        self.heap.verify();
+    }
+
+    pub fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub fn new_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Adds a region, and gives up others if it is one too many.
+    pub fn adopt(&mut self, region: Region) -> usize {
+        while self.regions.len() >= MOST_REGIONS || self.mapped() + region.len() > self.budget {
+            if self.regions.is_empty() {
+                break;
+            }
+            let victim = self.rng.below(self.regions.len());
+            self.discard(victim);
+        }
+        self.regions.push(region);
+        self.regions.len() - 1
+    }
+
+    /// Checks a region for the last time and unmaps it.
+    pub fn discard(&mut self, region: usize) {
+        let mut region = self.regions.swap_remove(region);
+        region.verify(region.all());
+        crate::sys::unmap(region.base, region.len());
+    }
+
+    fn mapped(&self) -> usize {
+        self.regions.iter().map(Region::len).sum()
+    }
+
+    /// A size in pages, small ones as likely as large ones.
+    pub fn any_size(&mut self) -> usize {
+        let most = (self.budget / 4).max(2);
+        let bits = self.rng.between(0, most.ilog2() as usize);
+        self.rng.between(1, (2 << bits).min(most))
+    }
+
+    /// A region with at least so many pages; a new one if there is none.
+    pub fn any_region(&mut self, pages: usize) -> usize {
+        let fit: Vec<usize> = (0..self.regions.len()).filter(|&i| self.regions[i].len() >= pages).collect();
+        if !fit.is_empty() {
+            return fit[self.rng.below(fit.len())];
+        }
+        let size = self.any_size().max(pages);
+        self.fresh(size)
+    }
+
+    /// A new region, written in part.
+    pub fn fresh(&mut self, pages: usize) -> usize {
+        let region = Region::map(self.new_id(), pages);
+        let i = self.adopt(region);
+        self.write_some(i);
+        i
+    }
+
+    /// Writes all, none or some of a region.
+    pub fn write_some(&mut self, region: usize) {
+        let range = match self.rng.below(8) {
+            0 => return,
+            1..=4 => self.regions[region].all(),
+            _ => self.any_range(region, usize::MAX),
+        };
+        self.write(region, range);
+    }
+
+    pub fn write(&mut self, region: usize, range: Range<usize>) {
+        let version = self.new_version();
+        self.regions[region].write(range, self.seed, version);
+    }
+
+    /// A stretch of a region, never empty.
+    pub fn any_range(&mut self, region: usize, most: usize) -> Range<usize> {
+        let len = self.regions[region].len();
+        let start = self.rng.below(len);
+        let most = most.min(len - start);
+        start..start + self.rng.between(1, most)
+    }
+}
