@@ -9,20 +9,34 @@ use unrack_workload::Message;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     pub submitted: Time,
-    /// `None`: it did not finish.
-    pub completed: Option<Time>,
+    /// [`UNFINISHED`] until it is.
+    completed: Time,
     pub retransmissions: u32,
     pub drops: u32,
 }
 
+const UNFINISHED: Time = Time::MAX;
+
 impl Outcome {
     pub(crate) fn submitted(now: Time) -> Outcome {
-        Outcome { submitted: now, completed: None, retransmissions: 0, drops: 0 }
+        Outcome { submitted: now, completed: UNFINISHED, retransmissions: 0, drops: 0 }
+    }
+
+    /// # Panics
+    /// If it already was: a fabric completes a message once.
+    pub(crate) fn complete(&mut self, now: Time) {
+        assert!(self.completed == UNFINISHED, "a message completed twice");
+        self.completed = now;
+    }
+
+    /// When it was complete; `None`: it did not finish.
+    pub fn completed(&self) -> Option<Time> {
+        (self.completed != UNFINISHED).then_some(self.completed)
     }
 
     /// From submission to completion.
     pub fn completion(&self) -> Option<Time> {
-        self.completed.map(|at| at - self.submitted)
+        self.completed().map(|at| at - self.submitted)
     }
 }
 
@@ -49,4 +63,16 @@ pub struct Run {
     /// When the run ended, in simulated time.
     pub ended: Time,
     pub ending: Ending,
+}
+
+impl Run {
+    pub fn finished(&self) -> u64 {
+        self.outcomes.iter().filter(|outcome| outcome.completed().is_some()).count() as u64
+    }
+
+    /// Completion over ideal completion of the n-th message.
+    pub fn slowdown(&self, index: usize) -> Option<f64> {
+        let completion = self.outcomes[index].completion()?;
+        Some(completion.as_ps() as f64 / self.ideal[index].as_ps() as f64)
+    }
 }

@@ -66,7 +66,7 @@ fn an_incast_keeps_the_port_busy_and_the_switch_empty() {
     let script = (1..33).map(|src| (Time::ZERO, Message::write(src, 0, 1024))).collect();
     let run = run(edm(33, 100), script);
     assert_conserved(&run);
-    let last = run.outcomes.iter().map(|outcome| outcome.completed.unwrap()).max().unwrap();
+    let last = run.outcomes.iter().map(|outcome| outcome.completed().unwrap()).max().unwrap();
     let expected = 296_960 + (32 * 1024 - 64) * 80; // back to back, no gap between chunks
     assert_eq!(last.as_ps(), expected);
     assert_eq!(run.queue_bytes.max(), 0);
@@ -79,7 +79,7 @@ fn a_pair_has_at_most_three_active_messages_and_keeps_their_order() {
         let config = EdmConfig { policy, ..EdmConfig::default() };
         let run = run(Edm::new(&star(2, 100), &config).unwrap(), script.clone());
         assert_conserved(&run);
-        assert!(run.outcomes.windows(2).all(|two| two[0].completed < two[1].completed));
+        assert!(run.outcomes.windows(2).all(|two| two[0].completed() < two[1].completed()));
     }
 }
 

@@ -4,10 +4,21 @@
 //! |---|---|
 //! | [`message`] | what is carried: reads, writes, read-modify-writes, flows |
 //! | [`source`] | the contract between whoever asks and whoever carries |
+//! | [`size`] | how large: one size, or a published or given distribution |
+//! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
+//!
+//! No protocol is known here, and no file format.
 #![forbid(unsafe_code)]
 
+pub mod error;
 pub mod message;
+mod random;
+pub mod size;
 pub mod source;
+pub mod synthetic;
 
+pub use error::WorkloadError;
 pub use message::{Kind, Message, MessageId, NodeId};
+pub use size::{Cdf, Size};
 pub use source::{Outbox, Source};
+pub use synthetic::{Arrivals, Pattern, Synthetic, SyntheticSpec, Traffic};

@@ -29,4 +29,6 @@ pub trait Source {
     fn completed<O: Outbox>(&mut self, message: &Message, now: Time, out: &mut O);
     /// How many messages it will submit in all, if it knows.
     fn total(&self) -> Option<u64>;
+    /// Nothing more will be submitted, whatever happens. Actors may still be asleep.
+    fn is_exhausted(&self) -> bool;
 }

@@ -44,8 +44,6 @@ pub struct Core<E, O> {
     outcomes: Vec<Outcome>,
     completions: Vec<MessageId>,
     told: usize,
-    /// Wake-ups the source has asked for and not had.
-    sleeping: u64,
     pub(super) finished: u64,
     pub(super) counters: Counters,
     queue_bytes: Histogram<u64>,
@@ -82,8 +80,7 @@ impl<E: Copy, O: Observer> Core<E, O> {
     /// If it already was: a fabric completes a message once.
     pub fn complete(&mut self, id: MessageId) {
         let outcome = &mut self.outcomes[id.index()];
-        assert!(outcome.completed.is_none(), "message {} completed twice", id.0);
-        outcome.completed = Some(self.now);
+        outcome.complete(self.now);
         self.finished += 1;
         self.completions.push(id);
         self.observer.completed(id, &self.messages[id.index()], self.now);
@@ -129,7 +126,6 @@ impl<E: Copy, O: Observer> Core<E, O> {
             outcomes: Vec::new(),
             completions: Vec::new(),
             told: 0,
-            sleeping: 0,
             finished: 0,
             counters: Counters::default(),
             queue_bytes: Histogram::new_with_bounds(1, MAX_QUEUE_BYTES, QUEUE_DIGITS)
@@ -150,12 +146,7 @@ impl<E: Copy, O: Observer> Core<E, O> {
 
     pub(super) fn wake_at(&mut self, at: Time, actor: u32) {
         assert!(at >= self.now, "a source asked to be woken in the past");
-        self.sleeping += 1;
         self.queue.push(at, Event::Wake(actor));
-    }
-
-    pub(super) fn woken(&mut self) {
-        self.sleeping -= 1;
     }
 
     pub(super) fn admit(&mut self, message: Message) -> MessageId {
@@ -182,10 +173,9 @@ impl<E: Copy, O: Observer> Core<E, O> {
         next
     }
 
-    /// Nothing is under way and the source will ask for nothing more. What the queue may still
-    /// hold are timers of the fabric that no longer matter.
-    pub(super) fn is_settled(&self) -> bool {
-        self.sleeping == 0 && self.finished == self.submitted()
+    /// Every message submitted so far has finished.
+    pub(super) fn is_idle(&self) -> bool {
+        self.finished == self.submitted()
     }
 
     pub(super) fn finish(self, ending: Ending, unloaded: impl Fn(&Message) -> Time) -> (Run, O) {

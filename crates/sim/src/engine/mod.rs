@@ -66,7 +66,8 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         self.source.start(&mut self.pending);
         self.settle();
         let ending = loop {
-            if self.core.is_settled() {
+            // What the queue may still hold are timers that no longer matter.
+            if self.core.is_idle() && self.source.is_exhausted() {
                 break Ending::Done;
             }
             let Some((at, event)) = self.core.pop() else {
@@ -77,10 +78,7 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
             }
             self.core.advance(at);
             match event {
-                Event::Wake(actor) => {
-                    self.core.woken();
-                    self.source.wake(actor, at, &mut self.pending);
-                }
+                Event::Wake(actor) => self.source.wake(actor, at, &mut self.pending),
                 Event::Fabric(event) => self.fabric.handle(&mut self.core, event),
             }
             self.settle();

@@ -6,25 +6,32 @@ use unrack_units::Time;
 use unrack_workload::{Message, Outbox, Source};
 
 /// Submits given messages at given times.
-pub struct Script(pub Vec<(Time, Message)>);
+pub struct Script {
+    messages: Vec<(Time, Message)>,
+    submitted: usize,
+}
 
 impl Source for Script {
     fn start<O: Outbox>(&mut self, out: &mut O) {
-        for (actor, (at, _)) in self.0.iter().enumerate() {
+        for (actor, (at, _)) in self.messages.iter().enumerate() {
             out.wake_at(*at, actor as u32);
         }
     }
     fn wake<O: Outbox>(&mut self, actor: u32, _now: Time, out: &mut O) {
-        out.submit(self.0[actor as usize].1);
+        self.submitted += 1;
+        out.submit(self.messages[actor as usize].1);
     }
     fn completed<O: Outbox>(&mut self, _message: &Message, _now: Time, _out: &mut O) {}
     fn total(&self) -> Option<u64> {
-        Some(self.0.len() as u64)
+        Some(self.messages.len() as u64)
+    }
+    fn is_exhausted(&self) -> bool {
+        self.submitted == self.messages.len()
     }
 }
 
 pub fn run<F: Fabric>(fabric: F, script: Vec<(Time, Message)>) -> Run {
-    Sim::new(fabric, Script(script)).run().0
+    Sim::new(fabric, Script { messages: script, submitted: 0 }).run().0
 }
 
 /// Completion time of the n-th message, in picoseconds.
@@ -53,5 +60,5 @@ pub fn assert_conserved(run: &Run) {
     assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes);
     let payload: u64 = run.messages.iter().map(Message::payload).sum();
     assert!(counters.arrived_bytes >= payload);
-    assert!(run.outcomes.iter().all(|outcome| outcome.completed.is_some()));
+    assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()));
 }

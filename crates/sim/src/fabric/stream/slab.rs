@@ -1,0 +1,43 @@
+//! Things that come and go, in one dense array: named by index, places reused last in, first out.
+
+pub(super) struct Slab<T> {
+    places: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub(super) fn new() -> Self {
+        Slab { places: Vec::new(), free: Vec::new() }
+    }
+
+    pub(super) fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = value;
+                place
+            }
+            None => {
+                self.places.push(value);
+                u32::try_from(self.places.len() - 1).expect("fewer than 2^32 at once")
+            }
+        }
+    }
+
+    /// The place may be given to another. What is in it stays until then.
+    pub(super) fn release(&mut self, place: u32) {
+        self.free.push(place);
+    }
+}
+
+impl<T> std::ops::Index<u32> for Slab<T> {
+    type Output = T;
+    fn index(&self, place: u32) -> &T {
+        &self.places[place as usize]
+    }
+}
+
+impl<T> std::ops::IndexMut<u32> for Slab<T> {
+    fn index_mut(&mut self, place: u32) -> &mut T {
+        &mut self.places[place as usize]
+    }
+}

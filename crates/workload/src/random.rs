@@ -1,0 +1,40 @@
+//! Random numbers: one generator per purpose and actor, so that a draw more in one place moves
+//! nothing elsewhere.
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// What a generator is for.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose {
+    Arrivals = 1,
+    Destinations = 2,
+    Sizes = 3,
+    Kinds = 4,
+    Permutation = 5,
+    Offsets = 6,
+}
+
+/// The generator of one purpose and actor in a run with this seed.
+pub fn generator(seed: u64, purpose: Purpose, actor: u32) -> Pcg64Mcg {
+    let of = u64::from(actor) << 8 | purpose as u64;
+    Pcg64Mcg::seed_from_u64(mix(mix(seed) ^ of))
+}
+
+/// Uniform in 0..1, never 1.
+pub fn unit(generator: &mut Pcg64Mcg) -> f64 {
+    (generator.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// Uniform in 0..below, by multiplication: unbiased to 2^-32 for the few thousand nodes of a rack.
+pub fn below(generator: &mut Pcg64Mcg, below: u32) -> u32 {
+    ((generator.next_u64() >> 32) * u64::from(below) >> 32) as u32
+}
+
+/// SplitMix64's finalizer: spreads nearby numbers.
+pub fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}

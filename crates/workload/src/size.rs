@@ -1,0 +1,184 @@
+//! Size distributions: one size, or a cumulative distribution interpolated linearly.
+
+use crate::error::WorkloadError;
+
+/// Bytes of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Size {
+    Fixed(u64),
+    Cdf(Cdf),
+}
+
+/// Points (bytes, cumulative probability), rising, ending at probability 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cdf(Vec<(f64, f64)>);
+
+/// Names of the built-in distributions.
+pub const BUILT_IN: [&str; 8] =
+    ["websearch", "datamining", "imc10", "hadoop", "spark", "sparksql", "graphlab", "memcached"];
+
+/// The published distributions are in packets of this many bytes.
+pub const PACKET_BYTES: f64 = 1460.0;
+
+/// What a message may hold at most: sizes travel in 32 bits.
+pub const MAX_BYTES: u64 = u32::MAX as u64;
+
+impl Size {
+    /// A size that a message can have.
+    pub fn fixed(bytes: u64) -> Result<Size, WorkloadError> {
+        match (1..=MAX_BYTES).contains(&bytes) {
+            true => Ok(Size::Fixed(bytes)),
+            false => Err(WorkloadError::new("workload.size", "is 1 to 4294967295 bytes", bytes)),
+        }
+    }
+
+    pub fn mean(&self) -> f64 {
+        match self {
+            Size::Fixed(bytes) => *bytes as f64,
+            Size::Cdf(cdf) => cdf.mean(),
+        }
+    }
+
+    /// The size at cumulative probability `p` in 0..1, at least 1.
+    pub fn at(&self, p: f64) -> u64 {
+        match self {
+            Size::Fixed(bytes) => *bytes,
+            Size::Cdf(cdf) => (cdf.at(p).round() as u64).max(1),
+        }
+    }
+}
+
+impl Cdf {
+    /// Points (size, cumulative probability), sizes in units of `unit_bytes`.
+    pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<Cdf, WorkloadError> {
+        let refuse = |rule, value: String| Err(WorkloadError::new("workload.size.cdf", rule, value));
+        let bad = |(size, p): &(f64, f64)| !(size * unit_bytes > 0.0 && (0.0..=1.0).contains(p));
+        if let Some((size, p)) = points.iter().find(|point| bad(point)) {
+            return refuse("has sizes above 0 and probabilities from 0 to 1", format!("[{size}, {p}]"));
+        }
+        if let Some(two) = points.windows(2).find(|two| two[0].0 > two[1].0 || two[0].1 > two[1].1) {
+            return refuse("rises in both columns", format!("{:?} then {:?}", two[0], two[1]));
+        }
+        match points.last() {
+            Some((size, 1.0)) if size * unit_bytes <= MAX_BYTES as f64 => {
+                Ok(Cdf(points.iter().map(|(size, p)| (size * unit_bytes, *p)).collect()))
+            }
+            Some((size, 1.0)) => refuse("has sizes up to 4294967295 bytes", format!("{}", size * unit_bytes)),
+            Some((_, p)) => refuse("ends at probability 1", format!("{p}")),
+            None => refuse("has at least one point", "empty".into()),
+        }
+    }
+
+    /// A published distribution by name.
+    pub fn built_in(name: &str) -> Option<Cdf> {
+        let points: &[(f64, f64)] = match name {
+            "websearch" => &WEBSEARCH,
+            "datamining" => &DATAMINING,
+            "imc10" => &IMC10,
+            "hadoop" => &HADOOP,
+            "spark" => &SPARK,
+            "sparksql" => &SPARKSQL,
+            "graphlab" => &GRAPHLAB,
+            "memcached" => &MEMCACHED,
+            _ => return None,
+        };
+        Some(Cdf::new(points, PACKET_BYTES).expect("the built-in distributions are distributions"))
+    }
+
+    fn mean(&self) -> f64 {
+        let (first, p) = self.0[0];
+        let segment = |two: &[(f64, f64)]| (two[1].1 - two[0].1) * (two[0].0 + two[1].0) / 2.0;
+        first * p + self.0.windows(2).map(segment).sum::<f64>()
+    }
+
+    fn at(&self, p: f64) -> f64 {
+        let after = self.0.partition_point(|point| point.1 <= p).min(self.0.len() - 1);
+        let (size, to) = self.0[after];
+        let (before, from) = if after == 0 { (size, 0.0) } else { self.0[after - 1] };
+        if to == from { size } else { before + (size - before) * (p - from) / (to - from) }
+    }
+}
+
+/// DCTCP (SIGCOMM 2010).
+const WEBSEARCH: [(f64, f64); 12] = [
+    (6., 0.),
+    (6., 0.15),
+    (13., 0.2),
+    (19., 0.3),
+    (33., 0.4),
+    (53., 0.53),
+    (133., 0.6),
+    (667., 0.7),
+    (1333., 0.8),
+    (3333., 0.9),
+    (6667., 0.97),
+    (20000., 1.),
+];
+/// VL2 (SIGCOMM 2009).
+const DATAMINING: [(f64, f64); 9] = [
+    (1., 0.),
+    (1., 0.5),
+    (2., 0.6),
+    (3., 0.7),
+    (7., 0.8),
+    (267., 0.9),
+    (2107., 0.95),
+    (66667., 0.99),
+    (666667., 1.),
+];
+/// Benson et al. (IMC 2010), as pHost uses it.
+const IMC10: [(f64, f64); 12] = [
+    (1., 0.),
+    (1., 0.5),
+    (2., 0.6),
+    (3., 0.7),
+    (5., 0.75),
+    (7., 0.8),
+    (40., 0.8125),
+    (72., 0.825),
+    (137., 0.85),
+    (267., 0.9),
+    (1187., 0.95),
+    (2107., 1.),
+];
+// DDC's applications, as EDM §4.3.2 uses them: a page at the median, a tail of merged transfers.
+const HADOOP: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (88., 0.8), (167., 0.9), (920., 1.)];
+const SPARK: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (13., 0.8), (220., 0.9), (930., 1.)];
+const SPARKSQL: [(f64, f64); 7] =
+    [(4., 0.), (4., 0.5), (7., 0.6), (7., 0.7), (83., 0.8), (140., 0.9), (980., 1.)];
+const GRAPHLAB: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (88., 0.8), (167., 0.9), (1080., 1.)];
+const MEMCACHED: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (64., 0.8), (296., 0.9), (1216., 1.)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_that_of_the_draws() {
+        for name in BUILT_IN {
+            let size = Size::Cdf(Cdf::built_in(name).unwrap());
+            let steps = 1_000_000;
+            let mean = (0..steps).map(|i| size.at((i as f64 + 0.5) / steps as f64) as f64).sum::<f64>()
+                / steps as f64;
+            assert!((mean / size.mean() - 1.0).abs() < 1e-3, "{name}: {mean} against {}", size.mean());
+        }
+    }
+
+    #[test]
+    fn interpolates_between_points() {
+        let cdf = Cdf::new(&[(10., 0.5), (20., 1.)], 1.).unwrap();
+        assert_eq!([0.0, 0.3, 0.5, 0.75].map(|p| cdf.at(p)), [10., 10., 10., 15.]);
+        assert_eq!(cdf.mean(), 12.5);
+    }
+
+    #[test]
+    fn what_is_no_distribution_is_refused() {
+        let message = |points: &[(f64, f64)]| Cdf::new(points, 1.).unwrap_err().to_string();
+        assert!(message(&[]).contains("at least one point"));
+        assert!(message(&[(1., 0.), (2., 0.9)]).contains("ends at probability 1, but is 0.9"));
+        assert!(message(&[(3., 0.), (2., 1.)]).contains("rises"));
+        assert!(message(&[(0., 1.)]).contains("above 0"));
+        assert!(message(&[(f64::NAN, 1.)]).contains("above 0"));
+        assert!(Size::fixed(0).is_err() && Size::fixed(1 << 32).is_err());
+    }
+}
