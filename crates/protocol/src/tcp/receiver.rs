@@ -77,8 +77,7 @@ impl Receiver {
         if self.pending > 0 {
             self.due[1] = Some(self.acknowledge(self.next));
         }
-        self.due[0] = None;
-        self.due[1].take()
+        self.poll_ack()
     }
 
     pub fn poll_ack(&mut self) -> Option<Ack> {

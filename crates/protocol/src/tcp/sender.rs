@@ -27,7 +27,7 @@ impl Timeouts {
 /// | what happened | [`push`](Sender::push), [`handle_ack`](Sender::handle_ack), [`handle_timeout`](Sender::handle_timeout) |
 /// |---|---|
 /// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
-/// | what is known | [`is_done`](Sender::is_done), [`acknowledged`](Sender::acknowledged), [`retransmissions`](Sender::retransmissions), [`control`](Sender::control) |
+/// | what is known | [`is_ready`](Sender::is_ready), [`is_done`](Sender::is_done), [`acknowledged`](Sender::acknowledged), [`retransmissions`](Sender::retransmissions), [`control`](Sender::control) |
 #[derive(Debug, Clone)]
 pub struct Sender<C> {
     control: C,
@@ -146,15 +146,33 @@ impl<C: Control> Sender<C> {
 
     /// The next segment to put on the wire, if the window allows one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
-        let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
-        if !owed && self.board.pipe() >= self.control.window() {
-            self.held_back_at = self.board.next();
+        if self.is_held_back() {
             return None;
         }
         let number = self.next_segment()?;
         // RFC 6298 §5.1: start the timer if it is not running.
         self.deadline.get_or_insert_with(|| now + self.rto.timeout());
         Some(Segment { number, sent: now })
+    }
+
+    /// Whether [`poll_transmit`](Sender::poll_transmit) would give a segment, for drivers that have
+    /// many senders wait for one link.
+    pub fn is_ready(&mut self) -> bool {
+        !self.is_held_back() && self.has_next()
+    }
+
+    fn is_held_back(&mut self) -> bool {
+        let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
+        let held_back = !owed && self.board.pipe() >= self.control.window();
+        if held_back {
+            self.held_back_at = self.board.next();
+        }
+        held_back
+    }
+
+    fn has_next(&self) -> bool {
+        let recovering = matches!(self.phase, Phase::Recovery { .. });
+        self.board.next() < self.total || self.phase != Phase::Open && self.board.hole(recovering).is_some()
     }
 
     /// RFC 6675 §4: NextSeg ().

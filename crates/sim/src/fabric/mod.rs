@@ -21,8 +21,10 @@
 //!
 //! A whole run is `Sim::new(fabric, source).run()`.
 
+pub mod dctcp;
 pub mod edm;
 pub mod ideal;
+mod stream;
 
 use crate::engine::{Core, Observer};
 use unrack_units::Time;

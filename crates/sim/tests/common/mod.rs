@@ -11,6 +11,12 @@ pub struct Script {
     submitted: usize,
 }
 
+impl Script {
+    pub fn new(messages: Vec<(Time, Message)>) -> Script {
+        Script { messages, submitted: 0 }
+    }
+}
+
 impl Source for Script {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         for (actor, (at, _)) in self.messages.iter().enumerate() {
@@ -31,7 +37,7 @@ impl Source for Script {
 }
 
 pub fn run<F: Fabric>(fabric: F, script: Vec<(Time, Message)>) -> Run {
-    Sim::new(fabric, Script { messages: script, submitted: 0 }).run().0
+    Sim::new(fabric, Script::new(script)).run().0
 }
 
 /// Completion time of the n-th message, in picoseconds.

@@ -17,6 +17,8 @@ pub struct Alarm {
 #[derive(Default)]
 pub(super) struct Timers {
     waiting: VecDeque<(Time, Alarm)>,
+    /// The queue has its event.
+    scheduled: bool,
 }
 
 /// The event that a newly set timer needs.
@@ -35,16 +37,28 @@ impl Timers {
             return Needs::OwnEvent;
         }
         self.waiting.push_back((at, alarm));
-        if last.is_some() { Needs::Nothing } else { Needs::QueueEvent }
+        if std::mem::replace(&mut self.scheduled, true) { Needs::Nothing } else { Needs::QueueEvent }
     }
 
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Alarm> {
-        self.waiting.pop_front_if(|(at, _)| *at <= now).map(|(_, alarm)| alarm)
+        let (at, alarm) = *self.waiting.front()?;
+        if at > now {
+            return None;
+        }
+        self.waiting.pop_front();
+        Some(alarm)
     }
 
-    /// Forgets dead timers at the front. When the queue needs its next event.
+    /// To be asked when the queue's event has come and nothing is due any more: when it needs the
+    /// next. Forgets dead timers at the front.
     pub(super) fn next(&mut self, live: impl Fn(Alarm) -> bool) -> Option<Time> {
-        while self.waiting.pop_front_if(|(_, alarm)| !live(*alarm)).is_some() {}
-        self.waiting.front().map(|(at, _)| *at)
+        while let Some(&(at, alarm)) = self.waiting.front() {
+            if live(alarm) {
+                return Some(at);
+            }
+            self.waiting.pop_front();
+        }
+        self.scheduled = false;
+        None
     }
 }

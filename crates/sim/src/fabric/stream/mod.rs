@@ -1,0 +1,432 @@
+//! Messages over windowed streams on a star: what `dctcp` and its relatives share.
+//!
+//! Each message is a stream of its own, open when it starts: a flow or write from `src` to `dst`; a
+//! read or rmw is a stream of its request, and, once that has arrived, a stream of the answer, which
+//! acknowledges the request by the way. It is complete when its last byte has arrived. (So do the
+//! published evaluations; a connection that outlives a message is
+//! [`Sender::push`](unrack_protocol::tcp::Sender::push).)
+//!
+//! A packet costs an event at the switch and one at its end. The switch queues by output, drops what
+//! does not fit in the port's buffer, and marks data that finds more than the threshold ahead of it.
+//! Acknowledgements are neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
+
+mod alone;
+mod nic;
+mod slab;
+mod timers;
+
+use self::alone::Alone;
+use self::nic::{Nic, QUANTUM};
+use self::slab::Slab;
+use self::timers::{Alarm, Needs, Timers};
+use crate::engine::{Core, Observer};
+use crate::network::{Departure, Port, Star};
+use unrack_protocol::tcp::{Ack, Control, Framing, Receiver, Segment, Sender, Timeouts};
+use unrack_units::{Bytes, Time};
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// The network under the streams.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub star: Star,
+    pub framing: Framing,
+    /// Of each switch port.
+    pub buffer: Bytes,
+    pub cut_through: bool,
+    /// Segments that a stream may send before anything is acknowledged.
+    pub initial_window: u32,
+}
+
+impl Plan {
+    fn alone(&self) -> Alone {
+        Alone {
+            pace: self.star.pace(),
+            star: self.star,
+            framing: self.framing,
+            cut_through: self.cut_through,
+            initial_window: u64::from(self.initial_window),
+        }
+    }
+
+    /// From the start of a full packet until its acknowledgement is back, in an empty network.
+    pub(super) fn round_trip(&self) -> Time {
+        self.alone().round_trip()
+    }
+
+    /// Bytes of a full packet on the wire.
+    pub(super) fn full_packet(&self) -> Bytes {
+        self.framing.wire(self.framing.mss().get())
+    }
+}
+
+/// Streams under one congestion control on a star.
+pub(super) struct Streams<C> {
+    plan: Plan,
+    /// The congestion control of a new stream.
+    fresh: C,
+    timeouts: Timeouts,
+    /// Marks data that finds more ahead of it.
+    threshold: u64,
+    /// What a node's sending queue takes before streams take turns.
+    nic_limit: u64,
+    nics: Vec<Nic>,
+    /// Switch ports, by the node they lead to.
+    ports: Vec<Port>,
+    packets: Slab<Packet>,
+    streams: Slab<Stream<C>>,
+    streams_opened: u32,
+    timers: Timers,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// A packet is ready to be queued at its switch port.
+    AtSwitch(u32),
+    /// The last bit of a packet has come to its node.
+    AtNode(u32),
+    /// A node has sent all it was given.
+    Refill(NodeId),
+    /// The first timer of the common queue is due.
+    Timers,
+    Timer(Alarm),
+}
+
+struct Stream<C> {
+    id: MessageId,
+    src: NodeId,
+    dst: NodeId,
+    role: Role,
+    bytes: u64,
+    segments: u32,
+    /// Tells this stream from others that had its place.
+    serial: u32,
+    /// Packets under way, and an answer that has to acknowledge this request.
+    references: u32,
+    /// Waits for its turn at the sender's link.
+    waits: bool,
+    /// The earliest timer set.
+    alarm: Time,
+    sender: Sender<C>,
+    receiver: Receiver,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Its end is the end of the message.
+    Data,
+    /// Its end opens the answer.
+    Request,
+    /// As data; its first packet to arrive acknowledges the request, the stream of this number.
+    Answer(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    stream: u32,
+    to: NodeId,
+    wire: u32,
+    payload: u32,
+    marked: bool,
+    body: Body,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Body {
+    Data(Segment),
+    Ack(Ack),
+}
+
+impl<C: Control + Clone> Streams<C> {
+    pub(super) fn new(plan: Plan, fresh: C, timeouts: Timeouts, threshold: Bytes) -> Self {
+        let (nodes, pace) = (plan.star.nodes, plan.star.pace());
+        Streams {
+            plan,
+            fresh,
+            timeouts,
+            threshold: threshold.get(),
+            nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
+            nics: (0..nodes).map(|_| Nic::new(pace)).collect(),
+            ports: vec![Port::new(pace); nodes as usize],
+            packets: Slab::new(),
+            streams: Slab::new(),
+            streams_opened: 0,
+            timers: Timers::default(),
+        }
+    }
+
+    pub(super) fn unloaded(&self, message: &Message) -> Time {
+        let alone = self.plan.alone();
+        let request =
+            if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
+        request + alone.stream(message.bytes)
+    }
+
+    pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        let message = *core.message(id);
+        let (bytes, role) = match message.kind.is_answered() {
+            true => (u64::from(message.request), Role::Request),
+            false => (message.bytes, Role::Data),
+        };
+        self.open(core, id, (message.src, message.dst), bytes, role);
+    }
+
+    pub(super) fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
+        match event {
+            Event::AtSwitch(packet) => self.forward(core, packet),
+            Event::AtNode(packet) => self.arrive(core, packet),
+            Event::Refill(node) => self.refill(core, node),
+            Event::Timers => self.expire_due(core),
+            Event::Timer(alarm) => self.expire(core, alarm),
+        }
+    }
+
+    fn open<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        id: MessageId,
+        (src, dst): (NodeId, NodeId),
+        bytes: u64,
+        role: Role,
+    ) {
+        let segments = self.plan.framing.segments(bytes);
+        self.streams_opened = self.streams_opened.wrapping_add(1).max(1);
+        let stream = self.streams.insert(Stream {
+            id,
+            src,
+            dst,
+            role,
+            bytes,
+            segments,
+            serial: self.streams_opened,
+            references: 0,
+            waits: false,
+            alarm: Time::MAX,
+            sender: Sender::new(self.fresh.clone(), self.timeouts, segments),
+            receiver: Receiver::new(1, Time::ZERO),
+        });
+        self.send(core, stream);
+    }
+
+    /// The stream may have something to send.
+    fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
+        let place = &mut self.streams[stream];
+        if place.waits || !place.sender.is_ready() {
+            return;
+        }
+        let src = place.src;
+        let open = self.nics[src as usize].is_open(core.now(), self.nic_limit);
+        if !open || self.take_turn(core, stream) {
+            self.streams[stream].waits = true;
+            self.nics[src as usize].wait(stream);
+            self.schedule_refill(core, src);
+        }
+    }
+
+    /// Sends up to a quantum. Whether the stream has more to send.
+    fn take_turn<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
+        for _ in 0..QUANTUM {
+            let place = &mut self.streams[stream];
+            let before = place.sender.retransmissions();
+            let Some(segment) = place.sender.poll_transmit(core.now()) else { break };
+            if place.sender.retransmissions() > before {
+                core.retransmitted(place.id);
+            }
+            self.send_data(core, stream, segment);
+        }
+        self.set_timer(core, stream);
+        self.streams[stream].sender.is_ready()
+    }
+
+    fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId) {
+        self.nics[node as usize].refilling = false;
+        while let Some(stream) = self.nics[node as usize].next_ready() {
+            if self.take_turn(core, stream) {
+                self.nics[node as usize].wait(stream);
+            } else {
+                self.streams[stream].waits = false;
+                self.free_if_over(stream);
+            }
+            // A turn may be empty: what the stream waited to send again has arrived meanwhile.
+            if self.nics[node as usize].free_at() > core.now() {
+                break;
+            }
+        }
+        if self.nics[node as usize].has_ready() {
+            self.schedule_refill(core, node);
+        }
+    }
+
+    fn schedule_refill<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId) {
+        let nic = &mut self.nics[node as usize];
+        if !nic.refilling {
+            nic.refilling = true;
+            core.schedule(nic.free_at().max(core.now()), Event::Refill(node));
+        }
+    }
+}
+
+/// Packets on their way.
+impl<C: Control + Clone> Streams<C> {
+    fn send_data<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, segment: Segment) {
+        let Stream { src, dst, bytes, .. } = self.streams[stream];
+        let payload = self.plan.framing.payload(bytes, segment.number);
+        let wire = self.plan.framing.wire(payload).get() as u32;
+        core.sent(payload);
+        let body = Body::Data(segment);
+        self.put(core, src, Packet { stream, to: dst, wire, payload: payload as u32, marked: false, body });
+    }
+
+    fn send_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: Ack) {
+        let Stream { src, dst, .. } = self.streams[stream];
+        let wire = self.plan.framing.ack_wire(ack.sack.blocks().count()).get() as u32;
+        self.put(
+            core,
+            dst,
+            Packet { stream, to: src, wire, payload: 0, marked: false, body: Body::Ack(ack) },
+        );
+    }
+
+    /// Puts a packet into the sending queue of `node`.
+    fn put<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, packet: Packet) {
+        self.streams[packet.stream].references += 1;
+        let departure = self.nics[node as usize].enqueue(core.now(), u64::from(packet.wire));
+        let Star { propagation, switch_latency, .. } = self.plan.star;
+        let at = self.received(departure) + propagation + switch_latency;
+        core.hops(1);
+        core.schedule(at, Event::AtSwitch(self.packets.insert(packet)));
+    }
+
+    /// When, less propagation, the switch has enough of a packet to pass it on.
+    fn received(&self, departure: Departure) -> Time {
+        if self.plan.cut_through { departure.first } else { departure.last }
+    }
+
+    fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = &mut self.packets[index];
+        let port = &mut self.ports[packet.to as usize];
+        let ahead = port.backlog(core.now());
+        if matches!(packet.body, Body::Data(_)) {
+            core.queued(packet.to, ahead);
+            // DCTCP §3.1: mark what arrives at a queue longer than K.
+            packet.marked = ahead > self.threshold;
+        }
+        if ahead + u64::from(packet.wire) > self.plan.buffer.get() {
+            return self.lose(core, index);
+        }
+        let departure = port.enqueue(core.now(), u64::from(packet.wire));
+        core.hops(1);
+        core.schedule(departure.last + self.plan.star.propagation, Event::AtNode(index));
+    }
+
+    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = self.packets[index];
+        core.dropped(self.streams[packet.stream].id, u64::from(packet.payload));
+        self.finish_packet(index);
+    }
+
+    fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = self.packets[index];
+        match packet.body {
+            Body::Data(segment) => self.take_data(core, packet, segment),
+            Body::Ack(ack) => self.take_ack(core, packet.stream, &ack),
+        }
+        self.finish_packet(index);
+    }
+
+    fn take_data<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: Packet, segment: Segment) {
+        core.arrived(u64::from(packet.payload));
+        let stream = &mut self.streams[packet.stream];
+        let handed_on = stream.receiver.handle_segment(core.now(), segment, packet.marked);
+        let complete = handed_on > 0 && stream.receiver.next() == stream.segments;
+        let (id, role) = (stream.id, stream.role);
+        if let Role::Answer(request) = role {
+            self.streams[packet.stream].role = Role::Data;
+            self.acknowledge_request(core, request);
+        }
+        match (complete, role) {
+            // The answer acknowledges the request.
+            (true, Role::Request) => return self.answer(core, packet.stream),
+            (true, _) => core.complete(id),
+            (false, _) => {}
+        }
+        while let Some(ack) = self.streams[packet.stream].receiver.poll_ack() {
+            self.send_ack(core, packet.stream, ack);
+        }
+    }
+
+    fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
+        let stream = &mut self.streams[request];
+        stream.references += 1;
+        let (id, ends) = (stream.id, (stream.dst, stream.src));
+        let bytes = core.message(id).bytes;
+        self.open(core, id, ends, bytes, Role::Answer(request));
+    }
+
+    /// The first packet of the answer has come.
+    fn acknowledge_request<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
+        if let Some(ack) = self.streams[request].receiver.piggyback() {
+            self.take_ack(core, request, &ack);
+        }
+        self.drop_reference(request);
+    }
+
+    fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: &Ack) {
+        self.streams[stream].sender.handle_ack(core.now(), ack);
+        self.send(core, stream);
+    }
+
+    fn finish_packet(&mut self, index: u32) {
+        self.drop_reference(self.packets[index].stream);
+        self.packets.release(index);
+    }
+
+    fn drop_reference(&mut self, stream: u32) {
+        self.streams[stream].references -= 1;
+        self.free_if_over(stream);
+    }
+
+    /// Frees the place of a stream that has sent and heard all.
+    fn free_if_over(&mut self, stream: u32) {
+        let place = &mut self.streams[stream];
+        if place.references == 0 && place.sender.is_done() && !place.waits {
+            place.serial = 0;
+            self.streams.release(stream);
+        }
+    }
+}
+
+/// Retransmission timers.
+impl<C: Control + Clone> Streams<C> {
+    fn set_timer<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
+        let place = &mut self.streams[stream];
+        let Some(at) = place.sender.poll_timeout().filter(|at| *at < place.alarm) else { return };
+        place.alarm = at;
+        let alarm = Alarm { stream, serial: place.serial };
+        match self.timers.set(at, alarm) {
+            Needs::Nothing => {}
+            Needs::QueueEvent => core.schedule(at, Event::Timers),
+            Needs::OwnEvent => core.schedule(at, Event::Timer(alarm)),
+        }
+    }
+
+    fn expire_due<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        while let Some(alarm) = self.timers.pop_due(core.now()) {
+            self.expire(core, alarm);
+        }
+        let streams = &self.streams;
+        if let Some(at) = self.timers.next(|alarm| streams[alarm.stream].serial == alarm.serial) {
+            core.schedule(at, Event::Timers);
+        }
+    }
+
+    fn expire<O: Observer>(&mut self, core: &mut Core<Event, O>, alarm: Alarm) {
+        let stream = &mut self.streams[alarm.stream];
+        if stream.serial != alarm.serial || core.now() < stream.alarm {
+            return;
+        }
+        stream.alarm = Time::MAX;
+        stream.sender.handle_timeout(core.now());
+        self.send(core, alarm.stream);
+        self.set_timer(core, alarm.stream);
+    }
+}
