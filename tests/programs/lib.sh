@@ -1,0 +1,33 @@
+# Shared by the scripts beside it: sizes, the place for data, and the Python to use. Sourced, not run.
+#
+#   UNRACK_TEST_SCALE  small (seconds natively) or full (what the project promises)
+#   UNRACK_TEST_DATA   folder for inputs, made once by `NAME.sh --prepare` and only read after that
+#
+# A script writes nothing to stdout that could differ from one run to the next.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+programs=$root/tests/programs
+scale=${UNRACK_TEST_SCALE:-small}
+data=${UNRACK_TEST_DATA:-$root/target/program-data}/$scale
+python=$root/.venv/bin/python
+export LC_ALL=C PYTHONHASHSEED=0
+
+# size SMALL FULL: the one that the scale asks for.
+size() {
+    case $scale in
+        small) echo "$1" ;;
+        full) echo "$2" ;;
+        *) echo "UNRACK_TEST_SCALE is small or full, not $scale" >&2; return 2 ;;
+    esac
+}
+
+# generate KIND AMOUNT FILE: makes an input unless it is there.
+generate() {
+    local file=$data/$3
+    if [[ ! -e $file ]]; then
+        mkdir -p "$data"
+        "$python" "$programs/generate.py" "$1" "$2" > "$file.$$"
+        mv "$file.$$" "$file"
+    fi
+}

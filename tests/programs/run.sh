@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Runs real programs natively and under `unrack run`, and compares every byte they print.
+#
+#   run.sh [--local X]... [--scale small|full] [NAME...]
+#
+# X is a local share such as 25% (default: 25% and 10%); NAME is a script beside this one (default: all).
+# The binary is $UNRACK, or else the newest of target/release/unrack and target/ci/unrack.
+# $UNRACK_TIMEOUT ends a run that hangs (seconds, default 900). Exit status 0 only if all passed.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+usage() {
+    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
+    exit 2
+}
+
+shares=() names=() scale=${UNRACK_TEST_SCALE:-small}
+while (($#)); do
+    case $1 in
+        --local) shares+=("${2:?--local needs a share}") && shift ;;
+        --scale) scale=${2:?--scale needs small or full} && shift ;;
+        -*) usage ;;
+        *) names+=("$1") ;;
+    esac
+    shift
+done
+((${#shares[@]})) || shares=(25% 10%)
+((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb)
+export UNRACK_TEST_SCALE=$scale
+
+newest() {
+    local found='' file
+    for file in "$root"/target/{release,ci}/unrack; do
+        if [[ -x $file && (-z $found || $file -nt $found) ]]; then found=$file; fi
+    done
+    echo "$found"
+}
+unrack=${UNRACK:-$(newest)}
+if [[ -z $unrack ]]; then
+    echo "run.sh: no unrack binary; run make build, or name one in UNRACK" >&2
+    exit 3
+fi
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+passed=0 failed=0
+
+# timed FILE COMMAND...: runs a command, keeps its output, and sets `seconds` and `status`.
+timed() {
+    local file=$1 start=$EPOCHREALTIME
+    shift
+    status=0
+    timeout --foreground -k 10 "${UNRACK_TIMEOUT:-900}" "$@" > "$file" 2> "$file.err" < /dev/null || status=$?
+    seconds=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f", b - a }')
+}
+
+# verdict NAME SHARE NATIVE_SECONDS REASON: one line; no reason is a pass.
+verdict() {
+    local word=PASS
+    if [[ -n $4 ]]; then
+        word=FAIL
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+    printf '%-8s %-6s %9s s native %9s s remote  %s\n' "$1" "$2" "$3" "$seconds" "$word${4:+: $4}"
+    if [[ -n $4 ]]; then tail -n 5 "$out/$1.$2.err" | sed 's/^/    /'; fi
+}
+
+compare() {
+    local name=$1 share=$2 native=$3 reason=''
+    timed "$out/$name.$share" "$unrack" run --local "$share" -- "$here/$name.sh"
+    if ((status != 0)); then
+        reason="ended with status $status"
+    elif ! cmp -s "$out/$name.native" "$out/$name.$share"; then
+        reason="$(cmp "$out/$name.native" "$out/$name.$share" 2>&1 | sed 's/.*: *//' || true)"
+    fi
+    verdict "$name" "$share" "$native" "$reason"
+    rm -f "$out/$name.$share"
+}
+
+for name in "${names[@]}"; do
+    script=$here/$name.sh
+    [[ -x $script ]] || { echo "run.sh: no program $name" >&2; exit 2; }
+    if grep -q -e --prepare "$script"; then "$script" --prepare; fi
+    timed "$out/$name.native" "$script"
+    native=$seconds
+    if ((status != 0)); then
+        cp "$out/$name.native.err" "$out/$name.alone.err"
+        verdict "$name" alone "$native" "does not run natively: status $status"
+        continue
+    fi
+    for share in "${shares[@]}"; do compare "$name" "$share" "$native"; done
+    rm -f "$out/$name.native"
+done
+
+echo "$passed passed, $failed failed"
+((failed == 0))
