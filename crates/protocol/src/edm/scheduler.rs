@@ -10,9 +10,12 @@
 //! highest priority; both become busy. An iteration that starts at t issues its grants at t + 3
 //! cycles. Destinations that lost try again in the next iteration.
 //!
-//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B, no earlier and, if
-//! something waits for it, no later. So an iteration may match a port that is still busy but will
-//! be free when that iteration's grants are issued.
+//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B: no earlier, and no
+//! later if something waits. Iterations come at their own pace, so one that starts at t matches
+//! ports that will be free before the grants of the *next* iteration, t + 6 cycles, and holds each
+//! grant until both its ports are free. Without holding, every chunk would wait for the next
+//! iteration: 5.12 ns of a 64 B chunk at 100 Gb/s would become 6 ns, and a load of 0.9 would not be
+//! carried at all.
 //!
 //! Where the hardware iterates every three cycles whether or not there is work, this core starts an
 //! iteration when there is a pair to match and the pipeline is free: the phase of an idle pipeline
@@ -81,6 +84,7 @@ pub struct Grant {
 pub struct Scheduler {
     config: SchedulerConfig,
     demands: Demands,
+    /// Ports that may be matched.
     free_src: PortSet,
     free_dst: PortSet,
     /// For each destination, the sources with a message for it; and the other way about.
@@ -90,7 +94,9 @@ pub struct Scheduler {
     waiting: usize,
     /// Destinations that may have a message to ask for.
     candidates: PortSet,
-    /// When matched ports may be matched again: (time, src, dst).
+    /// When a port has carried what was granted.
+    free_at: Vec<PortTimes>,
+    /// From when on an iteration may match ports again: (time, src, dst).
     releases: BinaryHeap<Reverse<(Time, u32, u32)>>,
     pipeline_free: Time,
     /// The best request to each source in the iteration under way: (priority, dst).
@@ -98,6 +104,13 @@ pub struct Scheduler {
     requested: Vec<u32>,
     /// Destinations whose request lost in the iteration under way.
     refused: Vec<u32>,
+}
+
+/// The two directions of one port.
+#[derive(Debug, Clone, Copy, Default)]
+struct PortTimes {
+    as_src: Time,
+    as_dst: Time,
 }
 
 /// No request.
@@ -115,6 +128,7 @@ impl Scheduler {
             wants_src: PortSets::empty(ports),
             waiting: 0,
             candidates: PortSet::empty(ports),
+            free_at: vec![PortTimes::default(); ports],
             releases: BinaryHeap::new(),
             pipeline_free: Time::ZERO,
             requests: vec![NO_REQUEST; ports],
@@ -221,10 +235,23 @@ impl Scheduler {
         } else {
             self.rank(src, dst);
         }
+        let at = self.occupy(now, src, dst, bytes);
+        Grant { src, dst, token, bytes, first, last, at }
+    }
+
+    /// Takes both ports for l/B from when both are free; when that is.
+    fn occupy(&mut self, now: Time, src: u32, dst: u32, bytes: u32) -> Time {
+        let (src_free, dst_free) = (self.free_at[src as usize].as_src, self.free_at[dst as usize].as_dst);
+        let at = (now + self.config.iteration).max(src_free).max(dst_free);
+        let free_at = at + self.occupancy(bytes);
+        self.free_at[src as usize].as_src = free_at;
+        self.free_at[dst as usize].as_dst = free_at;
         self.free_src.remove(src);
         self.free_dst.remove(dst);
-        self.releases.push(Reverse((now + self.occupancy(bytes), src, dst)));
-        Grant { src, dst, token, bytes, first, last, at: now + self.config.iteration }
+        // Strictly before the grants of the iteration after the one that matches them.
+        let release = (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2);
+        self.releases.push(Reverse((release, src, dst)));
+        at
     }
 
     /// l/B of §3.1.1 (7).
@@ -232,7 +259,7 @@ impl Scheduler {
         self.config.block * u64::from(bytes.div_ceil(8))
     }
 
-    /// Frees the ports whose next grant may come from an iteration that starts now.
+    /// Makes eligible the ports that an iteration starting now may match.
     fn release_ports(&mut self, now: Time) {
         while let Some(Reverse((at, src, dst))) = self.releases.peek().copied()
             && at <= now

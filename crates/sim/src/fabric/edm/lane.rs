@@ -11,11 +11,21 @@
 
 use unrack_units::Time;
 
-/// Bookings must be made in order of their times.
+/// Data must be booked in order of its times. So must control; it may be booked ahead of data by
+/// one block (a grant that the scheduler holds).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lane {
     control_until: Time,
     until: Time,
+    /// The last control booked: its start, its length, and what `until` would be without it.
+    last: Control,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Control {
+    at: Time,
+    length: Time,
+    until_without: Time,
 }
 
 impl Lane {
@@ -23,19 +33,32 @@ impl Lane {
     pub fn control(&mut self, at: Time, length: Time) -> Time {
         let start = self.control_until.max(at);
         self.control_until = start + length;
+        self.last = Control { at, length, until_without: self.until };
         self.until = self.until.max(at) + length;
         start
     }
 
     /// Books data that is ready at `at`; when it starts.
     pub fn data(&mut self, at: Time, length: Time) -> Time {
+        if at < self.last.at {
+            return self.data_before_control(at, length);
+        }
         let start = self.until.max(at);
         self.until = start + length;
         start
     }
 
-    /// Time until all that is booked has left.
+    /// Time until all data and control that is ready by `at` has left.
     pub fn backlog(&self, at: Time) -> Time {
-        self.until.saturating_sub(at)
+        let until = if at < self.last.at { self.last.until_without } else { self.until };
+        until.saturating_sub(at)
+    }
+
+    /// The last control booked is still to come: it will slip into what is on the wire then.
+    fn data_before_control(&mut self, at: Time, length: Time) -> Time {
+        let start = self.last.until_without.max(at);
+        self.last.until_without = start + length;
+        self.until = self.last.until_without.max(self.last.at) + self.last.length;
+        start
     }
 }

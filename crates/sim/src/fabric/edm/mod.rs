@@ -40,7 +40,7 @@ use super::Fabric;
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
 use crate::network::{Pace, Star};
-use unrack_protocol::edm::{Demand, Grant, Scheduler, Steps, steps};
+use unrack_protocol::edm::{Demand, Grant, Scheduler, steps};
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message, MessageId};
 
@@ -97,6 +97,8 @@ pub struct Chunk {
 struct Latency {
     host_ahead: Time,
     switch_ahead: Time,
+    /// From the scheduler's grant to the switch's link, when it comes from the first iteration.
+    granted: Time,
     /// From a notification's or request's start on the wire to the head of the scheduler's list.
     to_scheduler: Time,
     /// From a grant's or request's start on the wire to the event that sends the chunk.
@@ -109,12 +111,14 @@ struct Latency {
 }
 
 impl Latency {
-    fn new(steps: &Steps, propagation: Time) -> Latency {
+    fn new(config: &EdmConfig, propagation: Time) -> Latency {
+        let steps = &config.steps;
         let link = steps.link(propagation);
         let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);
         Latency {
             host_ahead,
             switch_ahead: steps.cycles(steps::FORWARD),
+            granted: steps.cycles(steps::FORWARD) - config.iteration(),
             // One cycle of SCHEDULE reaches the head of the list; the rest, and MAKE_GRANT, are
             // the `switch_ahead` of a grant.
             to_scheduler: link + steps.cycles(steps::CLASSIFY + 1),
@@ -142,7 +146,7 @@ impl Edm {
             pace: star.pace(),
             block,
             chunk: config.chunk.get(),
-            latency: Latency::new(&config.steps, star.propagation),
+            latency: Latency::new(config, star.propagation),
         })
     }
 
@@ -217,7 +221,8 @@ impl Edm {
             false => (self.block, self.latency.grant_to_send),
         };
         let node = &mut self.nodes[grant.src as usize];
-        let start = node.down.control(core.now() + self.latency.switch_ahead, blocks);
+        let at = grant.at + self.latency.granted;
+        let start = node.down.control(at, blocks);
         node.granted = node.granted.max(start + on_wire_to_send);
         let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
         core.hops(1);

@@ -1,0 +1,91 @@
+//! How fast the simulator is on fixed scenarios: `cargo bench -p unrack-sim [-- --json] [FILTER]`.
+//!
+//! One line per scenario, or one JSON object each with `--json`. Compare figures of one run only.
+
+use std::time::Instant;
+use unrack_sim::fabric::edm::{Edm, EdmConfig};
+use unrack_sim::fabric::ideal::Ideal;
+use unrack_sim::network::Star;
+use unrack_sim::{Fabric, Run, Sim};
+use unrack_units::{Rate, Time};
+use unrack_workload::{Arrivals, Cdf, Pattern, Size, Synthetic, SyntheticSpec, Traffic};
+
+const MESSAGES: u64 = 1_000_000;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let json = arguments.iter().any(|word| word == "--json");
+    let filter = arguments.iter().find(|word| !word.starts_with("--"));
+    let bench = Bench { json, filter: filter.cloned() };
+    bench.both(144, "64 B, half reads, load 0.8", MESSAGES, memory(Size::Fixed(64), 0.8));
+    bench.both(144, "4 KiB, half reads, load 0.8", MESSAGES / 4, memory(Size::Fixed(4096), 0.8));
+    let hadoop = Size::Cdf(Cdf::built_in("hadoop").expect("is built in"));
+    bench.both(144, "hadoop, half reads, load 0.8", MESSAGES / 20, memory(hadoop, 0.8));
+    bench.both(512, "64 B, half reads, load 0.8", MESSAGES, memory(Size::Fixed(64), 0.8));
+    let incast =
+        SyntheticSpec { pattern: Pattern::Incast { senders: 128 }, ..memory(Size::Fixed(1024), 0.9) };
+    bench.both(129, "1 KiB, incast 128:1, load 0.9", MESSAGES / 10, incast);
+}
+
+fn memory(size: Size, load: f64) -> SyntheticSpec {
+    SyntheticSpec {
+        traffic: Traffic::memory(0.5),
+        size,
+        pattern: Pattern::AllToAll,
+        arrivals: Arrivals::Poisson,
+        load,
+        messages: 0,
+    }
+}
+
+struct Bench {
+    json: bool,
+    filter: Option<String>,
+}
+
+impl Bench {
+    fn both(&self, nodes: u32, what: &str, messages: u64, spec: SyntheticSpec) {
+        let star = Star {
+            nodes,
+            rate: Rate::from_gbps(100),
+            propagation: Time::from_ns(10),
+            switch_latency: Time::ZERO,
+        };
+        let spec = SyntheticSpec { messages, ..spec };
+        let edm = Edm::new(&star, &EdmConfig::default()).expect("the defaults are valid");
+        self.one(&star, what, spec.clone(), edm);
+        self.one(&star, what, spec, Ideal::new(&star));
+    }
+
+    fn one<F: Fabric>(&self, star: &Star, what: &str, spec: SyntheticSpec, fabric: F) {
+        let name = format!("{} on star {}: {what}", fabric.name(), star.nodes);
+        if self.filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
+            return;
+        }
+        let source = Synthetic::new(spec, star.nodes, star.rate, 1).expect("a valid workload");
+        let start = Instant::now();
+        let (run, ..) = Sim::new(fabric, source).run();
+        self.print(&name, &run, start.elapsed().as_secs_f64());
+    }
+
+    fn print(&self, name: &str, run: &Run, wall_s: f64) {
+        let per_s = |count: u64| count as f64 / wall_s;
+        let messages = per_s(run.finished());
+        let (hops, events) = (per_s(run.counters.packet_hops), per_s(run.counters.events));
+        let slowdowns = (0..run.messages.len()).filter_map(|index| run.slowdown(index));
+        let slowdown = slowdowns.sum::<f64>() / run.finished() as f64;
+        if self.json {
+            println!(
+                "{{\"scenario\":\"{name}\",\"messages_per_s\":{messages:.0},\"packet_hops_per_s\":{hops:.0},\
+                 \"events_per_s\":{events:.0},\"wall_s\":{wall_s:.3},\"mean_slowdown\":{slowdown:.4}}}"
+            );
+        } else {
+            println!(
+                "{name:60} {:6.2} M messages/s {:6.2} M hops/s {:6.2} M events/s {wall_s:6.2} s, mean slowdown {slowdown:.3}",
+                messages / 1e6,
+                hops / 1e6,
+                events / 1e6,
+            );
+        }
+    }
+}
