@@ -1,1 +1,60 @@
 //! What a rack is: the scenario file, its errors, and the topologies it names.
+//!
+//! ```text
+//! file --load--> Scenario --check--> ValidScenario { seed, network, protocol, workload }
+//!  + extends                              | fabric_params::<P>()  the protocol's own parameters
+//!  + --set                                | explain(), hash()     every value, and where from
+//! ```
+//!
+//! Values are pure data; messages are made in the room of workloads, packets in that of simulation.
+//! Every problem of a file is reported at once, each with its line, a caret and the nearest valid
+//! key; no text makes this crate panic.
+//!
+//! ```
+//! use unrack_rack::{Overrides, Scenario};
+//!
+//! let text = r#"
+//! [network]
+//! topology = { kind = "star", nodes = 16 }
+//! link = { ratee = "100Gbps" }
+//! [fabric]
+//! protocol = "edm"
+//! [workload]
+//! kind = "memory"
+//! load = 0.8
+//! messages = 1000
+//! "#;
+//! let error = Scenario::parse("rack.toml", text, &Overrides::none()).unwrap().check().unwrap_err();
+//! assert_eq!(error.to_string(), r#"
+//! error: network.link has no key `ratee`; did you mean `rate`?
+//!  --> rack.toml:4:10
+//!   |
+//! 4 | link = { ratee = "100Gbps" }
+//!   |          ^^^^^"#.trim_start());
+//! ```
+#![forbid(unsafe_code)]
+
+mod as_text;
+mod check;
+mod decode;
+mod explain;
+mod fabric;
+mod load;
+mod nearest;
+mod network;
+mod overrides;
+mod problem;
+mod scenario;
+mod source;
+mod tree;
+mod workload;
+
+pub use fabric::Protocol;
+pub use network::{Buffer, Link, Network, Star, Switch, Topology};
+pub use overrides::Overrides;
+pub use problem::ScenarioError;
+pub use scenario::{Scenario, ValidScenario};
+pub use workload::{
+    Arrivals, BUILT_IN_CDFS, Blades, FileRef, Flows, Memory, Pattern, Replay, Size, SizeUnit, TimeOffsets,
+    Trace, Workload,
+};

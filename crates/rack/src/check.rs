@@ -1,0 +1,211 @@
+//! From a tree to the parts of a scenario, with everything that is wrong with it.
+
+mod bounds;
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use unrack_units::Bytes;
+
+use crate::decode::decode;
+use crate::nearest::hint;
+use crate::network::{Link, Network, Star, Switch, Topology};
+use crate::problem::Problem;
+use crate::source::{Origin, Source};
+use crate::tree::{Node, Value};
+use crate::workload::{Blades, FileRef, Size, Trace, Workload};
+use crate::{Protocol, fabric, workload};
+
+pub(crate) struct Checker<'a> {
+    root: &'a Node,
+    sources: &'a [Source],
+    pub problems: Vec<Problem>,
+}
+
+/// What a scenario consists of.
+pub(crate) struct Parts {
+    pub seed: u64,
+    pub network: Network,
+    pub protocol: Protocol,
+    pub workload: Workload,
+}
+
+/// The words that a key may hold: those of this version, and those of later ones.
+struct Choice {
+    known: &'static [&'static str],
+    later: &'static [&'static str],
+}
+
+const TOPOLOGY: Choice =
+    Choice { known: &["star"], later: &["leaf-spine", "fat-tree", "torus", "mesh", "drack", "torack"] };
+const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
+const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: workload::LATER };
+
+const SECTIONS: &[&str] = &["seed", "network", "fabric", "workload", "extends"];
+
+/// Of a scenario that names none.
+const DEFAULT_SEED: u64 = 1;
+
+/// The table `network` but for its topology.
+#[derive(Deserialize)]
+#[serde(default)]
+struct Common {
+    link: Link,
+    switch: Switch,
+    /// Default 1500 B, as Ethernet's.
+    mtu: Bytes,
+}
+
+impl Default for Common {
+    fn default() -> Common {
+        Common { link: Link::default(), switch: Switch::default(), mtu: Bytes::new(1500) }
+    }
+}
+
+#[derive(Deserialize)]
+struct StarSize {
+    nodes: u32,
+}
+
+impl<'a> Checker<'a> {
+    pub fn new(root: &'a Node, sources: &'a [Source]) -> Checker<'a> {
+        Checker { root, sources, problems: Vec::new() }
+    }
+
+    /// The parts, if nothing is wrong; otherwise there are problems.
+    pub fn parts(&mut self) -> Option<Parts> {
+        self.refuse_unknown_sections();
+        let seed = match self.root.get("seed") {
+            Some(seed) => self.decode(seed, "seed"),
+            None => Some(DEFAULT_SEED),
+        };
+        let network = self.network();
+        let protocol =
+            self.chosen("fabric", "protocol", &PROTOCOL).and_then(|(name, _)| Protocol::from_name(name));
+        let workload = self.workload(network.as_ref());
+        let parts = Parts { seed: seed?, network: network?, protocol: protocol?, workload: workload? };
+        self.problems.is_empty().then_some(parts)
+    }
+
+    fn refuse_unknown_sections(&mut self) {
+        for (key, entry) in self.root.table().into_iter().flatten() {
+            if !SECTIONS.contains(&key.as_str()) {
+                let message =
+                    format!("the scenario has no key `{}`{}", key.escape_debug(), hint(key, SECTIONS));
+                self.problems.push(Problem::at(entry.key, message));
+            }
+        }
+    }
+
+    fn network(&mut self) -> Option<Network> {
+        let table = self.table("network")?;
+        let topology = self.chosen("network.topology", "kind", &TOPOLOGY);
+        // With a second topology, this becomes a match on the word.
+        let star = topology.and_then(|(_, rest)| self.decode::<StarSize>(&rest, "network.topology"));
+        let common = self.decode::<Common>(&table.without("topology"), "network");
+        let (StarSize { nodes }, Common { link, switch, mtu }) = (star?, common?);
+        let network = Network { topology: Topology::Star(Star { nodes, link, switch }), mtu };
+        self.check_network(&network);
+        Some(network)
+    }
+
+    /// The workload; what it asks of the network is checked only if there is one.
+    fn workload(&mut self, network: Option<&Network>) -> Option<Workload> {
+        let (kind, rest) = self.chosen("workload", "kind", &WORKLOAD)?;
+        let mut workload = match kind {
+            "memory" => self.decode(&rest, "workload").map(Workload::Memory),
+            "flows" => self.decode(&rest, "workload").map(Workload::Flows),
+            _ => self.decode(&rest, "workload").map(Workload::Trace),
+        }?;
+        self.place_files(&mut workload);
+        if let Some(network) = network {
+            fill_blades(&mut workload, network.topology.nodes());
+            self.check_workload(&workload, network);
+        }
+        Some(workload)
+    }
+
+    /// Files are relative to the file that names them.
+    fn place_files(&self, workload: &mut Workload) {
+        match workload {
+            Workload::Trace(trace) => self.place_file(&mut trace.file, "workload.file"),
+            Workload::Memory(workload::Memory { size: Size::File { file, .. }, .. })
+            | Workload::Flows(workload::Flows { size: Size::File { file, .. }, .. }) => {
+                self.place_file(file, "workload.size.cdf_file");
+            }
+            Workload::Memory(_) | Workload::Flows(_) => {}
+        }
+    }
+
+    fn place_file(&self, file: &mut FileRef, path: &str) {
+        let folder = match &self.sources[self.root.nearest_place(path).source].origin {
+            Origin::File { folder, .. } => folder.clone(),
+            Origin::Override => PathBuf::new(),
+        };
+        file.path = folder.join(&file.written);
+    }
+
+    /// The word that says what the table at `path` is, and the rest of that table.
+    fn chosen(&mut self, path: &str, tag: &str, choice: &Choice) -> Option<(&'static str, Node)> {
+        let table = self.table(path)?;
+        let Some(word) = table.get(tag) else {
+            self.missing(path, table, tag);
+            return None;
+        };
+        let tag_path = format!("{path}.{tag}");
+        let Value::Text(text) = &word.value else {
+            self.complain(
+                &tag_path,
+                format!("no such choice: {}{}", word.describe(), hint("", choice.known)),
+            );
+            return None;
+        };
+        match choice.known.iter().find(|known| *known == text) {
+            Some(known) => Some((known, table.without(tag))),
+            None if choice.later.contains(&text.as_str()) => {
+                let known = hint("", choice.known);
+                self.complain(&tag_path, format!("`{text}` is not available in this version{known}"));
+                None
+            }
+            None => {
+                let shown = word.describe();
+                self.complain(&tag_path, format!("no such choice: {shown}{}", hint(text, choice.known)));
+                None
+            }
+        }
+    }
+
+    /// The table at a dotted path, which must be there.
+    fn table(&mut self, path: &str) -> Option<&'a Node> {
+        let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
+        let around = if parent.is_empty() { Some(self.root) } else { self.root.at(parent) }?;
+        match around.get(key) {
+            Some(node) if node.table().is_some() => return Some(node),
+            Some(node) => self.complain(path, format!("expected a table, found {}", node.describe())),
+            None => self.missing(parent, around, key),
+        }
+        None
+    }
+
+    fn missing(&mut self, path: &str, table: &Node, key: &str) {
+        let path = if path.is_empty() { "the scenario" } else { path };
+        self.problems.push(Problem::at(table.place, format!("{path} needs `{key}`")));
+    }
+
+    fn complain(&mut self, path: &str, message: impl std::fmt::Display) {
+        let place = self.root.nearest_place(path);
+        self.problems.push(Problem::at(place, format!("{path}: {message}")));
+    }
+
+    fn decode<T: DeserializeOwned>(&mut self, node: &Node, path: &str) -> Option<T> {
+        decode(node, path, &mut self.problems)
+    }
+}
+
+/// A captured program runs on half of the nodes, and the other half holds its memory.
+fn fill_blades(workload: &mut Workload, nodes: u32) {
+    if let Workload::Trace(Trace { blades: blades @ None, .. }) = workload {
+        *blades = Some(Blades { compute: nodes / 2, memory: nodes - nodes / 2 });
+    }
+}

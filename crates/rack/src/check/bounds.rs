@@ -1,0 +1,110 @@
+//! What values may be, beyond their type: what the other rooms rely on.
+
+use std::fmt::Display;
+
+use unrack_units::{Bytes, Fraction, Rate, Time};
+
+use super::Checker;
+use crate::nearest::hint;
+use crate::network::{Link, Network, Switch, Topology};
+use crate::workload::{BUILT_IN_CDFS, Blades, Size, Workload};
+
+/// Per-node tables stay in memory.
+const MOST_NODES: u32 = 1 << 16;
+/// Messages of a run are numbered in 32 bits.
+const MOST_MESSAGES: u64 = u32::MAX as u64;
+const SMALLEST_MTU: Bytes = Bytes::new(64);
+const LARGEST_MTU: Bytes = Bytes::new(64 << 10);
+const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
+const SLOWEST_LINK: Rate = Rate::from_bps(1_000_000);
+const FASTEST_LINK: Rate = Rate::from_gbps(100_000);
+/// A rack is no further across than a light-second.
+const LONGEST_DELAY: Time = Time::from_us(1_000_000);
+
+impl Checker<'_> {
+    pub(super) fn check_network(&mut self, network: &Network) {
+        self.within("network.mtu", network.mtu, SMALLEST_MTU, LARGEST_MTU);
+        match &network.topology {
+            Topology::Star(star) => {
+                self.within("network.topology.nodes", star.nodes, 2, MOST_NODES);
+                self.check_link("network.link", &star.link);
+                self.check_switch(&star.switch, network.mtu);
+            }
+        }
+    }
+
+    fn check_link(&mut self, path: &str, link: &Link) {
+        self.within(&format!("{path}.rate"), link.rate, SLOWEST_LINK, FASTEST_LINK);
+        self.within(&format!("{path}.propagation"), link.propagation, Time::ZERO, LONGEST_DELAY);
+    }
+
+    fn check_switch(&mut self, switch: &Switch, mtu: Bytes) {
+        self.within("network.switch.latency", switch.latency, Time::ZERO, LONGEST_DELAY);
+        if switch.buffer.limit().is_some_and(|limit| limit < mtu) {
+            self.complain(
+                "network.switch.buffer",
+                format!("a port that holds {} never passes a packet of {mtu}, the mtu", switch.buffer),
+            );
+        }
+    }
+
+    pub(super) fn check_workload(&mut self, workload: &Workload, network: &Network) {
+        let nodes = network.topology.nodes();
+        match workload {
+            Workload::Memory(memory) => {
+                self.check_size(&memory.size);
+                self.check_amount(memory.load, memory.messages);
+                self.within("workload.request_size", memory.request_size, Bytes::new(1), network.mtu);
+                memory.blades.iter().for_each(|blades| self.check_blades(blades, nodes));
+            }
+            Workload::Flows(flows) => {
+                self.check_size(&flows.size);
+                self.check_amount(flows.load, flows.messages);
+            }
+            Workload::Trace(trace) => {
+                trace.blades.iter().for_each(|blades| self.check_blades(blades, nodes));
+                if trace.file.written.is_empty() {
+                    self.complain("workload.file", "expected a file name");
+                }
+            }
+        }
+    }
+
+    fn check_amount(&mut self, load: Fraction, messages: u64) {
+        if load.get() == 0.0 {
+            self.complain("workload.load", "nothing is offered: more than 0% is needed");
+        }
+        self.within("workload.messages", messages, 1, MOST_MESSAGES);
+    }
+
+    fn check_size(&mut self, size: &Size) {
+        match size {
+            Size::Fixed(bytes) => self.within("workload.size", *bytes, Bytes::new(1), LARGEST_MESSAGE),
+            Size::BuiltIn(name) if !BUILT_IN_CDFS.contains(&name.as_str()) => {
+                let shown = name.escape_debug();
+                let hint = hint(name, BUILT_IN_CDFS);
+                self.complain("workload.size.cdf", format!("no distribution is called `{shown}`{hint}"));
+            }
+            Size::File { file, .. } if file.written.is_empty() => {
+                self.complain("workload.size.cdf_file", "expected a file name");
+            }
+            Size::BuiltIn(_) | Size::File { .. } => {}
+        }
+    }
+
+    fn check_blades(&mut self, blades: &Blades, nodes: u32) {
+        if blades.compute == 0 || blades.memory == 0 {
+            self.complain("workload.blades", "at least one blade of each kind is needed");
+        }
+        let blades = u64::from(blades.compute) + u64::from(blades.memory);
+        if blades > u64::from(nodes) {
+            self.complain("workload.blades", format!("{blades} blades do not fit on {nodes} nodes"));
+        }
+    }
+
+    fn within<T: PartialOrd + Display>(&mut self, path: &str, value: T, least: T, most: T) {
+        if value < least || value > most {
+            self.complain(path, format!("{value} is outside {least} to {most}"));
+        }
+    }
+}

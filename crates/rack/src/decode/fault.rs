@@ -1,0 +1,140 @@
+//! One refusal of serde, in the words of this program.
+
+use serde::de::{Error, Expected, Unexpected};
+
+use crate::nearest::{hint, one_of};
+use crate::problem::Problem;
+use crate::source::Place;
+
+#[derive(Debug)]
+pub(crate) struct Fault {
+    message: Message,
+    /// Keys that lead to it, innermost first.
+    keys: Vec<String>,
+    place: Option<Place>,
+    /// A key is missing.
+    pub missing: bool,
+}
+
+/// A message that goes before or after the path.
+#[derive(Debug)]
+enum Message {
+    /// `network.link.rate: ...`
+    Of(String),
+    /// `network.link ...`, of the table around the innermost key.
+    Around(String),
+    /// `network.link ...`
+    Whole(String),
+}
+
+impl Fault {
+    fn new(message: Message) -> Fault {
+        Fault { message, keys: Vec::new(), place: None, missing: false }
+    }
+
+    pub fn unknown_key(key: &str, known: &[&str]) -> Fault {
+        let shown = key.escape_debug();
+        Fault::new(Message::Around(format!("has no key `{shown}`{}", hint(key, known))))
+    }
+
+    pub fn wrong(found: &str, expected: &str) -> Fault {
+        Fault::new(Message::Of(format!("expected {expected}, found {found}")))
+    }
+
+    pub fn unknown_word(found: &str, words: &[&str]) -> Fault {
+        Fault::new(Message::Of(format!("no such choice: {found}{}", hint(found.trim_matches('`'), words))))
+    }
+
+    /// Notes that this happened at `place`, unless something inside knows better.
+    pub fn at(mut self, place: Place) -> Fault {
+        self.place.get_or_insert(place);
+        self
+    }
+
+    /// The same, inside `key`.
+    pub fn inside(mut self, key: &str, place: Place) -> Fault {
+        self.keys.push(key.into());
+        self.at(place)
+    }
+
+    /// From the outside in.
+    pub fn keys(&self) -> Vec<String> {
+        self.keys.iter().rev().cloned().collect()
+    }
+
+    pub fn problem(self, path: &str, otherwise: Place) -> Problem {
+        let mut keys = self.keys();
+        if let Message::Around(_) = self.message {
+            keys.pop();
+        }
+        let path = [path].into_iter().chain(keys.iter().map(String::as_str)).filter(|part| !part.is_empty());
+        let path = path.collect::<Vec<_>>().join(".");
+        let path = if path.is_empty() { "the scenario" } else { &path };
+        let message = match self.message {
+            Message::Of(what) => format!("{path}: {what}"),
+            Message::Around(what) | Message::Whole(what) => format!("{path} {what}"),
+        };
+        Problem::at(self.place.unwrap_or(otherwise), message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match &self.message {
+            Message::Of(text) | Message::Around(text) | Message::Whole(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Error for Fault {
+    fn custom<T: std::fmt::Display>(message: T) -> Fault {
+        Fault::new(Message::Of(message.to_string()))
+    }
+    fn invalid_type(found: Unexpected, expected: &dyn Expected) -> Fault {
+        Fault::wrong(&shown(found), &plain(&expected.to_string()))
+    }
+    fn invalid_value(found: Unexpected, expected: &dyn Expected) -> Fault {
+        Fault::wrong(&shown(found), &plain(&expected.to_string()))
+    }
+    fn unknown_variant(found: &str, words: &'static [&'static str]) -> Fault {
+        Fault::unknown_word(&format!("`{}`", found.escape_debug()), words)
+    }
+    fn unknown_field(key: &str, known: &'static [&'static str]) -> Fault {
+        Fault::unknown_key(key, known)
+    }
+    fn missing_field(key: &'static str) -> Fault {
+        Fault { missing: true, ..Fault::new(Message::Whole(format!("needs {}", one_of(&[key])))) }
+    }
+}
+
+fn shown(found: Unexpected) -> String {
+    match found {
+        Unexpected::Bool(truth) => format!("`{truth}`"),
+        Unexpected::Unsigned(number) => format!("`{number}`"),
+        Unexpected::Signed(number) => format!("`{number}`"),
+        Unexpected::Float(number) => format!("`{number}`"),
+        Unexpected::Str(text) => format!("`{}`", text.escape_debug()),
+        Unexpected::Map => "a table".into(),
+        Unexpected::Seq => "a list".into(),
+        other => other.to_string(),
+    }
+}
+
+/// What serde expects, in words that a user of the file knows.
+fn plain(expected: &str) -> String {
+    match expected {
+        "u8" => "a whole number from 0 to 255".into(),
+        "u16" => "a whole number from 0 to 65535".into(),
+        "u32" => "a whole number from 0 to 4294967295".into(),
+        "u64" | "usize" => "a whole number that is not negative".into(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".into(),
+        "f32" | "f64" => "a number".into(),
+        "a boolean" => "`true` or `false`".into(),
+        "a string" | "path string" => "text".into(),
+        other if other.starts_with("struct ") || other == "a map" => "a table".into(),
+        "a sequence" => "a list".into(),
+        other => other.into(),
+    }
+}

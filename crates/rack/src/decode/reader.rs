@@ -1,0 +1,110 @@
+//! serde's view of a tree.
+
+use serde::Deserializer;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::fault::Fault;
+use crate::tree::{Entry, Node, Value};
+
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a>(pub &'a Node);
+
+impl<'de> Deserializer<'de> for Reader<'_> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.0.value {
+            Value::Text(text) => visitor.visit_str(text),
+            Value::Integer(number) => visitor.visit_i64(*number),
+            Value::Float(number) => visitor.visit_f64(*number),
+            Value::Boolean(truth) => visitor.visit_bool(*truth),
+            Value::Date(_) => Err(Fault::invalid_type(Unexpected::Other("a date"), &visitor)),
+            Value::List(nodes) => visitor.visit_seq(Items(nodes.iter())),
+            Value::Table(table) => visitor.visit_map(Entries { entries: table.iter(), current: None }),
+        }
+    }
+
+    /// Quantities are read from text. A number is handed over as its text, so that the quantity's
+    /// own parser accepts it or says which unit is missing.
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.0.value {
+            Value::Integer(number) => visitor.visit_str(&number.to_string()),
+            Value::Float(number) => visitor.visit_str(&number.to_string()),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &str, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let mut keys = self.0.table().into_iter().flatten();
+        match keys.find(|(key, _)| !fields.contains(&key.as_str())) {
+            Some((key, entry)) => Err(Fault::unknown_key(key, fields).inside(key, entry.key)),
+            None => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match &self.0.value {
+            Value::Text(text) => {
+                visitor.visit_enum(IntoDeserializer::<Fault>::into_deserializer(text.as_str()))
+            }
+            _ => Err(Fault::unknown_word(&self.0.describe(), variants)),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map identifier ignored_any
+    }
+}
+
+struct Items<'a>(std::slice::Iter<'a, Node>);
+
+impl<'de> SeqAccess<'de> for Items<'_> {
+    type Error = Fault;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+        let Some(node) = self.0.next() else { return Ok(None) };
+        seed.deserialize(Reader(node)).map(Some).map_err(|fault| fault.at(node.place))
+    }
+}
+
+struct Entries<'a> {
+    entries: std::collections::btree_map::Iter<'a, String, Entry>,
+    current: Option<(&'a String, &'a Entry)>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'_> {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        self.current = self.entries.next();
+        let Some((key, entry)) = self.current else { return Ok(None) };
+        let name = StrDeserializer::<Fault>::new(key);
+        seed.deserialize(name).map(Some).map_err(|fault| fault.inside(key, entry.key))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let (key, entry) = self.current.take().expect("a value is asked for after its key");
+        seed.deserialize(Reader(&entry.node)).map_err(|fault| fault.inside(key, entry.node.place))
+    }
+}

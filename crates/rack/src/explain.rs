@@ -1,0 +1,144 @@
+//! A scenario in full, as TOML, with where each value came from.
+
+use serde::Serialize;
+use toml::{Table, Value as Toml};
+
+use crate::network::{Network, Topology};
+use crate::source::Source;
+use crate::tree::{Node, Value};
+use crate::workload::Workload;
+
+/// One table of the scenario: the keys that lead to it and its plain values, in the order of
+/// printing.
+pub(crate) struct Section {
+    path: Vec<String>,
+    values: Vec<(String, Toml)>,
+}
+
+/// Keys that say what their table is come first.
+const FIRST: [&str; 2] = ["kind", "protocol"];
+
+pub(crate) fn sections(seed: u64, network: &Network, fabric: &Table, workload: &Workload) -> Vec<Section> {
+    let mut sections = Vec::new();
+    flatten(&[], table([("seed", toml_of(&seed))]), &mut sections);
+    flatten(&["network".into()], network_table(network), &mut sections);
+    flatten(&["fabric".into()], fabric.clone(), &mut sections);
+    flatten(&["workload".into()], workload_table(workload), &mut sections);
+    sections
+}
+
+/// The text with a comment behind each value.
+pub(crate) fn with_origins(sections: &[Section], root: &Node, sources: &[Source]) -> String {
+    let origin = |path: &[String], key: &str| {
+        let table = path.iter().try_fold(root, |node, key| node.get(key));
+        match table.and_then(|table| table.get(key)) {
+            Some(node) => sources[node.place.source].describe(node.place).replace(char::is_control, " "),
+            None => "default".into(),
+        }
+    };
+    print(sections, |line, width, path, key| format!("{line:width$}  # {}", origin(path, key)))
+}
+
+/// FNV-1a, 64 bits, of the text without comments.
+pub(crate) fn hash(sections: &[Section]) -> String {
+    let text = print(sections, |line, _, _, _| line.to_string());
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// A table as written, for a fabric whose parameters nobody has read yet.
+pub(crate) fn table_of(node: &Node) -> Table {
+    let entries = node.table().into_iter().flatten();
+    entries.map(|(key, entry)| (key.clone(), toml_of_node(&entry.node))).collect()
+}
+
+fn toml_of_node(node: &Node) -> Toml {
+    match &node.value {
+        Value::Text(text) | Value::Date(text) => Toml::String(text.clone()),
+        Value::Integer(number) => Toml::Integer(*number),
+        Value::Float(number) => Toml::Float(*number),
+        Value::Boolean(truth) => Toml::Boolean(*truth),
+        Value::List(nodes) => Toml::Array(nodes.iter().map(toml_of_node).collect()),
+        Value::Table(_) => Toml::Table(table_of(node)),
+    }
+}
+
+fn network_table(network: &Network) -> Table {
+    match &network.topology {
+        Topology::Star(star) => table([
+            ("mtu", toml_of(&network.mtu)),
+            ("topology", Toml::Table(table([("kind", "star".into()), ("nodes", toml_of(&star.nodes))]))),
+            ("link", toml_of(&star.link)),
+            ("switch", toml_of(&star.switch)),
+        ]),
+    }
+}
+
+fn workload_table(workload: &Workload) -> Table {
+    let mut table = match workload {
+        Workload::Memory(memory) => fields_of(memory),
+        Workload::Flows(flows) => fields_of(flows),
+        Workload::Trace(trace) => fields_of(trace),
+    };
+    table.insert("kind".into(), workload.kind().into());
+    table
+}
+
+fn toml_of(value: &impl Serialize) -> Toml {
+    Toml::try_from(value).expect("a scenario's own values are TOML")
+}
+
+fn fields_of(value: &impl Serialize) -> Table {
+    Table::try_from(value).expect("a scenario's own tables are TOML")
+}
+
+fn table<const N: usize>(entries: [(&str, Toml); N]) -> Table {
+    entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}
+
+/// Splits a table into its plain values and, after them, the tables inside.
+fn flatten(path: &[String], table: Table, sections: &mut Vec<Section>) {
+    let (tables, mut values): (Vec<_>, Vec<_>) = table.into_iter().partition(|(_, value)| value.is_table());
+    values.sort_by_key(|(key, _)| !FIRST.contains(&key.as_str()));
+    if !values.is_empty() {
+        sections.push(Section { path: path.into(), values });
+    }
+    for (key, value) in tables {
+        if let Toml::Table(inner) = value {
+            flatten(&[path, &[key]].concat(), inner, sections);
+        }
+    }
+}
+
+/// Prints every value by `line(text, width of the section, path, key)`.
+fn print(sections: &[Section], line: impl Fn(&str, usize, &[String], &str) -> String) -> String {
+    let mut text = String::new();
+    for Section { path, values } in sections {
+        if !path.is_empty() {
+            let path: Vec<_> = path.iter().map(|key| quoted(key)).collect();
+            text += &format!("\n[{}]\n", path.join("."));
+        }
+        let lines = values.iter().map(|(key, value)| (key, format!("{} = {value}", quoted(key))));
+        let lines: Vec<_> = lines.collect();
+        let width = lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        for (key, value) in &lines {
+            text += &line(value, width, path, key);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// A key, in quotes if it needs them.
+fn quoted(key: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let escaped = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04X}", c as u32),
+        c => c.into(),
+    };
+    match !key.is_empty() && key.chars().all(bare) {
+        true => key.into(),
+        false => format!("\"{}\"", key.chars().map(escaped).collect::<String>()),
+    }
+}

@@ -1,0 +1,39 @@
+//! Which protocol carries the traffic. Its parameters belong to the protocol, not to the rack.
+
+/// A protocol that a scenario can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// No contention: every message as if it were alone.
+    Ideal,
+    /// Scheduled by the switch, inside the Ethernet PHY.
+    Edm,
+    /// Credit flow control, hop by hop.
+    Cxl,
+    /// Windows cut in proportion to the marks of switches.
+    Dctcp,
+}
+
+impl Protocol {
+    pub const ALL: [Protocol; 4] = [Protocol::Ideal, Protocol::Edm, Protocol::Cxl, Protocol::Dctcp];
+    /// Their names, in the same order.
+    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp"];
+
+    /// As in scenarios, tables and reports.
+    pub const fn name(self) -> &'static str {
+        Protocol::NAMES[self as usize]
+    }
+
+    pub fn from_name(name: &str) -> Option<Protocol> {
+        Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
+    }
+}
+
+impl std::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Protocols of the design that this version does not have.
+pub(crate) const LATER: &[&str] =
+    &["r2c2", "tcp", "mptcp", "pfabric", "phost", "ird", "fastpass", "pfc_dcqcn"];

@@ -1,0 +1,113 @@
+//! From files and overrides to one tree: `extends` is followed, overrides are laid on top.
+
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+use crate::overrides::{self, Overrides};
+use crate::problem::Problem;
+use crate::source::{Origin, Place, Source};
+use crate::tree::{Node, Reader, Value, overlay};
+
+/// No scenario is this long; a file that is was named by mistake.
+const MOST_BYTES: u64 = 1 << 20;
+
+#[derive(Default)]
+pub(crate) struct Loader {
+    pub sources: Vec<Source>,
+    pub problems: Vec<Problem>,
+    /// The files that extend each other down to the one being read.
+    open: Vec<PathBuf>,
+}
+
+impl Loader {
+    /// A scenario file and all it extends.
+    pub fn file(&mut self, path: &Path) -> Option<Node> {
+        self.read(path, None)
+    }
+
+    /// A text, and all it extends, relative to `folder`.
+    pub fn text(&mut self, name: &str, folder: &Path, text: &str) -> Option<Node> {
+        let origin = Origin::File { name: name.into(), folder: folder.into() };
+        self.sources.push(Source { origin, text: text.into() });
+        let source = self.sources.len() - 1;
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let mut reader = Reader { source, offset: 0, problems: &mut self.problems };
+        let root = reader.document(table);
+        for error in &errors {
+            let place = reader.place(error.span().unwrap_or(0..0));
+            reader.problems.push(Problem::at(place, error.message()));
+        }
+        if errors.is_empty() { self.extended(root, folder) } else { None }
+    }
+
+    /// `root` with the overrides on top. They are first laid over each other, so that their order
+    /// does not matter when one changes what a table is.
+    pub fn overridden(&mut self, root: Node, overrides: &Overrides) -> Node {
+        let mut all: Option<Node> = None;
+        for text in overrides.texts() {
+            self.sources.push(Source { origin: Origin::Override, text: text.clone() });
+            if let Some(node) = overrides::parse(self.sources.len() - 1, text, &mut self.problems) {
+                all = Some(match all {
+                    Some(before) => overlay(before, node),
+                    None => node,
+                });
+            }
+        }
+        let place = root.place;
+        match all {
+            Some(all) => Node { place, ..overlay(root, all) },
+            None => root,
+        }
+    }
+
+    /// Reads a file, asked for by `extends` at a place or by the user.
+    fn read(&mut self, path: &Path, asked_at: Option<Place>) -> Option<Node> {
+        match self.open_file(path) {
+            Ok(text) => {
+                let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+                let root = self.text(&path.display().to_string(), &folder, &text);
+                self.open.pop();
+                root
+            }
+            Err(message) => {
+                self.problems.push(Problem { message, place: asked_at });
+                None
+            }
+        }
+    }
+
+    fn open_file(&mut self, path: &Path) -> Result<String, String> {
+        let shown = path.display();
+        let cannot = |why: std::io::Error| format!("cannot read {shown}: {why}");
+        let real = path.canonicalize().map_err(cannot)?;
+        if self.open.contains(&real) {
+            return Err(format!("{shown} extends itself"));
+        }
+        let metadata = real.metadata().map_err(cannot)?;
+        if !metadata.is_file() || metadata.len() > MOST_BYTES {
+            return Err(format!("{shown} is not a scenario: not a file, or longer than 1 MiB"));
+        }
+        let bytes = std::fs::read(&real).map_err(cannot)?;
+        let text = String::from_utf8(bytes).map_err(|why| {
+            let good = &why.as_bytes()[..why.utf8_error().valid_up_to()];
+            let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            format!("{shown}:{line}: this line is not UTF-8 text")
+        })?;
+        self.open.push(real);
+        Ok(text)
+    }
+
+    /// `root` laid over the file it extends, if any.
+    fn extended(&mut self, root: Node, folder: &Path) -> Option<Node> {
+        let Some(extends) = root.get("extends") else { return Some(root) };
+        let Value::Text(file) = &extends.value else {
+            let message = format!("`extends` needs a file name, not {}", extends.describe());
+            self.problems.push(Problem::at(extends.place, message));
+            return None;
+        };
+        let base = self.read(&folder.join(file), Some(extends.place))?;
+        let place = root.place;
+        Some(Node { place, ..overlay(base, root.without("extends")) })
+    }
+}

@@ -1,0 +1,105 @@
+//! What a rack is built of: its topology, links and switches.
+
+use serde::{Deserialize, Serialize};
+use unrack_units::{Bytes, Rate, Time};
+
+/// The network of a rack, ready to be built.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    pub topology: Topology,
+    /// Largest packet, without headers of the fabric.
+    pub mtu: Bytes,
+}
+
+/// How nodes and switches are connected. Every topology brings what it is made of; the next ones
+/// (leaf-spine, torus, ...) are variants beside this one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Topology {
+    Star(Star),
+}
+
+impl Topology {
+    pub fn nodes(&self) -> u32 {
+        match self {
+            Topology::Star(star) => star.nodes,
+        }
+    }
+}
+
+/// Nodes around one switch, each on a link of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Star {
+    pub nodes: u32,
+    pub link: Link,
+    pub switch: Switch,
+}
+
+/// A full-duplex link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Link {
+    /// Each way. Default 100 Gb/s (EDM §4.3).
+    pub rate: Rate,
+    /// From one end to the other. Default 10 ns (EDM table 1).
+    pub propagation: Time,
+}
+
+impl Default for Link {
+    fn default() -> Link {
+        Link { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Switch {
+    /// From a bit's arrival to its departure when nothing is ahead of it, for fabrics that do not
+    /// bring their own. Default 0: what a packet waits is then the fabric's doing alone.
+    pub latency: Time,
+    /// What each output port can hold. Default 36 KiB (DDC §4.2).
+    pub buffer: Buffer,
+    /// Whether a packet leaves before its last bit is in. Default true.
+    pub cut_through: bool,
+}
+
+impl Default for Switch {
+    fn default() -> Switch {
+        let buffer = Buffer::Limited(Bytes::new(36 << 10));
+        Switch { latency: Time::ZERO, buffer, cut_through: true }
+    }
+}
+
+/// A size, or `unlimited`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffer {
+    Limited(Bytes),
+    Unlimited,
+}
+
+impl Buffer {
+    /// The limit, if there is one.
+    pub fn limit(self) -> Option<Bytes> {
+        match self {
+            Buffer::Limited(bytes) => Some(bytes),
+            Buffer::Unlimited => None,
+        }
+    }
+}
+
+impl std::str::FromStr for Buffer {
+    type Err = unrack_units::UnitError;
+    fn from_str(text: &str) -> Result<Buffer, Self::Err> {
+        if text == "unlimited" { Ok(Buffer::Unlimited) } else { text.parse().map(Buffer::Limited) }
+    }
+}
+
+impl std::fmt::Display for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Buffer::Limited(bytes) => bytes.fmt(f),
+            Buffer::Unlimited => f.pad("unlimited"),
+        }
+    }
+}
+
+crate::as_text::as_text!(Buffer, "a size such as \"36KiB\", or \"unlimited\"");

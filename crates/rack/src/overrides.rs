@@ -1,0 +1,84 @@
+//! `--set KEY=VALUE`: values given beside the file.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use crate::problem::Problem;
+use crate::source::Place;
+use crate::tree::{Entry, Node, Reader, Table, Value};
+
+/// Values that replace those of the file: `network.link.rate=400Gbps`, `workload.size={cdf="hadoop"}`.
+///
+/// What is not a TOML value is taken as text, so that quotes can be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides(Vec<String>);
+
+impl Overrides {
+    pub fn none() -> Overrides {
+        Overrides::default()
+    }
+
+    /// Adds `KEY=VALUE`. A later one prevails.
+    pub fn push(&mut self, text: impl Into<String>) {
+        self.0.push(text.into());
+    }
+
+    pub(crate) fn texts(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> FromIterator<T> for Overrides {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Overrides {
+        Overrides(texts.into_iter().map(Into::into).collect())
+    }
+}
+
+/// The tree that one override stands for.
+pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<Problem>) -> Option<Node> {
+    let whole = Place { source, start: 0, end: text.len() };
+    let Some((path, value)) = text.split_once('=') else {
+        problems.push(Problem::at(whole, "write KEY=VALUE, for example network.link.rate=400Gbps"));
+        return None;
+    };
+    let mut node = self::value(source, path.len() + 1, value, problems)?;
+    for (key, place) in keys(source, path).into_iter().rev() {
+        if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) {
+            problems.push(Problem::at(place, format!("`{}` is not a key", key.escape_debug())));
+            return None;
+        }
+        let table = Table::from([(key.to_string(), Entry { key: place, node })]);
+        node = Node { value: Value::Table(table), place: whole };
+    }
+    Some(node)
+}
+
+/// The parts of a dotted path.
+fn keys(source: usize, path: &str) -> Vec<(&str, Place)> {
+    let mut start = 0;
+    let place = |part: &str| {
+        let place = Place { source, start, end: start + part.len() };
+        start += part.len() + 1;
+        place
+    };
+    let places: Vec<_> = path.split('.').map(place).collect();
+    path.split('.').map(str::trim).zip(places).collect()
+}
+
+fn value(source: usize, offset: usize, text: &str, problems: &mut Vec<Problem>) -> Option<Node> {
+    let mut reader = Reader { source, offset, problems };
+    match DeValue::parse(text) {
+        Ok(value) => Some(reader.node(value)),
+        Err(error) if text.trim_start().starts_with(['{', '[', '"', '\'']) => {
+            let place = reader.place(error.span().unwrap_or(0..text.len()));
+            problems.push(Problem::at(place, error.message()));
+            None
+        }
+        Err(_) => {
+            let start = text.len() - text.trim_start().len();
+            let trimmed = text.trim();
+            let bare = Spanned::new(start..start + trimmed.len(), DeValue::String(trimmed.into()));
+            Some(reader.node(bare))
+        }
+    }
+}

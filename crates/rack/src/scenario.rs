@@ -1,0 +1,126 @@
+//! A scenario: read, then checked, then asked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::check::{Checker, Parts};
+use crate::decode::decode;
+use crate::explain::{self, Section};
+use crate::load::Loader;
+use crate::overrides::Overrides;
+use crate::problem::{Problem, ScenarioError};
+use crate::source::Source;
+use crate::tree::Node;
+use crate::{Network, Protocol, Workload};
+
+/// A scenario as written, with what it extends and what overrides it; its keys are not looked at
+/// yet.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    root: Node,
+    sources: Arc<Vec<Source>>,
+}
+
+impl Scenario {
+    /// Reads a file, all it extends, and what overrides it.
+    pub fn load(path: impl AsRef<Path>, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
+        Scenario::assemble(overrides, |loader| loader.file(path.as_ref()))
+    }
+
+    /// The same for a text that is no file. `name` stands for it in errors; files it names are
+    /// relative to the current folder.
+    pub fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
+        Scenario::assemble(overrides, |loader| loader.text(name, Path::new(""), text))
+    }
+
+    fn assemble(
+        overrides: &Overrides,
+        read: impl FnOnce(&mut Loader) -> Option<Node>,
+    ) -> Result<Scenario, ScenarioError> {
+        let mut loader = Loader::default();
+        let root = read(&mut loader).map(|root| loader.overridden(root, overrides));
+        let sources = Arc::new(loader.sources);
+        match root {
+            Some(root) if loader.problems.is_empty() => Ok(Scenario { root, sources }),
+            _ => Err(ScenarioError::new(loader.problems, sources)),
+        }
+    }
+
+    /// Checks every key and value but the parameters of the fabric, which
+    /// [`ValidScenario::fabric_params`] checks.
+    pub fn check(self) -> Result<ValidScenario, ScenarioError> {
+        let mut checker = Checker::new(&self.root, &self.sources);
+        let Some(Parts { seed, network, protocol, workload }) = checker.parts() else {
+            return Err(ScenarioError::new(checker.problems, self.sources));
+        };
+        let fabric = self.root.get("fabric").map(explain::table_of).unwrap_or_default();
+        Ok(ValidScenario {
+            seed,
+            network,
+            protocol,
+            workload,
+            fabric,
+            root: self.root,
+            sources: self.sources,
+        })
+    }
+}
+
+/// A scenario that can be run.
+#[derive(Debug, Clone)]
+pub struct ValidScenario {
+    pub seed: u64,
+    pub network: Network,
+    pub protocol: Protocol,
+    pub workload: Workload,
+    /// The table `fabric`: as written, or in full once its parameters were read.
+    fabric: toml::Table,
+    root: Node,
+    sources: Arc<Vec<Source>>,
+}
+
+impl ValidScenario {
+    /// Reads the parameters beside `fabric.protocol` as the protocol's own type. From then on,
+    /// [`ValidScenario::explain`] and [`ValidScenario::hash`] cover their defaults too.
+    ///
+    /// `P` says its defaults by `#[serde(default)]`.
+    pub fn fabric_params<P: DeserializeOwned + Serialize>(&mut self) -> Result<P, ScenarioError> {
+        let mut problems = Vec::new();
+        let node = self.root.at("fabric").unwrap_or(&self.root).without("protocol");
+        let Some(params) = decode::<P>(&node, "fabric", &mut problems) else {
+            return Err(ScenarioError::new(problems, self.sources.clone()));
+        };
+        let mut table =
+            toml::Table::try_from(&params).map_err(|why| self.error_at("fabric", why.to_string()))?;
+        table.insert("protocol".into(), self.protocol.name().into());
+        self.fabric = table;
+        Ok(params)
+    }
+
+    /// An error that shows where `path` (such as `fabric.chunk`) is written, for what only another
+    /// room can judge.
+    pub fn error_at(&self, path: &str, message: impl AsRef<str>) -> ScenarioError {
+        let message = format!("{path}: {}", message.as_ref());
+        let problem = Problem::at(self.root.nearest_place(path), message);
+        ScenarioError::new(vec![problem], self.sources.clone())
+    }
+
+    /// The whole scenario as TOML, defaults included, with where each value came from. It reads
+    /// back as the same scenario.
+    pub fn explain(&self) -> String {
+        explain::with_origins(&self.sections(), &self.root, &self.sources)
+    }
+
+    /// A number for this scenario, 16 hexadecimal digits: equal where every value is equal,
+    /// wherever it is written.
+    pub fn hash(&self) -> String {
+        explain::hash(&self.sections())
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        explain::sections(self.seed, &self.network, &self.fabric, &self.workload)
+    }
+}
