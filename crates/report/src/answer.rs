@@ -2,7 +2,7 @@
 
 use unrack_record::{Comparison, FabricResult, Fit, Requirement, SlowdownMap};
 
-use crate::words::{bytes, count, listed, nanoseconds, percent, program, rate, ratio, seconds, short};
+use crate::words::{bytes, count, listed, nanoseconds, percent, program, rate, ratio, seconds, share, short};
 
 /// What the reader came to ask.
 pub(crate) fn question(command: &[String]) -> String {
@@ -11,7 +11,7 @@ pub(crate) fn question(command: &[String]) -> String {
 
 /// "With 25% of its 256 MiB local, sort would be ..."
 pub(crate) fn comparison(c: &Comparison) -> String {
-    let mut text = format!("With {} of its {} in local memory, ", c.local, bytes(c.footprint_bytes));
+    let mut text = format!("With {} of its {} in local memory, ", share(&c.local), bytes(c.footprint_bytes));
     let networks: Vec<_> = c.fabrics.iter().filter(|f| f.fabric != "ideal" || c.fabrics.len() == 1).collect();
     text += program(&c.command);
     text += &match networks[..] {
@@ -20,7 +20,8 @@ pub(crate) fn comparison(c: &Comparison) -> String {
     };
     if let Some((loss, us)) = c.requirements.iter().find_map(|r| Some((r.loss, r.max_fetch_us?))) {
         let time = nanoseconds(us * 1e3);
-        text += &format!(" To lose at most {}, it needs every page within {time}.", percent(loss));
+        text +=
+            &format!(" To lose at most {}, a page fetch may take at most {time} on average.", percent(loss));
     }
     text
 }
@@ -38,11 +39,16 @@ fn loss(slowdown: f64) -> String {
     }
 }
 
+/// What the reader of a map came to ask.
+pub(crate) fn map_question(command: &[String]) -> String {
+    format!("Which latency, bandwidth and local share does {} need?", program(command))
+}
+
 /// "At 5 µs and 40 Gb/s ..." over the local shares of a map.
 pub(crate) fn map(map: &SlowdownMap) -> String {
     let (latency, bandwidth) = (map.latencies_ns.len() / 2, map.bandwidths_bps.len() / 2);
     let one = |local: &unrack_record::MapLocal| {
-        format!("{} with {} local", loss(local.slowdown[latency][bandwidth]), local.local)
+        format!("{} with {} local", loss(local.slowdown[latency][bandwidth]), share(&local.local))
     };
     format!(
         "At {} and {} it would be {}.",
@@ -71,7 +77,7 @@ pub(crate) fn requirement(r: &Requirement, fit: &Fit) -> String {
 pub(crate) fn fit(fit: &Fit) -> String {
     let waits = |value: f64| count(value.max(0.0).round() as u64);
     format!(
-        "run time = {} + {} waits on the critical path x time of a fetch; 95 % interval {} to {} waits; R2 {:.4}; \
+        "run time = {} + {} waits on the critical path × time of a fetch; 95 % interval {} to {} waits; R² {:.4}; \
          farthest point {} off the line",
         seconds(fit.intercept_s),
         waits(fit.waits),
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn losses_in_words() {
         assert_eq!(loss(1.0001), "no slower");
-        assert_eq!(loss(1.0244), "2.4 % slower");
+        assert_eq!(loss(1.0244), "2.4\u{a0}% slower");
         assert_eq!(loss(3.14), "3.14 times slower");
     }
 
@@ -117,7 +123,8 @@ mod tests {
             Requirement { max_fetch_us: Some(3.2), min_local: Some(0.4), at_fetch_us: Some(5.0), ..none };
         assert_eq!(
             requirement(&both, &line(9.0)),
-            "for at most 5 % slowdown: at most 3.2 µs per page fetch, or at least 40 % local memory (with 5 µs per fetch)"
+            "for at most 5\u{a0}% slowdown: at most 3.2\u{a0}µs per page fetch, or at least 40\u{a0}% local memory \
+             (with 5\u{a0}µs per fetch)"
         );
     }
 }

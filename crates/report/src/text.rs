@@ -6,16 +6,19 @@ use crate::table::Table;
 use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio, seconds, shortened};
 use crate::{Simulation, answer};
 
+/// Where remarks are broken. Tables are as wide as they need to be.
+const WIDTH: usize = 100;
+
 /// The table of `unrack compare`, with the fit, what is needed for a given loss, and warnings.
 pub fn comparison_text(c: &Comparison) -> String {
     let mut table = Table::default()
-        .header(&["", "over ideal", "over ideal", "fetch us", "fetch us", "slowdown", "slowdown", "slowdown"])
+        .header(&["", "over ideal", "over ideal", "fetch us", "fetch us", "slowdown", "", "slowdown"])
         .header(&["fabric", "mean", "p99", "mean", "p99", "injected", "95 % interval", "replayed"]);
     for fabric in &c.fabrics {
         table.row(fabric_cells(fabric));
     }
     let mut text =
-        format!("{}\n{}\n\n{}\n", shortened(&command_line(&c.command), 100), setting(c), table.text());
+        format!("{}\n{}\n\n{}\n", shortened(&command_line(&c.command), WIDTH), setting(c), table.text());
     text += &note("fit", &answer::fit(&c.injection.fit));
     text += &note("floor", &answer::floor(c));
     for requirement in &c.requirements {
@@ -42,8 +45,9 @@ fn fabric_cells(fabric: &FabricResult) -> Vec<String> {
 }
 
 fn setting(c: &Comparison) -> String {
-    format!(
-        "{} local: {} of {}; native {} (median of {}); captured {} fetches, {} write-backs, {} threads",
+    let text = format!(
+        "{} local: {} of {}; native {} (median of {})\n\
+         captured {} fetches, {} write-backs, {} threads",
         c.local,
         bytes(c.local_bytes),
         bytes(c.footprint_bytes),
@@ -52,7 +56,8 @@ fn setting(c: &Comparison) -> String {
         count(c.capture.fetches),
         count(c.capture.write_backs),
         c.capture.threads
-    )
+    );
+    plain(&text)
 }
 
 /// The table of `unrack sim`: one row per run.
@@ -78,9 +83,10 @@ pub fn simulation_text(runs: &[(String, Simulation)]) -> String {
 
 /// The tables of `unrack map`: one per local share, latency down, bandwidth across.
 pub fn map_text(map: &SlowdownMap) -> String {
-    let mut text = format!("{}\nslowdown; native {}\n", command_line(&map.command), seconds(map.native_s));
+    let mut text =
+        format!("{}\nslowdown; native {}\n", command_line(&map.command), plain(&seconds(map.native_s)));
     for local in &map.locals {
-        let rates: Vec<_> = map.bandwidths_bps.iter().map(|bps| rate(*bps)).collect();
+        let rates: Vec<_> = map.bandwidths_bps.iter().map(|bps| plain(&rate(*bps))).collect();
         let title = format!("{} local", local.local);
         let header: Vec<_> = [title.as_str()].into_iter().chain(rates.iter().map(String::as_str)).collect();
         let mut table = Table::default().header(&header);
@@ -95,11 +101,21 @@ pub fn map_text(map: &SlowdownMap) -> String {
     map.warnings.iter().fold(text, |text, warning| text + &note("warning", warning))
 }
 
+/// A named remark, broken into lines under each other.
 fn note(name: &str, text: &str) -> String {
-    format!("{name:<8} {}\n", plain(text))
+    let mut lines = vec![format!("{name:<8}")];
+    for word in plain(text).split_whitespace() {
+        let last = lines.len() - 1;
+        if lines[last].chars().count() + word.chars().count() >= WIDTH && lines[last].len() > 9 {
+            lines.push(format!("{:<8} {word}", ""));
+        } else {
+            lines[last] += &format!(" {word}");
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
-/// Terminals that know only ASCII are still about: `us`, as units are written elsewhere.
+/// ASCII for terminals: `us`, as units are written in scenarios.
 fn plain(text: &str) -> String {
-    text.replace('µ', "u")
+    text.replace('µ', "u").replace('×', "x").replace('²', "2").replace('\u{a0}', " ")
 }

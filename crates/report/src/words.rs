@@ -1,4 +1,5 @@
-//! Numbers as people read them: three significant digits, thousands apart, the unit after a space.
+//! Numbers as people read them: three significant digits, thousands apart, the unit after a space
+//! that does not break.
 
 /// Three significant digits, never an exponent: `0.0123`, `1.23`, `12.3`, `1,230`.
 pub(crate) fn number(value: f64) -> String {
@@ -48,25 +49,33 @@ pub(crate) fn ratio(value: f64) -> String {
 
 /// `0.05` as `5 %`.
 pub(crate) fn percent(fraction: f64) -> String {
-    format!("{} %", short(fraction * 100.0))
+    format!("{}\u{a0}%", short(fraction * 100.0))
+}
+
+/// A local share as asked for: `25%` as `25 %`, `64MiB` as it is.
+pub(crate) fn share(local: &str) -> String {
+    match local.strip_suffix('%') {
+        Some(number) => format!("{}\u{a0}%", number.trim_end()),
+        None => local.into(),
+    }
 }
 
 /// A wall time: `850 ms`, `1.23 s`, `2 min 5 s`.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
-        s if s >= 119.5 => format!("{} min {} s", (s.round() as u64) / 60, (s.round() as u64) % 60),
-        s if s >= 1.0 || s == 0.0 => format!("{} s", number(s)),
-        s if s >= 1e-3 => format!("{} ms", number(s * 1e3)),
-        s => format!("{} µs", number(s * 1e6)),
+        s if s >= 119.5 => format!("{}\u{a0}min {}\u{a0}s", (s.round() as u64) / 60, (s.round() as u64) % 60),
+        s if s >= 1.0 || s == 0.0 => format!("{}\u{a0}s", number(s)),
+        s if s >= 1e-3 => format!("{}\u{a0}ms", number(s * 1e3)),
+        s => format!("{}\u{a0}µs", number(s * 1e6)),
     }
 }
 
 /// A delay given in nanoseconds: `300 ns`, `3.2 µs`, `1.5 ms`.
 pub(crate) fn nanoseconds(ns: f64) -> String {
     match ns {
-        ns if ns >= 1e6 => format!("{} ms", short(ns / 1e6)),
-        ns if ns >= 1e3 => format!("{} µs", short(ns / 1e3)),
-        ns => format!("{} ns", short(ns)),
+        ns if ns >= 1e6 => format!("{}\u{a0}ms", short(ns / 1e6)),
+        ns if ns >= 1e3 => format!("{}\u{a0}µs", short(ns / 1e3)),
+        ns => format!("{}\u{a0}ns", short(ns)),
     }
 }
 
@@ -74,18 +83,18 @@ pub(crate) fn nanoseconds(ns: f64) -> String {
 pub(crate) fn bytes(value: u64) -> String {
     let scaled = |power: u32| short(value as f64 / 1024f64.powi(power as i32));
     match value {
-        v if v >= 1 << 30 => format!("{} GiB", scaled(3)),
-        v if v >= 1 << 20 => format!("{} MiB", scaled(2)),
-        v if v >= 1 << 10 => format!("{} KiB", scaled(1)),
-        v => format!("{v} B"),
+        v if v >= 1 << 30 => format!("{}\u{a0}GiB", scaled(3)),
+        v if v >= 1 << 20 => format!("{}\u{a0}MiB", scaled(2)),
+        v if v >= 1 << 10 => format!("{}\u{a0}KiB", scaled(1)),
+        v => format!("{v}\u{a0}B"),
     }
 }
 
 /// `100 Gb/s`.
 pub(crate) fn rate(bps: u64) -> String {
     match bps {
-        b if b >= 1_000_000_000 => format!("{} Gb/s", short(b as f64 / 1e9)),
-        b => format!("{} Mb/s", short(b as f64 / 1e6)),
+        b if b >= 1_000_000_000 => format!("{}\u{a0}Gb/s", short(b as f64 / 1e9)),
+        b => format!("{}\u{a0}Mb/s", short(b as f64 / 1e6)),
     }
 }
 
@@ -140,12 +149,12 @@ mod tests {
 
     #[test]
     fn quantities_choose_their_unit() {
-        assert_eq!(seconds(0.0123), "12.3 ms");
-        assert_eq!(seconds(125.0), "2 min 5 s");
-        assert_eq!(nanoseconds(3200.0), "3.2 µs");
-        assert_eq!(bytes(64 << 20), "64 MiB");
-        assert_eq!(rate(40_000_000_000), "40 Gb/s");
-        assert_eq!(percent(0.05), "5 %");
+        assert_eq!(seconds(0.0123), "12.3\u{a0}ms");
+        assert_eq!(seconds(125.0), "2\u{a0}min 5\u{a0}s");
+        assert_eq!(nanoseconds(3200.0), "3.2\u{a0}µs");
+        assert_eq!(bytes(64 << 20), "64\u{a0}MiB");
+        assert_eq!(rate(40_000_000_000), "40\u{a0}Gb/s");
+        assert_eq!(percent(0.05), "5\u{a0}%");
         assert_eq!(count(1_000), "1,000");
     }
 

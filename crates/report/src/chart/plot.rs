@@ -126,5 +126,5 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
 pub(crate) fn text_width(text: &str) -> f64 {
     let narrow =
         |c| matches!(c, 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '.' | ',' | ' ' | ':' | '|' | '\'' | '(' | ')');
-    text.chars().map(|c| if narrow(c) { 4.2 } else { 7.2 }).sum()
+    text.chars().map(|c| if narrow(c) { 4.6 } else { 7.7 }).sum()
 }

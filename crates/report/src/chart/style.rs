@@ -107,6 +107,8 @@ const SHAPES: &str = "\
 .chart .bar{fill:none;stroke:currentColor;stroke-width:2;stroke-opacity:.55}\
 .chart .dot{fill:currentColor;stroke-width:1.5}\
 .chart .ring{stroke:currentColor;stroke-width:2}\
+.chart .leader{fill:none;stroke:currentColor;stroke-width:1;stroke-opacity:.6}\
+.chart .halo{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}\
 .chart .contour{fill:none;stroke:currentColor;stroke-width:2.5}\
 .chart .stripe{fill:currentColor;fill-opacity:0}.chart .stripe:hover{fill-opacity:.08}\
 ";
@@ -123,7 +125,7 @@ fn colours(p: &Palette) -> String {
     let mut css = format!(
         ".chart text{{fill:{ink}}}.chart .tick{{fill:{faint}}}.chart .note{{fill:{faint}}}\
          .chart .grid{{stroke:{grid}}}.chart .axis{{stroke:{faint}}}.chart .paper{{fill:{paper}}}\
-         .chart .dot{{stroke:{paper}}}.chart .ring{{fill:{paper}}}.chart .stripe{{color:{faint}}}\
+         .chart .halo{{stroke:{paper}}}.chart .dot{{stroke:{paper}}}.chart .ring{{fill:{paper}}}.chart .stripe{{color:{faint}}}\
          .chart .accent{{color:{accent}}}.chart .accent-text{{fill:{accent}}}\
          .chart .ideal{{color:{ideal}}}.chart .ink{{color:{ink}}}.chart .faint{{color:{faint}}}",
         ink = p.ink,

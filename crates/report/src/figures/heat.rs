@@ -4,7 +4,7 @@ use unrack_record::{MapLocal, SlowdownMap};
 
 use crate::chart::{Drawing, Figure, Key, WIDE, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
-use crate::words::{bytes, nanoseconds, percent, rate, ratio};
+use crate::words::{bytes, nanoseconds, percent, rate, ratio, share};
 
 /// Slowdowns at which the next darker cell begins.
 const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
@@ -73,14 +73,17 @@ impl Panel<'_> {
     }
 
     fn draw(&self, m: &mut Markup) {
-        let title = format!("{} local ({})", self.local.local, bytes(self.local.local_bytes));
+        let title = format!("{} local ({})", share(&self.local.local), bytes(self.local.local_bytes));
         m.text("text", &[("class", &"strong"), ("x", &Px(self.left)), ("y", &Px(self.top - 9.0))], &title);
         for latency in 0..self.map.latencies_ns.len() {
             for bandwidth in 0..self.map.bandwidths_bps.len() {
                 self.draw_cell(m, latency, bandwidth);
             }
         }
-        m.leaf("path", &[("class", &"mark contour accent"), ("d", &self.boundary())]);
+        let boundary = self.boundary();
+        if !boundary.is_empty() {
+            m.leaf("path", &[("class", &"mark contour accent"), ("d", &boundary)]);
+        }
         self.draw_axes(m);
     }
 
@@ -105,7 +108,14 @@ impl Panel<'_> {
             ("height", &Px(height - 1.0)),
         ];
         m.explained("rect", place, &explanation);
-        let text = if slowdown >= 10.0 { format!("{slowdown:.0}") } else { format!("{slowdown:.2}") };
+        let decimals = if slowdown >= 10.0 {
+            0
+        } else if width >= 46.0 {
+            3
+        } else {
+            2
+        };
+        let text = format!("{slowdown:.decimals$}");
         if text_width(&text) + 4.0 < width {
             let class = format!("value mid t{step}");
             let middle = (Px(x + width / 2.0 - 0.5), Px(y + height / 2.0 + 3.5));
@@ -134,7 +144,7 @@ impl Panel<'_> {
                 d += &format!("M{} {}h{}", Px(x), Px(y + self.cell.1), Px(self.cell.0));
             }
         }
-        if d.is_empty() { "M0 0".into() } else { d }
+        d
     }
 
     fn draw_axes(&self, m: &mut Markup) {

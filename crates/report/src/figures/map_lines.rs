@@ -4,7 +4,7 @@ use unrack_record::{MapLocal, SlowdownMap};
 
 use super::lines::{Lines, Series, value_at};
 use crate::chart::{Axis, Figure, style};
-use crate::words::{nanoseconds, percent, rate, ratio};
+use crate::words::{nanoseconds, percent, rate, ratio, share};
 
 /// Where the cuts are: DDC holds 5 us and 40 Gb/s fixed; the nearest asked for are taken.
 const LATENCY_NS: f64 = 5_000.0;
@@ -57,7 +57,7 @@ fn against_local(map: &SlowdownMap) -> Option<Figure> {
 }
 
 fn per_local(map: &SlowdownMap, line: impl Fn(&MapLocal) -> Vec<(f64, f64)>) -> Vec<Series> {
-    lines(map.locals.iter().map(|local| (format!("{} local", local.local), line(local))))
+    lines(map.locals.iter().map(|local| (format!("{} local", share(&local.local)), line(local))))
 }
 
 fn lines(named: impl Iterator<Item = (String, Vec<(f64, f64)>)>) -> Vec<Series> {

@@ -5,6 +5,7 @@ mod fetch_rate;
 mod heat;
 mod lines;
 mod map_lines;
+mod near;
 mod ranges;
 mod slowdown;
 
@@ -12,5 +13,6 @@ pub(crate) use cdf::completion_cdf;
 pub(crate) use fetch_rate::fetch_rate;
 pub(crate) use heat::heat;
 pub(crate) use map_lines::map_lines;
+pub(crate) use near::near_fabrics;
 pub(crate) use ranges::{by_fabric, by_simulation};
 pub(crate) use slowdown::against_latency;

@@ -144,14 +144,14 @@ fn draw_row(m: &mut Markup, plot: &Plot, row: &Row, y: f64, width: f64) {
         &[("class", &format!("bar {}", row.class)), ("d", &format!("M{} {}H{}", Px(lo), Px(y), Px(hi)))],
     );
     if let Some(ring) = row.ring {
-        draw_circle(m, &format!("ring {}", row.class), plot.at_x(ring), y, &row.ring_explanation);
+        draw_circle(m, &format!("ring {}", row.class), (plot.at_x(ring), y, 7.0), &row.ring_explanation);
     }
-    draw_circle(m, &format!("dot {}", row.class), plot.at_x(row.value), y, &row.explanation);
+    draw_circle(m, &format!("dot {}", row.class), (plot.at_x(row.value), y, 4.5), &row.explanation);
     let right = row.ring.map_or(hi, |ring| hi.max(plot.at_x(ring))).max(plot.at_x(row.value));
-    m.text("text", &[("x", &Px(right + 10.0)), ("y", &Px(y + 4.0))], &row.text);
+    m.text("text", &[("class", &"halo"), ("x", &Px(right + 12.0)), ("y", &Px(y + 4.0))], &row.text);
 }
 
-fn draw_circle(m: &mut Markup, class: &str, x: f64, y: f64, explanation: &str) {
+fn draw_circle(m: &mut Markup, class: &str, (x, y, r): (f64, f64, f64), explanation: &str) {
     let class = format!("mark {class}");
-    m.explained("circle", &[("class", &class), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &"5")], explanation);
+    m.explained("circle", &[("class", &class), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &Px(r))], explanation);
 }

@@ -103,7 +103,7 @@ fn model(c: &Comparison, plot: &Plot, m: &mut Markup) {
     };
     plot.band(m, "ink", &pick(f64::min), &pick(f64::max));
     let text = format!(
-        "Run time = {:.3} s + {} waits x time of a fetch",
+        "Run time = {:.3} s + {} waits × time of a fetch",
         fit.intercept_s,
         count(fit.waits.max(0.0) as u64)
     );

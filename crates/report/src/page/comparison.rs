@@ -3,19 +3,16 @@
 use unrack_record::{Comparison, FabricResult};
 
 use super::manifest;
-use super::section::{Column, Section, list, table};
-use crate::words::{bytes, count, nanoseconds, number, ratio, seconds};
+use super::section::{Group, Section, list, table};
+use crate::words::{bytes, count, nanoseconds, number, ratio, seconds, share};
 use crate::{Compared, Figure, Run, answer, figures};
 
-const COLUMNS: &[Column] = &[
-    Column { name: "Fabric", unit: "", term: "fabric" },
-    Column { name: "Completion over ideal", unit: "mean", term: "ideal" },
-    Column { name: "Completion over ideal", unit: "p99", term: "ideal" },
-    Column { name: "Page fetch", unit: "µs, mean", term: "fetch" },
-    Column { name: "Page fetch", unit: "µs, p99", term: "fetch" },
-    Column { name: "Slowdown", unit: "by injection", term: "slowdown" },
-    Column { name: "95 % interval", unit: "", term: "interval" },
-    Column { name: "Slowdown", unit: "by replay", term: "replay" },
+const COLUMNS: &[Group] = &[
+    Group { name: "Fabric", term: "fabric", columns: &[] },
+    Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p99"] },
+    Group { name: "Page fetch (µs)", term: "fetch", columns: &["mean", "p99"] },
+    Group { name: "Slowdown by injection", term: "slowdown", columns: &["estimate", "95 % interval"] },
+    Group { name: "By replay", term: "replay", columns: &[] },
 ];
 
 pub(crate) fn section(prefix: &str, run: &Run, compared: &Compared) -> Section {
@@ -48,6 +45,7 @@ fn figures_of(compared: &Compared) -> Vec<Figure> {
     let all = [
         figures::by_fabric(c),
         figures::against_latency(c),
+        figures::near_fabrics(c),
         figures::completion_cdf(&fabrics, &compared.completions),
         compared.fetch_rate.as_ref().map(figures::fetch_rate),
     ];
@@ -86,7 +84,10 @@ fn facts(section: &mut Section, c: &Comparison) {
     let runs = c.native.seconds.len();
     section.facts(&[
         ("Native run time", format!("{} (median of {runs})", seconds(c.native.median_s))),
-        ("Local memory", format!("{} ({} of {})", c.local, bytes(c.local_bytes), bytes(c.footprint_bytes))),
+        (
+            "Local memory",
+            format!("{} ({} of {})", share(&c.local), bytes(c.local_bytes), bytes(c.footprint_bytes)),
+        ),
         ("Page fetches", count(c.capture.fetches)),
         ("Write-backs", count(c.capture.write_backs)),
         ("Waits on the critical path", count(c.injection.fit.waits.max(0.0).round() as u64)),
@@ -100,6 +101,9 @@ fn fit(section: &mut Section, c: &Comparison) {
         "Dots are real runs with an injected delay per fetch. If they lie on the line, the program waits the same \
          number of times whatever a fetch takes, and the line may be followed down to the fabrics' times.",
     );
+    let text = "The same line close to zero: slowdown = 1 + waits × time of a fetch / native run time. Dashed: what a \
+                fetch may take for each allowed loss.";
+    section.figure("slowdown-fabrics", text);
     section.body.text("p", &[("class", &"fit")], &format!("{}.", capital(&answer::fit(&c.injection.fit))));
     section.body.text("p", &[("class", &"fit")], &format!("The floor: {}.", answer::floor(c)));
 }

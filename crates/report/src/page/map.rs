@@ -3,20 +3,20 @@
 use unrack_record::SlowdownMap;
 
 use super::manifest;
-use super::section::{Column, Section, table};
-use crate::words::{bytes, count, seconds};
+use super::section::{Group, Section, table};
+use crate::words::{bytes, count, seconds, share};
 use crate::{Figure, Run, answer, figures};
 
-const COLUMNS: &[Column] = &[
-    Column { name: "Local share", unit: "", term: "local" },
-    Column { name: "Local memory", unit: "", term: "local" },
-    Column { name: "Waits on the critical path", unit: "", term: "waits" },
-    Column { name: "95 % interval", unit: "waits", term: "interval" },
-    Column { name: "R²", unit: "", term: "fit" },
+const COLUMNS: &[Group] = &[
+    Group { name: "Local share", term: "local", columns: &[] },
+    Group { name: "Local memory", term: "local", columns: &[] },
+    Group { name: "Waits on the critical path", term: "waits", columns: &["fit", "95 % interval"] },
+    Group { name: "R²", term: "fit", columns: &[] },
 ];
 
 pub(crate) fn section(prefix: &str, run: &Run, map: &SlowdownMap) -> Section {
-    let mut section = Section::new(prefix, answer::question(&map.command), answer::map(map), figures_of(map));
+    let mut section =
+        Section::new(prefix, answer::map_question(&map.command), answer::map(map), figures_of(map));
     section.warnings(&map.warnings);
     section.facts(&[
         ("Native run time", seconds(map.native_s)),
@@ -44,7 +44,7 @@ fn rows(map: &SlowdownMap) -> Vec<Vec<String>> {
     let row = |local: &unrack_record::MapLocal| {
         let [lo, hi] = local.fit.waits_ci95;
         vec![
-            local.local.clone(),
+            share(&local.local),
             bytes(local.local_bytes),
             waits(local.fit.waits),
             format!("{} to {}", waits(lo), waits(hi)),

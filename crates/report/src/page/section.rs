@@ -1,5 +1,5 @@
 use crate::Figure;
-use crate::markup::Markup;
+use crate::markup::{Attributes, Markup};
 
 /// One result on the page.
 pub(crate) struct Section {
@@ -70,36 +70,42 @@ pub(crate) fn list(m: &mut Markup, items: &[String]) {
     });
 }
 
-/// A column of a table: its name, its unit, and the term that explains it.
-pub(crate) struct Column {
+/// Columns that belong together: their name, the term that explains it, and what each holds.
+/// Without columns the group is a column itself.
+pub(crate) struct Group {
     pub name: &'static str,
-    pub unit: &'static str,
     pub term: &'static str,
+    pub columns: &'static [&'static str],
 }
 
 /// A table whose first column names the rows and whose column heads lead to their explanation.
-pub(crate) fn table(m: &mut Markup, caption: &str, columns: &[Column], rows: &[Vec<String>]) {
-    m.element(
-        "div",
-        &[("class", &"scroll"), ("role", &"region"), ("aria-label", &caption), ("tabindex", &"0")],
-        |m| {
-            m.element("table", &[], |m| {
-                m.text("caption", &[], caption);
-                m.element("thead", &[], |m| {
-                    m.element("tr", &[], |m| columns.iter().for_each(|column| head(m, column)));
-                });
-                m.element("tbody", &[], |m| rows.iter().for_each(|cells| row(m, cells)));
-            });
-        },
-    );
+pub(crate) fn table(m: &mut Markup, caption: &str, groups: &[Group], rows: &[Vec<String>]) {
+    let region: Attributes =
+        &[("class", &"scroll"), ("role", &"region"), ("aria-label", &caption), ("tabindex", &"0")];
+    m.element("div", region, |m| {
+        m.element("table", &[], |m| {
+            m.text("caption", &[], caption);
+            m.element("thead", &[], |m| heads(m, groups));
+            m.element("tbody", &[], |m| rows.iter().for_each(|cells| row(m, cells)));
+        });
+    });
 }
 
-fn head(m: &mut Markup, column: &Column) {
-    m.element("th", &[("scope", &"col")], |m| {
-        m.text("a", &[("href", &format!("#term-{}", column.term))], column.name);
-        if !column.unit.is_empty() {
-            m.words(" ").text("small", &[], column.unit);
+fn heads(m: &mut Markup, groups: &[Group]) {
+    m.element("tr", &[], |m| groups.iter().for_each(|group| group_head(m, group)));
+    m.element("tr", &[], |m| {
+        for column in groups.iter().flat_map(|group| group.columns) {
+            m.text("th", &[("scope", &"col")], column);
         }
+    });
+}
+
+fn group_head(m: &mut Markup, group: &Group) {
+    let width = group.columns.len();
+    let alone: Attributes = &[("scope", &"col"), ("rowspan", &2)];
+    let spanning: Attributes = &[("scope", &"colgroup"), ("colspan", &width)];
+    m.element("th", if width == 0 { alone } else { spanning }, |m| {
+        m.text("a", &[("href", &format!("#term-{}", group.term))], group.name);
     });
 }
 

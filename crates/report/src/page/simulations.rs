@@ -1,32 +1,24 @@
 //! The section of one or several `unrack sim` runs, side by side.
 
 use super::manifest;
-use super::section::{Column, Section, table};
+use super::section::{Group, Section, table};
 use crate::words::{count, listed, number, short};
 use crate::{Run, Simulation, figures};
 
-const COLUMNS: &[Column] = &[
-    Column { name: "Run", unit: "", term: "fabric" },
-    Column { name: "Fabric", unit: "", term: "fabric" },
-    Column { name: "Nodes", unit: "", term: "fabric" },
-    Column { name: "Messages", unit: "", term: "message" },
-    Column { name: "Unfinished", unit: "", term: "message" },
-    Column { name: "Completion over ideal", unit: "mean", term: "ideal" },
-    Column { name: "Completion over ideal", unit: "p50", term: "ideal" },
-    Column { name: "Completion over ideal", unit: "p99", term: "ideal" },
-    Column { name: "Completion over ideal", unit: "max", term: "ideal" },
-    Column { name: "Completion", unit: "ns, mean", term: "message" },
-    Column { name: "Completion", unit: "ns, p99", term: "message" },
-    Column { name: "Throughput", unit: "Gb/s", term: "message" },
+const COLUMNS: &[Group] = &[
+    Group { name: "Run", term: "fabric", columns: &[] },
+    Group { name: "Fabric", term: "fabric", columns: &[] },
+    Group { name: "Nodes", term: "fabric", columns: &[] },
+    Group { name: "Messages", term: "message", columns: &["sent", "unfinished"] },
+    Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p50", "p99", "max"] },
+    Group { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
+    Group { name: "Gb/s", term: "message", columns: &[] },
 ];
 
-const KIND_COLUMNS: &[Column] = &[
-    Column { name: "Run and kind", unit: "", term: "message" },
-    Column { name: "Messages", unit: "", term: "message" },
-    Column { name: "Completion over ideal", unit: "mean", term: "ideal" },
-    Column { name: "Completion over ideal", unit: "p50", term: "ideal" },
-    Column { name: "Completion over ideal", unit: "p99", term: "ideal" },
-    Column { name: "Completion over ideal", unit: "max", term: "ideal" },
+const KIND_COLUMNS: &[Group] = &[
+    Group { name: "Run and kind", term: "message", columns: &[] },
+    Group { name: "Messages", term: "message", columns: &[] },
+    Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p50", "p99", "max"] },
 ];
 
 pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {

@@ -1,0 +1,46 @@
+//! Figures as files.
+
+mod synthetic;
+
+use resvg::tiny_skia::Pixmap;
+use resvg::usvg::roxmltree::Document;
+use synthetic::Scratch;
+use unrack_report::{Report, write_pngs, write_svgs};
+
+fn report(scratch: &Scratch) -> Report {
+    let folders = [synthetic::compare_folder(scratch, "a"), synthetic::map_folder(scratch, "b")];
+    Report::read(&[&folders[0], &folders[1], &synthetic::sim_folder(scratch, "c", 1.3)]).unwrap()
+}
+
+#[test]
+fn svg_files_are_well_formed_titled_and_full_of_marks() {
+    let scratch = Scratch::new("svg");
+    let paths = write_svgs(&report(&scratch).figures(), scratch.join("figures")).unwrap();
+    assert_eq!(paths.len(), 10);
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let document = Document::parse(&text).unwrap();
+        let named = |name: &str| document.descendants().find(|node| node.tag_name().name() == name).unwrap();
+        assert!(!named("title").text().unwrap().is_empty() && !named("desc").text().unwrap().is_empty());
+        let class = |node: &resvg::usvg::roxmltree::Node| node.attribute("class").unwrap_or("").to_string();
+        let marks = document.descendants().filter(|node| class(node).split(' ').any(|c| c == "mark"));
+        assert!(marks.count() >= 1, "{}", path.display());
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{}", path.display());
+    }
+}
+
+#[test]
+fn png_files_are_pictures_with_many_colours() {
+    let scratch = Scratch::new("png");
+    let paths = write_pngs(&report(&scratch).figures(), scratch.join("figures")).unwrap();
+    for path in paths {
+        let pixels = Pixmap::decode_png(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(pixels.width() > 1400 && pixels.height() > 300, "{}", path.display());
+        let mut colours: Vec<_> = pixels.pixels().iter().map(|p| (p.red(), p.green(), p.blue())).collect();
+        let white = colours.iter().filter(|colour| **colour == (255, 255, 255)).count();
+        assert!(white * 3 > colours.len(), "the paper of {} is white", path.display());
+        colours.sort();
+        colours.dedup();
+        assert!(colours.len() > 50, "{} has {} colours", path.display(), colours.len());
+    }
+}

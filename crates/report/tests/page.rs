@@ -1,0 +1,179 @@
+//! The page as text: complete, escaped, well-formed, alone.
+
+mod synthetic;
+
+use resvg::usvg::roxmltree::{Document, ParsingOptions};
+use synthetic::{HOSTILE, Scratch};
+use unrack_report::{Report, ReportError};
+
+fn compare_page() -> String {
+    let scratch = Scratch::new("page");
+    Report::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap().html()
+}
+
+/// As XML, which is stricter than any browser.
+fn parsed(page: &str) -> Document<'_> {
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    Document::parse_with_options(page, options).unwrap()
+}
+
+fn ids<'a>(page: &'a Document) -> Vec<&'a str> {
+    page.descendants().filter_map(|node| node.attribute("id")).collect()
+}
+
+#[test]
+fn a_comparison_has_every_part() {
+    let page = compare_page();
+    let document = parsed(&page);
+    let ids = ids(&document);
+    for id in [
+        "result",
+        "slowdown-by-fabric",
+        "slowdown-latency",
+        "slowdown-fabrics",
+        "completion-cdf",
+        "fetch-rate",
+        "terms",
+    ] {
+        assert!(ids.contains(&id), "{id} is missing: {ids:?}");
+    }
+    let parts = [
+        "What would disaggregated memory do to sort?",
+        "With 25\u{a0}% of its 256\u{a0}MiB in local memory, sort would be 1.6\u{a0}% slower on edm, 6.8\u{a0}% slower on cxl and \
+         22.4\u{a0}% slower on dctcp. To lose at most 5\u{a0}%, a page fetch \
+         may take at most 2.5\u{a0}µs on average.",
+        "For at most 5\u{a0}% slowdown: at most 2.5\u{a0}µs per page fetch, or at least 40\u{a0}% local memory",
+        "native runs differ by 2.5 %: the machine is busy",
+        "How this was run",
+        "The scenario",
+        "Simulation of dctcp",
+        "DDC §3",
+        "EDM §4.3",
+    ];
+    for part in parts {
+        assert!(page.contains(part), "`{part}` is missing");
+    }
+}
+
+#[test]
+fn column_heads_lead_to_their_explanation_and_ids_are_unique() {
+    let scratch = Scratch::new("anchors");
+    let folders = every_kind(&scratch);
+    let page = Report::read(&folders).unwrap().html();
+    let document = parsed(&page);
+    let mut ids = ids(&document);
+    for link in document.descendants().filter_map(|node| node.attribute("href")) {
+        assert!(link.strip_prefix('#').is_some_and(|id| ids.contains(&id)), "{link} leads nowhere");
+    }
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "an id is used twice");
+}
+
+#[test]
+fn nothing_from_outside_becomes_markup() {
+    let page = compare_page();
+    assert!(!page.contains(HOSTILE) && !page.contains("<b>"));
+    let document = parsed(&page);
+    let scripts = document.descendants().filter(|node| node.has_tag_name("script"));
+    assert_eq!(scripts.count(), 1);
+    let shown = document.descendants().filter(|node| node.has_tag_name("pre")).filter_map(|pre| pre.text());
+    assert!(shown.into_iter().any(|text| text.contains(HOSTILE)), "the scenario is shown as it was written");
+}
+
+#[test]
+fn the_page_refers_to_nothing_outside_itself() {
+    let scratch = Scratch::new("alone");
+    let page = Report::read(&every_kind(&scratch)).unwrap().html();
+    for reference in ["http://", "https://", "src=", "url(", "@import", "<link"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+    let document = parsed(&page);
+    let policy =
+        document.descendants().find_map(|node| node.attribute("http-equiv").and(node.attribute("content")));
+    assert!(policy.is_some_and(|policy| policy.starts_with("default-src 'none'")), "{policy:?}");
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn several_runs_share_a_page_and_simulations_a_section() {
+    let scratch = Scratch::new("several");
+    let report = Report::read(&every_kind(&scratch)).unwrap();
+    let page = report.html();
+    assert!(page.contains("Unrack: 3 results") && page.contains("How do edm and dctcp carry this traffic?"));
+    assert!(page.contains("id=\"1-slowdown-by-fabric\"") && page.contains("id=\"3-map-heat\""));
+    let files: Vec<_> = report.figures().into_iter().map(|figure| figure.id).collect();
+    assert_eq!(files.len(), 10, "{files:?}");
+}
+
+fn every_kind(scratch: &Scratch) -> [std::path::PathBuf; 4] {
+    [
+        synthetic::compare_folder(scratch, "compare"),
+        synthetic::sim_folder(scratch, "edm", 1.2),
+        synthetic::map_folder(scratch, "map"),
+        synthetic::sim_folder(scratch, "dctcp", 14.0),
+    ]
+}
+
+#[test]
+fn a_bare_summary_is_enough() {
+    let scratch = Scratch::new("bare");
+    let folder = synthetic::compare_folder(&scratch, "run");
+    for entry in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if !entry.ends_with("summary.json") {
+            std::fs::remove_file(entry).unwrap();
+        }
+    }
+    let report = Report::read(&[folder]).unwrap();
+    let ids: Vec<_> = report.figures().into_iter().map(|figure| figure.id).collect();
+    assert_eq!(ids, ["slowdown-by-fabric", "slowdown-latency", "slowdown-fabrics"]);
+    parsed(&report.html());
+}
+
+#[test]
+fn empty_and_senseless_results_still_make_a_page() {
+    let scratch = Scratch::new("empty");
+    let mut comparison = synthetic::comparison();
+    comparison.command.clear();
+    comparison.fabrics.clear();
+    comparison.injection.points.clear();
+    comparison.requirements.clear();
+    comparison.injection.fit.waits = -3.0;
+    comparison.native.median_s = 0.0;
+    unrack_record::write_json(scratch.join("summary.json"), &comparison).unwrap();
+    let page = Report::read(&[&*scratch]).unwrap().html();
+    parsed(&page);
+    unrack_report::comparison_text(&comparison);
+}
+
+#[test]
+fn what_is_not_a_run_is_refused_with_the_way_to_get_one() {
+    let scratch = Scratch::new("unknown");
+    let message = |folder: &std::path::Path| Report::read(&[folder]).unwrap_err().to_string();
+    assert!(message(&scratch).contains("not a run folder"), "{}", message(&scratch));
+    std::fs::write(scratch.join("summary.json"), "{}").unwrap();
+    assert!(message(&scratch).contains("no `injection`"), "{}", message(&scratch));
+    std::fs::write(scratch.join("summary.json"), "{\"fabric\": 3}").unwrap();
+    assert!(message(&scratch).contains("summary.json"), "{}", message(&scratch));
+    assert!(matches!(Report::read::<&str>(&[]), Err(ReportError::NoFolder)));
+}
+
+#[test]
+fn a_map_whose_grid_does_not_fit_is_refused() {
+    let scratch = Scratch::new("misfit");
+    let mut map = synthetic::map();
+    map.locals[1].slowdown[2].pop();
+    unrack_record::write_json(scratch.join("map.json"), &map).unwrap();
+    let message = Report::read(&[&*scratch]).unwrap_err().to_string();
+    assert!(message.contains("`slowdown` of `25%` is not 8 latencies by 5 bandwidths"), "{message}");
+}
+
+#[test]
+fn the_file_appears_whole() {
+    let scratch = Scratch::new("write");
+    let report = Report::read(&[synthetic::map_folder(&scratch, "map")]).unwrap();
+    report.write(scratch.join("report.html")).unwrap();
+    assert_eq!(std::fs::read_to_string(scratch.join("report.html")).unwrap(), report.html());
+    assert!(report.write(scratch.join("absent/report.html")).unwrap_err().to_string().contains("absent"));
+}

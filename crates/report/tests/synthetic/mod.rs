@@ -1,0 +1,234 @@
+//! Results as the commands write them, made from formulas: every test knows what must be seen.
+
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::path::{Path, PathBuf};
+
+use unrack_record::*;
+
+pub const COMMAND: [&str; 3] = ["/usr/bin/sort", "--parallel=2", "words <b>&amp;.txt"];
+pub const HOSTILE: &str = "</script><script>document.body.id='owned'</script> \"'&";
+
+pub fn command() -> Vec<String> {
+    COMMAND.map(String::from).to_vec()
+}
+
+pub fn spread(mean: f64, p50: f64, p99: f64) -> Spread {
+    let between = |part: f64| p50 + (p99 - p50) * part;
+    Spread { mean, p50, p95: between(0.6), p99, p999: p99 * 1.4, max: p99 * 2.0, count: 40_000 }
+}
+
+const NATIVE_S: f64 = 2.0;
+const WAITS: f64 = 40_000.0;
+
+fn runs(around: f64, scatter: f64) -> Runs {
+    let seconds = vec![around * (1.0 - scatter), around, around * (1.0 + scatter * 1.5)];
+    Runs { seconds, median_s: around }
+}
+
+fn point(delay_us: f64, off: f64) -> InjectionPoint {
+    let run_s = NATIVE_S * 1.01 + WAITS * delay_us / 1e6;
+    InjectionPoint {
+        delay_ns: delay_us * 1e3,
+        runs: runs(run_s * (1.0 + off), 0.015),
+        fetches: 41_200,
+        write_backs: 9_800,
+    }
+}
+
+fn fit() -> Fit {
+    Fit {
+        intercept_s: 2.02,
+        waits: WAITS,
+        waits_ci95: [38_500.0, 41_500.0],
+        r2: 0.9991,
+        worst_residual: 0.012,
+    }
+}
+
+fn fabric(name: &str, mean_us: f64, p99_us: f64) -> FabricResult {
+    let slowdown = |waits: f64| 1.0 + waits * mean_us / 1e6 / NATIVE_S;
+    FabricResult {
+        fabric: name.into(),
+        completion_over_ideal: spread(mean_us / 0.6, mean_us / 0.62, p99_us / 0.6),
+        fetch_us: spread(mean_us, mean_us * 0.95, p99_us),
+        slowdown: slowdown(WAITS),
+        slowdown_ci95: [slowdown(38_500.0), slowdown(41_500.0)],
+        slowdown_replay: (name != "cxl").then(|| slowdown(WAITS * 1.04)),
+        simulation: serde_json::json!({ "fabric": name, "nodes": 16, "messages": 40_000 }),
+    }
+}
+
+pub fn comparison() -> Comparison {
+    Comparison {
+        version: "0.1.0".into(),
+        command: command(),
+        seed: 1,
+        local: "25%".into(),
+        local_bytes: 64 << 20,
+        footprint_bytes: 256 << 20,
+        native: runs(NATIVE_S, 0.01),
+        injection: Injection {
+            points: vec![point(15.0, 0.004), point(30.0, -0.006), point(60.0, 0.005), point(100.0, -0.002)],
+            fit: fit(),
+            floor_ns: 9_400.0,
+            bandwidth_bps: 100_000_000_000,
+        },
+        capture: Capture { fetches: 41_200, write_backs: 9_800, threads: 2, run_s: 2.9 },
+        fabrics: vec![
+            fabric("ideal", 0.6, 0.6),
+            fabric("edm", 0.78, 1.9),
+            fabric("cxl", 3.4, 19.0),
+            fabric("dctcp", 11.2, 85.0),
+        ],
+        requirements: vec![
+            Requirement { loss: 0.05, max_fetch_us: Some(2.5), min_local: Some(0.4), at_fetch_us: Some(5.0) },
+            Requirement { loss: 0.2, max_fetch_us: Some(10.0), min_local: None, at_fetch_us: None },
+        ],
+        warnings: vec!["native runs differ by 2.5 %: the machine is busy".into()],
+    }
+}
+
+pub fn map() -> SlowdownMap {
+    let latencies_ns = vec![500.0, 1e3, 2e3, 3e3, 5e3, 10e3, 20e3, 50e3];
+    let bandwidths_bps =
+        vec![10, 25, 40, 100, 200].into_iter().map(|gbps: u64| gbps * 1_000_000_000).collect();
+    let mut map = SlowdownMap {
+        version: "0.1.0".into(),
+        command: command(),
+        native_s: NATIVE_S,
+        footprint_bytes: 256 << 20,
+        latencies_ns,
+        bandwidths_bps,
+        locals: vec![],
+        warnings: vec![],
+    };
+    map.locals = [("10%", 0.1, 95_000.0), ("25%", 0.25, WAITS), ("50%", 0.5, 8_000.0), ("75%", 0.75, 900.0)]
+        .map(|(name, share, waits)| local(&map, name, share, waits))
+        .to_vec();
+    map
+}
+
+fn local(map: &SlowdownMap, name: &str, share: f64, waits: f64) -> MapLocal {
+    let page = |bps: &u64| 4096.0 * 8.0 / *bps as f64;
+    let slowdown = |ns: &f64, bps: &u64| 1.0 + waits * (ns / 1e9 + page(bps)) / NATIVE_S;
+    let row = |ns: &f64| map.bandwidths_bps.iter().map(|bps| slowdown(ns, bps)).collect();
+    MapLocal {
+        local: name.into(),
+        local_bytes: (map.footprint_bytes as f64 * share) as u64,
+        points: vec![point(15.0, 0.0), point(60.0, 0.0)],
+        fit: Fit { waits, waits_ci95: [waits * 0.97, waits * 1.03], ..fit() },
+        slowdown: map.latencies_ns.iter().map(row).collect(),
+    }
+}
+
+pub fn simulation(fabric: &str, mean: f64) -> serde_json::Value {
+    let spread = |mean: f64| serde_json::to_value(spread(mean, mean * 0.9, mean * 4.0)).unwrap();
+    serde_json::json!({
+        "fabric": fabric, "nodes": 144, "messages": 100_000, "completed": 99_990, "dropped": 0,
+        "slowdown": spread(mean), "completion_ns": spread(mean * 300.0),
+        "by_kind": { "read": spread(mean * 0.95), "write": { "slowdown": spread(mean * 1.05) } },
+        "throughput_gbps": 812.5, "queue_bytes": { "mean": 100.0, "p99": 900.0, "max": 4000.0 },
+        "sim_time_ns": 5e6, "wall_s": 1.2, "events": 900_000, "packet_hops": 600_000,
+        "packet_hops_per_s": 5e5, "seed": 1, "version": "0.1.0",
+    })
+}
+
+pub fn manifest() -> Manifest {
+    let settings = serde_json::json!({ "local": "25%", "fabrics": ["ideal", "edm", "cxl", "dctcp"] });
+    let scenario = format!("seed = 1\n# {HOSTILE}\n[fabric]\nprotocol = \"edm\"\n");
+    Started::now().manifest(1, Some(scenario), settings)
+}
+
+/// A folder that goes away with the test.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("unrack-report-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+}
+
+impl std::ops::Deref for Scratch {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A folder as `unrack compare` leaves it.
+pub fn compare_folder(parent: &Path, name: &str) -> PathBuf {
+    let folder = RunFolder::create(parent.join(name)).unwrap();
+    folder.write_json("manifest.json", &manifest()).unwrap();
+    folder.write_json("summary.json", &comparison()).unwrap();
+    write_trace(&folder.path("trace.parquet"));
+    for fabric in comparison().fabrics {
+        write_completions(&folder.path(format!("completions-{}.parquet", fabric.fabric)), &fabric);
+    }
+    parent.join(name)
+}
+
+pub fn sim_folder(parent: &Path, name: &str, mean: f64) -> PathBuf {
+    let folder = RunFolder::create(parent.join(name)).unwrap();
+    folder.write_json("manifest.json", &manifest()).unwrap();
+    folder.write_json("summary.json", &simulation(name, mean)).unwrap();
+    parent.join(name)
+}
+
+pub fn map_folder(parent: &Path, name: &str) -> PathBuf {
+    let folder = RunFolder::create(parent.join(name)).unwrap();
+    folder.write_json("map.json", &map()).unwrap();
+    parent.join(name)
+}
+
+/// Evenly spread numbers in 0..1 that look like chance.
+fn chance(index: u64) -> f64 {
+    (index as f64 * 0.618_033_988_749_895).fract()
+}
+
+fn write_trace(path: &Path) {
+    let meta = trace::Meta {
+        program: "sort".into(),
+        command_line: command(),
+        page_size: 4096,
+        local_bytes: 64 << 20,
+        footprint_bytes: 256 << 20,
+        run_ns: 2_900_000_000,
+        native_ns: Some(2_000_000_000),
+    };
+    let mut writer = trace::Writer::create(path).unwrap();
+    let mut times: Vec<u64> =
+        (0..30_000).map(|i| (chance(i) * chance(i * 7 + 3).sqrt() * 2.9e9) as u64).collect();
+    times.sort();
+    for (index, t_ns) in times.into_iter().enumerate() {
+        let fetch = index % 5 != 0 || t_ns < 900_000_000;
+        let (kind, wait_ns) = if fetch { (trace::Kind::Fetch, 15_000) } else { (trace::Kind::WriteBack, 0) };
+        let row =
+            trace::Row { t_ns, thread: 0, page: index as u64, kind, bytes: 4096, wait_ns, overhead_ns: 0 };
+        writer.push(row).unwrap();
+    }
+    writer.finish(&meta).unwrap();
+}
+
+fn write_completions(path: &Path, fabric: &FabricResult) {
+    let meta = completions::Meta { fabric: fabric.fabric.clone(), link_rate_bps: 100_000_000_000 };
+    let mut writer = completions::Writer::create(path).unwrap();
+    let spread = fabric.fetch_us;
+    for index in 0..8_000 {
+        let tail = (1.0 - chance(index)).powf(-0.45).min(60.0) - 1.0;
+        let us = if fabric.fabric == "ideal" { 0.6 } else { 0.62 + tail * (spread.mean - 0.6) };
+        let kind = if index % 4 == 3 { completions::Kind::WriteBack } else { completions::Kind::Fetch };
+        let row = completions::Row { kind, bytes: 4096, completion_ps: (us * 1e6) as u64, ideal_ps: 600_000 };
+        writer.push(row).unwrap();
+    }
+    writer.finish(&meta).unwrap();
+}

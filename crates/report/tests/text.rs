@@ -1,0 +1,29 @@
+//! Tables for the terminal, letter by letter.
+
+mod synthetic;
+
+#[test]
+fn a_comparison() {
+    let mut comparison = synthetic::comparison();
+    comparison.command = vec!["sort".into(), "my words.txt".into()];
+    let text = unrack_report::comparison_text(&comparison);
+    assert_eq!(text, include_str!("comparison.txt"), "\n{text}");
+}
+
+#[test]
+fn a_map() {
+    let mut map = synthetic::map();
+    map.command = vec!["sort".into()];
+    map.locals.truncate(1);
+    map.warnings = vec!["the machine is busy".into()];
+    let text = unrack_report::map_text(&map);
+    assert_eq!(text, include_str!("map.txt"), "\n{text}");
+}
+
+#[test]
+fn simulations() {
+    let run = |fabric: &str, mean| serde_json::from_value(synthetic::simulation(fabric, mean)).unwrap();
+    let runs = [("first".to_string(), run("edm", 1.2)), ("second run".to_string(), run("dctcp", 14.0))];
+    let text = unrack_report::simulation_text(&runs);
+    assert_eq!(text, include_str!("simulations.txt"), "\n{text}");
+}
