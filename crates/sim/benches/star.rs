@@ -22,8 +22,7 @@ fn main() {
     let hadoop = Size::Cdf(Cdf::built_in("hadoop").expect("is built in"));
     bench.both(144, "hadoop, half reads, load 0.8", MESSAGES / 20, memory(hadoop, 0.8));
     bench.both(512, "64 B, half reads, load 0.8", MESSAGES, memory(Size::Fixed(64), 0.8));
-    let incast =
-        SyntheticSpec { pattern: Pattern::Incast { senders: 128 }, ..memory(Size::Fixed(1024), 0.9) };
+    let incast = SyntheticSpec { pattern: Pattern::Incast, ..memory(Size::Fixed(1024), 0.9) };
     bench.both(129, "1 KiB, incast 128:1, load 0.9", MESSAGES / 10, incast);
 }
 
@@ -32,6 +31,7 @@ fn memory(size: Size, load: f64) -> SyntheticSpec {
         traffic: Traffic::memory(0.5),
         size,
         pattern: Pattern::AllToAll,
+        blades: None,
         arrivals: Arrivals::Poisson,
         load,
         messages: 0,

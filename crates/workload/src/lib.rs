@@ -6,19 +6,25 @@
 //! | [`source`] | the contract between whoever asks and whoever carries |
 //! | [`size`] | how large: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
+//! | [`listed`] | open loop: messages at given times |
+//! | [`trace`] | a captured program, replicated and replayed, closed loop |
 //!
 //! No protocol is known here, and no file format.
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod listed;
 pub mod message;
 mod random;
 pub mod size;
 pub mod source;
 pub mod synthetic;
+pub mod trace;
 
 pub use error::WorkloadError;
+pub use listed::Listed;
 pub use message::{Kind, Message, MessageId, NodeId};
 pub use size::{Cdf, Size};
 pub use source::{Outbox, Source};
 pub use synthetic::{Arrivals, Pattern, Synthetic, SyntheticSpec, Traffic};
+pub use trace::{Blades, CapturedTrace, Replay, ReplaySpec};

@@ -11,9 +11,10 @@ pub use pattern::Pattern;
 use self::pattern::Partners;
 use crate::error::WorkloadError;
 use crate::message::{Kind, Message, READ_REQUEST_BYTES};
-use crate::random::{Purpose, below, generator, unit};
+use crate::random::{Purpose, generator, unit};
 use crate::size::Size;
 use crate::source::{Outbox, Source};
+use crate::trace::Blades;
 use rand_pcg::Pcg64Mcg;
 use unrack_units::{Rate, Time};
 
@@ -23,6 +24,8 @@ pub struct SyntheticSpec {
     pub traffic: Traffic,
     pub size: Size,
     pub pattern: Pattern,
+    /// Which nodes ask and which hold memory. `None`: every node does both.
+    pub blades: Option<Blades>,
     pub arrivals: Arrivals,
     /// Above 0, at most 1.
     pub load: f64,
@@ -75,11 +78,11 @@ impl Synthetic {
     /// Traffic among `nodes` nodes on links of `rate`.
     pub fn new(spec: SyntheticSpec, nodes: u32, rate: Rate, seed: u64) -> Result<Synthetic, WorkloadError> {
         spec.check()?;
-        let partners = Partners::new(spec.pattern, nodes, seed)?;
+        let partners = Partners::new(spec.pattern, spec.blades, nodes, seed)?;
         let bytes_per_ps = rate.as_bps() as f64 / 8e12;
-        let mean_gap_ps =
-            spec.busiest_bytes_per_message() * partners.busiest_senders() / (spec.load * bytes_per_ps);
-        let senders = partners.senders().map(|node| Sender::new(seed, node)).collect();
+        let (out, back) = spec.bytes_per_message();
+        let mean_gap_ps = partners.busiest(out, back) / (spec.load * bytes_per_ps);
+        let senders = partners.sources.clone().map(|node| Sender::new(seed, node)).collect();
         Ok(Synthetic { spec, partners, mean_gap_ps, senders, submitted: 0 })
     }
 
@@ -99,7 +102,7 @@ impl Synthetic {
     fn draw(&mut self, actor: u32) -> Message {
         let sender = &mut self.senders[actor as usize];
         let bytes = self.spec.size.at(unit(&mut sender.sizes));
-        let src = self.partners.sender(actor);
+        let src = self.partners.sources.start + actor;
         let dst = self.partners.destination(src, &mut sender.destinations);
         let (kind, request) = match self.spec.traffic {
             Traffic::Flows => (Kind::Flow, 0),
@@ -179,20 +182,13 @@ impl SyntheticSpec {
         }
     }
 
-    /// Mean payload that one message puts on the busiest link direction of those it uses.
-    ///
-    /// Where every node is as much asked as asking, each direction of each link carries as much
-    /// data and as many requests as any other. Into one node (incast), its two directions carry
-    /// different things, and the busier counts.
-    fn busiest_bytes_per_message(&self) -> f64 {
+    /// Mean payload of a message from its source to its destination, and back.
+    fn bytes_per_message(&self) -> (f64, f64) {
         let (reads, request) = match self.traffic {
             Traffic::Memory { read_fraction, request } => (read_fraction, f64::from(request)),
             Traffic::Flows => (0.0, 0.0),
         };
         let data = self.size.mean();
-        match self.pattern {
-            Pattern::AllToAll | Pattern::Permutation => data + reads * request,
-            Pattern::Incast { .. } => (reads * data).max((1.0 - reads) * data + reads * request),
-        }
+        ((1.0 - reads) * data + reads * request, reads * data)
     }
 }

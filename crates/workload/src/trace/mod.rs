@@ -1,0 +1,225 @@
+//! A captured program, and its replay on a rack.
+//!
+//! | module | holds |
+//! |---|---|
+//! | this one | [`CapturedTrace`]: what each thread fetched, and how long it computed in between |
+//! | [`placement`] | which node computes and which holds a page (DDC §4.1) |
+//! | [`replay`] | the closed- or open-loop source, and the run time it predicts |
+
+pub mod placement;
+pub mod replay;
+
+pub use placement::{Blades, Placement};
+pub use replay::{Mode, Offsets, Replay, ReplaySpec};
+
+use crate::error::WorkloadError;
+use unrack_units::Time;
+
+/// One transfer between a captured program and its remote memory: a row of `trace.parquet`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Since the run's start.
+    pub t_ns: u64,
+    pub thread: u32,
+    pub page: u64,
+    /// To remote memory, while nobody waits; else from it, for a thread that does.
+    pub write_back: bool,
+    pub bytes: u32,
+    /// What the thread waited.
+    pub wait_ns: u64,
+    /// Pager time since the thread's previous fetch that real hardware would not take.
+    pub overhead_ns: u64,
+}
+
+/// What the threads of a program did to remote memory, cut down to what a replay needs.
+///
+/// A thread's timeline between two fetches is its own computing: the wait and the pager's overhead
+/// are taken out of the captured times (`docs/decisions/0001`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapturedTrace {
+    steps: Vec<Step>,
+    /// Where each thread's steps begin; one more than there are threads.
+    threads: Vec<usize>,
+    window: Window,
+    /// The thread that worked last, and what it computed after its last transfer.
+    last: Option<(u32, Time)>,
+}
+
+/// One transfer in a thread's timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// From the completion of the thread's last fetch (or its start) to this transfer.
+    pub after: Time,
+    /// From the window's start to this transfer as it was captured.
+    pub captured: Time,
+    pub page: u64,
+    pub bytes: u32,
+    pub write_back: bool,
+}
+
+/// The part of a captured run that is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    pub from: Time,
+    pub until: Time,
+    /// Transfers within, and in the whole run.
+    pub rows: u64,
+    pub rows_in_all: u64,
+}
+
+impl CapturedTrace {
+    /// The whole run, which took `run`. Rows must be sorted by time.
+    pub fn new(rows: &[Row], run: Time) -> Result<CapturedTrace, WorkloadError> {
+        check(rows)?;
+        let end = rows.last().map_or(Time::ZERO, |row| ns(row.t_ns + row.wait_ns));
+        Ok(cut(rows, rows.len() as u64, Time::ZERO, run.max(end)))
+    }
+
+    /// The middle of the run, at most `limit` transfers: the same number is left out before and
+    /// after, so that neither start-up nor the end weighs in. The whole run if it has no more.
+    pub fn middle(rows: &[Row], run: Time, limit: u64) -> Result<CapturedTrace, WorkloadError> {
+        if limit == 0 {
+            return Err(WorkloadError::new("workload.messages", "is at least one transfer per replica", 0));
+        }
+        if rows.len() as u64 <= limit {
+            return CapturedTrace::new(rows, run);
+        }
+        check(rows)?;
+        let skip = (rows.len() - limit as usize) / 2;
+        let kept = &rows[skip..skip + limit as usize];
+        Ok(cut(kept, rows.len() as u64, ns(kept[0].t_ns), ns(rows[skip + limit as usize].t_ns)))
+    }
+
+    pub fn threads(&self) -> u32 {
+        self.threads.len() as u32 - 1
+    }
+
+    pub fn steps(&self, thread: u32) -> &[Step] {
+        &self.steps[self.threads[thread as usize]..self.threads[thread as usize + 1]]
+    }
+
+    /// Transfers of all threads.
+    pub fn len(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// What `thread` computes after its last transfer.
+    ///
+    /// Only of the thread that worked last is it known to have computed until the end of the run;
+    /// the others may have ended, or waited for it.
+    pub fn tail(&self, thread: u32) -> Time {
+        self.last.filter(|(last, _)| *last == thread).map_or(Time::ZERO, |(_, tail)| tail)
+    }
+
+    /// How long the program takes if every fetch takes `latency`, without replaying it. Zero gives
+    /// the program's own computing.
+    pub fn run_time_at(&self, latency: Time) -> Time {
+        (0..self.threads()).map(|thread| self.thread_time_at(thread, latency)).max().unwrap_or(self.length())
+    }
+
+    /// Length of the window as it was captured.
+    fn length(&self) -> Time {
+        self.window.until - self.window.from
+    }
+
+    fn thread_time_at(&self, thread: u32, latency: Time) -> Time {
+        let (mut now, mut pending) = (Time::ZERO, Time::ZERO);
+        for step in self.steps(thread) {
+            pending = step.after;
+            if !step.write_back {
+                now = now + step.after + latency;
+                pending = Time::ZERO;
+            }
+        }
+        now + pending + self.tail(thread)
+    }
+}
+
+fn ns(ns: u64) -> Time {
+    Time::from_ps(ns.saturating_mul(1_000))
+}
+
+/// A captured run longer than this (60 days) would not fit in picoseconds with room to add.
+const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
+
+fn check(rows: &[Row]) -> Result<(), WorkloadError> {
+    let refuse = |rule, value: String| Err(WorkloadError::new("workload.file", rule, value));
+    if let Some(two) = rows.windows(2).find(|two| two[0].t_ns > two[1].t_ns) {
+        return refuse("is sorted by time", format!("{} ns after {} ns", two[1].t_ns, two[0].t_ns));
+    }
+    if let Some(row) = rows.iter().find(|row| row.bytes == 0) {
+        return refuse("has transfers of at least 1 byte", format!("0 at {} ns", row.t_ns));
+    }
+    let long = |row: &&Row| row.t_ns > LONGEST_NS || row.wait_ns > LONGEST_NS || row.overhead_ns > LONGEST_NS;
+    if let Some(row) = rows.iter().find(long) {
+        return refuse("has times below 60 days", format!("{} ns", row.t_ns));
+    }
+    match rows.iter().map(|row| row.thread).max() {
+        Some(thread) if thread as usize >= rows.len().max(MOST_IDLE_THREADS) => {
+            refuse("numbers its threads from 0 without gaps", format!("thread {thread}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Threads may be without a transfer in a window, but not more than this many without any at all.
+const MOST_IDLE_THREADS: usize = 1 << 16;
+
+/// The rows of one window, by thread.
+fn cut(rows: &[Row], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace {
+    let count = rows.iter().map(|row| row.thread as usize + 1).max().unwrap_or(0);
+    let mut threads = vec![0; count + 1];
+    rows.iter().for_each(|row| threads[row.thread as usize + 1] += 1);
+    (0..count).for_each(|thread| threads[thread + 1] += threads[thread]);
+    let mut by_thread: Vec<&Row> = rows.iter().collect();
+    by_thread.sort_by_key(|row| row.thread); // stable: by time within a thread
+    let steps = threads.windows(2).flat_map(|range| timeline(&by_thread[range[0]..range[1]], from)).collect();
+    let end = |row: &Row| ns(row.t_ns + row.wait_ns);
+    let last = rows.iter().max_by_key(|row| end(row)).map(|row| (row.thread, until.saturating_sub(end(row))));
+    let window = Window { from, until, rows: rows.len() as u64, rows_in_all };
+    CapturedTrace { steps, threads, window, last }
+}
+
+/// One thread's steps.
+fn timeline(rows: &[&Row], from: Time) -> Vec<Step> {
+    let mut resumed = from;
+    let mut steps: Vec<Step> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let own = if row.write_back { Time::ZERO } else { ns(row.overhead_ns) };
+        let after = ns(row.t_ns).saturating_sub(resumed).saturating_sub(own);
+        let captured = ns(row.t_ns) - from;
+        steps.push(Step { after, captured, page: row.page, bytes: row.bytes, write_back: row.write_back });
+        if !row.write_back {
+            resumed = ns(row.t_ns + row.wait_ns);
+        }
+    }
+    keep_order(&mut steps);
+    steps
+}
+
+/// A write-back goes out no later than the fetch it came before: the overhead that was taken out of
+/// the fetch may have held the write-back.
+fn keep_order(steps: &mut [Step]) {
+    let mut limit = Time::MAX;
+    for step in steps.iter_mut().rev() {
+        if !step.write_back {
+            limit = Time::MAX;
+        }
+        step.after = step.after.min(limit);
+        if !step.write_back {
+            limit = step.after;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,195 @@
+//! The replay of a captured program on many compute blades at once.
+//!
+//! Closed loop: each thread of each replica is an actor of its own. It fetches, waits for the
+//! completion, computes as long as it did when captured, and fetches again; so a slow fabric slows
+//! the traffic as it would slow the program. Write-backs go out at their place in the thread's
+//! timeline, and nobody waits for them. Threads do not wait for each other: what one thread waited
+//! for another by other means than remote memory counts as its computing.
+//!
+//! Open loop: every transfer at its captured time, whatever the fabric does.
+
+use super::placement::{Blades, Placement};
+use super::{CapturedTrace, Step};
+use crate::error::WorkloadError;
+use crate::message::Message;
+use crate::random::{Purpose, generator, unit};
+use crate::source::{Outbox, Source};
+use std::sync::Arc;
+use unrack_units::Time;
+
+/// Whether a slow network slows the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    #[default]
+    ClosedLoop,
+    OpenLoop,
+}
+
+/// When the replicas start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Offsets {
+    /// All at once.
+    None,
+    /// Each at a time of its own, uniformly within the length of the replayed window.
+    #[default]
+    Window,
+    /// The same, within this time.
+    Within(Time),
+}
+
+/// How a trace is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplaySpec {
+    pub blades: Blades,
+    pub mode: Mode,
+    pub offsets: Offsets,
+    pub seed: u64,
+}
+
+/// The source that replays a trace. It shares the trace with other runs and holds 16 bytes per
+/// thread and replica besides.
+pub struct Replay {
+    trace: Arc<CapturedTrace>,
+    mode: Mode,
+    placement: Placement,
+    starts: Vec<Time>,
+    /// One per replica and thread, replica by replica.
+    actors: Vec<Actor>,
+    /// When each replica's last thread was done.
+    ends: Vec<Time>,
+    submitted: u64,
+    total: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Actor {
+    /// When its last fetch was complete.
+    resumed: Time,
+    next: usize,
+}
+
+/// The tag of a message that nobody waits for.
+const NOBODY: u32 = u32::MAX;
+
+impl Replay {
+    /// On a rack of `nodes` nodes.
+    pub fn new(trace: Arc<CapturedTrace>, spec: &ReplaySpec, nodes: u32) -> Result<Replay, WorkloadError> {
+        spec.blades.check(nodes)?;
+        let placement = Placement::new(spec.blades, spec.seed);
+        let replicas = u64::from(placement.replicas());
+        let (total, actors) = (trace.len() * replicas, u64::from(trace.threads()) * replicas);
+        if total >= u64::from(u32::MAX) || actors >= u64::from(NOBODY) {
+            let rule = "replays fewer than 2^32 transfers: replay a window of the trace, or on fewer blades";
+            return Err(WorkloadError::new("workload.messages", rule, total));
+        }
+        let starts = starts(spec, placement.replicas(), trace.length());
+        let actors = vec![Actor { resumed: Time::ZERO, next: 0 }; actors as usize];
+        // A program without remote traffic computes until the end of its window.
+        let least = if trace.is_empty() { trace.length() } else { Time::ZERO };
+        let ends = starts.iter().map(|start| *start + least).collect();
+        Ok(Replay { trace, mode: spec.mode, placement, starts, actors, ends, submitted: 0, total })
+    }
+
+    pub fn trace(&self) -> &CapturedTrace {
+        &self.trace
+    }
+
+    /// How long the program took on each replica, once the run is done.
+    ///
+    /// The latest end of a thread: its last completion (or write-back), and its own computing after
+    /// it where that is known ([`CapturedTrace::tail`]). Meaningless in open loop.
+    pub fn run_times(&self) -> impl Iterator<Item = Time> + '_ {
+        self.ends.iter().zip(&self.starts).map(|(end, start)| *end - *start)
+    }
+
+    fn step(&self, actor: u32) -> Option<Step> {
+        let thread = actor % self.trace.threads();
+        self.trace.steps(thread).get(self.actors[actor as usize].next).copied()
+    }
+
+    fn due(&self, actor: u32, step: &Step) -> Time {
+        match self.mode {
+            Mode::ClosedLoop => self.actors[actor as usize].resumed + step.after,
+            Mode::OpenLoop => self.starts[self.replica(actor) as usize] + step.captured,
+        }
+    }
+
+    fn replica(&self, actor: u32) -> u32 {
+        actor / self.trace.threads()
+    }
+
+    /// Lets an actor sleep until its next transfer; without one, its thread is done.
+    fn go_on<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
+        match self.step(actor) {
+            Some(step) => out.wake_at(self.due(actor, &step).max(now), actor),
+            None => self.end(actor, now),
+        }
+    }
+
+    fn end(&mut self, actor: u32, now: Time) {
+        let tail = self.trace.tail(actor % self.trace.threads());
+        let replica = self.replica(actor) as usize;
+        self.ends[replica] = self.ends[replica].max(now + tail);
+    }
+
+    fn message(&self, actor: u32, step: &Step, waits: bool) -> Message {
+        let replica = self.replica(actor);
+        let src = self.placement.compute_node(replica);
+        let dst = self.placement.memory_node(replica, step.page);
+        let bytes = u64::from(step.bytes);
+        let message =
+            if step.write_back { Message::write(src, dst, bytes) } else { Message::read(src, dst, bytes) };
+        message.tagged(if waits { actor } else { NOBODY })
+    }
+}
+
+impl Source for Replay {
+    fn start<O: Outbox>(&mut self, out: &mut O) {
+        for actor in 0..self.actors.len() as u32 {
+            let start = self.starts[self.replica(actor) as usize];
+            self.actors[actor as usize].resumed = start;
+            self.go_on(actor, start, out);
+        }
+    }
+
+    fn wake<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
+        let Some(step) = self.step(actor) else {
+            return;
+        };
+        let waits = self.mode == Mode::ClosedLoop && !step.write_back;
+        out.submit(self.message(actor, &step, waits));
+        self.submitted += 1;
+        self.actors[actor as usize].next += 1;
+        if !waits {
+            self.go_on(actor, now, out);
+        }
+    }
+
+    fn completed<O: Outbox>(&mut self, message: &Message, now: Time, out: &mut O) {
+        if message.tag != NOBODY {
+            self.actors[message.tag as usize].resumed = now;
+            self.go_on(message.tag, now, out);
+        }
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.total)
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.submitted == self.total
+    }
+}
+
+fn starts(spec: &ReplaySpec, replicas: u32, window: Time) -> Vec<Time> {
+    let within = match spec.offsets {
+        Offsets::None => Time::ZERO,
+        Offsets::Window => window,
+        Offsets::Within(time) => time,
+    };
+    let start = |replica| {
+        let mut draws = generator(spec.seed, Purpose::Offsets, replica);
+        Time::from_ps((unit(&mut draws) * within.as_ps() as f64) as u64)
+    };
+    (0..replicas).map(start).collect()
+}
