@@ -1,0 +1,114 @@
+//! The sending end of a link.
+
+use super::{CLASSES, Class, ClassSet, Line};
+use std::collections::VecDeque;
+use unrack_units::Time;
+
+/// Fills flits with messages, as far as credits allow.
+///
+/// A flit is filled when it starts. A message whose slots do not fit goes on in the next flit, before
+/// anything else (CXL 3.x §4.2: data follows its header). What comes during a flit waits for the next.
+///
+/// | what happened | [`handle_credit`](Transmitter::handle_credit) |
+/// |---|---|
+/// | what to do | [`fill`](Transmitter::fill), at the start of each flit |
+/// | what is known | [`is_midway`](Transmitter::is_midway), [`next_credit`](Transmitter::next_credit), [`credits`](Transmitter::credits) |
+#[derive(Debug, Clone)]
+pub struct Transmitter {
+    slots: u32,
+    initial: u32,
+    credits: [u32; CLASSES],
+    /// Credits on their way back, by time of arrival.
+    returning: VecDeque<(Time, Class)>,
+    /// The message being sent, and its slots left.
+    midway: Option<(Line, u32)>,
+}
+
+impl Transmitter {
+    /// With `slots` in a flit and `credits` for each class.
+    pub fn new(slots: u32, credits: u32) -> Transmitter {
+        Transmitter {
+            slots,
+            initial: credits,
+            credits: [credits; CLASSES],
+            returning: VecDeque::new(),
+            midway: None,
+        }
+    }
+
+    /// A buffer of the receiver came free; the sender learns it at `at`, which never goes back.
+    pub fn handle_credit(&mut self, at: Time, class: Class) {
+        debug_assert!(self.returning.back().is_none_or(|(last, _)| *last <= at), "credits overtake");
+        self.returning.push_back((at, class));
+    }
+
+    /// Fills the flit that starts now. `take` gives the next message of a class in the set;
+    /// `complete` is told of each message that ends in this flit. Returns whether it carries anything.
+    pub fn fill(
+        &mut self,
+        now: Time,
+        mut take: impl FnMut(ClassSet) -> Option<Line>,
+        mut complete: impl FnMut(Line),
+    ) -> bool {
+        self.learn_credits(now);
+        let mut room = self.slots;
+        while room > 0 {
+            let Some((line, slots)) = self.midway.take().or_else(|| self.begin(take(self.available())))
+            else {
+                break;
+            };
+            if slots > room {
+                self.midway = Some((line, slots - room));
+                return true;
+            }
+            room -= slots;
+            complete(line);
+        }
+        room < self.slots
+    }
+
+    fn begin(&mut self, line: Option<Line>) -> Option<(Line, u32)> {
+        let line = line?;
+        let credits = &mut self.credits[line.class.index()];
+        assert!(*credits > 0, "a message was sent without a credit");
+        *credits -= 1;
+        Some((line, line.class.slots()))
+    }
+
+    fn learn_credits(&mut self, now: Time) {
+        while let Some(&(at, class)) = self.returning.front()
+            && at <= now
+        {
+            self.returning.pop_front();
+            self.credits[class.index()] += 1;
+            assert!(self.credits[class.index()] <= self.initial, "a credit was created");
+        }
+    }
+
+    fn available(&self) -> ClassSet {
+        let mut set = ClassSet::NONE;
+        for class in Class::ALL {
+            if self.credits[class.index()] > 0 {
+                set.insert(class);
+            }
+        }
+        set
+    }
+
+    /// A message has begun and not ended.
+    pub fn is_midway(&self) -> bool {
+        self.midway.is_some()
+    }
+
+    /// When the next credit comes back.
+    pub fn next_credit(&self) -> Option<Time> {
+        self.returning.front().map(|(at, _)| *at)
+    }
+
+    /// Credits for `class` that are here or on their way back: the others are with messages that are
+    /// being sent, on the wire, or in a buffer of the receiver.
+    pub fn credits(&self, class: Class) -> u32 {
+        let returning = self.returning.iter().filter(|(_, returned)| *returned == class).count();
+        self.credits[class.index()] + returning as u32
+    }
+}

@@ -1,0 +1,134 @@
+//! Host and memory device in one node.
+
+use super::{Class, ClassSet, Line};
+use std::collections::VecDeque;
+
+/// Sends requests as its window of outstanding lines allows, and answers those of others.
+///
+/// Transfers leave in the order in which they came, reads apart from writes. A request keeps its
+/// receive buffer until its answer leaves, so that a memory node that cannot answer stops taking
+/// requests; answers are taken in at once.
+///
+/// | what happened | [`submit`](Node::submit), [`handle_line`](Node::handle_line) |
+/// |---|---|
+/// | what to do | [`take`](Node::take) |
+/// | what is known | [`waiting`](Node::waiting), [`held`](Node::held) |
+#[derive(Debug, Clone)]
+pub struct Node {
+    id: u16,
+    /// Not yet requested: without data, with data.
+    reads: VecDeque<Burst>,
+    writes: VecDeque<Burst>,
+    /// Requests taken in and not answered, by the class of the answer.
+    to_acknowledge: VecDeque<Line>,
+    to_fetch: VecDeque<Line>,
+    /// Lines that may still be requested before one is answered.
+    window: u32,
+    next_class: usize,
+}
+
+/// A transfer of some lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Burst {
+    pub message: u32,
+    pub dst: u16,
+    pub lines: u32,
+    /// `Req` or `RwD`.
+    pub class: Class,
+    /// Requests with data are answered with data.
+    pub fetches: bool,
+}
+
+/// A message that leaves a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    pub line: Line,
+    /// The request it answers, whose buffer is free now.
+    pub frees: Option<Class>,
+}
+
+impl Node {
+    /// With a window of `outstanding` lines.
+    pub fn new(id: u16, outstanding: u32) -> Node {
+        Node {
+            id,
+            reads: VecDeque::new(),
+            writes: VecDeque::new(),
+            to_acknowledge: VecDeque::new(),
+            to_fetch: VecDeque::new(),
+            window: outstanding,
+            next_class: 0,
+        }
+    }
+
+    pub fn submit(&mut self, burst: Burst) {
+        debug_assert!(burst.lines > 0 && matches!(burst.class, Class::Req | Class::RwD));
+        if burst.class == Class::Req { &mut self.reads } else { &mut self.writes }.push_back(burst);
+    }
+
+    /// A message came. Returns whether its buffer is free at once.
+    pub fn handle_line(&mut self, line: Line) -> bool {
+        match (line.class, line.fetches) {
+            (Class::Req, _) | (Class::RwD, true) => self.to_fetch.push_back(line),
+            (Class::RwD, false) => self.to_acknowledge.push_back(line),
+            (Class::Ndr | Class::Drs, _) => {
+                self.window += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Classes of which a message could leave.
+    pub fn waiting(&self) -> ClassSet {
+        let may_request = self.window > 0;
+        let has = [
+            may_request && !self.reads.is_empty(),
+            may_request && !self.writes.is_empty(),
+            !self.to_acknowledge.is_empty(),
+            !self.to_fetch.is_empty(),
+        ];
+        let mut set = ClassSet::NONE;
+        for class in Class::ALL {
+            if has[class.index()] {
+                set.insert(class);
+            }
+        }
+        set
+    }
+
+    /// The next message of a class in `allowed`, classes in turn.
+    pub fn take(&mut self, allowed: ClassSet) -> Option<Taken> {
+        let class = self.waiting().and(allowed).next_from(self.next_class)?;
+        self.next_class = class.index() + 1;
+        Some(match class {
+            Class::Req | Class::RwD => Taken { line: self.request(class), frees: None },
+            Class::Ndr | Class::Drs => self.answer(class),
+        })
+    }
+
+    fn request(&mut self, class: Class) -> Line {
+        self.window -= 1;
+        let queue = if class == Class::Req { &mut self.reads } else { &mut self.writes };
+        let burst = queue.front_mut().expect("a burst waits");
+        let Burst { message, dst, fetches, .. } = *burst;
+        burst.lines -= 1;
+        if burst.lines == 0 {
+            queue.pop_front();
+        }
+        Line { message, src: self.id, dst, class, fetches }
+    }
+
+    fn answer(&mut self, class: Class) -> Taken {
+        let queue = if class == Class::Ndr { &mut self.to_acknowledge } else { &mut self.to_fetch };
+        let request = queue.pop_front().expect("a request waits");
+        let line = Line { src: self.id, dst: request.src, class, ..request };
+        Taken { line, frees: Some(request.class) }
+    }
+
+    /// Requests of `class` that hold a receive buffer.
+    pub fn held(&self, class: Class) -> u32 {
+        let queues = [&self.to_acknowledge, &self.to_fetch];
+        queues.into_iter().flatten().filter(|line| line.class == class).count() as u32
+    }
+}

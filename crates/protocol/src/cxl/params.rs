@@ -1,0 +1,62 @@
+//! What can be set about CXL.
+
+use serde::Deserialize;
+use unrack_units::{Bytes, Time};
+
+/// Parameters of a CXL.mem fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Flit format. Default `68B`.
+    pub flit: Flit,
+    /// Messages that a receiver has room for, for each link and message class. Default 64: the most
+    /// that one credit return can announce (CXL 3.x §4.2, credit return encodings).
+    pub credits: u32,
+    /// Lines that a node may have requested and not received. Default 256: 16 cores with 16 line fill
+    /// buffers each.
+    pub outstanding: u32,
+    /// From a line's arrival in the switch until it can leave. Default 100 ns (EDM §2.2, after Pond,
+    /// ASPLOS 2023).
+    pub hop: Time,
+    /// What the port of a node adds, each way. Default 12.5 ns: 25 ns there and back (Pond, ASPLOS 2023).
+    pub port: Time,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            flit: Flit::default(),
+            credits: 64,
+            outstanding: 256,
+            hop: Time::from_ns(100),
+            port: Time::from_ps(12_500),
+        }
+    }
+}
+
+/// Flit formats (CXL 3.x §4.2 and §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum Flit {
+    /// Protocol id 2 B, four slots of 16 B, CRC 2 B.
+    #[default]
+    #[serde(rename = "68B")]
+    B68,
+    /// Header 2 B, fifteen slots of 16 B, CRC 8 B, FEC 6 B.
+    #[serde(rename = "256B")]
+    B256,
+}
+
+impl Flit {
+    pub const fn bytes(self) -> Bytes {
+        Bytes::new(match self {
+            Flit::B68 => 68,
+            Flit::B256 => 256,
+        })
+    }
+    pub const fn slots(self) -> u32 {
+        match self {
+            Flit::B68 => 4,
+            Flit::B256 => 15,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! An input-buffered switch.
+
+use super::{CLASSES, Class, ClassSet, Line};
+use std::collections::VecDeque;
+
+/// One first-in-first-out queue for each input and class. Each output takes from those whose first
+/// message goes there, classes in turn, and within a class inputs in turn.
+///
+/// | what happened | [`handle_line`](Switch::handle_line) |
+/// |---|---|
+/// | what to do | [`poll_output`](Switch::poll_output): an output that may have got something to take; [`take`](Switch::take) |
+/// | what is known | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
+#[derive(Debug, Clone)]
+pub struct Switch {
+    queues: Vec<[VecDeque<Line>; CLASSES]>,
+    outputs: Vec<Output>,
+    /// Outputs that a queue has turned to.
+    turned: Vec<u16>,
+    buffer: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Output {
+    next_class: usize,
+    classes: [Candidates; CLASSES],
+}
+
+/// Inputs whose first message of a class goes to this output.
+#[derive(Debug, Clone)]
+struct Candidates {
+    words: Box<[u64]>,
+    count: u32,
+    /// The input after the one served last.
+    next: usize,
+}
+
+impl Switch {
+    /// With `buffer` places in each queue.
+    pub fn new(ports: u16, buffer: u32) -> Switch {
+        let words = usize::from(ports).div_ceil(64);
+        let candidates = Candidates { words: vec![0; words].into(), count: 0, next: 0 };
+        let output = Output { next_class: 0, classes: [const { 0 }; CLASSES].map(|_| candidates.clone()) };
+        Switch {
+            queues: (0..ports).map(|_| [const { VecDeque::new() }; CLASSES]).collect(),
+            outputs: vec![output; usize::from(ports)],
+            turned: Vec::new(),
+            buffer: buffer as usize,
+        }
+    }
+
+    /// A message is ready to leave `input`.
+    pub fn handle_line(&mut self, input: u16, line: Line) {
+        let queue = &mut self.queues[usize::from(input)][line.class.index()];
+        assert!(queue.len() < self.buffer, "a message came without a credit");
+        queue.push_back(line);
+        if queue.len() == 1 {
+            self.turn(input, line);
+        }
+    }
+
+    /// The next message for `output` of a class in `allowed`, and the input it leaves.
+    pub fn take(&mut self, output: u16, allowed: ClassSet) -> Option<(u16, Line)> {
+        let out = &mut self.outputs[usize::from(output)];
+        let class = out.waiting().and(allowed).next_from(out.next_class)?;
+        out.next_class = class.index() + 1;
+        let input = out.classes[class.index()].take();
+        let queue = &mut self.queues[usize::from(input)][class.index()];
+        let line = queue.pop_front().expect("a candidate has a first message");
+        if let Some(&next) = queue.front() {
+            self.turn(input, next);
+        }
+        Some((input, line))
+    }
+
+    /// The first message of a queue is now `line`.
+    fn turn(&mut self, input: u16, line: Line) {
+        self.outputs[usize::from(line.dst)].classes[line.class.index()].insert(input);
+        self.turned.push(line.dst);
+    }
+
+    pub fn poll_output(&mut self) -> Option<u16> {
+        self.turned.pop()
+    }
+
+    /// Classes of which a message waits for `output`.
+    pub fn waiting(&self, output: u16) -> ClassSet {
+        self.outputs[usize::from(output)].waiting()
+    }
+
+    /// Messages of `class` in the queue of `input`.
+    pub fn queued(&self, input: u16, class: Class) -> u32 {
+        self.queues[usize::from(input)][class.index()].len() as u32
+    }
+}
+
+impl Output {
+    fn waiting(&self) -> ClassSet {
+        let mut set = ClassSet::NONE;
+        for class in Class::ALL {
+            if self.classes[class.index()].count > 0 {
+                set.insert(class);
+            }
+        }
+        set
+    }
+}
+
+impl Candidates {
+    fn insert(&mut self, input: u16) {
+        let (word, bit) = (usize::from(input) / 64, input % 64);
+        debug_assert_eq!(self.words[word] >> bit & 1, 0, "a queue has one first message");
+        self.words[word] |= 1 << bit;
+        self.count += 1;
+    }
+
+    /// The candidate at or after `next`, around the end. There is one.
+    fn take(&mut self) -> u16 {
+        let (word, bit) = (self.next / 64, self.next % 64);
+        let input = match self.words[word] >> bit << bit {
+            0 => self.first_after(word),
+            later => word * 64 + later.trailing_zeros() as usize,
+        };
+        self.words[input / 64] &= !(1 << (input % 64));
+        self.count -= 1;
+        self.next = (input + 1) % (self.words.len() * 64);
+        input as u16
+    }
+
+    /// The first candidate in the words after `word`, around the end and back to it.
+    fn first_after(&self, word: usize) -> usize {
+        let words = self.words.len();
+        let found = (word + 1..=word + words).map(|w| w % words).find(|w| self.words[*w] != 0);
+        let found = found.expect("there is a candidate");
+        found * 64 + self.words[found].trailing_zeros() as usize
+    }
+}
