@@ -98,7 +98,10 @@ fn table<const N: usize>(entries: [(&str, Toml); N]) -> Table {
 
 /// Splits a table into its plain values and, after them, the tables inside.
 fn flatten(path: &[String], table: Table, sections: &mut Vec<Section>) {
-    let (tables, mut values): (Vec<_>, Vec<_>) = table.into_iter().partition(|(_, value)| value.is_table());
+    // Whether a `Table` is sorted depends on how its crate was built.
+    let mut entries: Vec<_> = table.into_iter().collect();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let (tables, mut values): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, value)| value.is_table());
     values.sort_by_key(|(key, _)| !FIRST.contains(&key.as_str()));
     if !values.is_empty() {
         sections.push(Section { path: path.into(), values });

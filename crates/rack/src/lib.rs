@@ -44,6 +44,7 @@ mod nearest;
 mod network;
 mod overrides;
 mod problem;
+mod read;
 mod scenario;
 mod source;
 mod tree;

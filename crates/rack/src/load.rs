@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
-
 use crate::overrides::{self, Overrides};
 use crate::problem::Problem;
+use crate::read::Reader;
 use crate::source::{Origin, Place, Source};
-use crate::tree::{Node, Reader, Value, overlay};
+use crate::tree::{Node, Value, overlay};
 
 /// No scenario is this long; a file that is was named by mistake.
 const MOST_BYTES: u64 = 1 << 20;
@@ -31,14 +30,8 @@ impl Loader {
         let origin = Origin::File { name: name.into(), folder: folder.into() };
         self.sources.push(Source { origin, text: text.into() });
         let source = self.sources.len() - 1;
-        let (table, errors) = DeTable::parse_recoverable(text);
-        let mut reader = Reader { source, offset: 0, problems: &mut self.problems };
-        let root = reader.document(table);
-        for error in &errors {
-            let place = reader.place(error.span().unwrap_or(0..0));
-            reader.problems.push(Problem::at(place, error.message()));
-        }
-        if errors.is_empty() { self.extended(root, folder) } else { None }
+        let root = Reader { source, offset: 0, problems: &mut self.problems }.document(text)?;
+        self.extended(root, folder)
     }
 
     /// `root` with the overrides on top. They are first laid over each other, so that their order
@@ -54,9 +47,8 @@ impl Loader {
                 });
             }
         }
-        let place = root.place;
         match all {
-            Some(all) => Node { place, ..overlay(root, all) },
+            Some(all) => overlay(root, all),
             None => root,
         }
     }
@@ -107,7 +99,6 @@ impl Loader {
             return None;
         };
         let base = self.read(&folder.join(file), Some(extends.place))?;
-        let place = root.place;
-        Some(Node { place, ..overlay(base, root.without("extends")) })
+        Some(overlay(base, root.without("extends")))
     }
 }

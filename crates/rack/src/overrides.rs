@@ -1,11 +1,9 @@
 //! `--set KEY=VALUE`: values given beside the file.
 
-use toml::Spanned;
-use toml::de::DeValue;
-
 use crate::problem::Problem;
+use crate::read::{MOST_PARTS, Reader};
 use crate::source::Place;
-use crate::tree::{Entry, Node, Reader, Table, Value};
+use crate::tree::{Entry, Node, Table, Value};
 
 /// Values that replace those of the file: `network.link.rate=400Gbps`, `workload.size={cdf="hadoop"}`.
 ///
@@ -41,8 +39,13 @@ pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<Problem>) -> O
         problems.push(Problem::at(whole, "write KEY=VALUE, for example network.link.rate=400Gbps"));
         return None;
     };
-    let mut node = self::value(source, path.len() + 1, value, problems)?;
-    for (key, place) in keys(source, path).into_iter().rev() {
+    let mut node = Reader { source, offset: path.len() + 1, problems }.value(value)?;
+    let keys = keys(source, path);
+    if keys.len() > MOST_PARTS {
+        problems.push(Problem::at(whole, "this key has too many parts"));
+        return None;
+    }
+    for (key, place) in keys.into_iter().rev() {
         if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) {
             problems.push(Problem::at(place, format!("`{}` is not a key", key.escape_debug())));
             return None;
@@ -63,22 +66,4 @@ fn keys(source: usize, path: &str) -> Vec<(&str, Place)> {
     };
     let places: Vec<_> = path.split('.').map(place).collect();
     path.split('.').map(str::trim).zip(places).collect()
-}
-
-fn value(source: usize, offset: usize, text: &str, problems: &mut Vec<Problem>) -> Option<Node> {
-    let mut reader = Reader { source, offset, problems };
-    match DeValue::parse(text) {
-        Ok(value) => Some(reader.node(value)),
-        Err(error) if text.trim_start().starts_with(['{', '[', '"', '\'']) => {
-            let place = reader.place(error.span().unwrap_or(0..text.len()));
-            problems.push(Problem::at(place, error.message()));
-            None
-        }
-        Err(_) => {
-            let start = text.len() - text.trim_start().len();
-            let trimmed = text.trim();
-            let bare = Spanned::new(start..start + trimmed.len(), DeValue::String(trimmed.into()));
-            Some(reader.node(bare))
-        }
-    }
 }

@@ -2,10 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use crate::problem::Problem;
 use crate::source::Place;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -101,11 +97,12 @@ impl Node {
     }
 }
 
-/// `over` laid over `base`: tables merge key by key, everything else is replaced.
+/// `over` laid over `base`: tables merge key by key and stay where they were, everything else is
+/// replaced.
 pub(crate) fn overlay(base: Node, over: Node) -> Node {
     match (base.value, over.value) {
         (Value::Table(below), Value::Table(above)) if !is_another(&below, &above) => {
-            Node { value: Value::Table(merge(below, above)), place: over.place }
+            Node { value: Value::Table(merge(below, above)), place: base.place }
         }
         (_, value) => Node { value, place: over.place },
     }
@@ -122,55 +119,10 @@ fn merge(mut below: Table, above: Table) -> Table {
     below
 }
 
+/// Whether both say what they are, and say different things.
 fn is_another(below: &Table, above: &Table) -> bool {
-    let word = |table: &Table, key: &str| table.get(key).map(|entry| entry.node.value.clone());
-    TELLING.iter().any(|key| above.contains_key(*key) && word(below, key) != word(above, key))
-}
-
-/// Copies a parsed table out of source number `source`, of which it starts at byte `offset`.
-pub(crate) struct Reader<'a> {
-    pub source: usize,
-    pub offset: usize,
-    pub problems: &'a mut Vec<Problem>,
-}
-
-impl Reader<'_> {
-    pub fn document(&mut self, table: Spanned<DeTable>) -> Node {
-        let place = self.place(table.span());
-        Node { value: Value::Table(self.table(table.into_inner())), place }
-    }
-
-    pub fn node(&mut self, value: Spanned<DeValue>) -> Node {
-        let place = self.place(value.span());
-        let value = match value.into_inner() {
-            DeValue::String(text) => Value::Text(text.into_owned()),
-            DeValue::Integer(number) => {
-                let value = i64::from_str_radix(number.as_str(), number.radix());
-                Value::Integer(value.unwrap_or_else(|_| self.too_large(place)))
-            }
-            DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
-            DeValue::Boolean(truth) => Value::Boolean(truth),
-            DeValue::Datetime(date) => Value::Date(date.to_string()),
-            DeValue::Array(values) => Value::List(values.into_iter().map(|v| self.node(v)).collect()),
-            DeValue::Table(table) => Value::Table(self.table(table)),
-        };
-        Node { value, place }
-    }
-
-    pub fn place(&self, span: std::ops::Range<usize>) -> Place {
-        Place { source: self.source, start: self.offset + span.start, end: self.offset + span.end }
-    }
-
-    fn table(&mut self, table: DeTable) -> Table {
-        let entries = table.into_iter().map(|(key, value)| {
-            let place = self.place(key.span());
-            (key.into_inner().into_owned(), Entry { key: place, node: self.node(value) })
-        });
-        entries.collect()
-    }
-
-    fn too_large(&mut self, place: Place) -> i64 {
-        self.problems.push(Problem::at(place, "this number does not fit in 64 bits"));
-        0
-    }
+    let told = |table: &Table| TELLING.map(|key| table.get(key).map(|entry| entry.node.value.clone()));
+    let (below, above) = (told(below), told(above));
+    let tells = |told: &[Option<Value>]| told.iter().any(Option::is_some);
+    tells(&below) && tells(&above) && below != above
 }

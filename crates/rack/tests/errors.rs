@@ -1,0 +1,353 @@
+//! What users see: every rendering in full.
+
+use std::path::PathBuf;
+
+use unrack_rack::{Overrides, Scenario};
+
+const GOOD: &str = r#"seed = 3
+[network]
+topology = { kind = "star", nodes = 16 }
+link = { rate = "100Gbps", propagation = "10ns" }
+[fabric]
+protocol = "edm"
+chunk = "256B"
+[workload]
+kind = "memory"
+load = 0.8
+messages = 1000
+"#;
+
+/// The report on `GOOD` with one text replaced by another.
+fn report(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    report_of(&GOOD.replacen(from, to, 1), &[])
+}
+
+fn report_of(text: &str, sets: &[&str]) -> String {
+    let overrides: Overrides = sets.iter().copied().collect();
+    let checked = Scenario::parse("rack.toml", text, &overrides).and_then(Scenario::check);
+    format!("{}\n", checked.expect_err("this scenario is wrong"))
+}
+
+#[test]
+fn the_scenario_that_the_others_spoil_is_good() {
+    Scenario::parse("rack.toml", GOOD, &Overrides::none()).unwrap().check().unwrap();
+}
+
+#[test]
+fn an_unknown_key_has_a_nearest_one() {
+    let expected = r#"error: network.link has no key `ratee`; did you mean `rate`?
+ --> rack.toml:4:10
+  |
+4 | link = { ratee = "100Gbps", propagation = "10ns" }
+  |          ^^^^^
+"#;
+    assert_eq!(report("rate =", "ratee ="), expected);
+}
+
+#[test]
+fn an_unknown_key_far_from_all_gets_the_list() {
+    let expected = r#"error: network.topology has no key `colour`; use `nodes`
+ --> rack.toml:3:29
+  |
+3 | topology = { kind = "star", colour = 1, nodes = 16 }
+  |                             ^^^^^^
+"#;
+    assert_eq!(report("nodes", "colour = 1, nodes"), expected);
+}
+
+#[test]
+fn an_unknown_section() {
+    let expected = r#"error: the scenario has no key `netwrok`; did you mean `network`?
+  --> rack.toml:12:2
+   |
+12 | [netwrok.link]
+   |  ^^^^^^^
+"#;
+    assert_eq!(report("messages = 1000", "messages = 1000\n[netwrok.link]"), expected);
+}
+
+#[test]
+fn a_quantity_without_unit() {
+    let expected = r#"error: network.link.rate: `100` has no unit: write for example `100Gbps`
+ --> rack.toml:4:17
+  |
+4 | link = { rate = 100, propagation = "10ns" }
+  |                 ^^^
+"#;
+    assert_eq!(report("\"100Gbps\"", "100"), expected);
+}
+
+#[test]
+fn a_value_of_another_type() {
+    let expected = r#"error: network.topology.nodes: expected a whole number from 0 to 4294967295, found `many`
+ --> rack.toml:3:37
+  |
+3 | topology = { kind = "star", nodes = "many" }
+  |                                     ^^^^^^
+"#;
+    assert_eq!(report("16", "\"many\""), expected);
+}
+
+#[test]
+fn a_value_out_of_bounds() {
+    let expected = r#"error: network.topology.nodes: 1 is outside 2 to 65536
+ --> rack.toml:3:37
+  |
+3 | topology = { kind = "star", nodes = 1 }
+  |                                     ^
+"#;
+    assert_eq!(report("16", "1"), expected);
+    let expected = r#"error: workload.load: nothing is offered: more than 0% is needed
+  --> rack.toml:10:8
+   |
+10 | load = 0.0
+   |        ^^^
+"#;
+    assert_eq!(report("0.8", "0.0"), expected);
+}
+
+#[test]
+fn a_missing_key() {
+    let expected = r#"error: workload needs `load`
+ --> rack.toml:8:1
+  |
+8 | [workload]
+  | ^^^^^^^^^^
+"#;
+    assert_eq!(report("load = 0.8\n", ""), expected);
+}
+
+#[test]
+fn nothing_at_all() {
+    let expected = "error: the scenario needs `network`
+ --> rack.toml:1:1
+  |
+1 | 
+  | ^
+
+error: the scenario needs `fabric`
+ --> rack.toml:1:1
+  |
+1 | 
+  | ^
+
+error: the scenario needs `workload`
+ --> rack.toml:1:1
+  |
+1 | 
+  | ^
+";
+    assert_eq!(report_of("", &[]), expected);
+}
+
+#[test]
+fn a_topology_of_a_later_version() {
+    let expected = r#"error: network.topology.kind: `torus` is not available in this version; use `star`
+ --> rack.toml:3:21
+  |
+3 | topology = { kind = "torus", shape = [8, 8, 8] }
+  |                     ^^^^^^^
+"#;
+    assert_eq!(report("\"star\", nodes = 16", "\"torus\", shape = [8, 8, 8]"), expected);
+}
+
+#[test]
+fn a_choice_that_is_none() {
+    let expected = r#"error: workload.pattern: no such choice: `all-to-al`; did you mean `all-to-all`?
+  --> rack.toml:11:11
+   |
+11 | pattern = "all-to-al"
+   |           ^^^^^^^^^^^
+"#;
+    assert_eq!(report("messages = 1000", "pattern = \"all-to-al\"\nmessages = 1000"), expected);
+    let expected = r#"error: fabric.protocol: no such choice: `dctpc`; did you mean `dctcp`?
+ --> rack.toml:6:12
+  |
+6 | protocol = "dctpc"
+  |            ^^^^^^^
+"#;
+    assert_eq!(report("\"edm\"", "\"dctpc\""), expected);
+}
+
+#[test]
+fn a_distribution_that_is_none() {
+    let expected = r#"error: workload.size.cdf: no distribution is called `websarch`; did you mean `websearch`?
+ --> --set
+  |
+  | workload.size={cdf="websarch"}
+  |                    ^^^^^^^^^^
+"#;
+    let expected = expected.replace("\n  |", "\n |").replace("\n -->", "\n-->");
+    assert_eq!(report_of(GOOD, &["workload.size={cdf=\"websarch\"}"]), expected);
+}
+
+#[test]
+fn all_problems_at_once_in_the_order_of_the_text() {
+    let text = GOOD.replace("10ns", "10").replace("seed = 3", "seed = -3").replace("chunk", "\tchunk");
+    let text =
+        text.replace("0.8", "1.8").replace("kind = \"memory\"", "kind = \"memory\"\nsize = 5\nextra = 1");
+    let expected = r#"error: seed: expected a whole number that is not negative, found `-3`
+ --> rack.toml:1:8
+  |
+1 | seed = -3
+  |        ^^
+
+error: network.link.propagation: `10` has no unit: write for example `3us`
+ --> rack.toml:4:42
+  |
+4 | link = { rate = "100Gbps", propagation = "10" }
+  |                                          ^^^^
+
+error: workload.size: `5` has no unit: write for example `64KiB`
+  --> rack.toml:10:8
+   |
+10 | size = 5
+   |        ^
+
+error: workload has no key `extra`; use `read_fraction`, `size`, `request_size`, `load`, `messages`, `pattern`, `arrivals` or `blades`
+  --> rack.toml:11:1
+   |
+11 | extra = 1
+   | ^^^^^
+
+error: workload.load: `1.8` is outside 0% to 100%
+  --> rack.toml:12:8
+   |
+12 | load = 1.8
+   |        ^^^
+"#;
+    assert_eq!(report_of(&text, &[]), expected);
+}
+
+#[test]
+fn text_that_is_not_toml() {
+    let expected = r#"error: missing opening quote, expected `"`
+ --> rack.toml:4:17
+  |
+4 | link = { rate = 100Gbps", propagation = "10ns" }
+  |                 ^
+"#;
+    assert_eq!(report("\"100Gbps", "100Gbps"), expected);
+}
+
+#[test]
+fn an_override_is_shown_as_given() {
+    let expected = r#"error: network.link has no key `ratee`; did you mean `rate`?
+--> --set
+ |
+ | network.link.ratee=400Gbps
+ |              ^^^^^
+"#;
+    assert_eq!(report_of(GOOD, &["network.link.ratee=400Gbps"]), expected);
+    let expected = r#"error: write KEY=VALUE, for example network.link.rate=400Gbps
+--> --set
+ |
+ | network.link.rate
+ | ^^^^^^^^^^^^^^^^^
+"#;
+    assert_eq!(report_of(GOOD, &["network.link.rate"]), expected);
+    let expected = r#"error: `` is not a key
+--> --set
+ |
+ | network..rate=1
+ |         ^
+"#;
+    assert_eq!(report_of(GOOD, &["network..rate=1"]), expected);
+}
+
+#[test]
+fn a_mark_under_a_line_with_tabs_is_in_the_right_column() {
+    let expected = "error: workload.load: `9` is outside 0% to 100%
+  --> rack.toml:10:9
+   |
+10 | \tload =\t9
+   | \t      \t^
+";
+    assert_eq!(report("load = 0.8", "\tload =\t9"), expected);
+}
+
+#[test]
+fn more_memory_than_nodes() {
+    let expected = r#"error: workload.blades: 17 blades do not fit on 16 nodes
+  --> rack.toml:11:10
+   |
+11 | blades = { compute = 1, memory = 16 }
+   |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"#;
+    let found = report("messages", "blades = { compute = 1, memory = 16 }\nmessages");
+    assert_eq!(found, expected);
+}
+
+/// A folder of its own for each test, removed afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, files: &[(&str, &[u8])]) -> Folder {
+        let path = std::env::temp_dir().join(format!("unrack-rack-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        files.iter().for_each(|(file, text)| std::fs::write(path.join(file), text).unwrap());
+        Folder(path)
+    }
+
+    /// The report on a file, without the folder's name.
+    fn report(&self, file: &str) -> String {
+        let checked = Scenario::load(self.0.join(file), &Overrides::none()).and_then(Scenario::check);
+        checked
+            .expect_err("this scenario is wrong")
+            .to_string()
+            .replace(&format!("{}/", self.0.display()), "")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+#[test]
+fn files_that_extend_each_other() {
+    let folder = Folder::new(
+        "cycle",
+        &[
+            ("a.toml", b"seed = 1\nextends = \"b.toml\"\n"),
+            ("b.toml", b"extends = \"a.toml\"\n"),
+            ("c.toml", b"extends = \"absent.toml\"\n"),
+            ("d.toml", b"extends = 5\n"),
+        ],
+    );
+    let expected = r#"error: a.toml extends itself
+ --> b.toml:1:11
+  |
+1 | extends = "a.toml"
+  |           ^^^^^^^^"#;
+    assert_eq!(folder.report("a.toml"), expected);
+    let expected = r#"error: cannot read absent.toml: No such file or directory (os error 2)
+ --> c.toml:1:11
+  |
+1 | extends = "absent.toml"
+  |           ^^^^^^^^^^^^^"#;
+    assert_eq!(folder.report("c.toml"), expected);
+    assert!(
+        folder.report("d.toml").starts_with("error: `extends` needs a file name, not `5`\n --> d.toml:1:11")
+    );
+}
+
+#[test]
+fn a_problem_in_a_base_is_shown_in_the_base() {
+    let bad = GOOD.replace("16", "1");
+    let files: &[(&str, &[u8])] =
+        &[("base.toml", bad.as_bytes()), ("top.toml", b"extends = \"base.toml\"\n")];
+    let folder = Folder::new("base", files);
+    assert!(folder.report("top.toml").contains(" --> base.toml:3:37\n"));
+}
+
+#[test]
+fn what_is_not_a_text_file() {
+    let folder = Folder::new("binary", &[("a.toml", b"seed = 1\n\xff\xfe\n")]);
+    assert_eq!(folder.report("a.toml"), "error: a.toml:2: this line is not UTF-8 text");
+    std::fs::create_dir(folder.0.join("folder.toml")).unwrap();
+    assert!(folder.report("folder.toml").contains("folder.toml is not a scenario"));
+    assert_eq!(folder.report("absent"), "error: cannot read absent: No such file or directory (os error 2)");
+}

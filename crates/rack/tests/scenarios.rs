@@ -1,0 +1,215 @@
+//! Good scenarios: values, defaults, inheritance, overrides, explanations.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use unrack_rack::*;
+use unrack_units::{Bytes, Fraction, Rate, Time};
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+fn example(name: &str, sets: &[&str]) -> ValidScenario {
+    let overrides: Overrides = sets.iter().copied().collect();
+    Scenario::load(examples().join(name), &overrides).unwrap().check().unwrap()
+}
+
+fn parsed(text: &str, sets: &[&str]) -> ValidScenario {
+    let overrides: Overrides = sets.iter().copied().collect();
+    Scenario::parse("test.toml", text, &overrides).unwrap().check().unwrap()
+}
+
+const SMALL: &str = r#"
+network.topology = { kind = "star", nodes = 4 }
+fabric.protocol = "ideal"
+workload = { kind = "flows", size = { cdf = "hadoop" }, load = "60%", messages = 10 }
+"#;
+
+#[test]
+fn every_example_is_a_scenario() {
+    let files = std::fs::read_dir(examples()).unwrap().map(|file| file.unwrap().path());
+    let scenarios: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    assert!(scenarios.len() >= 3, "{scenarios:?}");
+    for path in scenarios {
+        Scenario::load(&path, &Overrides::none()).and_then(Scenario::check).unwrap();
+    }
+}
+
+#[test]
+fn a_scenario_says_what_it_says() {
+    let scenario = example("star-edm.toml", &[]);
+    let link = Link { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) };
+    let topology = Topology::Star(Star { nodes: 144, link, switch: Switch::default() });
+    assert_eq!(scenario.network, Network { topology, mtu: Bytes::new(1500) });
+    assert_eq!((scenario.seed, scenario.protocol), (1, Protocol::Edm));
+    let half = Fraction::new(0.5).unwrap();
+    let memory = Memory {
+        read_fraction: half,
+        size: Size::Fixed(Bytes::new(64)),
+        request_size: Bytes::new(8),
+        load: Fraction::new(0.8).unwrap(),
+        messages: 1_000_000,
+        pattern: Pattern::AllToAll,
+        arrivals: Arrivals::Poisson,
+        blades: None,
+    };
+    assert_eq!(scenario.workload, Workload::Memory(memory));
+}
+
+#[test]
+fn a_trace_lies_beside_the_file_that_names_it() {
+    let Workload::Trace(trace) = example("trace-replay.toml", &[]).workload else { panic!("not a trace") };
+    assert_eq!(
+        trace.file,
+        FileRef { written: "trace.parquet".into(), path: examples().join("trace.parquet") }
+    );
+    assert_eq!((trace.replay, trace.time_offsets), (Replay::ClosedLoop, TimeOffsets::Run));
+    assert_eq!(trace.blades, Some(Blades { compute: 8, memory: 8 }));
+    let set = ["workload.file=here.parquet", "workload.time_offsets=10ms"];
+    let Workload::Trace(trace) = example("trace-replay.toml", &set).workload else { panic!("not a trace") };
+    assert_eq!(trace.file.path, Path::new("here.parquet"));
+    assert_eq!(trace.time_offsets, TimeOffsets::Within(Time::from_us(10_000)));
+}
+
+#[test]
+fn half_of_the_nodes_run_a_program_unless_told() {
+    let text = "network.topology = { kind = \"star\", nodes = 5 }\nfabric.protocol = \"cxl\"\n\
+                workload = { kind = \"trace\", file = \"t.parquet\" }";
+    let Workload::Trace(trace) = parsed(text, &[]).workload else { panic!("not a trace") };
+    assert_eq!(trace.blades, Some(Blades { compute: 2, memory: 3 }));
+}
+
+#[test]
+fn what_a_table_is_decides_what_it_inherits() {
+    // star-edm.toml has a chunk; DCTCP does not.
+    assert!(!example("star-dctcp.toml", &[]).explain().contains("chunk"));
+    assert!(example("star-dctcp.toml", &[]).explain().contains("nodes = 144"));
+    // In either order, the chunk belongs to the protocol of the same command line.
+    for set in [["fabric.protocol=edm", "fabric.chunk=512B"], ["fabric.chunk=512B", "fabric.protocol=edm"]] {
+        assert!(example("star-dctcp.toml", &set).explain().contains("chunk = \"512B\""));
+    }
+    let Workload::Flows(flows) = parsed(SMALL, &["workload.size.cdf_file=own.toml"]).workload else {
+        panic!()
+    };
+    assert!(matches!(flows.size, Size::File { unit: SizeUnit::Bytes, .. }), "{:?}", flows.size);
+}
+
+#[test]
+fn later_overrides_prevail_and_merge() {
+    let sets =
+        ["network.link.rate=40Gbps", "network.link={propagation=\"1us\"}", "network.link.rate=400Gbps"];
+    let Topology::Star(star) = parsed(SMALL, &sets).network.topology;
+    assert_eq!(star.link, Link { rate: Rate::from_gbps(400), propagation: Time::from_us(1) });
+    let sets = ["network.switch.buffer=unlimited", "network.topology.nodes=8"];
+    let Topology::Star(star) = parsed(SMALL, &sets).network.topology;
+    assert_eq!((star.nodes, star.switch.buffer), (8, Buffer::Unlimited));
+}
+
+#[test]
+fn an_explanation_names_every_value_and_its_origin() {
+    let explained = parsed(SMALL, &["network.link.rate=400Gbps"]).explain();
+    let expected = r#"seed = 1  # default
+
+[network]
+mtu = "1500B"  # default
+
+[network.link]
+propagation = "10ns"  # default
+rate = "400Gbps"      # --set network.link.rate=400Gbps
+
+[network.switch]
+buffer = "36KiB"    # default
+cut_through = true  # default
+latency = "0ps"     # default
+
+[network.topology]
+kind = "star"  # test.toml:2
+nodes = 4      # test.toml:2
+
+[fabric]
+protocol = "ideal"  # test.toml:3
+
+[workload]
+kind = "flows"          # test.toml:4
+arrivals = "poisson"    # default
+load = "60%"            # test.toml:4
+messages = 10           # test.toml:4
+pattern = "all-to-all"  # default
+
+[workload.size]
+cdf = "hadoop"  # test.toml:4
+"#;
+    assert_eq!(explained, expected);
+}
+
+#[test]
+fn a_hash_is_of_values_not_of_writing() {
+    let hash = parsed(SMALL, &[]).hash();
+    assert_eq!(
+        hash,
+        parsed(&format!("# a comment\n{SMALL}seed = 1\n").replace("seed = 1\n", ""), &[]).hash()
+    );
+    assert_eq!(hash, parsed(SMALL, &["workload.load=0.6", "seed=1"]).hash());
+    assert_ne!(hash, parsed(SMALL, &["seed=2"]).hash());
+    assert_ne!(hash, parsed(SMALL, &["fabric.protocol=edm"]).hash());
+    assert_eq!(hash, "eecf45c9d79d5bce", "the hash of a scenario stays the same from version to version");
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Params {
+    chunk: Bytes,
+    notifications: u8,
+    order: Order,
+    gain: Fraction,
+    threshold: Option<Bytes>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Order {
+    Fcfs,
+    Srpt,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        let gain = Fraction::new(0.0625).unwrap();
+        Params { chunk: Bytes::new(128), notifications: 3, order: Order::Srpt, gain, threshold: None }
+    }
+}
+
+#[test]
+fn a_protocol_reads_its_own_parameters() {
+    let mut scenario = example("star-edm.toml", &["fabric.gain=0.25", "fabric.order=fcfs"]);
+    let before = scenario.hash();
+    let params: Params = scenario.fabric_params().unwrap();
+    let gain = Fraction::new(0.25).unwrap();
+    let expected = Params { chunk: Bytes::new(256), order: Order::Fcfs, gain, ..Params::default() };
+    assert_eq!(params, expected);
+    assert_ne!(scenario.hash(), before, "defaults of the protocol count");
+    let explained = scenario.explain();
+    for line in ["notifications = 3  # default", "order = \"fcfs\"     # --set fabric.order=fcfs"] {
+        assert!(explained.contains(line), "{explained}");
+    }
+}
+
+#[test]
+fn problems_of_parameters_are_shown_like_all_others() {
+    let set = ["fabric.chonk=1KiB", "fabric.notifications=300", "fabric.order=lifo"];
+    let error = example("star-edm.toml", &set).fabric_params::<Params>().unwrap_err();
+    let messages: Vec<_> = error.messages().collect();
+    assert_eq!(
+        messages,
+        [
+            "fabric has no key `chonk`; did you mean `chunk`?",
+            "fabric.notifications: expected a whole number from 0 to 255, found `300`",
+            "fabric.order: no such choice: `lifo`; use `fcfs` or `srpt`",
+        ]
+    );
+    let error =
+        example("star-edm.toml", &[]).error_at("fabric.chunk", "must be a multiple of 64B").to_string();
+    assert!(error.starts_with("error: fabric.chunk: must be a multiple of 64B\n  --> "), "{error}");
+    assert!(error.ends_with("\n   |\n11 | chunk = \"256B\"\n   |         ^^^^^^"), "{error}");
+}
