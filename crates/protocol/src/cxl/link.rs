@@ -100,6 +100,11 @@ impl Transmitter {
         self.midway.is_some()
     }
 
+    /// Its class.
+    pub fn midway_class(&self) -> Option<Class> {
+        self.midway.map(|(line, _)| line.class)
+    }
+
     /// When the next credit comes back.
     pub fn next_credit(&self) -> Option<Time> {
         self.returning.front().map(|(at, _)| *at)

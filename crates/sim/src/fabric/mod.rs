@@ -21,6 +21,7 @@
 //!
 //! A whole run is `Sim::new(fabric, source).run()`.
 
+pub mod cxl;
 pub mod dctcp;
 pub mod edm;
 pub mod ideal;
