@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Cost per page fault with eviction: `unrack run` blocking and fast beside kernel swap on zram, in one run.
+#
+#   faults.sh [MEMORY] [LOCAL%]       (default 256MiB 25%)
+#
+# All run the same program, `unrack-stress touch`: each pass touches one word of every page, in the same
+# random order, so that at a small local share every page is a fetch. Two more lines show the overhead when
+# everything fits. The minimum of the passes is the figure to compare on a noisy machine.
+# Needs make build. Binaries: $UNRACK and $UNRACK_STRESS, or those in target/release.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+memory=${1:-256MiB}
+percent=${2:-25%}
+unrack=${UNRACK:-$root/target/release/unrack}
+export UNRACK_STRESS=${UNRACK_STRESS:-$root/target/release/unrack-stress}
+for file in "$unrack" "$UNRACK_STRESS"; do
+    if [[ ! -x $file ]]; then
+        echo "faults.sh: no ${file##*/}; run make build" >&2
+        exit 3
+    fi
+done
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+field() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" <<< "$2"; }
+
+# line NAME COMMAND...: the cost of a page; or why there is none.
+line() {
+    local name=$1 json status=0
+    shift
+    json=$("$@" 2> "$dir/err") || status=$?
+    if ((status != 0)); then
+        printf '%-28s not measured: %s\n' "$name" "$(tail -n 1 "$dir/err")"
+    else
+        printf '%-28s min %9.0f  median %9.0f ns a page\n' "$name" \
+            "$(field ns_per_page_min "$json")" "$(field ns_per_page_median "$json")"
+    fi
+}
+
+touch_it() { "$@" "$UNRACK_STRESS" touch --memory "$memory" --json; }
+
+paged() { touch_it "$unrack" run --latency 0ns --bandwidth 10000Gbps "$@" --; }
+
+echo "$memory, $percent local, one word of each page written in random order"
+line "zram swap" "$root/bench/zram.sh" "$memory" "$percent"
+line "unrack, blocking" paged --local "$percent"
+if "$unrack" run --help 2> /dev/null | grep -q -e --fast; then
+    line "unrack, fast" paged --fast --local "$percent"
+fi
+echo "all of it local: the overhead where nothing is fetched"
+line "native" touch_it env
+line "unrack, blocking" paged --local 100%
