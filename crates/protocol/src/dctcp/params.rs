@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
 /// Parameters of DCTCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Segments that a new stream may send at once. Default 10 (RFC 6928 §2).
