@@ -26,7 +26,7 @@ while (($#)); do
     shift
 done
 ((${#shares[@]})) || shares=(25% 10%)
-((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb)
+((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress)
 export UNRACK_TEST_SCALE=$scale
 
 newest() {
@@ -41,6 +41,7 @@ if [[ -z $unrack ]]; then
     echo "run.sh: no unrack binary; run make build, or name one in UNRACK" >&2
     exit 3
 fi
+export UNRACK_STRESS=${UNRACK_STRESS:-$(dirname "$(command -v "$unrack")")/unrack-stress}
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

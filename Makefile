@@ -1,0 +1,91 @@
+# What there is to do here. `make run` is the main job on real programs; `make test` is what CI runs.
+#
+#   setup   what the system lacks (Debian packages, a Python environment); nothing when all is there
+#   build   the `unrack` command and all that belongs to it, in target/release
+#   run     a redis session and a NumPy job on every fabric: tables and reports under runs/
+#   test    format, lints, all tests, and real programs whose every byte must survive paging
+#   bench   cost per fault beside kernel swap, and the simulator's speed
+#   soak    the stress for minutes and the programs at full size
+#   clean   everything that was built, installed into .venv, or run
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: setup debian rust build run test lint programs bench soak clean
+
+target := $(or $(CARGO_TARGET_DIR),target)
+release := $(target)/release
+ci := $(target)/ci
+python := .venv/bin/python
+
+packages := redis-server redis-tools sqlite3 xz-utils zstd gcc libc6-dev chromium fonts-dejavu-core \
+	python3 python3-venv shellcheck
+
+setup: debian rust .venv/.ready
+
+debian:
+	@missing=(); \
+	for package in $(packages); do \
+		[[ $$(dpkg-query -W -f '$${db:Status-Status}' $$package 2> /dev/null) == installed ]] \
+			|| missing+=($$package); \
+	done; \
+	if (($${#missing[@]})); then \
+		command -v apt-get > /dev/null \
+			|| { echo "make: this is not Debian; install what matches: $${missing[*]}" >&2; exit 3; }; \
+		echo "installing $${missing[*]}"; \
+		root=(); if ((EUID != 0)); then root=(sudo); fi; \
+		"$${root[@]}" apt-get update -qq; \
+		"$${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends "$${missing[@]}" > /dev/null; \
+	fi
+
+rust:
+	@command -v cargo > /dev/null || { \
+		echo "make: no Rust toolchain: install Rust 1.88 or newer, with rustfmt and clippy (rustup.rs)" >&2; \
+		exit 3; }
+
+.venv/.ready: requirements.txt | debian
+	@echo "installing the Python packages of requirements.txt into .venv"
+	@[[ -x $(python) ]] || python3 -m venv .venv
+	@$(python) -m pip install -q --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+build: rust
+	@cargo build -q --release --workspace
+
+jobs := --local 25% --fabric ideal,edm,cxl,dctcp
+
+run: setup build
+	$(release)/unrack compare $(jobs) --out runs/numpy -- $(python) examples/numpy-job.py
+	$(release)/unrack compare $(jobs) --out runs/redis -- examples/redis-session.sh
+	@echo "reports: runs/numpy/report.html runs/redis/report.html"
+
+# One profile for everything that is tested: optimized, with every check on.
+test: setup lint
+	cargo test -q --workspace --profile ci
+	cargo build -q --workspace --profile ci
+	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
+	.venv/bin/ruff check -q .
+	.venv/bin/ruff format -q --check .
+	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
+
+bench: setup build
+	bench/faults.sh
+	cargo bench -q -p unrack-sim
+
+soak_seconds ?= 240
+
+soak: setup build
+	for share in 25% 10%; do \
+		$(release)/unrack run --local $$share -- \
+			$(release)/unrack-stress --seed $$RANDOM --threads 3 --seconds $(soak_seconds); \
+	done
+	UNRACK=$(release)/unrack tests/programs/run.sh --scale full
+
+clean:
+	cargo clean -q
+	rm -rf .venv runs
