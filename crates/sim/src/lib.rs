@@ -5,7 +5,10 @@
 //! | [`engine`] | time, the event queue, the run loop; what a fabric may do ([`Core`]) |
 //! | [`fabric`] | the [`Fabric`] contract, and one leaf per fabric |
 //! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
+//! | [`setup`] | a run from plain parts: any fabric, any work |
+//! | [`scenario`] | the same from a checked scenario file |
 //! | [`run`] | what a run leaves behind: messages, outcomes, counters |
+//! | [`summary`] | its figures |
 //!
 //! Time is whole picoseconds. A run depends on its inputs alone: the same scenario and seed give
 //! the same bytes.
@@ -16,8 +19,13 @@ pub mod error;
 pub mod fabric;
 pub mod network;
 pub mod run;
+pub mod scenario;
+pub mod setup;
+pub mod summary;
 
 pub use engine::{Core, Observer, Progress, Sim, Unobserved};
 pub use error::SetupError;
 pub use fabric::Fabric;
 pub use run::{Outcome, Run};
+pub use setup::{FabricConfig, Finished, Setup, Work};
+pub use summary::{Excluded, Labels, Summary};

@@ -66,6 +66,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Every message finished.
+    pub fn is_complete(&self) -> bool {
+        self.ending == Ending::Done
+    }
+
     pub fn finished(&self) -> u64 {
         self.outcomes.iter().filter(|outcome| outcome.completed().is_some()).count() as u64
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
-use unrack_protocol::edm::{Policy, Steps};
+use unrack_protocol::edm::Policy;
 use unrack_sim::fabric::edm::{Edm, EdmConfig};
 use unrack_sim::network::Star;
 use unrack_units::{Bytes, Rate, Time};
@@ -32,10 +32,7 @@ fn table_1() {
 
 #[test]
 fn a_scaled_table_1() {
-    let half = EdmConfig {
-        steps: Steps { cycle: Time::from_ps(1_280), pma: Time::from_ns(5) },
-        ..EdmConfig::default()
-    };
+    let half = EdmConfig { cycle: Time::from_ps(1_280), pma: Time::from_ns(5), ..EdmConfig::default() };
     let far = Star { propagation: Time::from_ns(200), ..star(2, 100) };
     let fabric = || Edm::new(&far, &half).unwrap();
     // 42 and 41 cycles (table 1), 8 PMA crossings, 4 links.
@@ -52,9 +49,9 @@ fn a_page_takes_the_pipeline_and_all_but_its_last_burst() {
 #[test]
 fn unloaded_is_exact_for_all_kinds_sizes_rates_and_clocks() {
     for gbps in [10, 25, 30, 40, 100, 400] {
-        for scheduler_hz in [3_000_000_000, 1_000_000_000, 390_625_000] {
+        for scheduler_ghz in [3.0, 1.0, 0.390_625] {
             for chunk in [64, 256, 1024] {
-                let config = EdmConfig { scheduler_hz, chunk: Bytes::new(chunk), ..EdmConfig::default() };
+                let config = EdmConfig { scheduler_ghz, chunk: Bytes::new(chunk), ..EdmConfig::default() };
                 assert_unloaded_is_exact(Edm::new(&star(3, gbps), &config).unwrap());
             }
         }
@@ -105,6 +102,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         "`fabric.chunk` is a multiple of 64B, at most 64KiB, but is 100B"
     );
     assert!(refused(EdmConfig { max_active: 0, ..default }).contains("fabric.max_active"));
-    assert!(refused(EdmConfig { scheduler_hz: 100_000_000, ..default }).contains("fabric.scheduler_clock"));
+    assert!(refused(EdmConfig { scheduler_ghz: 0.1, ..default }).contains("fabric.scheduler_ghz"));
+    assert!(refused(EdmConfig { scheduler_ghz: f64::NAN, ..default }).contains("NaN"));
     assert!(Edm::new(&star(5000, 100), &default).is_err());
 }

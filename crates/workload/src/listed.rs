@@ -4,22 +4,81 @@ use crate::error::WorkloadError;
 use crate::message::Message;
 use crate::size::MAX_BYTES;
 use crate::source::{Outbox, Source};
+use std::sync::Arc;
 use unrack_units::Time;
 
 /// Submits each message of a list at its time.
 pub struct Listed {
-    messages: Vec<(Time, Message)>,
+    messages: Arc<Vec<(Time, Message)>>,
     next: usize,
+}
+
+/// Reads `src,dst,bytes,start_ns[,kind]`, a header and one message per line, in any order of
+/// columns; `kind` (read, write, rmw, flow) is `flow` if there is none.
+pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let (_, header) = lines.next().ok_or_else(|| refusal("has a header line", "empty"))?;
+    let columns = Columns::of(header)?;
+    lines.map(|(number, line)| columns.message(number + 1, line)).collect()
+}
+
+/// Where the columns of a list are.
+struct Columns {
+    src: usize,
+    dst: usize,
+    bytes: usize,
+    start_ns: usize,
+    kind: Option<usize>,
+}
+
+impl Columns {
+    fn of(header: &str) -> Result<Columns, WorkloadError> {
+        let names: Vec<&str> = header.split(',').map(str::trim).collect();
+        let place = |name| names.iter().position(|column| *column == name);
+        let needed = |name| place(name).ok_or_else(|| refusal(HEADER, header));
+        Ok(Columns {
+            src: needed("src")?,
+            dst: needed("dst")?,
+            bytes: needed("bytes")?,
+            start_ns: needed("start_ns")?,
+            kind: place("kind"),
+        })
+    }
+
+    fn message(&self, number: usize, line: &str) -> Result<(Time, Message), WorkloadError> {
+        let bad = || refusal("has whole numbers in its columns", format!("`{line}` in line {number}"));
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let field = |place: usize| fields.get(place).copied().ok_or_else(bad);
+        let number_at = |place| field(place)?.parse::<u64>().map_err(|_| bad());
+        let node = |place| u32::try_from(number_at(place)?).map_err(|_| bad());
+        let (src, dst, bytes) = (node(self.src)?, node(self.dst)?, number_at(self.bytes)?);
+        let at = number_at(self.start_ns)?.checked_mul(1_000).ok_or_else(bad)?;
+        let make = match self.kind.map(field).transpose()? {
+            None | Some("flow") => Message::flow,
+            Some("read") => Message::read,
+            Some("write") => Message::write,
+            Some("rmw") => Message::rmw,
+            Some(_) => return Err(refusal(KINDS, format!("`{line}` in line {number}"))),
+        };
+        Ok((Time::from_ps(at), make(src, dst, bytes)))
+    }
+}
+
+const HEADER: &str = "has the columns src,dst,bytes,start_ns";
+const KINDS: &str = "has the kinds read, write, rmw and flow";
+
+fn refusal(rule: &'static str, value: impl std::fmt::Display) -> WorkloadError {
+    WorkloadError::new("workload.file", rule, value)
 }
 
 impl Listed {
     /// Messages sorted by time, among `nodes` nodes.
-    pub fn new(messages: Vec<(Time, Message)>, nodes: u32) -> Result<Listed, WorkloadError> {
-        let refuse = |rule, value: String| Err(WorkloadError::new("workload.file", rule, value));
+    pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<Listed, WorkloadError> {
+        let refuse = |rule, value: String| Err(refusal(rule, value));
         if let Some(two) = messages.windows(2).find(|two| two[0].0 > two[1].0) {
             return refuse("is sorted by time", format!("{} after {}", two[1].0, two[0].0));
         }
-        for (at, message) in &messages {
+        for (at, message) in messages.iter() {
             let Message { src, dst, bytes, .. } = *message;
             if src >= nodes || dst >= nodes {
                 return refuse("names nodes of the rack", format!("{src} to {dst} of {nodes} at {at}"));
@@ -56,5 +115,37 @@ impl Source for Listed {
     }
     fn is_exhausted(&self) -> bool {
         self.next == self.messages.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_by_its_header() {
+        let list = parse_csv("dst, src,start_ns,bytes,kind\n1,0,5,64,read\n\n0,2,7,100,flow\n").unwrap();
+        let expected =
+            [(Time::from_ns(5), Message::read(0, 1, 64)), (Time::from_ns(7), Message::flow(2, 0, 100))];
+        assert_eq!(list, expected);
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused_with_its_line() {
+        let parsed = |text| parse_csv(text).unwrap_err().to_string();
+        assert!(parsed("").contains("header"));
+        assert!(parsed("src,dst,bytes\n").contains("start_ns"));
+        assert!(parsed("src,dst,bytes,start_ns\n0,1,2,3\n0,1,-2,3\n").contains("line 3"));
+        assert!(parsed("src,dst,bytes,start_ns,kind\n0,1,2,3,fetch\n").contains("line 2"));
+        let listed = |rows: &[(u64, u32, u32, u64)]| {
+            let row = |(at, src, dst, bytes): &(u64, u32, u32, u64)| {
+                (Time::from_ps(*at), Message::flow(*src, *dst, *bytes))
+            };
+            Listed::new(Arc::new(rows.iter().map(row).collect()), 4).err().unwrap().to_string()
+        };
+        assert!(listed(&[(2, 0, 1, 1), (1, 0, 1, 1)]).contains("sorted by time"));
+        assert!(listed(&[(0, 0, 4, 1)]).contains("nodes of the rack"));
+        assert!(listed(&[(0, 2, 2, 1)]).contains("different nodes"));
+        assert!(listed(&[(0, 0, 1, 0)]).contains("1 to 4294967295 bytes"));
     }
 }

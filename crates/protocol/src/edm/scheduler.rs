@@ -24,6 +24,7 @@
 
 use super::bits::{PortSet, PortSets, ports_of};
 use super::demands::Demands;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
@@ -32,7 +33,8 @@ use unrack_units::Time;
 pub const ITERATION_CYCLES: u64 = 3;
 
 /// Which message goes first (§3.1.1 (4)). Messages of one pair always go in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// By time of notification: best for light-tailed sizes.
     Fcfs,

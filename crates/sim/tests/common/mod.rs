@@ -1,9 +1,9 @@
 //! What the tests of several fabrics share.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use unrack_sim::{Fabric, Run, Sim};
+use unrack_sim::{Core, Fabric, Observer, Run, Sim};
 use unrack_units::Time;
-use unrack_workload::{Message, Outbox, Source};
+use unrack_workload::{Message, MessageId, Outbox, Source};
 
 /// Submits given messages at given times.
 pub struct Script {
@@ -67,4 +67,26 @@ pub fn assert_conserved(run: &Run) {
     let payload: u64 = run.messages.iter().map(Message::payload).sum();
     assert!(counters.arrived_bytes >= payload);
     assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()));
+}
+
+/// A network in which every message takes the same time.
+pub struct Fixed(pub Time);
+
+impl Fabric for Fixed {
+    type Event = MessageId;
+
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
+        core.sent(core.message(id).payload());
+        core.schedule(core.now() + self.0, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
+        core.arrived(core.message(id).payload());
+        core.complete(id);
+    }
+    fn unloaded(&self, _message: &Message) -> Time {
+        self.0
+    }
 }

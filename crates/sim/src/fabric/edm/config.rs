@@ -2,32 +2,35 @@
 
 use crate::error::SetupError;
 use crate::network::Star;
+use serde::{Deserialize, Serialize};
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
 use unrack_protocol::edm::{Policy, SchedulerConfig, Steps, steps};
 use unrack_units::{Bytes, Time};
 
 /// Parameters of EDM; the defaults are the paper's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct EdmConfig {
-    /// The most that one grant allows. §4.3: 256 B.
+    /// The most that one grant allows. Default 256 B (§4.3).
     pub chunk: Bytes,
-    /// X: active notifications per sender and destination. §3.1.2, §4.3: 3.
+    /// X: active notifications per sender and destination. Default 3 (§3.1.2, §4.3).
     pub max_active: u32,
+    /// Which message goes first. Default `srpt`.
     pub policy: Policy,
-    /// Clock of the scheduler, in hertz. §3.1.3, §4.1: 3 GHz in an ASIC.
-    pub scheduler_hz: u64,
-    pub steps: Steps,
+    /// Clock of the scheduler. Default 3 GHz, an ASIC's (§3.1.3, §4.1).
+    pub scheduler_ghz: f64,
+    /// Period of the PCS clock. Default 2.56 ns, the testbed's, which the paper's simulations keep
+    /// at any link rate (§4.3).
+    pub cycle: Time,
+    /// PMA, PMD and transceiver, per crossing. Default 19 ns (table 1).
+    pub pma: Time,
 }
 
 impl Default for EdmConfig {
     fn default() -> Self {
-        EdmConfig {
-            chunk: Bytes::new(256),
-            max_active: 3,
-            policy: Policy::default(),
-            scheduler_hz: 3_000_000_000,
-            steps: Steps::default(),
-        }
+        let Steps { cycle, pma } = Steps::default();
+        let (chunk, policy) = (Bytes::new(256), Policy::default());
+        EdmConfig { chunk, max_active: 3, policy, scheduler_ghz: 3.0, cycle, pma }
     }
 }
 
@@ -46,10 +49,13 @@ const MAX_NODES: u32 = 2048;
 const ITERATION_PCS_CYCLES: u64 = steps::SCHEDULE - 1;
 
 impl EdmConfig {
-    /// Length of a matching iteration.
+    pub fn steps(&self) -> Steps {
+        Steps { cycle: self.cycle, pma: self.pma }
+    }
+
+    /// Length of a matching iteration, rounded up to a picosecond.
     pub fn iteration(&self) -> Time {
-        let ps = ITERATION_CYCLES * 1_000_000_000_000;
-        Time::from_ps(ps.div_ceil(self.scheduler_hz))
+        Time::from_ps((ITERATION_CYCLES as f64 * 1_000.0 / self.scheduler_ghz).ceil() as u64)
     }
 
     pub(super) fn check(&self, star: &Star) -> Result<(), SetupError> {
@@ -60,10 +66,11 @@ impl EdmConfig {
         if self.max_active == 0 {
             return Err(SetupError::new("fabric.max_active", "is at least 1", 0));
         }
-        let slowest = self.steps.cycles(ITERATION_PCS_CYCLES);
-        if self.scheduler_hz == 0 || self.iteration() > slowest {
+        let slowest = self.steps().cycles(ITERATION_PCS_CYCLES);
+        let positive = self.scheduler_ghz.is_finite() && self.scheduler_ghz > 0.0;
+        if !positive || self.iteration() > slowest {
             let rule = "is fast enough that three cycles fit in the three PCS cycles of table 1";
-            return Err(SetupError::new("fabric.scheduler_clock", rule, format!("{} Hz", self.scheduler_hz)));
+            return Err(SetupError::new("fabric.scheduler_ghz", rule, self.scheduler_ghz));
         }
         if star.nodes > MAX_NODES {
             return Err(SetupError::new("network.topology.nodes", "is at most 2048 for edm", star.nodes));

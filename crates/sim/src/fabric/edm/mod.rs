@@ -112,7 +112,7 @@ struct Latency {
 
 impl Latency {
     fn new(config: &EdmConfig, propagation: Time) -> Latency {
-        let steps = &config.steps;
+        let steps = &config.steps();
         let link = steps.link(propagation);
         let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);
         Latency {

@@ -1,0 +1,194 @@
+//! From a checked scenario to a run: the one place where the words of scenarios meet those of the
+//! simulator.
+
+use crate::error::SetupError;
+use crate::fabric::dctcp::Ethernet;
+use crate::network::Star;
+use crate::setup::{FabricConfig, Setup, Work};
+use serde::Deserialize;
+use std::sync::Arc;
+use unrack_protocol::{cxl, dctcp};
+use unrack_rack as rack;
+use unrack_rack::{Protocol, ScenarioError, Topology, ValidScenario};
+use unrack_units::{Bytes, Time};
+use unrack_workload::trace::{Mode, Offsets, Row};
+use unrack_workload::{
+    Arrivals, Blades, CapturedTrace, Cdf, Message, Pattern, ReplaySpec, Size, SyntheticSpec, Traffic, size,
+};
+
+impl Setup {
+    /// The network and fabric that a scenario describes.
+    pub fn from_scenario(scenario: &mut ValidScenario) -> Result<Setup, ScenarioError> {
+        let fabric = match scenario.protocol {
+            Protocol::Ideal => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Ideal),
+            Protocol::Edm => scenario.fabric_params().map(FabricConfig::Edm),
+            Protocol::Cxl => scenario.fabric_params().map(FabricConfig::Cxl),
+            Protocol::Dctcp => scenario.fabric_params().map(FabricConfig::Dctcp),
+        }?;
+        Ok(Setup::with_fabric(scenario, fabric))
+    }
+
+    /// The network of a scenario with another fabric in its place.
+    pub fn with_fabric(scenario: &ValidScenario, fabric: FabricConfig) -> Setup {
+        let rack::Network { topology: Topology::Star(star), mtu } = &scenario.network;
+        let rack::Star { nodes, link, switch } = star;
+        let (rate, propagation, switch_latency) = (link.rate, link.propagation, switch.latency);
+        Setup {
+            star: Star { nodes: *nodes, rate, propagation, switch_latency },
+            ethernet: Ethernet {
+                mtu: *mtu,
+                buffer: switch.buffer.limit().unwrap_or(Bytes::new(u64::MAX)),
+                cut_through: switch.cut_through,
+            },
+            fabric,
+            seed: scenario.seed,
+            time_limit: Time::MAX,
+        }
+    }
+}
+
+impl FabricConfig {
+    /// A protocol with its defaults, those of its paper.
+    pub fn default_of(protocol: Protocol) -> FabricConfig {
+        match protocol {
+            Protocol::Ideal => FabricConfig::Ideal,
+            Protocol::Edm => FabricConfig::Edm(Default::default()),
+            Protocol::Cxl => FabricConfig::Cxl(cxl::Params::default()),
+            Protocol::Dctcp => FabricConfig::Dctcp(dctcp::Params::default()),
+        }
+    }
+}
+
+impl Work {
+    /// Traffic that is drawn at random. `None` if the scenario names a trace: read the file, and
+    /// then call [`Work::captured`] or [`Work::listed`].
+    pub fn drawn(scenario: &ValidScenario) -> Result<Option<Work>, ScenarioError> {
+        let spec = match &scenario.workload {
+            rack::Workload::Memory(memory) => memory_spec(memory),
+            rack::Workload::Flows(flows) => flows_spec(flows),
+            rack::Workload::Trace(_) => return Ok(None),
+        };
+        spec.map(|spec| Some(Work::Synthetic(spec))).map_err(|error| error.in_scenario(scenario))
+    }
+
+    /// The replay of a captured program: the rows of its `trace.parquet`, sorted by time, and how
+    /// long the run took. At most `limit` transfers are replayed over all replicas: a window in the
+    /// middle of the run ([`CapturedTrace::middle`]), which the summary reports.
+    pub fn captured(rows: &[Row], run_time: Time, spec: ReplaySpec, limit: u64) -> Result<Work, SetupError> {
+        let per_replica = limit / u64::from(spec.blades.compute.max(1));
+        Ok(Work::Replay(Arc::new(CapturedTrace::middle(rows, run_time, per_replica)?), spec))
+    }
+
+    /// Messages at given times, sorted.
+    pub fn listed(messages: Vec<(Time, Message)>) -> Work {
+        Work::Listed(Arc::new(messages))
+    }
+}
+
+/// How a scenario wants its trace replayed.
+pub fn replay_spec(trace: &rack::Trace, nodes: u32, seed: u64) -> ReplaySpec {
+    ReplaySpec {
+        blades: trace.blades.map_or(Blades::half(nodes), blades),
+        mode: match trace.replay {
+            rack::Replay::ClosedLoop => Mode::ClosedLoop,
+            rack::Replay::OpenLoop => Mode::OpenLoop,
+        },
+        offsets: match trace.time_offsets {
+            rack::TimeOffsets::None => Offsets::None,
+            rack::TimeOffsets::Run => Offsets::Window,
+            rack::TimeOffsets::Within(time) => Offsets::Within(time),
+        },
+        seed,
+    }
+}
+
+impl SetupError {
+    /// Shown where the scenario says it.
+    pub fn in_scenario(&self, scenario: &ValidScenario) -> ScenarioError {
+        scenario.error_at(self.key, format!("{}, but is {}", self.rule, self.value))
+    }
+}
+
+/// The parameters of a fabric that has none.
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NoParams {}
+
+fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
+    let request = u32::try_from(memory.request_size.get())
+        .map_err(|_| SetupError::new("workload.request_size", "is below 4 GiB", memory.request_size))?;
+    Ok(SyntheticSpec {
+        traffic: Traffic::Memory { read_fraction: memory.read_fraction.get(), request },
+        size: read_size(&memory.size)?,
+        pattern: pattern(memory.pattern),
+        blades: memory.blades.map(blades),
+        arrivals: arrivals(memory.arrivals),
+        load: memory.load.get(),
+        messages: memory.messages,
+    })
+}
+
+fn flows_spec(flows: &rack::Flows) -> Result<SyntheticSpec, SetupError> {
+    Ok(SyntheticSpec {
+        traffic: Traffic::Flows,
+        size: read_size(&flows.size)?,
+        pattern: pattern(flows.pattern),
+        blades: None,
+        arrivals: arrivals(flows.arrivals),
+        load: flows.load.get(),
+        messages: flows.messages,
+    })
+}
+
+fn blades(blades: rack::Blades) -> Blades {
+    Blades { compute: blades.compute, memory: blades.memory }
+}
+
+fn pattern(pattern: rack::Pattern) -> Pattern {
+    match pattern {
+        rack::Pattern::AllToAll => Pattern::AllToAll,
+        rack::Pattern::Permutation => Pattern::Permutation,
+        rack::Pattern::Incast => Pattern::Incast,
+    }
+}
+
+fn arrivals(arrivals: rack::Arrivals) -> Arrivals {
+    match arrivals {
+        rack::Arrivals::Poisson => Arrivals::Poisson,
+        rack::Arrivals::Fixed => Arrivals::Fixed,
+    }
+}
+
+fn read_size(size: &rack::Size) -> Result<Size, SetupError> {
+    match size {
+        rack::Size::Fixed(bytes) => Ok(Size::fixed(bytes.get())?),
+        rack::Size::BuiltIn(name) => Cdf::built_in(name)
+            .map(Size::Cdf)
+            .ok_or_else(|| SetupError::new("workload.size.cdf", "is a built-in distribution", name)),
+        rack::Size::File { file, unit } => {
+            let unit_bytes = match unit {
+                rack::SizeUnit::Bytes => 1.0,
+                rack::SizeUnit::Packets => size::PACKET_BYTES,
+            };
+            Ok(Size::Cdf(Cdf::new(&read_points(file)?, unit_bytes)?))
+        }
+    }
+}
+
+/// A file with a distribution: `points = [[size, cumulative probability], ...]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Points {
+    points: Vec<(f64, f64)>,
+}
+
+fn read_points(file: &rack::FileRef) -> Result<Vec<(f64, f64)>, SetupError> {
+    let refuse = |rule, why: String| {
+        SetupError::new("workload.size.cdf_file", rule, format!("`{}`: {why}", file.written))
+    };
+    let text = std::fs::read_to_string(&file.path).map_err(|why| refuse("can be read", why.to_string()))?;
+    let points: Result<Points, _> = toml::from_str(&text);
+    points
+        .map(|file| file.points)
+        .map_err(|why| refuse("holds `points = [[size, probability], ...]`", why.to_string()))
+}

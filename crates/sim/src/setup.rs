@@ -1,0 +1,120 @@
+//! A run from plain parts: any fabric on a star, with any work.
+//!
+//! The engine is generic; here, once, the choice of fabric and work becomes one of its compiled
+//! loops.
+
+use crate::engine::{Progress, Sim, Unobserved};
+use crate::error::SetupError;
+use crate::fabric::Fabric;
+use crate::fabric::cxl::Cxl;
+use crate::fabric::dctcp::{Dctcp, Ethernet};
+use crate::fabric::edm::{Edm, EdmConfig};
+use crate::fabric::ideal::Ideal;
+use crate::network::Star;
+use crate::run::Run;
+use crate::summary::{Excluded, Labels, Program, Summary};
+use std::sync::Arc;
+use unrack_protocol::{cxl, dctcp};
+use unrack_units::Time;
+use unrack_workload::trace::Mode;
+use unrack_workload::{CapturedTrace, Listed, Message, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec};
+
+/// A network and who carries on it.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub star: Star,
+    /// What packet networks ask besides.
+    pub ethernet: Ethernet,
+    pub fabric: FabricConfig,
+    pub seed: u64,
+    /// Ends the run even if messages are unfinished. Default: never.
+    pub time_limit: Time,
+}
+
+/// A fabric and its parameters.
+#[derive(Debug, Clone)]
+pub enum FabricConfig {
+    Ideal,
+    Edm(EdmConfig),
+    Cxl(cxl::Params),
+    Dctcp(dctcp::Params),
+}
+
+/// What is asked of the network. Cheap to clone: traces and lists are shared.
+#[derive(Debug, Clone)]
+pub enum Work {
+    Synthetic(SyntheticSpec),
+    Listed(Arc<Vec<(Time, Message)>>),
+    Replay(Arc<CapturedTrace>, ReplaySpec),
+}
+
+/// A run that has ended.
+pub struct Finished {
+    pub run: Run,
+    pub fabric: &'static str,
+    pub nodes: u32,
+    pub seed: u64,
+    /// What a closed-loop replay says about the program. `None` if it did not come to its end.
+    pub program: Option<Program>,
+}
+
+impl Finished {
+    /// Its figures. `wall_s` is how long the run took the caller.
+    pub fn summary(&self, wall_s: f64, excluded: Excluded) -> Summary {
+        let Finished { fabric, nodes, seed, .. } = *self;
+        let labels = Labels { fabric, nodes, seed, wall_s, excluded };
+        Summary { program: self.program, ..Summary::new(&self.run, &labels) }
+    }
+}
+
+impl Setup {
+    /// Runs `work`; `progress` is told about once every million events, and at the end.
+    pub fn run(&self, work: &Work, progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
+        match &self.fabric {
+            FabricConfig::Ideal => self.run_on(Ideal::new(&self.star), work, progress),
+            FabricConfig::Edm(config) => self.run_on(Edm::new(&self.star, config)?, work, progress),
+            FabricConfig::Cxl(params) => self.run_on(Cxl::new(&self.star, params)?, work, progress),
+            FabricConfig::Dctcp(params) => {
+                self.run_on(Dctcp::new(&self.star, &self.ethernet, params)?, work, progress)
+            }
+        }
+    }
+
+    fn run_on<F: Fabric>(
+        &self,
+        fabric: F,
+        work: &Work,
+        progress: impl FnMut(Progress),
+    ) -> Result<Finished, SetupError> {
+        let nodes = self.star.nodes;
+        match work {
+            Work::Synthetic(spec) => {
+                let source = Synthetic::new(spec.clone(), nodes, self.star.rate, self.seed)?;
+                Ok(self.finish(fabric, source, progress).0)
+            }
+            Work::Listed(messages) => {
+                let source = Listed::new(messages.clone(), nodes)?;
+                Ok(self.finish(fabric, source, progress).0)
+            }
+            Work::Replay(trace, spec) => {
+                let source = Replay::new(trace.clone(), spec, nodes)?;
+                let (finished, source) = self.finish(fabric, source, progress);
+                let complete = finished.run.is_complete() && spec.mode == Mode::ClosedLoop;
+                Ok(Finished { program: complete.then(|| Program::new(&source)), ..finished })
+            }
+        }
+    }
+
+    fn finish<F: Fabric, S: Source>(
+        &self,
+        fabric: F,
+        source: S,
+        progress: impl FnMut(Progress),
+    ) -> (Finished, S) {
+        let name = fabric.name();
+        let sim = Sim::observed(fabric, source, Unobserved).until(self.time_limit);
+        let (run, source, _) = sim.run_with_progress(progress);
+        let finished = Finished { run, fabric: name, nodes: self.star.nodes, seed: self.seed, program: None };
+        (finished, source)
+    }
+}

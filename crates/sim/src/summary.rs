@@ -1,0 +1,260 @@
+//! The figures of a run, as `unrack sim --json` prints them.
+
+use crate::run::{Ending, Run};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use unrack_units::Time;
+use unrack_workload::{Kind, Message, Replay};
+
+/// Which messages count: the first and last of a run are not under its full load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Excluded {
+    /// So many of the first submitted.
+    pub warm_up: u64,
+    /// So many of the last submitted.
+    pub cool_down: u64,
+}
+
+/// A run in figures. Those of messages are over the messages that count and finished.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    pub fabric: String,
+    pub nodes: u32,
+    /// Submitted in all.
+    pub messages: u64,
+    pub completed: u64,
+    /// Packets lost on the way (most protocols send them again).
+    pub dropped: u64,
+    /// Messages that did not finish, and why.
+    pub unfinished: Option<Unfinished>,
+    pub excluded: Excluded,
+    /// Completion over ideal completion.
+    pub slowdown: Stats,
+    pub completion_ns: Stats,
+    pub by_kind: BTreeMap<&'static str, KindSummary>,
+    /// Payload of the messages, requests included, over the time from the first submission to the
+    /// last completion.
+    pub throughput_gbps: f64,
+    /// Found waiting ahead by each data packet at each switch port.
+    pub queue_bytes: QueueStats,
+    /// The program that was replayed, if one was, closed loop.
+    pub program: Option<Program>,
+    pub sim_time_ns: f64,
+    pub wall_s: f64,
+    pub events: u64,
+    pub packet_hops: u64,
+    pub packet_hops_per_s: f64,
+    pub seed: u64,
+    pub version: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Unfinished {
+    pub messages: u64,
+    pub why: &'static str,
+}
+
+/// A distribution. Percentiles are exact, by nearest rank; all `None` (null) if `count` is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Stats {
+    pub count: u64,
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p95: Option<f64>,
+    pub p99: Option<f64>,
+    pub p999: Option<f64>,
+    pub max: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct KindSummary {
+    pub messages: u64,
+    pub slowdown: Stats,
+    pub completion_ns: Stats,
+}
+
+/// To three significant digits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct QueueStats {
+    pub mean: f64,
+    pub p99: u64,
+    pub max: u64,
+}
+
+/// What a closed-loop replay says about the program's run time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Program {
+    pub replicas: u64,
+    /// Of the replayed window, over the replicas.
+    pub run_time_ns: f64,
+    pub run_time_max_ns: f64,
+    /// The same with a network that takes no time.
+    pub zero_latency_ns: f64,
+    /// The one over the other.
+    pub slowdown: f64,
+    /// Transfers replayed per replica, and in the captured run.
+    pub rows: u64,
+    pub rows_in_all: u64,
+    pub window_from_ns: f64,
+    pub window_until_ns: f64,
+}
+
+/// What a summary says that a [`Run`] does not know.
+#[derive(Debug, Clone, Copy)]
+pub struct Labels<'a> {
+    pub fabric: &'a str,
+    pub nodes: u32,
+    pub seed: u64,
+    pub wall_s: f64,
+    pub excluded: Excluded,
+}
+
+impl Summary {
+    pub fn new(run: &Run, labels: &Labels) -> Summary {
+        let counted = Counted::new(run, labels.excluded);
+        let completed = run.finished();
+        Summary {
+            fabric: labels.fabric.into(),
+            nodes: labels.nodes,
+            messages: run.messages.len() as u64,
+            completed,
+            dropped: run.counters.dropped_packets,
+            unfinished: unfinished(run, completed),
+            excluded: labels.excluded,
+            slowdown: counted.slowdown(|_| true),
+            completion_ns: counted.completion_ns(|_| true),
+            by_kind: counted.by_kind(),
+            throughput_gbps: counted.throughput_gbps(),
+            queue_bytes: QueueStats {
+                mean: run.queue_bytes.mean(),
+                p99: run.queue_bytes.value_at_quantile(0.99),
+                max: run.queue_bytes.max(),
+            },
+            program: None,
+            sim_time_ns: run.ended.as_ns_f64(),
+            wall_s: labels.wall_s,
+            events: run.counters.events,
+            packet_hops: run.counters.packet_hops,
+            packet_hops_per_s: run.counters.packet_hops as f64 / labels.wall_s,
+            seed: labels.seed,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+impl Program {
+    /// Of a closed-loop replay that ran to its end.
+    pub fn new(replay: &Replay) -> Program {
+        let times: Vec<f64> = replay.run_times().map(Time::as_ns_f64).collect();
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        let zero_latency = replay.trace().run_time_at(Time::ZERO).as_ns_f64();
+        let window = replay.trace().window();
+        Program {
+            replicas: times.len() as u64,
+            run_time_ns: mean,
+            run_time_max_ns: times.into_iter().fold(0.0, f64::max),
+            zero_latency_ns: zero_latency,
+            slowdown: mean / zero_latency,
+            rows: window.rows,
+            rows_in_all: window.rows_in_all,
+            window_from_ns: window.from.as_ns_f64(),
+            window_until_ns: window.until.as_ns_f64(),
+        }
+    }
+}
+
+impl Stats {
+    pub fn of(mut values: Vec<f64>) -> Stats {
+        if values.is_empty() {
+            return Stats::default();
+        }
+        values.sort_unstable_by(f64::total_cmp);
+        let rank = |q: f64| Some(values[(q * values.len() as f64).ceil() as usize - 1]);
+        Stats {
+            count: values.len() as u64,
+            mean: Some(values.iter().sum::<f64>() / values.len() as f64),
+            p50: rank(0.5),
+            p95: rank(0.95),
+            p99: rank(0.99),
+            p999: rank(0.999),
+            max: rank(1.0),
+        }
+    }
+}
+
+fn unfinished(run: &Run, completed: u64) -> Option<Unfinished> {
+    let messages = run.messages.len() as u64 - completed;
+    let why = match run.ending {
+        Ending::Done => return None,
+        Ending::Idle => "the fabric lost them: nothing was left to happen",
+        Ending::TimeLimit => "the time limit came first",
+    };
+    (messages > 0).then_some(Unfinished { messages, why })
+}
+
+/// The rows of a run that count.
+struct Counted<'a> {
+    run: &'a Run,
+    rows: std::ops::Range<usize>,
+}
+
+impl<'a> Counted<'a> {
+    fn new(run: &'a Run, excluded: Excluded) -> Counted<'a> {
+        let all = run.messages.len();
+        let from = all.min(excluded.warm_up as usize);
+        Counted { run, rows: from..from.max(all.saturating_sub(excluded.cool_down as usize)) }
+    }
+
+    fn values(&self, of: impl Fn(&Message) -> bool, value: impl Fn(usize) -> Option<f64>) -> Stats {
+        let rows = self.rows.clone().filter(|row| of(&self.run.messages[*row]));
+        Stats::of(rows.filter_map(value).collect())
+    }
+
+    fn slowdown(&self, of: impl Fn(&Message) -> bool) -> Stats {
+        self.values(of, |row| self.run.slowdown(row))
+    }
+
+    fn completion_ns(&self, of: impl Fn(&Message) -> bool) -> Stats {
+        self.values(of, |row| self.run.outcomes[row].completion().map(Time::as_ns_f64))
+    }
+
+    fn by_kind(&self) -> BTreeMap<&'static str, KindSummary> {
+        let summary = |kind: Kind| {
+            let of = |message: &Message| message.kind == kind;
+            let messages = self.run.messages[self.rows.clone()].iter().filter(|message| of(message)).count();
+            let slowdown = self.slowdown(of);
+            let completion_ns = self.completion_ns(of);
+            (kind.name(), KindSummary { messages: messages as u64, slowdown, completion_ns })
+        };
+        Kind::ALL.map(summary).into_iter().filter(|(_, kind)| kind.messages > 0).collect()
+    }
+
+    fn throughput_gbps(&self) -> f64 {
+        let first = self.run.outcomes[self.rows.clone()].iter().map(|outcome| outcome.submitted).min();
+        let finished = self.rows.clone().filter_map(|row| Some((row, self.run.outcomes[row].completed()?)));
+        let (bytes, last) = finished.fold((0, Time::ZERO), |(bytes, last), (row, at)| {
+            (bytes + self.run.messages[row].payload(), last.max(at))
+        });
+        match last.saturating_sub(first.unwrap_or(Time::ZERO)) {
+            Time::ZERO => 0.0,
+            time => bytes as f64 * 8.0 / time.as_ns_f64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        let stats = Stats::of((1..=1000).rev().map(f64::from).collect());
+        assert_eq!(stats.mean, Some(500.5));
+        assert_eq!(
+            [stats.p50, stats.p95, stats.p99, stats.p999, stats.max],
+            [500.0, 950.0, 990.0, 999.0, 1000.0].map(Some)
+        );
+        assert_eq!(Stats::of(vec![7.0]).p999, Some(7.0));
+        assert_eq!(Stats::of(vec![]), Stats::default());
+    }
+}

@@ -1,0 +1,133 @@
+//! Synthetic traffic is as asked, and runs repeat to the byte.
+
+mod common;
+
+use common::{Fixed, assert_conserved};
+use unrack_sim::fabric::edm::{Edm, EdmConfig};
+use unrack_sim::fabric::ideal::Ideal;
+use unrack_sim::network::Star;
+use unrack_sim::{Fabric, Run, Sim};
+use unrack_units::{Rate, Time};
+use unrack_workload::{Arrivals, Blades, Cdf, Kind, Pattern, Size, Synthetic, SyntheticSpec, Traffic};
+
+const NODES: u32 = 16;
+const RATE: Rate = Rate::from_gbps(100);
+
+fn star() -> Star {
+    Star { nodes: NODES, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO }
+}
+
+fn spec(load: f64, size: Size) -> SyntheticSpec {
+    SyntheticSpec {
+        traffic: Traffic::memory(0.5),
+        size,
+        pattern: Pattern::AllToAll,
+        blades: None,
+        arrivals: Arrivals::Poisson,
+        load,
+        messages: 200_000,
+    }
+}
+
+fn run<F: Fabric>(fabric: F, spec: SyntheticSpec, seed: u64) -> Run {
+    Sim::new(fabric, Synthetic::new(spec, NODES, RATE, seed).unwrap()).run().0
+}
+
+/// Bytes offered to each direction of each link over what it can carry, the busiest of all.
+fn offered(run: &Run) -> f64 {
+    let mut up = vec![0; NODES as usize];
+    let mut down = up.clone();
+    for message in &run.messages {
+        let request = u64::from(message.request);
+        up[message.src as usize] += request;
+        down[message.dst as usize] += request;
+        up[message.data_src() as usize] += message.bytes;
+        down[message.data_dst() as usize] += message.bytes;
+    }
+    let busiest = *up.iter().chain(&down).max().unwrap() as f64;
+    busiest * 8.0 / RATE.as_bps() as f64 / run.ended.as_secs_f64()
+}
+
+#[test]
+fn the_busiest_link_is_offered_the_load() {
+    let blades = Some(Blades { compute: 12, memory: 4 });
+    let all_to_all = spec(0.6, Size::Fixed(64));
+    let cases = [
+        all_to_all.clone(),
+        SyntheticSpec { arrivals: Arrivals::Fixed, ..all_to_all.clone() },
+        SyntheticSpec { pattern: Pattern::Permutation, ..all_to_all.clone() },
+        SyntheticSpec { pattern: Pattern::Incast, ..all_to_all.clone() },
+        SyntheticSpec { blades, ..all_to_all.clone() },
+        SyntheticSpec { blades, pattern: Pattern::Permutation, ..all_to_all.clone() },
+        SyntheticSpec { traffic: Traffic::Flows, ..all_to_all.clone() },
+    ];
+    for case in cases {
+        let run = run(Fixed(Time::from_ns(1)), case.clone(), 3);
+        let load = offered(&run);
+        assert!((load / 0.6 - 1.0).abs() < 0.03, "{load} with {case:?}");
+    }
+}
+
+#[test]
+fn reads_and_writes_are_mixed_as_asked() {
+    let case = SyntheticSpec { traffic: Traffic::memory(0.3), ..spec(0.5, Size::Fixed(64)) };
+    let run = run(Fixed(Time::from_ns(1)), case, 3);
+    let reads = run.messages.iter().filter(|message| message.kind == Kind::Read).count();
+    assert!((reads as f64 / 60_000.0 - 1.0).abs() < 0.02);
+    assert!(run.messages.iter().all(|message| message.src != message.dst));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_one_does_not() {
+    let hash = |seed| {
+        let size = || Size::Cdf(Cdf::built_in("memcached").unwrap());
+        let case = SyntheticSpec { messages: 3_000, ..spec(0.7, size()) };
+        let edm = run(Edm::new(&star(), &EdmConfig::default()).unwrap(), case.clone(), seed);
+        let ideal = run(Ideal::new(&star()), case, seed);
+        format!("{:?} {:?} {:?}", edm.messages, edm.outcomes, ideal.outcomes)
+    };
+    assert!(hash(1) == hash(1));
+    assert!(hash(1) != hash(2));
+}
+
+#[test]
+fn nothing_is_lost_and_no_mean_is_below_ideal() {
+    for (load, size) in [(0.8, 64), (0.5, 4096), (0.9, 100)] {
+        let case = || SyntheticSpec { messages: 50_000, ..spec(load, Size::Fixed(size)) };
+        let edm = run(Edm::new(&star(), &EdmConfig::default()).unwrap(), case(), 1);
+        let ideal = run(Ideal::new(&star()), case(), 1);
+        assert_conserved(&edm);
+        assert_conserved(&ideal);
+        let sum =
+            |run: &Run| -> Time { run.outcomes.iter().map(|outcome| outcome.completion().unwrap()).sum() };
+        assert!(sum(&edm) > sum(&ideal));
+    }
+}
+
+#[test]
+fn one_port_waits_as_an_m_d_1_queue_does() {
+    // Writes of one size from many sources into one port: Poisson arrivals, equal service times.
+    let pattern = SyntheticSpec { pattern: Pattern::Incast, ..spec(0.7, Size::Fixed(1000)) };
+    let case = SyntheticSpec { traffic: Traffic::Flows, ..pattern };
+    let run = run(Ideal::new(&star()), case, 5);
+    let waits =
+        run.outcomes.iter().zip(&run.ideal).map(|(outcome, ideal)| outcome.completion().unwrap() - *ideal);
+    let mean = waits.sum::<Time>().as_ns_f64() / run.outcomes.len() as f64;
+    let expected = 80.0 * 0.7 / (2.0 * (1.0 - 0.7)); // service 80 ns (Pollaczek-Khinchine)
+    assert!((mean / expected - 1.0).abs() < 0.05, "{mean} ns against {expected} ns");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_the_run() {
+    let refused = |spec: SyntheticSpec| Synthetic::new(spec, NODES, RATE, 1).err().unwrap().to_string();
+    let good = || spec(0.5, Size::Fixed(64));
+    assert_eq!(
+        refused(SyntheticSpec { load: 1.5, ..good() }),
+        "`workload.load` is above 0 and at most 1, but is 1.5"
+    );
+    assert!(refused(SyntheticSpec { load: f64::NAN, ..good() }).contains("workload.load"));
+    assert!(refused(SyntheticSpec { messages: 0, ..good() }).contains("workload.messages"));
+    assert!(refused(SyntheticSpec { traffic: Traffic::memory(2.0), ..good() }).contains("read_fraction"));
+    let blades = Some(Blades { compute: 16, memory: 1 });
+    assert!(refused(SyntheticSpec { blades, ..good() }).contains("workload.blades"));
+}
