@@ -1,0 +1,89 @@
+//! From the text of a scenario to the JSON of its summary.
+
+use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
+use unrack_sim::scenario::replay_spec;
+use unrack_sim::{Excluded, FabricConfig, Setup, Work};
+use unrack_units::Time;
+use unrack_workload::trace::Row;
+
+fn scenario(fabric: &str, workload: &str) -> ValidScenario {
+    let text = format!(
+        "seed = 7\n[network]\ntopology = {{ kind = \"star\", nodes = 8 }}\n[fabric]\n{fabric}\n[workload]\n{workload}\n"
+    );
+    Scenario::parse("test.toml", &text, &Overrides::none()).unwrap().check().unwrap()
+}
+
+const MEMORY: &str = "kind = \"memory\"\nload = 0.5\nmessages = 2000";
+
+#[test]
+fn every_fabric_runs_from_its_name_and_says_what_the_contract_asks() {
+    for protocol in Protocol::ALL {
+        let mut scenario = scenario(&format!("protocol = \"{protocol}\""), MEMORY);
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let work = Work::drawn(&scenario).unwrap().unwrap();
+        let finished = setup.run(&work, |_| {}).unwrap();
+        let json = serde_json::to_value(finished.summary(0.5, Excluded::default())).unwrap();
+        assert_eq!(json["fabric"], protocol.name());
+        assert_eq!((&json["messages"], &json["completed"]), (&2000.into(), &2000.into()));
+        assert!(json["unfinished"].is_null() && json["program"].is_null());
+        for field in ["mean", "p50", "p95", "p99", "p999", "max"] {
+            assert!(json["slowdown"][field].as_f64().unwrap() >= 1.0, "{protocol} {field}: {json}");
+            assert!(json["by_kind"]["read"]["completion_ns"][field].as_f64().unwrap() > 40.0);
+        }
+        let rest = ["nodes", "dropped", "throughput_gbps", "sim_time_ns", "wall_s", "events", "packet_hops"];
+        assert!(rest.iter().all(|field| json[field].is_number()), "{json}");
+        assert!(["mean", "p99", "max"].iter().all(|field| json["queue_bytes"][field].is_number()));
+        assert_eq!(json["packet_hops_per_s"].as_f64(), Some(json["packet_hops"].as_f64().unwrap() / 0.5));
+        assert_eq!((&json["seed"], json["version"].is_string()), (&7.into(), true));
+    }
+}
+
+#[test]
+fn parameters_of_a_fabric_are_read_and_wrong_ones_shown_where_they_are() {
+    let mut good = scenario("protocol = \"edm\"\nchunk = \"128B\"\npolicy = \"fcfs\"", MEMORY);
+    let setup = Setup::from_scenario(&mut good).unwrap();
+    assert!(matches!(setup.fabric, FabricConfig::Edm(config) if config.chunk.get() == 128));
+    let mut bad = scenario("protocol = \"edm\"\nchunk = \"100B\"", MEMORY);
+    let setup = Setup::from_scenario(&mut bad).unwrap();
+    let error = setup.run(&Work::drawn(&bad).unwrap().unwrap(), |_| {}).err().unwrap();
+    let shown = error.in_scenario(&bad).to_string();
+    assert!(shown.contains("test.toml:6") && shown.contains("multiple of 64B"), "{shown}");
+}
+
+#[test]
+fn a_captured_trace_runs_on_the_blades_of_its_scenario() {
+    let text = "kind = \"trace\"\nfile = \"trace.parquet\"\nblades = { compute = 3, memory = 5 }\ntime_offsets = \"none\"";
+    let mut scenario = scenario("protocol = \"edm\"", text);
+    let setup = Setup::from_scenario(&mut scenario).unwrap();
+    assert!(Work::drawn(&scenario).unwrap().is_none());
+    let unrack_rack::Workload::Trace(trace) = &scenario.workload else { panic!("a trace") };
+    let spec = replay_spec(trace, setup.star.nodes, scenario.seed);
+    let row = |n: u64| Row {
+        t_ns: n * 1_000,
+        thread: 0,
+        page: n,
+        write_back: false,
+        bytes: 64,
+        wait_ns: 100,
+        overhead_ns: 0,
+    };
+    let rows: Vec<Row> = (0..1_000).map(row).collect();
+    let work = Work::captured(&rows, Time::from_us(1_000), spec, 300).unwrap();
+    let summary = setup.run(&work, |_| {}).unwrap().summary(1.0, Excluded { warm_up: 30, cool_down: 20 });
+    assert_eq!((summary.messages, summary.slowdown.count), (300, 250));
+    let program = summary.program.unwrap();
+    assert_eq!((program.rows, program.rows_in_all, program.replicas), (100, 1_000, 3));
+    assert_eq!(program.zero_latency_ns, 100.0 * 1_000.0 - 100.0 * 100.0);
+    assert!(program.run_time_ns >= program.zero_latency_ns + 100.0 * 299.52 && program.slowdown > 1.3);
+}
+
+#[test]
+fn a_time_limit_ends_the_run_and_says_what_did_not_finish() {
+    let mut scenario = scenario("protocol = \"edm\"", MEMORY);
+    let setup = Setup { time_limit: Time::from_ns(500), ..Setup::from_scenario(&mut scenario).unwrap() };
+    let finished = setup.run(&Work::drawn(&scenario).unwrap().unwrap(), |_| {}).unwrap();
+    let summary = finished.summary(1.0, Excluded::default());
+    let unfinished = summary.unfinished.unwrap();
+    assert_eq!(summary.completed + unfinished.messages, summary.messages);
+    assert_eq!(unfinished.why, "the time limit came first");
+}
