@@ -49,10 +49,6 @@ impl Pager {
 
     fn drop_page(&mut self, id: Id) {
         let record = *self.table.get(id);
-        if matches!(record.state, State::Inactive | State::Remote | State::Fetching) {
-            // SAFETY: the slot's contents were this page's, which nobody can ask for any more.
-            unsafe { den::forget(den::slot(id), PAGE) };
-        }
         if record.state == State::Fetching
             && let Some(at) = self.pending.iter().position(|pending| pending.id == id)
         {
@@ -62,7 +58,10 @@ impl Pager {
         if matches!(record.state, State::Inactive | State::Active) {
             self.local = self.local.saturating_sub(1);
         }
-        self.table.remove(id);
+        match record.state {
+            State::Active | State::Free => self.table.remove(id),
+            State::Inactive | State::Remote | State::Fetching => self.discard(id),
+        }
     }
 
     /// `mremap`: the same pages, elsewhere. What was tracked at the new place was unmapped before.
@@ -89,7 +88,7 @@ impl Pager {
         self.thaw();
         gate::set_away(0);
         loop {
-            match self.uffd.copy(den::doorbell(), den::arena() - PAGE, PAGE).1 {
+            match self.uffd.copy(den::doorbell(), crate::pager::zero_page(), PAGE).1 {
                 Err(Errno::AGAIN) => self.read_changes(),
                 _ => return,
             }
@@ -144,12 +143,12 @@ impl Pager {
     fn copy_first_back<'a>(&mut self, run: &'a [Id]) -> &'a [Id] {
         let address = self.table.get(run[0]).address;
         match self.copy_back(run[0], address) {
-            Ok(()) => self.thawed(run[0]),
+            Ok(id) => self.thawed(id),
             Err(Errno::AGAIN) => {
                 self.read_changes();
                 return run;
             }
-            Err(Errno::EXIST) => gate::die(self.control, "a page that was taken is in its place"),
+            Err(Errno::EXIST) => gate::die(self.control, gate::OCCUPIED),
             // Its place is being unmapped; the message will say so.
             Err(_) => {}
         }

@@ -23,11 +23,14 @@ pub struct Control {
     /// When the blade's receiving and sending link are free again (monotonic ns).
     pub downlink_free_ns: AtomicU64,
     pub uplink_free_ns: AtomicU64,
+    /// Slots beyond this were never taken.
+    pub slots_used: AtomicU32,
     pub next_process: AtomicU32,
     pub next_thread: AtomicU32,
     /// Why a process had to be ended; see [`Control::fail`].
     pub failed: AtomicU32,
     pub message_len: AtomicU32,
+    _reserved: AtomicU32,
     pub message: [AtomicU64; 64],
     pub slots: [Slot; SLOTS],
 }
@@ -100,13 +103,9 @@ pub struct Slot {
 }
 
 impl Control {
-    /// Local pages of all processes of the run.
-    pub fn local_pages(&self) -> u64 {
-        self.live_slots().map(|slot| slot.local_pages.load(Relaxed)).sum()
-    }
-
-    pub fn live_slots(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|slot| slot.pid.load(Relaxed) != 0)
+    pub fn live_slots(&self) -> impl Iterator<Item = &Slot> + Clone {
+        let used = (self.slots_used.load(Relaxed) as usize).min(SLOTS);
+        self.slots[..used].iter().filter(|slot| slot.pid.load(Relaxed) != 0)
     }
 
     /// Takes the slot of `pid`, left by the program it ran before `exec`, or a free one.
@@ -117,6 +116,7 @@ impl Control {
             .iter()
             .position(|slot| take(&slot, pid))
             .or_else(|| self.slots.iter().position(|slot| take(&slot, 0)))?;
+        self.slots_used.fetch_max(found as u32 + 1, Relaxed);
         let slot = &self.slots[found];
         slot.process.store(self.next_process.fetch_add(1, Relaxed), Relaxed);
         slot.local_pages.store(0, Relaxed);

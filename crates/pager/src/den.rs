@@ -22,7 +22,7 @@ const OPEN_STEP: usize = 32 << 20;
 
 const STACKS_AT: usize = HEAP_BYTES;
 const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
-const ARENA_AT: usize = DOORBELL_AT + 2 * PAGE;
+const ARENA_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
 const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);

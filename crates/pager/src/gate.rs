@@ -10,12 +10,18 @@
 
 use crate::control::Control;
 use crate::den;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 static BUSY: AtomicBool = AtomicBool::new(false);
 /// Pages whose contents are not in the program.
 static AWAY: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) const OCCUPIED: &str =
+    "internal error: the place of a page that was taken is occupied. Please report this";
+
+/// When this process last forked (monotonic ns).
+static FORKED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Held while pages are being taken.
 pub(crate) struct Open;
@@ -37,8 +43,8 @@ pub(crate) fn set_away(pages: usize) {
     AWAY.store(pages, SeqCst);
 }
 
-pub fn is_open() -> bool {
-    CLOSED.load(SeqCst) == 0
+pub(crate) fn forked_ns() -> u64 {
+    FORKED_NS.load(Relaxed)
 }
 
 /// Before a fork, in the forking thread: returns when every page is in the program and will stay.
@@ -54,6 +60,7 @@ pub fn close() {
 
 /// After the fork, in the parent.
 pub fn open() {
+    FORKED_NS.store(crate::sys::now_ns(), Relaxed);
     CLOSED.fetch_sub(1, SeqCst);
 }
 

@@ -13,6 +13,7 @@
 //! | [`reclaim`] | which pages go |
 //! | [`changes`] | following the program's `munmap`, `mremap`, `madvise` |
 //! | [`table`] | which page is where |
+//! | `helper` | `madvise`, which the pager must not call |
 //! | [`link`] | when a page arrives |
 //! | [`spool`] | capture |
 //! | [`threads`] | on which core a faulting thread wakes |
@@ -21,6 +22,7 @@ pub mod control;
 pub mod den;
 pub mod gate;
 pub mod heap;
+mod helper;
 pub mod life;
 pub mod link;
 pub mod spool;

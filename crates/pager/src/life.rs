@@ -128,6 +128,7 @@ fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
 pub unsafe fn start_in_child() {
     let Some(control) = control() else { return };
     gate::reset();
+    crate::helper::reset();
     let spool = SPOOL.load(Relaxed);
     // SAFETY: leaked by `remember_spool`; copied before the heap goes.
     let kept = unsafe { spool.as_ref() }.copied();
@@ -217,30 +218,14 @@ impl Pager {
     /// What has to be done from time to time. Returns how long until the next.
     fn tick(&mut self) -> u64 {
         self.sync_local();
+        self.recycle();
         let limit = self.control.settings.limit_pages.load(Relaxed);
         let total = self.local + self.others;
         if total > limit {
             self.reclaim();
             return SHORTEST_TICK_NS;
         }
-        self.give_way(limit);
         ((limit - total) / 2 * FASTEST_TOUCH_NS).clamp(SHORTEST_TICK_NS, LONGEST_TICK_NS)
-    }
-
-    /// Local memory is shared by the run's processes: the one whose pages are the oldest makes room, so
-    /// that an idle process does not keep a busy one from memory.
-    fn give_way(&mut self, limit: u64) {
-        let oldest =
-            self.table.oldest(crate::table::Queue::Active).map_or(u64::MAX, |id| self.table.get(id).since_ns);
-        self.slot.oldest_ns.store(oldest, Relaxed);
-        let evicted =
-            self.control.counts.write_backs.load(Relaxed) + self.control.counts.fetches.load(Relaxed);
-        let demand = evicted.saturating_sub(std::mem::replace(&mut self.last_evicted, evicted));
-        let nearly_full = self.local + self.others + limit / 64 >= limit;
-        let older = |slot: &Slot| slot.oldest_ns.load(Relaxed) < oldest;
-        if self.others > 0 && nearly_full && demand > 0 && !self.control.live_slots().any(older) {
-            self.evict(demand.min(1024) as usize);
-        }
     }
 }
 

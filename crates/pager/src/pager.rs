@@ -20,7 +20,7 @@ use crate::link::{self, Delays};
 use crate::maps::Area;
 use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
 use crate::sys::{self, Event, PAGE, Uffd, now_ns};
-use crate::table::{Id, State, Table};
+use crate::table::{Id, Queue, State, Table};
 use crate::threads::Threads;
 use crate::{den, gate};
 use rustix::fd::OwnedFd;
@@ -53,11 +53,17 @@ pub struct Pager {
     /// Local pages of this process and of the run's other processes.
     pub(crate) local: u64,
     pub(crate) others: u64,
+    /// No other process has held a page longer.
+    pub(crate) is_oldest: bool,
     /// Never taken: what this thread itself must be able to reach.
     pub(crate) pinned: std::ops::Range<usize>,
     baseline: u64,
     pub(crate) next_scan_ns: u64,
-    pub(crate) last_evicted: u64,
+    /// Records without a page whose slots are full, and those being emptied, by the helper's order.
+    pub(crate) garbage: Vec<Id>,
+    pub(crate) emptying: VecDeque<(u32, Vec<Id>)>,
+    /// Until then, taking pages is not tried.
+    pub(crate) rest_until_ns: u64,
 }
 
 /// `/proc/self/…`, opened while it is certain that we may.
@@ -125,8 +131,11 @@ impl Pager {
             arena_opened: 0,
             local: 0,
             others: 0,
+            is_oldest: true,
             next_scan_ns: 0,
-            last_evicted: 0,
+            garbage: Vec::new(),
+            emptying: VecDeque::new(),
+            rest_until_ns: 0,
         }
     }
 
@@ -277,31 +286,39 @@ impl Pager {
         match thread.woken_on(here, || uffd.move_pages(address, slot, PAGE, true)).1 {
             Ok(()) => {}
             Err(Errno::AGAIN) => return Served::NotYet,
-            Err(_) => match self.copy_back(id, address) {
-                Err(Errno::AGAIN) => return Served::NotYet,
-                Err(error) => self.cannot_put_back(id, address, error),
-                Ok(()) => {}
-            },
+            Err(_) => return self.put_back_copy(id, address, write),
         }
         self.activate(id, write);
         Served::Yes
     }
 
-    /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it.
-    pub(crate) fn copy_back(&mut self, id: Id, address: usize) -> Result<(), Errno> {
-        self.uffd.copy(address, den::slot(id), PAGE).1?;
-        // SAFETY: the slot's contents are in the program now; nothing refers to the slot's.
-        unsafe { den::forget(den::slot(id), PAGE) };
-        Ok(())
+    fn put_back_copy(&mut self, id: Id, address: usize, write: bool) -> Served {
+        match self.copy_back(id, address) {
+            Ok(id) => self.activate(id, write),
+            Err(Errno::AGAIN) => return Served::NotYet,
+            Err(Errno::EXIST) => gate::die(self.control, gate::OCCUPIED),
+            // The page's place is gone, which a change on its way to us will tell.
+            Err(_) => self.uffd.wake(address),
+        }
+        Served::Yes
     }
 
-    /// The page's place is gone, which a change on its way to us will tell; or our books are wrong, and
-    /// then the program must not go on with wrong data.
-    fn cannot_put_back(&mut self, _id: Id, address: usize, error: Errno) {
-        if error == Errno::EXIST {
-            gate::die(self.control, "a page that was taken is in its place: please report this as a bug");
-        }
-        self.uffd.wake(address);
+    /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it. The copy leaves
+    /// the slot full, so the page gets another record; it is returned.
+    pub(crate) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
+        self.uffd.copy(address, den::slot(id), PAGE).1?;
+        let record = *self.table.get(id);
+        self.discard(id);
+        let id = self.track(address);
+        let fresh = self.table.get_mut(id);
+        (fresh.dirty, fresh.hashed, fresh.hash) = (record.dirty, record.hashed, record.hash);
+        Ok(id)
+    }
+
+    /// Stops tracking a page whose contents are in its slot, and lets the slot be emptied.
+    pub(crate) fn discard(&mut self, id: Id) {
+        self.table.detach(id);
+        self.garbage.push(id);
     }
 
     /// Starts tracking the page at `address`.
@@ -394,9 +411,13 @@ impl Pager {
             let elsewhere = self.table.remote() + self.pending.len();
             self.local = anonymous.saturating_sub(self.baseline + elsewhere as u64);
         }
+        let oldest = self.table.oldest(Queue::Active).map_or(u64::MAX, |id| self.table.get(id).since_ns);
         self.slot.local_pages.store(self.local, Relaxed);
         self.slot.remote_pages.store(self.table.remote() as u64, Relaxed);
-        self.others = self.control.local_pages().saturating_sub(self.local);
+        self.slot.oldest_ns.store(oldest, Relaxed);
+        let others = self.control.live_slots().filter(|slot| !std::ptr::eq(*slot, self.slot));
+        self.others = others.clone().map(|slot| slot.local_pages.load(Relaxed)).sum();
+        self.is_oldest = others.clone().all(|slot| slot.oldest_ns.load(Relaxed) >= oldest);
     }
 }
 
@@ -406,7 +427,7 @@ fn hash_of(at: usize) -> u128 {
     xxh3_128(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
 }
 
-fn zero_page() -> usize {
+pub(crate) fn zero_page() -> usize {
     #[repr(align(4096))]
     struct Zeros([u8; PAGE]);
     static ZEROS: Zeros = Zeros([0; PAGE]);

@@ -3,6 +3,7 @@
 use crate::control::count;
 use crate::den;
 use crate::gate;
+use crate::helper::{self, Order};
 use crate::maps;
 use crate::pager::Pager;
 use crate::sys::{self, PAGE, PageRegion, now_ns};
@@ -15,26 +16,35 @@ use std::sync::atomic::Ordering::Relaxed;
 const BATCH: usize = 32;
 /// Once over the limit, go this far below it.
 const SLACK: u64 = 16;
+/// Faults are waiting: reclaim no more than this between two.
+const MOST_AT_ONCE: u64 = 256;
 /// The inactive list's part of this process's local memory: one in five.
 const INACTIVE_PART: usize = 5;
+/// How long a fork's child is expected to live, or to share memory, at least.
+const PATIENCE_NS: u64 = 20_000_000;
+/// Pages to unshare at once.
+const UNSHARE_PAGES: usize = 512;
 /// No more often than this does a process look for new pages while it is over the limit.
 const SCAN_PAUSE_NS: u64 = 1_000_000;
 
 impl Pager {
-    /// Brings the run back under its limit, as far as this process can.
+    /// Brings the run back under its limit. Local memory is shared by the run's processes, and the one
+    /// that holds the oldest page makes room for all, so that an idle process does not keep a busy one
+    /// from memory. It may need a moment to notice: a small excess is its business alone.
     pub(crate) fn reclaim(&mut self) {
         let limit = self.control.settings.limit_pages.load(Relaxed);
-        if self.local + self.others <= limit {
+        let total = self.local + self.others;
+        if total <= limit || !self.is_oldest && total < limit + limit / 8 {
             return;
         }
-        self.evict((self.local + self.others - limit + SLACK) as usize);
+        self.evict((total - limit + SLACK).min(MOST_AT_ONCE) as usize);
     }
 
     /// Makes up to `pages` of this process's pages remote. Returns how many.
     pub(crate) fn evict(&mut self, pages: usize) -> usize {
         let Some(_open) = gate::enter() else { return 0 };
         let mut evicted = 0;
-        while evicted < pages {
+        while evicted < pages && now_ns() >= self.rest_until_ns {
             let wanted = (self.local as usize / INACTIVE_PART).max(BATCH);
             if self.table.len(Queue::Inactive) < wanted && self.deactivate() == 0 && !self.scan_if_due() {
                 // Nothing can be taken now: use up second chances.
@@ -47,7 +57,6 @@ impl Pager {
                 evicted += 1;
             }
         }
-        self.last_evicted += evicted as u64;
         gate::set_away(self.table.len(Queue::Inactive) + self.table.remote() + self.pending.len());
         evicted
     }
@@ -119,7 +128,43 @@ impl Pager {
                 }
             }
         }
+        if error == Errno::BUSY {
+            self.unshare(run[0]);
+        }
         0
+    }
+
+    /// A page that is shared since a fork. Most children are gone in a moment, and then it costs nothing
+    /// to have the page alone again: so wait a little first.
+    fn unshare(&mut self, id: Id) {
+        let now = now_ns();
+        self.rest_until_ns = now + PATIENCE_NS / 16;
+        if now < gate::forked_ns() + PATIENCE_NS {
+            return;
+        }
+        let start = self.table.get(id).address;
+        let pages = (1..UNSHARE_PAGES).take_while(|n| self.table.find(start + n * PAGE).is_some()).count();
+        helper::post(Order::Unshare { at: start, len: (1 + pages) * PAGE });
+    }
+
+    /// Gets back records whose slots were emptied, and has more emptied.
+    pub(crate) fn recycle(&mut self) {
+        while let Some((order, ids)) = self.emptying.front()
+            && helper::is_done(*order)
+        {
+            ids.iter().for_each(|id| self.table.release(*id));
+            self.emptying.pop_front();
+        }
+        self.garbage.sort_unstable();
+        while let Some(last) = self.garbage.last().copied() {
+            let run = 1 + self.garbage.windows(2).rev().take_while(|pair| pair[0] + 1 == pair[1]).count();
+            let first = last + 1 - run as Id;
+            let Some(order) = helper::post(Order::Forget { at: den::slot(first), len: run * PAGE }) else {
+                return;
+            };
+            let kept = self.garbage.len() - run;
+            self.emptying.push_back((order, self.garbage.split_off(kept)));
+        }
     }
 
     /// Registers the 2 MiB around these pages, as far as their mapping goes.

@@ -144,11 +144,21 @@ impl Table {
         id
     }
 
-    /// Stops tracking a page.
+    /// Stops tracking a page whose slot is empty.
     pub fn remove(&mut self, id: Id) {
+        self.detach(id);
+        self.release(id);
+    }
+
+    /// Stops tracking a page. Its record is not used again before [`Table::release`].
+    pub fn detach(&mut self, id: Id) {
         self.set_state(id, State::Free);
         let address = self.get(id).address;
         self.leaf_mut(address).records[page_in_leaf(address)] = 0;
+    }
+
+    /// The slot of a detached record is empty.
+    pub fn release(&mut self, id: Id) {
         self.free.push(id);
     }
 

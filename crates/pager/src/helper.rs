@@ -1,0 +1,103 @@
+//! A second thread for what the pager cannot do itself.
+//!
+//! `madvise` on registered memory returns only when the pager has read its message, so the pager must
+//! never call it. This thread does, on the pager's behalf:
+//! - *forget*: empties slots of the arena whose contents nobody wants, so that pages can move in again;
+//! - *unshare*: pages that a fork left shared cannot be moved. Populating them for writing gives this
+//!   process its own copy. The pages may be missing by then, which is a fault that the pager serves.
+//!
+//! Orders go through a ring that only the pager fills and only the helper empties; both sides only ever
+//! advance their own counter. `FILLED` (release) pairs with the helper's load (acquire), `EMPTIED`
+//! (release) with [`emptied`].
+
+use crate::den;
+use rustix::thread::futex;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+const RING: usize = 256;
+
+/// What to do with `[at, at+len)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Forget { at: usize, len: usize },
+    Unshare { at: usize, len: usize },
+}
+
+static AT: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
+/// Lengths; the lowest bit tells [`Order::Unshare`].
+static LEN: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
+static FILLED: AtomicU32 = AtomicU32::new(0);
+static EMPTIED: AtomicU32 = AtomicU32::new(0);
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// Hands over an order. Returns its number, or `None` when the ring is full: try again later.
+pub fn post(order: Order) -> Option<u32> {
+    let number = FILLED.load(Relaxed);
+    if number.wrapping_sub(EMPTIED.load(Acquire)) as usize == RING || !ensure_running() {
+        return None;
+    }
+    let (at, len) = match order {
+        Order::Forget { at, len } => (at, len),
+        Order::Unshare { at, len } => (at, len | 1),
+    };
+    AT[number as usize % RING].store(at, Relaxed);
+    LEN[number as usize % RING].store(len, Relaxed);
+    FILLED.store(number.wrapping_add(1), Release);
+    let _ = futex::wake(&FILLED, futex::Flags::PRIVATE, 1);
+    Some(number)
+}
+
+/// Whether the order with this number was carried out.
+pub fn is_done(number: u32) -> bool {
+    EMPTIED.load(Acquire).wrapping_sub(number) as i32 > 0
+}
+
+/// In the child of a fork: there is no helper, and nothing to do.
+pub(crate) fn reset() {
+    FILLED.store(0, Relaxed);
+    EMPTIED.store(0, Relaxed);
+    RUNNING.store(0, Relaxed);
+}
+
+/// Starts the thread, which inherits the pager's blocked signals and empty table of files.
+fn ensure_running() -> bool {
+    if RUNNING.load(Relaxed) == 1 {
+        return true;
+    }
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM;
+    let stack = den::stack_top(1) as *mut c_void;
+    // SAFETY: `helper_main` never returns and uses only its own stack and the statics above.
+    let started = unsafe { libc::clone(helper_main, stack, flags, std::ptr::null_mut()) } != -1;
+    RUNNING.store(started as u32, Relaxed);
+    started
+}
+
+extern "C" fn helper_main(_: *mut c_void) -> c_int {
+    let mut next = 0u32;
+    loop {
+        let filled = FILLED.load(Acquire);
+        if next == filled {
+            let _ = futex::wait(&FILLED, futex::Flags::PRIVATE, filled, None);
+            continue;
+        }
+        carry_out(AT[next as usize % RING].load(Relaxed), LEN[next as usize % RING].load(Relaxed));
+        next = next.wrapping_add(1);
+        EMPTIED.store(next, Release);
+    }
+}
+
+fn carry_out(at: usize, len: usize) {
+    if len & 1 == 0 {
+        // SAFETY: the pager gave these slots up and reuses them only when this is done.
+        return unsafe { den::forget(at, len) };
+    }
+    // SAFETY: changes no contents. It fails, harmlessly, where memory is gone or not writable.
+    let _ =
+        unsafe { rustix::mm::madvise(at as *mut c_void, len - 1, rustix::mm::Advice::LinuxPopulateWrite) };
+}
