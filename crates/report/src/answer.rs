@@ -33,7 +33,7 @@ fn loss_on(fabric: &FabricResult) -> String {
 /// A slowdown in words.
 fn loss(slowdown: f64) -> String {
     match slowdown {
-        s if s >= 2.0 => format!("{} times slower", short(s)),
+        s if s >= 2.0 => format!("{} times as slow", short(s)),
         s if s >= 1.0005 => format!("{} slower", percent(((s - 1.0) * 1000.0).round() / 1000.0)),
         _ => "no slower".into(),
     }
@@ -46,16 +46,30 @@ pub(crate) fn map_question(command: &[String]) -> String {
 
 /// "At 5 µs and 40 Gb/s ..." over the local shares of a map.
 pub(crate) fn map(map: &SlowdownMap) -> String {
-    let (latency, bandwidth) = (map.latencies_ns.len() / 2, map.bandwidths_bps.len() / 2);
+    let (latency, bandwidth) = reference(map);
     let one = |local: &unrack_record::MapLocal| {
         format!("{} with {} local", loss(local.slowdown[latency][bandwidth]), share(&local.local))
     };
     format!(
-        "At {} and {} it would be {}.",
+        "At {} and {}, {} would be {}.",
         nanoseconds(map.latencies_ns[latency]),
         rate(map.bandwidths_bps[bandwidth]),
+        program(&map.command),
         listed(&map.locals.iter().map(one).collect::<Vec<_>>())
     )
+}
+
+/// The latency and bandwidth of the map to speak of: the nearest to those that DDC §3 holds fixed.
+pub(crate) fn reference(map: &SlowdownMap) -> (usize, usize) {
+    let latency = nearest(map.latencies_ns.iter().copied(), 5_000.0);
+    (latency, nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), 40e9))
+}
+
+/// Index of the value nearest to `wanted`, by ratio.
+fn nearest(values: impl Iterator<Item = f64>, wanted: f64) -> usize {
+    let distance = |value: f64| (value.max(1e-9) / wanted).ln().abs();
+    let distances = values.map(distance).enumerate();
+    distances.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
 }
 
 /// "For at most 5 % slowdown: at most 3.2 µs per page fetch, or at least 40 % local memory."
@@ -106,10 +120,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_map_is_spoken_of_at_the_nearest_setting() {
+        assert_eq!(nearest([1e3, 4e3, 1e5].into_iter(), 5e3), 1);
+        assert_eq!(nearest([3e3, 1e3].into_iter(), 5e3), 0);
+    }
+
+    #[test]
     fn losses_in_words() {
         assert_eq!(loss(1.0001), "no slower");
         assert_eq!(loss(1.0244), "2.4\u{a0}% slower");
-        assert_eq!(loss(3.14), "3.14 times slower");
+        assert_eq!(loss(3.2), "3.2 times as slow");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The page in a real browser: marks are drawn where they can be seen, nothing is asked of a network.
 //!
-//! Needs chromium (`apt-get install chromium`). With `UNRACK_SCREENSHOTS=DIR` it also leaves pictures
-//! of the page there, to be looked at.
+//! Needs chromium (`apt-get install chromium`). Whoever changes how the page looks should look at it:
+//! `UNRACK_SCREENSHOTS=DIR cargo test -p unrack-report --test browser -- --ignored`.
 
 mod synthetic;
 
@@ -100,18 +100,21 @@ fn marks_are_drawn_and_seen_at_every_width() {
 }
 
 #[test]
+#[ignore = "for people: leaves pictures of the page in the folder UNRACK_SCREENSHOTS"]
 fn pictures_of_the_page() {
-    let Some(folder) = std::env::var_os("UNRACK_SCREENSHOTS") else { return };
+    let folder = std::env::var_os("UNRACK_SCREENSHOTS").expect("UNRACK_SCREENSHOTS names a folder");
     let scratch = Scratch::new("screenshots");
     let compare = Report::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap();
+    let (light, dark) = ("preferredColorScheme=1", "preferredColorScheme=0");
+    let looks = [("wide", "1100,7600", light), ("dark", "1100,7600", dark), ("narrow", "500,8200", light)];
     for (name, report) in [("compare", compare), ("all", every_kind(&scratch))] {
         let page = scratch.join(format!("{name}.html"));
         report.write(&page).unwrap();
-        for (size, window) in [("wide", "1100,5200"), ("narrow", "500,6400")] {
-            let picture = Path::new(&folder).join(format!("{name}-{size}.png"));
-            let arguments =
-                [format!("--screenshot={}", picture.display()), format!("--window-size={window}")];
-            chromium(&scratch, &arguments.each_ref().map(String::as_str), &page);
+        for (look, size, scheme) in looks {
+            let picture = Path::new(&folder).join(format!("{name}-{look}.png"));
+            let shot = format!("--screenshot={}", picture.display());
+            let (size, scheme) = (format!("--window-size={size}"), format!("--blink-settings={scheme}"));
+            chromium(&scratch, &[&shot, &size, &scheme], &page);
         }
     }
 }

@@ -42,7 +42,8 @@ impl Lines<'_> {
 
     fn legend(&self, m: &mut Markup, width: f64) -> f64 {
         let entry = |series: &Series| (Key::Line, series.class.clone(), series.name.clone());
-        let entries: Vec<_> = self.series.iter().map(entry).collect();
+        let level = self.level.map(|(_, name)| (Key::Line, "accent thin".to_string(), name.to_string()));
+        let entries: Vec<_> = self.series.iter().map(entry).chain(level).collect();
         let entries: Vec<_> = entries.iter().map(|(k, c, n)| (*k, c.as_str(), n.as_str())).collect();
         legend(m, 40.0, width - 56.0, &entries)
     }

@@ -1,14 +1,12 @@
-//! Cuts through the map: slowdown against latency, bandwidth and local share (DDC fig. 3 to 5).
+//! Cuts through the map: slowdown against latency, bandwidth and local share (DDC fig. 3 to 5), through [`reference`].
 
 use unrack_record::{MapLocal, SlowdownMap};
 
 use super::lines::{Lines, Series, value_at};
+use crate::answer::reference;
 use crate::chart::{Axis, Figure, style};
 use crate::words::{nanoseconds, percent, rate, ratio, share};
 
-/// Where the cuts are: DDC holds 5 us and 40 Gb/s fixed; the nearest asked for are taken.
-const LATENCY_NS: f64 = 5_000.0;
-const BANDWIDTH_BPS: f64 = 40e9;
 const LEVEL: Option<(f64, &str)> = Some((1.05, "5 % loss"));
 
 /// The cuts that have at least two points.
@@ -18,7 +16,7 @@ pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Figure> {
 }
 
 fn against_latency(map: &SlowdownMap) -> Option<Figure> {
-    let fixed = nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), BANDWIDTH_BPS)?;
+    let (_, fixed) = reference(map);
     let us = |index: usize| map.latencies_ns[index] / 1e3;
     let series = per_local(map, |local| {
         (0..map.latencies_ns.len()).map(|l| (us(l), local.slowdown[l][fixed])).collect()
@@ -29,7 +27,7 @@ fn against_latency(map: &SlowdownMap) -> Option<Figure> {
 }
 
 fn against_bandwidth(map: &SlowdownMap) -> Option<Figure> {
-    let fixed = nearest(map.latencies_ns.iter().copied(), LATENCY_NS)?;
+    let (fixed, _) = reference(map);
     let gbps = |index: usize| map.bandwidths_bps[index] as f64 / 1e9;
     let series = per_local(map, |local| {
         (0..map.bandwidths_bps.len()).map(|b| (gbps(b), local.slowdown[fixed][b])).collect()
@@ -40,7 +38,7 @@ fn against_bandwidth(map: &SlowdownMap) -> Option<Figure> {
 }
 
 fn against_local(map: &SlowdownMap) -> Option<Figure> {
-    let fixed = nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), BANDWIDTH_BPS)?;
+    let (_, fixed) = reference(map);
     let share = |local: &MapLocal| local.local_bytes as f64 / map.footprint_bytes.max(1) as f64 * 100.0;
     let line = |latency: usize| {
         let mut points: Vec<_> =
@@ -101,12 +99,6 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)))
 }
 
-/// Index of the value nearest to `wanted`, by ratio.
-fn nearest(values: impl Iterator<Item = f64>, wanted: f64) -> Option<usize> {
-    let distance = |value: f64| (value.max(1e-9) / wanted).ln().abs();
-    values.map(distance).enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
-}
-
 /// At most `limit` indices of `length`, from first to last.
 fn spread(length: usize, limit: usize) -> Vec<usize> {
     let picked = length.min(limit);
@@ -118,9 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_are_taken_at_the_nearest_setting() {
-        assert_eq!(nearest([1e3, 4e3, 1e5].into_iter(), LATENCY_NS), Some(1));
-        assert_eq!(nearest([].into_iter(), LATENCY_NS), None);
+    fn few_lines_are_picked_from_many() {
         assert_eq!((spread(9, 4), spread(2, 4), spread(1, 4)), (vec![0, 2, 5, 8], vec![0, 1], vec![0]));
     }
 }
