@@ -9,7 +9,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 programs=$root/tests/programs
 scale=${UNRACK_TEST_SCALE:-small}
-data=${UNRACK_TEST_DATA:-$root/target/program-data}/$scale
+data=${UNRACK_TEST_DATA:-$root/target/program-data/alone}/$scale
 python=$root/.venv/bin/python
 export LC_ALL=C PYTHONHASHSEED=0
 

@@ -29,6 +29,14 @@ done
 ((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress)
 export UNRACK_TEST_SCALE=$scale
 
+# Inputs are kept from run to run, for as long as what makes them stays as it is.
+if [[ -z ${UNRACK_TEST_DATA:-} ]]; then
+    made_by=$(cat "$here"/*.sh "$here/generate.py" | cksum | cut -d ' ' -f 1)
+    export UNRACK_TEST_DATA=$root/target/program-data/$made_by
+    mkdir -p "$UNRACK_TEST_DATA"
+    find "$root/target/program-data" -mindepth 1 -maxdepth 1 ! -name "$made_by" -exec rm -rf {} +
+fi
+
 newest() {
     local found='' file
     for file in "$root"/target/{release,ci}/unrack; do
