@@ -1,0 +1,125 @@
+//! The near days: a ring of lists in one arena.
+
+/// Events of the days after today, unsorted within a day but in order of insertion.
+pub(super) struct Ring<E> {
+    /// One per day; their number is a power of two.
+    days: Vec<Day>,
+    /// One bit per day that has events.
+    occupied: Vec<u64>,
+    nodes: Vec<Node<E>>,
+    unused: u32,
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Day {
+    head: u32,
+    tail: u32,
+}
+
+struct Node<E> {
+    key: u64,
+    event: E,
+    next: u32,
+}
+
+const NONE: u32 = u32::MAX;
+const EMPTY: Day = Day { head: NONE, tail: NONE };
+const FEWEST_DAYS: usize = 1 << 10;
+const MOST_DAYS: usize = 1 << 18;
+
+impl<E: Copy> Ring<E> {
+    /// With about as many days as there will be events.
+    pub fn new(events: usize) -> Ring<E> {
+        let days = days_for(events);
+        Ring {
+            days: vec![EMPTY; days],
+            occupied: vec![0; days / 64],
+            nodes: Vec::new(),
+            unused: NONE,
+            len: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the number of days is about right for so many events.
+    pub fn fits(&self, events: usize) -> bool {
+        let wanted = days_for(events);
+        wanted <= 2 * self.days.len() && self.days.len() <= 8 * wanted
+    }
+
+    /// Whether a day so many days after today has a place of its own.
+    #[inline]
+    pub fn reaches(&self, ahead: u64) -> bool {
+        ahead < self.days.len() as u64
+    }
+
+    #[inline]
+    pub fn push(&mut self, day: u64, key: u64, event: E) {
+        let index = self.store(Node { key, event, next: NONE });
+        let at = self.place(day);
+        let Day { head, tail } = self.days[at];
+        match head {
+            NONE => {
+                self.days[at].head = index;
+                self.occupied[at / 64] |= 1 << (at % 64);
+            }
+            _ => self.nodes[tail as usize].next = index,
+        }
+        self.days[at].tail = index;
+        self.len += 1;
+    }
+
+    /// Moves the events of a day to the end of `out`.
+    pub fn take(&mut self, day: u64, out: &mut Vec<(u64, E)>) {
+        let at = self.place(day);
+        let mut index = std::mem::replace(&mut self.days[at], EMPTY).head;
+        self.occupied[at / 64] &= !(1 << (at % 64));
+        while index != NONE {
+            let node = &mut self.nodes[index as usize];
+            out.push((node.key, node.event));
+            let next = std::mem::replace(&mut node.next, self.unused);
+            self.unused = index;
+            index = next;
+            self.len -= 1;
+        }
+    }
+
+    /// The first day from `today` on that has events.
+    pub fn next_day(&self, today: u64) -> Option<u64> {
+        if self.len == 0 {
+            return None;
+        }
+        let start = self.place(today);
+        let mut word = start / 64;
+        let mut bits = self.occupied[word] & (u64::MAX << (start % 64));
+        while bits == 0 {
+            word = (word + 1) % self.occupied.len();
+            bits = self.occupied[word];
+        }
+        let at = word * 64 + bits.trailing_zeros() as usize;
+        Some(today + self.place((at + self.days.len() - start) as u64) as u64)
+    }
+
+    fn place(&self, day: u64) -> usize {
+        day as usize & (self.days.len() - 1)
+    }
+
+    fn store(&mut self, node: Node<E>) -> u32 {
+        if self.unused == NONE {
+            self.nodes.push(node);
+            return self.nodes.len() as u32 - 1;
+        }
+        let index = self.unused;
+        self.unused = self.nodes[index as usize].next;
+        self.nodes[index as usize] = node;
+        index
+    }
+}
+
+fn days_for(events: usize) -> usize {
+    events.next_power_of_two().clamp(FEWEST_DAYS, MOST_DAYS)
+}
