@@ -35,5 +35,5 @@ pub use error::ReportError;
 pub use export::{write_pngs, write_svgs};
 pub use page::Report;
 pub use run::{Compared, Run, RunResult};
-pub use simulation::Simulation;
+pub use simulation::{KindOfMessage, Queue, Replay, Simulation, Unfinished};
 pub use text::{comparison_text, map_text, simulation_text};

@@ -2,36 +2,81 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use unrack_record::Spread;
 
-/// What every simulation says of itself. Fields it may lack are shown when present.
+/// What a simulation says of itself. Distributions are over the messages that count and finished;
+/// without any, their numbers are NaN.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Simulation {
     pub fabric: String,
     pub nodes: u64,
     pub messages: u64,
     pub completed: u64,
-    #[serde(default)]
+    /// Packets lost on the way.
     pub dropped: u64,
+    pub unfinished: Option<Unfinished>,
     /// Completion time over ideal.
+    #[serde(deserialize_with = "spread")]
     pub slowdown: Spread,
+    #[serde(deserialize_with = "spread")]
     pub completion_ns: Spread,
-    #[serde(default)]
-    pub by_kind: BTreeMap<String, serde_json::Value>,
-    pub throughput_gbps: Option<f64>,
-    pub sim_time_ns: Option<f64>,
-    pub wall_s: Option<f64>,
-    pub packet_hops_per_s: Option<f64>,
-    pub seed: Option<u64>,
-    pub version: Option<String>,
+    pub by_kind: BTreeMap<String, KindOfMessage>,
+    pub throughput_gbps: f64,
+    pub queue_bytes: Queue,
+    /// The program that was replayed, if one was.
+    pub program: Option<Replay>,
 }
 
-impl Simulation {
-    /// Kinds of messages with their slowdowns, where the summary has them.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&str, Spread)> {
-        let spread =
-            |value: &serde_json::Value| Spread::deserialize(value.get("slowdown").unwrap_or(value)).ok();
-        self.by_kind.iter().filter_map(move |(kind, value)| Some((kind.as_str(), spread(value)?)))
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Unfinished {
+    pub messages: u64,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct KindOfMessage {
+    pub messages: u64,
+    #[serde(deserialize_with = "spread")]
+    pub slowdown: Spread,
+}
+
+/// Bytes found waiting ahead by packets at switch ports.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Queue {
+    pub mean: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// What a closed-loop replay says about the program's run time.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Replay {
+    pub replicas: u64,
+    pub slowdown: f64,
+}
+
+/// A distribution whose numbers are null when nothing was counted.
+fn spread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spread, D::Error> {
+    #[derive(Deserialize)]
+    struct Stats {
+        count: u64,
+        mean: Option<f64>,
+        p50: Option<f64>,
+        p95: Option<f64>,
+        p99: Option<f64>,
+        p999: Option<f64>,
+        max: Option<f64>,
     }
+    let stats = Stats::deserialize(deserializer)?;
+    let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
+    Ok(Spread {
+        mean: known(stats.mean),
+        p50: known(stats.p50),
+        p95: known(stats.p95),
+        p99: known(stats.p99),
+        p999: known(stats.p999),
+        max: known(stats.max),
+        count: stats.count,
+    })
 }

@@ -177,3 +177,19 @@ fn the_file_appears_whole() {
     assert_eq!(std::fs::read_to_string(scratch.join("report.html")).unwrap(), report.html());
     assert!(report.write(scratch.join("absent/report.html")).unwrap_err().to_string().contains("absent"));
 }
+
+#[test]
+fn a_simulation_in_which_nothing_finished() {
+    let scratch = Scratch::new("unfinished");
+    let mut summary = synthetic::simulation("dctcp", 2.0);
+    let nothing = serde_json::json!({ "count": 0, "mean": null, "p50": null, "p95": null, "p99": null,
+        "p999": null, "max": null });
+    summary["slowdown"] = nothing.clone();
+    summary["completion_ns"] = nothing;
+    unrack_record::write_json(scratch.join("summary.json"), &summary).unwrap();
+    let report = Report::read(&[&*scratch]).unwrap();
+    assert!(report.figures().is_empty());
+    let page = report.html();
+    parsed(&page);
+    assert!(page.contains("10 messages did not finish: the run ended first") && !page.contains("NaN"));
+}

@@ -66,9 +66,10 @@ fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
 
 /// Message slowdowns of simulations: median, 99th percentile as the interval's end.
 pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Figure> {
-    let hi = runs.iter().map(|(_, s)| s.slowdown.p99).reduce(f64::max)?;
+    let counted = || runs.iter().filter(|(_, run)| run.slowdown.count > 0);
+    let hi = counted().map(|(_, run)| run.slowdown.p99).reduce(f64::max)?;
     let rows: Vec<Row> =
-        runs.iter().enumerate().map(|(index, (name, run))| simulation_row(index, name, run)).collect();
+        counted().enumerate().map(|(index, (name, run))| simulation_row(index, name, run)).collect();
     let axis = Axis::log("completion time over ideal (logarithmic)", 0.9, hi * 1.1);
     let keys = [(Key::Dot, "ink", "mean, with median to 99th percentile")];
     let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();

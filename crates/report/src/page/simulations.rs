@@ -2,17 +2,15 @@
 
 use super::manifest;
 use super::section::{Group, Section, table};
-use crate::words::{count, listed, number, short};
-use crate::{Run, Simulation, figures};
+use crate::words::{count, listed, number, ratio, short};
+use crate::{KindOfMessage, Run, Simulation, figures};
 
 const COLUMNS: &[Group] = &[
     Group { name: "Run", term: "fabric", columns: &[] },
     Group { name: "Fabric", term: "fabric", columns: &[] },
-    Group { name: "Nodes", term: "fabric", columns: &[] },
-    Group { name: "Messages", term: "message", columns: &["sent", "unfinished"] },
+    Group { name: "Messages", term: "message", columns: &["sent", "finished"] },
     Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p50", "p99", "max"] },
     Group { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
-    Group { name: "Gb/s", term: "message", columns: &[] },
 ];
 
 const KIND_COLUMNS: &[Group] = &[
@@ -21,11 +19,21 @@ const KIND_COLUMNS: &[Group] = &[
     Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p50", "p99", "max"] },
 ];
 
+const NETWORK_COLUMNS: &[Group] = &[
+    Group { name: "Run", term: "fabric", columns: &[] },
+    Group { name: "Nodes", term: "fabric", columns: &[] },
+    Group { name: "Throughput (Gb/s)", term: "message", columns: &[] },
+    Group { name: "Packets lost", term: "queue", columns: &[] },
+    Group { name: "Switch queue (bytes)", term: "queue", columns: &["mean", "p99", "max"] },
+    Group { name: "Program slowdown", term: "replay", columns: &[] },
+];
+
 pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
     let named: Vec<_> =
         runs.iter().map(|(run, simulation)| (run.name.clone(), (*simulation).clone())).collect();
     let figures = figures::by_simulation(&named).into_iter().collect();
     let mut section = Section::new(prefix, question(&named), answer(&named), figures);
+    section.warnings(&named.iter().filter_map(|(name, run)| unfinished(name, run)).collect::<Vec<_>>());
     section.figure(
         "message-slowdown",
         "1 is the time the message would take alone in the network; left is better.",
@@ -36,6 +44,8 @@ pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
     if !kinds.is_empty() {
         table(&mut section.body, "Messages, by run and kind", KIND_COLUMNS, &kinds);
     }
+    let network: Vec<_> = named.iter().map(|(name, run)| network_row(name, run)).collect();
+    table(&mut section.body, "Network, by run", NETWORK_COLUMNS, &network);
     for (run, _) in runs {
         section.body.text("h3", &[], &run.name);
         manifest::draw(&mut section.body, &[], run.manifest.as_ref());
@@ -61,29 +71,40 @@ fn row(name: &str, run: &Simulation) -> Vec<String> {
     vec![
         name.into(),
         run.fabric.clone(),
-        count(run.nodes),
         count(run.messages),
-        count(run.messages.saturating_sub(run.completed)),
+        count(run.completed),
         number(run.slowdown.mean),
         number(run.slowdown.p50),
         number(run.slowdown.p99),
         number(run.slowdown.max),
         number(run.completion_ns.mean),
         number(run.completion_ns.p99),
-        run.throughput_gbps.map_or("–".into(), number),
     ]
 }
 
 fn kind_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
-    let row = |(kind, s): (&str, unrack_record::Spread)| {
-        vec![
-            format!("{name}: {kind}"),
-            count(s.count),
-            number(s.mean),
-            number(s.p50),
-            number(s.p99),
-            number(s.max),
-        ]
+    let row = |(kind, of): (&String, &KindOfMessage)| {
+        let s = of.slowdown;
+        let kind = format!("{name}: {kind}");
+        vec![kind, count(of.messages), number(s.mean), number(s.p50), number(s.p99), number(s.max)]
     };
-    run.kinds().map(row).collect()
+    run.by_kind.iter().map(row).collect()
+}
+
+fn network_row(name: &str, run: &Simulation) -> Vec<String> {
+    vec![
+        name.into(),
+        count(run.nodes),
+        number(run.throughput_gbps),
+        count(run.dropped),
+        number(run.queue_bytes.mean),
+        number(run.queue_bytes.p99),
+        number(run.queue_bytes.max),
+        run.program.as_ref().map_or("–".into(), |program| ratio(program.slowdown)),
+    ]
+}
+
+fn unfinished(name: &str, run: &Simulation) -> Option<String> {
+    let unfinished = run.unfinished.as_ref()?;
+    Some(format!("{name}: {} messages did not finish: {}", count(unfinished.messages), unfinished.why))
 }

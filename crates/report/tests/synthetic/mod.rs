@@ -127,7 +127,12 @@ pub fn simulation(fabric: &str, mean: f64) -> serde_json::Value {
     serde_json::json!({
         "fabric": fabric, "nodes": 144, "messages": 100_000, "completed": 99_990, "dropped": 0,
         "slowdown": spread(mean), "completion_ns": spread(mean * 300.0),
-        "by_kind": { "read": spread(mean * 0.95), "write": { "slowdown": spread(mean * 1.05) } },
+        "by_kind": {
+            "read": { "messages": 60_000, "slowdown": spread(mean * 0.95), "completion_ns": spread(mean * 290.0) },
+            "write": { "messages": 40_000, "slowdown": spread(mean * 1.05), "completion_ns": spread(mean * 310.0) },
+        },
+        "unfinished": { "messages": 10, "why": "the run ended first" }, "excluded": { "warm_up": 0, "cool_down": 0 },
+        "program": null,
         "throughput_gbps": 812.5, "queue_bytes": { "mean": 100.0, "p99": 900.0, "max": 4000.0 },
         "sim_time_ns": 5e6, "wall_s": 1.2, "events": 900_000, "packet_hops": 600_000,
         "packet_hops_per_s": 5e5, "seed": 1, "version": "0.1.0",
