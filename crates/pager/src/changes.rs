@@ -83,15 +83,27 @@ impl Pager {
         self.table.set_registered(from, from + len, false);
     }
 
-    /// A thread is about to fork: everything must be in the program before the kernel copies it.
+    /// A thread waits for something it needs: before a fork, every page in the program; or one mapping.
     pub(crate) fn answer_doorbell(&mut self) {
-        self.thaw();
-        gate::set_away(0);
+        if let Some((start, len)) = gate::take_merge() {
+            self.register_whole(start, len);
+        }
+        if gate::is_closed() {
+            self.thaw();
+            gate::set_away(0);
+        }
         loop {
             match self.uffd.copy(den::doorbell(), crate::pager::zero_page(), PAGE).1 {
                 Err(Errno::AGAIN) => self.read_changes(),
                 _ => return,
             }
+        }
+    }
+
+    fn register_whole(&mut self, start: usize, len: usize) {
+        let end = (start + len).next_multiple_of(PAGE);
+        if start.is_multiple_of(PAGE) && self.uffd.register(start, end - start).is_ok() {
+            self.table.set_registered(start, end, true);
         }
     }
 

@@ -108,6 +108,18 @@ impl Control {
         self.slots[..used].iter().filter(|slot| slot.pid.load(Relaxed) != 0)
     }
 
+    /// Frees the slots of processes that are no more. (`unrack` does, too, and sees zombies as well.)
+    pub fn bury(&self) {
+        for slot in self.live_slots() {
+            let raw = slot.pid.load(Relaxed);
+            let gone = rustix::process::Pid::from_raw(raw as i32)
+                .is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
+            if gone {
+                let _ = slot.pid.compare_exchange(raw, 0, Relaxed, Relaxed);
+            }
+        }
+    }
+
     /// Takes the slot of `pid`, left by the program it ran before `exec`, or a free one.
     pub fn take_slot(&self, pid: u32) -> Option<usize> {
         let take = |slot: &&Slot, from| slot.pid.compare_exchange(from, pid, Relaxed, Relaxed).is_ok();
@@ -178,5 +190,17 @@ mod tests {
         assert_eq!(control.take_slot(10), Some(first));
         control.slots[first].pid.store(0, Relaxed);
         assert_eq!(control.take_slot(12), Some(first));
+    }
+
+    #[test]
+    fn only_the_dead_are_buried() {
+        let control = zeroed();
+        let living = control.take_slot(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = control.take_slot(child.id()).unwrap();
+        child.wait().unwrap();
+        control.bury();
+        assert_eq!(control.slots[dead].pid.load(Relaxed), 0);
+        assert_eq!(control.slots[living].pid.load(Relaxed), std::process::id());
     }
 }

@@ -1,4 +1,4 @@
-//! Between the program's threads and the pager: forking, and ending in an emergency.
+//! Between the program's threads and the pager: forking, merging mappings, ending in an emergency.
 //!
 //! A fork copies the address space; contents that are in the arena at that moment would be lost to the
 //! child. So a thread that is about to fork closes the *gate*: reclaim takes nothing while it is closed.
@@ -69,6 +69,34 @@ pub(crate) fn reset() {
     CLOSED.store(0, SeqCst);
     BUSY.store(false, SeqCst);
     AWAY.store(0, SeqCst);
+    MERGE[1].store(0, SeqCst);
+    MERGING.store(false, SeqCst);
+}
+
+/// A range to register whole, for [`merge`]; a length of 0 is no wish.
+static MERGE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+static MERGING: AtomicBool = AtomicBool::new(false);
+
+/// Registered and unregistered parts of one mapping are separate to the kernel, which `mremap` refuses.
+/// Returns when all of `[start, start+len)` is registered, or cannot be.
+pub fn merge(start: usize, len: usize) {
+    while MERGING.swap(true, SeqCst) {
+        rustix::thread::sched_yield();
+    }
+    MERGE[0].store(start, SeqCst);
+    MERGE[1].store(len, SeqCst);
+    ring();
+    MERGING.store(false, SeqCst);
+}
+
+/// The wish of a thread in [`merge`].
+pub(crate) fn take_merge() -> Option<(usize, usize)> {
+    let len = MERGE[1].swap(0, SeqCst);
+    (len > 0).then(|| (MERGE[0].load(SeqCst), len))
+}
+
+pub(crate) fn is_closed() -> bool {
+    CLOSED.load(SeqCst) != 0
 }
 
 fn ring() {

@@ -222,6 +222,9 @@ impl Pager {
         let limit = self.control.settings.limit_pages.load(Relaxed);
         let total = self.local + self.others;
         if total > limit {
+            if self.others > 0 {
+                self.control.bury();
+            }
             self.reclaim();
             return SHORTEST_TICK_NS;
         }

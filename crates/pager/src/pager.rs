@@ -27,7 +27,6 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
-use xxhash_rust::xxh3::xxh3_128;
 
 pub struct Pager {
     pub(crate) control: &'static Control,
@@ -421,10 +420,10 @@ impl Pager {
     }
 }
 
-/// Hash of the page at `at`, which must be present and ours.
-fn hash_of(at: usize) -> u128 {
+/// Hash of the page at `at`, which must be present and ours. Two contents of one page in 2^64 look alike.
+fn hash_of(at: usize) -> u64 {
     // SAFETY: a populated slot of the arena, which only this thread touches.
-    xxh3_128(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
+    rapidhash::v3::rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
 }
 
 pub(crate) fn zero_page() -> usize {

@@ -34,7 +34,7 @@ pub struct Record {
     /// Address of the page in the program.
     pub address: usize,
     /// Contents that the remote copy had when last compared, if `hashed`.
-    pub hash: u128,
+    pub hash: u64,
     /// When it last became active (monotonic ns).
     pub since_ns: u64,
     prev: Id,

@@ -18,7 +18,7 @@ static HEAP: heap::Heap = heap::Heap;
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    for next in [&NEXT_FORK, &NEXT_SYSCALL, &NEXT_CLONE, &NEXT_MLOCKALL] {
+    for next in [&NEXT_FORK, &NEXT_SYSCALL, &NEXT_CLONE, &NEXT_MLOCKALL, &NEXT_MREMAP] {
         // SAFETY: an address, whatever the function's type.
         let _: usize = unsafe { next.get() };
     }
@@ -111,6 +111,7 @@ static NEXT_FORK: Next = Next::new(c"_Fork");
 static NEXT_SYSCALL: Next = Next::new(c"syscall");
 static NEXT_CLONE: Next = Next::new(c"clone");
 static NEXT_MLOCKALL: Next = Next::new(c"mlockall");
+static NEXT_MREMAP: Next = Next::new(c"mremap");
 
 /// `_Fork(3)`: the fork without handlers.
 ///
@@ -215,4 +216,29 @@ pub extern "C" fn mlockall(flags: c_int) -> c_int {
     // SAFETY: its type in <sys/mman.h>.
     let next: extern "C" fn(c_int) -> c_int = unsafe { NEXT_MLOCKALL.get() };
     next(flags)
+}
+
+/// `mremap(2)`: refuses more than one mapping, and the pager may have made two of one.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    old: *mut c_void,
+    old_len: usize,
+    new_len: usize,
+    flags: c_int,
+    new: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: variadic in C; all arguments are registers on the machines we run on.
+    let next: extern "C" fn(*mut c_void, usize, usize, c_int, *mut c_void) -> *mut c_void =
+        unsafe { NEXT_MREMAP.get() };
+    let result = next(old, old_len, new_len, flags, new);
+    // SAFETY: this thread's own error number.
+    let refused = result == libc::MAP_FAILED && unsafe { *libc::__errno_location() } == libc::EFAULT;
+    if !refused || life::control().is_none() {
+        return result;
+    }
+    gate::merge(old as usize, old_len);
+    next(old, old_len, new_len, flags, new)
 }
