@@ -15,6 +15,7 @@
 //! | [`table`] | which page is where |
 //! | `helper` | `madvise`, which the pager must not call |
 //! | [`link`] | when a page arrives |
+//! | [`node`] | a memory node that holds the pages |
 //! | [`spool`] | capture |
 //! | [`threads`] | on which core a faulting thread wakes |
 
@@ -25,6 +26,7 @@ pub mod heap;
 mod helper;
 pub mod life;
 pub mod link;
+pub mod node;
 pub mod spool;
 pub mod sys;
 pub mod table;

@@ -63,11 +63,9 @@ impl fmt::Display for Error {
         use ErrorKind::*;
         let node = format_args!("the memory node at {}", self.address);
         match &self.kind {
-            Connect(errno) => write!(
-                f,
-                "cannot reach {node}: {}. Is `unrack memory serve` running there?",
-                Words(*errno)
-            ),
+            Connect(errno) => {
+                write!(f, "cannot reach {node}: {}. Is `unrack memory serve` running there?", Words(*errno))
+            }
             TimedOut => write!(f, "{node} did not answer in time"),
             Refused { version, status, free, wanted } => {
                 write!(f, "{node} refused the session: ")?;

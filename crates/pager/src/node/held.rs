@@ -38,6 +38,9 @@ mod tests {
         let mut numbers = ById::new(0u64);
         *numbers.get_mut(5) = 1;
         *numbers.get_mut(1 << 25) = 2;
-        assert_eq!((numbers.get(5), numbers.get(1 << 25), numbers.get(6), numbers.get(1 << 24)), (1, 2, 0, 0));
+        assert_eq!(
+            (numbers.get(5), numbers.get(1 << 25), numbers.get(6), numbers.get(1 << 24)),
+            (1, 2, 0, 0)
+        );
     }
 }

@@ -13,12 +13,14 @@
 //! Loads overtake stores that are not in the outbox yet, unless one is for the same page: then that one
 //! and all before it go first.
 
+mod receiving;
+mod sending;
+
 use super::held::ById;
-use super::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
-use super::{Completion, Rejected, Tuning};
+use super::wire::{HEADER, Header, Malformed, PAGE, Reason};
+use super::{Rejected, Tuning};
+use rapidhash::v3::rapidhash_v3;
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Why a session cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +134,7 @@ impl Session {
     /// Queues a store of the page at `at`.
     ///
     /// # Safety
-    /// The page stays readable and unchanged until [`Completion::Stored`] or [`Completion::Refused`], or
+    /// The page stays readable and unchanged until [`super::Completion::Stored`] or [`super::Completion::Refused`], or
     /// [`Session::withdraw`] gives it back.
     pub unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.lazy.len())?;
@@ -141,16 +143,14 @@ impl Session {
         let known = self.known.get_mut(id);
         *known = Known { checksum, waiting: known.waiting + 1, held: true };
         self.lazy.push_back(Wish::Store { id, at });
-        if self.lazy.len() - self.due >= self.tuning.batch {
-            self.flush();
-        }
+        self.flush_full_batch();
         Ok(())
     }
 
     /// Queues a load into the page at `at`.
     ///
     /// # Safety
-    /// The page stays writable, and nobody else uses it, until [`Completion::Loaded`].
+    /// The page stays writable, and nobody else uses it, until [`super::Completion::Loaded`].
     pub unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.loads)?;
         let known = self.known.get(id);
@@ -171,9 +171,12 @@ impl Session {
     }
 
     fn forget_one(&mut self, id: u32) -> Result<(), Rejected> {
+        if id >= self.tuning.most_ids {
+            return Ok(());
+        }
         match self.lazy.back_mut() {
-            Some(Wish::Forget { id: first, count }) if *first as u64 + *count as u64 == id as u64 => {
-                *count = count.checked_add(1).ok_or(Rejected::Full)?;
+            Some(Wish::Forget { id: first, count }) if *first + *count as u32 == id && *count < u16::MAX => {
+                *count += 1;
             }
             _ => {
                 self.check(id, self.lazy.len())?;
@@ -181,6 +184,7 @@ impl Session {
             }
         }
         self.known.get_mut(id).held = false;
+        self.flush_full_batch();
         Ok(())
     }
 
@@ -201,6 +205,12 @@ impl Session {
     /// What is queued now goes as soon as there is room, full batch or not.
     pub fn flush(&mut self) {
         self.due = self.lazy.len();
+    }
+
+    fn flush_full_batch(&mut self) {
+        if self.lazy.len() - self.due >= self.tuning.batch {
+            self.flush();
+        }
     }
 
     /// Nothing is queued or on its way.
@@ -234,160 +244,11 @@ impl Session {
     }
 }
 
-
-/// Sending.
-impl Session {
-    /// Moves wishes into the outbox, as far as the window allows. Returns whether any moved.
-    pub fn fill(&mut self) -> bool {
-        let before = self.outbox.len();
-        while !self.urgent.is_empty() {
-            self.post_urgent();
-        }
-        while self.due > 0 && self.in_flight < self.tuning.window {
-            self.post_lazy();
-        }
-        self.outbox.len() > before
-    }
-
-    fn post_urgent(&mut self) {
-        let run = run_length(&self.urgent, self.tuning.merge);
-        self.post_head(self.urgent.front().copied(), run);
-        for _ in 0..run {
-            let wish = self.urgent.pop_front();
-            self.post_body(wish);
-        }
-        self.finish_message();
-    }
-
-    fn post_lazy(&mut self) {
-        let most = self.tuning.merge.min(self.tuning.window - self.in_flight).min(self.due);
-        let run = run_length(&self.lazy, most);
-        self.post_head(self.lazy.front().copied(), run);
-        for _ in 0..run {
-            let wish = self.lazy.pop_front();
-            if let Some(Wish::Store { id, .. }) = wish {
-                self.known.get_mut(id).waiting -= 1;
-            }
-            self.post_body(wish);
-        }
-        self.due -= run;
-        self.finish_message();
-    }
-
-    fn post_head(&mut self, first: Option<Wish>, run: usize) {
-        let (verb, id, count) = match first {
-            Some(Wish::Store { id, .. }) => (Verb::Store, id, run as u16),
-            Some(Wish::Load { id, .. }) => (Verb::Load, id, run as u16),
-            Some(Wish::Forget { id, count }) => (Verb::Forget, id, count),
-            None => return,
-        };
-        let request = Header::request(verb, id, count, self.number);
-        self.number = self.number.wrapping_add(1);
-        self.outbox.push_back(Piece { content: Content::Head(request.encode()), ends: false });
-        if verb != Verb::Forget {
-            self.awaited.push_back(Awaited { request, reply: [0; HEADER] });
-        }
-    }
-
-    fn post_body(&mut self, wish: Option<Wish>) {
-        match wish {
-            Some(Wish::Store { at, .. }) => {
-                self.in_flight += 1;
-                self.outbox.push_back(Piece { content: Content::Page(at), ends: false });
-            }
-            Some(Wish::Load { target, .. }) => self.targets.push_back(target),
-            Some(Wish::Forget { .. }) | None => {}
-        }
-    }
-
-    /// The last piece posted ends its message, which is answered unless it forgets.
-    fn finish_message(&mut self) {
-        let answered = self.awaited.len() > self.asked + self.outbox.iter().filter(|piece| piece.ends).count();
-        if let Some(last) = self.outbox.back_mut() {
-            last.ends = answered;
-        }
-    }
-
-    /// Fills `parts` with what to send next. Returns how many it used, and the bytes in them.
-    pub fn outgoing<'a>(&'a self, parts: &mut [IoSlice<'a>]) -> (usize, usize) {
-        let (mut used, mut bytes, mut skip) = (0, 0, self.sent);
-        for (part, piece) in parts.iter_mut().zip(&self.outbox) {
-            let rest = &piece.content.bytes()[skip..];
-            *part = IoSlice::new(rest);
-            (used, bytes, skip) = (used + 1, bytes + rest.len(), 0);
-        }
-        (used, bytes)
-    }
-
-    /// So many bytes of [`Session::outgoing`] are sent.
-    pub fn sent(&mut self, bytes: usize) {
-        self.sent += bytes;
-        while let Some(piece) = self.outbox.front()
-            && self.sent >= piece.content.len()
-        {
-            self.sent -= piece.content.len();
-            self.asked += piece.ends as usize;
-            self.outbox.pop_front();
-        }
-    }
-}
-
-impl Content {
-    fn len(&self) -> usize {
-        match self {
-            Content::Head(_) => HEADER,
-            Content::Page(_) => PAGE,
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Content::Head(bytes) => bytes,
-            // SAFETY: a page that its owner leaves alone until the store completes.
-            Content::Page(at) => unsafe { std::slice::from_raw_parts(*at as *const u8, PAGE) },
-        }
-    }
-}
-
-/// How many wishes, from the front of `queue`, one message can carry: the same verb, ids in a row.
-fn run_length(queue: &VecDeque<Wish>, most: usize) -> usize {
-    let follows = |(a, b): &(&Wish, &Wish)| match (a, b) {
-        (Wish::Store { id: a, .. }, Wish::Store { id: b, .. }) => *b == a + 1,
-        (Wish::Load { id: a, .. }, Wish::Load { id: b, .. }) => *b == a + 1,
-        _ => false,
-    };
-    let most = most.min(queue.len()).max(1);
-    1 + queue.iter().zip(queue.iter().skip(1)).take(most - 1).take_while(follows).count()
-}
-
-/// Receiving.
-impl Session {
-    /// Fills `parts` with where the next bytes belong. Returns how many it used, and their bytes.
-    pub fn landing<'a>(&'a mut self, parts: &mut [IoSliceMut<'a>]) -> (usize, usize) {
-        let mut parts = parts.iter_mut();
-        let mut targets = self.targets.iter();
-        let (mut used, mut bytes, mut skip) = (0, 0, self.landed);
-        let mut put = |memory: &'a mut [u8]| {
-            let rest = memory.len().saturating_sub(skip);
-            skip = skip.saturating_sub(memory.len());
-            let from = memory.len() - rest;
-            if rest > 0 && let Some(part) = parts.next() {
-                *part = IoSliceMut::new(&mut memory[from..]);
-                (used, bytes) = (used + 1, bytes + rest);
-            }
-        };
-        for awaited in self.awaited.iter_mut().take(self.asked) {
-            put(&mut awaited.reply);
-            for _ in 0..awaited.request.pages_back() {
-                let Some(target) = targets.next() else { break };
-                // SAFETY: a page that its owner left to us until the load completes.
-                put(unsafe { std::slice::from_raw_parts_mut(target.at as *mut u8, PAGE) });
-            }
-        }
-        if self.asked == 0 {
-            skip = self.unasked_len;
-            put(&mut self.unasked);
-        }
-        (used, bytes)
-    }
+/// Checksum of a page.
+///
+/// # Safety
+/// There is a readable page at `at` that nobody changes meanwhile.
+pub(super) unsafe fn hash_of(at: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
 }

@@ -1,0 +1,157 @@
+//! What a session's answers mean.
+
+use super::{Awaited, Fault, Session, hash_of};
+use crate::node::Completion;
+use crate::node::wire::{HEADER, Header, PAGE, Reason, Verb};
+use std::io::IoSliceMut;
+
+impl Session {
+    /// Fills `parts` with where the next bytes belong. Returns how many it used, and their bytes.
+    pub fn landing<'a>(&'a mut self, parts: &mut [IoSliceMut<'a>]) -> (usize, usize) {
+        if self.asked == 0 {
+            let mut scatter = Scatter { parts, used: 0, bytes: 0, skip: self.unasked_len };
+            scatter.put(&mut self.unasked);
+            return (scatter.used, scatter.bytes);
+        }
+        let mut scatter = Scatter { parts, used: 0, bytes: 0, skip: self.landed };
+        let mut targets = self.targets.iter();
+        for awaited in self.awaited.iter_mut().take(self.asked) {
+            let pages = pages_back(&awaited.request);
+            scatter.put(&mut awaited.reply);
+            for target in targets.by_ref().take(pages) {
+                // SAFETY: a page that its owner left to us until the load completes.
+                scatter.put(unsafe { std::slice::from_raw_parts_mut(target.at as *mut u8, PAGE) });
+            }
+            if scatter.used == scatter.parts.len() {
+                break;
+            }
+        }
+        (scatter.used, scatter.bytes)
+    }
+
+    /// So many bytes have landed where [`Session::landing`] said.
+    pub fn landed(&mut self, bytes: usize, done: &mut Vec<Completion>) -> Result<(), Fault> {
+        if self.asked == 0 {
+            return self.landed_unasked(bytes);
+        }
+        let mut rest = bytes;
+        while rest > 0 {
+            let Some(awaited) = self.awaited.front().copied().filter(|_| self.asked > 0) else {
+                return Err(Fault::Garbage("more than it was asked for"));
+            };
+            let total = HEADER + pages_back(&awaited.request) * PAGE;
+            let before = self.landed;
+            self.landed = total.min(before + rest);
+            rest -= self.landed - before;
+            if before < HEADER && self.landed >= HEADER {
+                self.check_reply(&awaited, done)?;
+            }
+            self.complete_loads(&awaited, before, self.landed, done)?;
+            if self.landed == total {
+                self.retire(&awaited);
+            }
+        }
+        Ok(())
+    }
+
+    fn landed_unasked(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.unasked_len = (self.unasked_len + bytes).min(HEADER);
+        if self.unasked_len < HEADER {
+            return Ok(());
+        }
+        self.unasked_len = 0;
+        match Header::decode(&self.unasked)? {
+            bye @ Header { verb: Verb::Bye, .. } => Err(ended(bye)),
+            _ => Err(Fault::Garbage("an answer to nothing")),
+        }
+    }
+
+    /// A reply's header is there.
+    fn check_reply(&mut self, awaited: &Awaited, done: &mut Vec<Completion>) -> Result<(), Fault> {
+        let reply = Header::decode(&awaited.reply)?;
+        if reply.verb == Verb::Bye {
+            return Err(ended(reply));
+        }
+        let request = awaited.request;
+        if reply != request.answer(reply.detail) {
+            return Err(Fault::Garbage("an answer to another request"));
+        }
+        let stored = reply.detail;
+        match request.verb {
+            Verb::Store if stored <= request.count as u32 => self.complete_stores(&request, stored, done),
+            Verb::Load if reply.detail == 0 => {}
+            _ => return Err(Fault::Garbage("an answer that makes no sense")),
+        }
+        Ok(())
+    }
+
+    fn complete_stores(&mut self, request: &Header, stored: u32, done: &mut Vec<Completion>) {
+        self.in_flight -= request.count as usize;
+        let refused_from = request.id + stored;
+        done.extend((request.id..refused_from).map(|id| Completion::Stored { id }));
+        for id in refused_from..request.id + request.count as u32 {
+            let known = self.known.get_mut(id);
+            known.held &= known.waiting > 0;
+            done.push(Completion::Refused { id });
+        }
+    }
+
+    /// Bytes `[before, now)` of a reply have landed, and with them perhaps pages.
+    fn complete_loads(
+        &mut self,
+        awaited: &Awaited,
+        before: usize,
+        now: usize,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), Fault> {
+        let pages = |bytes: usize| bytes.saturating_sub(HEADER) / PAGE;
+        for (page, target) in (pages(before)..pages(now)).zip(self.targets.range(pages(before)..)) {
+            let id = awaited.request.id + page as u32;
+            // SAFETY: a page that its owner left to us until now.
+            if self.tuning.checksums && unsafe { hash_of(target.at) } != target.checksum {
+                return Err(Fault::Corrupt { id });
+            }
+            self.loads -= 1;
+            done.push(Completion::Loaded { id });
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, awaited: &Awaited) {
+        self.targets.drain(..pages_back(&awaited.request));
+        self.awaited.pop_front();
+        self.asked -= 1;
+        self.landed = 0;
+    }
+}
+
+/// Memory for arrivals, piece by piece.
+struct Scatter<'a, 'b> {
+    parts: &'b mut [IoSliceMut<'a>],
+    used: usize,
+    bytes: usize,
+    /// Bytes that have landed already.
+    skip: usize,
+}
+
+impl<'a> Scatter<'a, '_> {
+    fn put(&mut self, memory: &'a mut [u8]) {
+        let skipped = self.skip.min(memory.len());
+        self.skip -= skipped;
+        let rest = &mut memory[skipped..];
+        if !rest.is_empty() && self.used < self.parts.len() {
+            self.bytes += rest.len();
+            self.parts[self.used] = IoSliceMut::new(rest);
+            self.used += 1;
+        }
+    }
+}
+
+/// Pages that the reply brings.
+fn pages_back(request: &Header) -> usize {
+    if request.verb == Verb::Load { request.count as usize } else { 0 }
+}
+
+fn ended(bye: Header) -> Fault {
+    Reason::decode(bye.detail).map_or(Fault::Garbage("a farewell for no known reason"), Fault::Ended)
+}

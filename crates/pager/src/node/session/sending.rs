@@ -1,0 +1,131 @@
+//! What a session sends next.
+
+use super::{Awaited, Content, Piece, Session, Wish};
+use crate::node::wire::{HEADER, Header, PAGE, Verb};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+impl Session {
+    /// Moves wishes into the outbox, as far as the window allows. Returns whether any moved.
+    pub fn fill(&mut self) -> bool {
+        let before = self.outbox.len();
+        while !self.urgent.is_empty() {
+            self.post_urgent();
+        }
+        while self.due > 0 && self.in_flight < self.tuning.window {
+            self.post_lazy();
+        }
+        self.outbox.len() > before
+    }
+
+    fn post_urgent(&mut self) {
+        let run = run_length(&self.urgent, self.tuning.merge);
+        let answered = self.post_head(self.urgent.front().copied(), run);
+        for _ in 0..run {
+            let wish = self.urgent.pop_front();
+            self.post_body(wish);
+        }
+        self.finish_message(answered);
+    }
+
+    fn post_lazy(&mut self) {
+        let most = self.tuning.merge.min(self.tuning.window - self.in_flight).min(self.due);
+        let run = run_length(&self.lazy, most);
+        let answered = self.post_head(self.lazy.front().copied(), run);
+        for _ in 0..run {
+            let wish = self.lazy.pop_front();
+            if let Some(Wish::Store { id, .. }) = wish {
+                self.known.get_mut(id).waiting -= 1;
+            }
+            self.post_body(wish);
+        }
+        self.due -= run;
+        self.finish_message(answered);
+    }
+
+    /// Returns whether the message will be answered.
+    fn post_head(&mut self, first: Option<Wish>, run: usize) -> bool {
+        let (verb, id, count) = match first {
+            Some(Wish::Store { id, .. }) => (Verb::Store, id, run as u16),
+            Some(Wish::Load { id, .. }) => (Verb::Load, id, run as u16),
+            Some(Wish::Forget { id, count }) => (Verb::Forget, id, count),
+            None => return false,
+        };
+        let request = Header::request(verb, id, count, self.number);
+        self.number = self.number.wrapping_add(1);
+        self.outbox.push_back(Piece { content: Content::Head(request.encode()), ends: false });
+        if verb != Verb::Forget {
+            self.awaited.push_back(Awaited { request, reply: [0; HEADER] });
+        }
+        verb != Verb::Forget
+    }
+
+    fn post_body(&mut self, wish: Option<Wish>) {
+        match wish {
+            Some(Wish::Store { at, .. }) => {
+                self.in_flight += 1;
+                self.outbox.push_back(Piece { content: Content::Page(at), ends: false });
+            }
+            Some(Wish::Load { target, .. }) => self.targets.push_back(target),
+            Some(Wish::Forget { .. }) | None => {}
+        }
+    }
+
+    /// The last piece posted ends its message.
+    fn finish_message(&mut self, answered: bool) {
+        if let Some(last) = self.outbox.back_mut() {
+            last.ends = answered;
+        }
+    }
+
+    /// Fills `parts` with what to send next. Returns how many it used, and the bytes in them.
+    pub fn outgoing<'a>(&'a self, parts: &mut [IoSlice<'a>]) -> (usize, usize) {
+        let (mut used, mut bytes, mut skip) = (0, 0, self.sent);
+        for (part, piece) in parts.iter_mut().zip(&self.outbox) {
+            let rest = &piece.content.bytes()[skip..];
+            *part = IoSlice::new(rest);
+            (used, bytes, skip) = (used + 1, bytes + rest.len(), 0);
+        }
+        (used, bytes)
+    }
+
+    /// So many bytes of [`Session::outgoing`] are sent.
+    pub fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+        while let Some(piece) = self.outbox.front()
+            && self.sent >= piece.content.len()
+        {
+            self.sent -= piece.content.len();
+            self.asked += piece.ends as usize;
+            self.outbox.pop_front();
+        }
+    }
+}
+
+impl Content {
+    fn len(&self) -> usize {
+        match self {
+            Content::Head(_) => HEADER,
+            Content::Page(_) => PAGE,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Content::Head(bytes) => bytes,
+            // SAFETY: a page that its owner leaves alone until the store completes.
+            Content::Page(at) => unsafe { std::slice::from_raw_parts(*at as *const u8, PAGE) },
+        }
+    }
+}
+
+/// How many wishes, from the front of `queue`, one message can carry: the same verb, ids in a row.
+fn run_length(queue: &VecDeque<Wish>, most: usize) -> usize {
+    let follows = |(a, b): &(&Wish, &Wish)| match (a, b) {
+        (Wish::Store { id: a, .. }, Wish::Store { id: b, .. }) => *b == a + 1,
+        (Wish::Load { id: a, .. }, Wish::Load { id: b, .. }) => *b == a + 1,
+        _ => false,
+    };
+    let most = most.min(queue.len()).max(1);
+    1 + queue.iter().zip(queue.iter().skip(1)).take(most - 1).take_while(follows).count()
+}

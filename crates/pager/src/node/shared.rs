@@ -1,0 +1,273 @@
+//! A session through shared memory: the node hands out memory, and only keeps the accounts.
+//!
+//! Pages come in *extents*, each a file in memory with a fixed size, of which the node sends a descriptor
+//! when asked. Who has an extent reads and writes it alone, so storing is a copy and completes at once,
+//! and no ring of requests is needed. The socket stays for asking for more, and to see the node's death:
+//! the kernel closes it then, whatever the reason.
+
+use super::connect::{self, Link};
+use super::held::ById;
+use super::session::hash_of;
+use super::wire::{HEADER, Header, PAGE, Reason, Transport, Verb};
+use super::{Completion, Error, ErrorKind, Rejected, Settings, Tuning};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use std::ffi::c_void;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Where the page is: 1 + its number among all pages of all extents; 0: nowhere.
+    place: u32,
+    checksum: u64,
+}
+
+/// Whether the node was asked for another extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    No,
+    Wanted,
+    Yes,
+}
+
+pub struct Mapped {
+    link: Link,
+    tuning: Tuning,
+    known: ById<Known>,
+    extents: Vec<usize>,
+    extent_pages: usize,
+    /// Places that were used and are free again, and how many were never used.
+    free: Vec<u32>,
+    unused: usize,
+    asked: Asked,
+    /// The last answer was no.
+    refused: bool,
+    number: u32,
+    reply: [u8; HEADER],
+    reply_len: usize,
+    descriptor: Option<OwnedFd>,
+    /// A load found other bytes than were stored.
+    corrupt: Option<u32>,
+    done: Vec<Completion>,
+}
+
+impl Mapped {
+    pub(super) fn open(settings: &Settings) -> Result<Mapped, Error> {
+        let (link, welcome) = connect::greet(settings, Transport::Shared)?;
+        Ok(Mapped {
+            link,
+            tuning: settings.tuning.within(&welcome),
+            known: ById::new(Known { place: 0, checksum: 0 }),
+            extents: Vec::new(),
+            extent_pages: welcome.extent_pages as usize,
+            free: Vec::new(),
+            unused: 0,
+            asked: Asked::Wanted,
+            refused: false,
+            number: 0,
+            reply: [0; HEADER],
+            reply_len: 0,
+            descriptor: None,
+            corrupt: None,
+            done: Vec::new(),
+        })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.link.socket.as_fd()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.done.is_empty() && self.asked == Asked::No
+    }
+
+    /// # Safety
+    /// There is a readable page at `at` that nobody changes meanwhile.
+    pub(super) unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
+        if id >= self.tuning.most_ids {
+            return Err(Rejected::BadId);
+        }
+        if self.done.len() >= self.tuning.queue {
+            return Err(Rejected::Full);
+        }
+        let place = match self.known.get(id).place {
+            0 => self.take_place(),
+            place => Some(place),
+        };
+        let Some(place) = place else { return self.no_room(id) };
+        // SAFETY: the caller's promise; the place is a page of our own mapping that only we use.
+        unsafe { std::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
+        // SAFETY: the caller's promise.
+        let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
+        *self.known.get_mut(id) = Known { place, checksum };
+        self.done.push(Completion::Stored { id });
+        Ok(())
+    }
+
+    /// # Safety
+    /// There is a writable page at `at` that nobody else uses meanwhile.
+    pub(super) unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
+        let known = self.known.get(id);
+        match () {
+            _ if known.place == 0 => return Err(Rejected::NotHeld),
+            _ if self.done.len() >= self.tuning.queue => return Err(Rejected::Full),
+            _ => {}
+        }
+        // SAFETY: as above, the other way.
+        unsafe { std::ptr::copy_nonoverlapping(self.address(known.place) as *const u8, at as *mut u8, PAGE) };
+        // SAFETY: the caller's promise.
+        let intact = !self.tuning.checksums || unsafe { hash_of(at) } == known.checksum;
+        match intact {
+            true => self.done.push(Completion::Loaded { id }),
+            false => self.corrupt = Some(id),
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, ids: &[u32]) -> usize {
+        for id in ids {
+            let place = self.known.get(*id).place;
+            if place != 0 {
+                self.known.get_mut(*id).place = 0;
+                self.free.push(place);
+            }
+        }
+        ids.len()
+    }
+
+    /// Asks for more, listens for the answer, tells what is done.
+    pub(super) fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+        self.receive()?;
+        if let Some(id) = self.corrupt {
+            return Err(self.link.error(ErrorKind::Corrupt { id }));
+        }
+        if self.asked == Asked::Wanted {
+            self.ask()?;
+        }
+        done.append(&mut self.done);
+        Ok(())
+    }
+
+    fn address(&self, place: u32) -> usize {
+        let page = place as usize - 1;
+        self.extents[page / self.extent_pages] + page % self.extent_pages * PAGE
+    }
+
+    /// A free place, and more in time: a quarter of an extent ahead.
+    fn take_place(&mut self) -> Option<u32> {
+        let left = self.free.len() + self.unused;
+        if left <= self.extent_pages / 4 && self.asked == Asked::No && !self.refused {
+            self.asked = Asked::Wanted;
+        }
+        if let Some(place) = self.free.pop() {
+            return Some(place);
+        }
+        let next = self.extents.len() * self.extent_pages - self.unused;
+        self.unused = self.unused.checked_sub(1)?;
+        Some(next as u32 + 1)
+    }
+
+    /// An answer is under way, or it was no, which another session's end can change.
+    fn no_room(&mut self, id: u32) -> Result<(), Rejected> {
+        if self.asked == Asked::No {
+            self.asked = Asked::Wanted;
+        }
+        if !self.refused {
+            return Err(Rejected::Full);
+        }
+        self.done.push(Completion::Refused { id });
+        Ok(())
+    }
+
+    fn ask(&mut self) -> Result<(), Error> {
+        let request = Header::request(Verb::Grant, self.extents.len() as u32, 1, self.number).encode();
+        match rustix::net::send(&self.link.socket, &request, SendFlags::NOSIGNAL) {
+            Ok(HEADER) => self.asked = Asked::Yes,
+            Ok(_) => return Err(self.link.error(ErrorKind::Closed)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(self.link.broken(errno)),
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), Error> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let parts = &mut [IoSliceMut::new(&mut self.reply[self.reply_len..])];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let received = match rustix::net::recvmsg(&self.link.socket, parts, &mut beside, flags) {
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            other => other.map_err(|errno| self.link.broken(errno))?,
+        };
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                descriptors.for_each(|descriptor| self.descriptor = Some(descriptor));
+            }
+        }
+        if received.bytes == 0 {
+            return Err(self.link.error(ErrorKind::Closed));
+        }
+        self.reply_len += received.bytes;
+        if self.reply_len == HEADER { self.handle_reply() } else { Ok(()) }
+    }
+
+    fn handle_reply(&mut self) -> Result<(), Error> {
+        self.reply_len = 0;
+        let garbage = |what| self.link.error(ErrorKind::Garbage(what));
+        let reply = Header::decode(&self.reply).map_err(|malformed| garbage(malformed.0))?;
+        if reply.verb == Verb::Bye {
+            let reason = Reason::decode(reply.detail).ok_or(garbage("a farewell for no known reason"))?;
+            return Err(self.link.error(ErrorKind::Ended(reason)));
+        }
+        let request = Header::request(Verb::Grant, self.extents.len() as u32, 1, self.number);
+        if self.asked != Asked::Yes || reply != request.answer(reply.detail) {
+            return Err(garbage("an answer to nothing"));
+        }
+        self.asked = Asked::No;
+        self.number = self.number.wrapping_add(1);
+        match (reply.detail, self.descriptor.take()) {
+            (1, None) => self.refused = true,
+            (0, Some(extent)) => self.add(extent)?,
+            _ => return Err(garbage("a grant without memory")),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, extent: OwnedFd) -> Result<(), Error> {
+        let bytes = self.extent_pages * PAGE;
+        let at = map(&extent, bytes).map_err(|errno| self.link.error(ErrorKind::Map(errno)))?;
+        self.extents.push(at);
+        self.unused += self.extent_pages;
+        self.refused = false;
+        Ok(())
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        for extent in &self.extents {
+            // SAFETY: our own mapping, of which nothing is used any more.
+            let _ = unsafe { rustix::mm::munmap(*extent as *mut c_void, self.extent_pages * PAGE) };
+        }
+    }
+}
+
+/// Maps an extent, which must be as long as promised for ever: touching a page beyond would be a `SIGBUS`.
+fn map(extent: &OwnedFd, bytes: usize) -> Result<usize, Errno> {
+    let fixed = rustix::fs::fcntl_get_seals(extent)?.contains(SealFlags::SHRINK);
+    if !fixed || (rustix::fs::fstat(extent)?.st_size as u64) < bytes as u64 {
+        return Err(Errno::INVAL);
+    }
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let at =
+        unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, extent, 0)? };
+    // A forked child has a session of its own.
+    // SAFETY: our own mapping; the advice changes no contents.
+    unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontFork)? };
+    Ok(at as usize)
+}

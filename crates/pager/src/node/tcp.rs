@@ -1,0 +1,106 @@
+//! A session over TCP.
+
+use super::connect::{self, Link};
+use super::session::{Fault, Session};
+use super::wire::Transport;
+use super::{Completion, Error, ErrorKind, Settings};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+use std::io::{IoSlice, IoSliceMut};
+
+/// Pieces that one system call moves.
+const PARTS: usize = 64;
+/// What the kernel may keep for us in each direction.
+pub(super) const BUFFER_BYTES: usize = 1 << 20;
+
+pub struct Connection {
+    link: Link,
+    pub(super) session: Session,
+    blocked: bool,
+}
+
+impl Connection {
+    pub(super) fn open(settings: &Settings) -> Result<Connection, Error> {
+        let (link, welcome) = connect::greet(settings, Transport::Stream)?;
+        Ok(Connection { link, session: Session::new(settings.tuning.within(&welcome)), blocked: false })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.link.socket.as_fd()
+    }
+
+    /// Something waits for room in the kernel's buffer.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    pub(super) fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+        let mut awaited_before = self.session.awaits();
+        loop {
+            let added = self.session.fill();
+            let sent = self.send();
+            // No answer is there sooner than this, to the first question.
+            if awaited_before || !added || sent.is_err() {
+                self.receive(done)?;
+            }
+            sent.map_err(|errno| self.link.broken(errno))?;
+            awaited_before = true;
+            if !self.session.fill() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self) -> Result<(), Errno> {
+        self.blocked = false;
+        loop {
+            let mut parts = [IoSlice::new(&[]); PARTS];
+            let (used, bytes) = self.session.outgoing(&mut parts);
+            if used == 0 {
+                return Ok(());
+            }
+            let (flags, mut nothing) = (SendFlags::NOSIGNAL, SendAncillaryBuffer::default());
+            match rustix::net::sendmsg(&self.link.socket, &parts[..used], &mut nothing, flags) {
+                Ok(sent) => {
+                    self.session.sent(sent);
+                    self.blocked = sent < bytes;
+                }
+                Err(Errno::AGAIN) => self.blocked = true,
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno),
+            }
+            if self.blocked {
+                return Ok(());
+            }
+        }
+    }
+
+    fn receive(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+        loop {
+            let mut parts: [IoSliceMut; PARTS] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
+            let (used, bytes) = self.session.landing(&mut parts);
+            let landed = match rustix::io::readv(&self.link.socket, &mut parts[..used]) {
+                Ok(0) => return Err(self.link.error(ErrorKind::Closed)),
+                Ok(landed) => landed,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(self.link.broken(errno)),
+            };
+            self.session.landed(landed, done).map_err(|fault| self.link.error(fault.into()))?;
+            if landed < bytes || !self.session.awaits() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl From<Fault> for ErrorKind {
+    fn from(fault: Fault) -> ErrorKind {
+        match fault {
+            Fault::Ended(reason) => ErrorKind::Ended(reason),
+            Fault::Garbage(what) => ErrorKind::Garbage(what),
+            Fault::Corrupt { id } => ErrorKind::Corrupt { id },
+        }
+    }
+}
