@@ -27,7 +27,10 @@ impl Pager {
         for n in 0..self.backlog.len() {
             match self.backlog[n] {
                 Event::Fault { .. } => {}
-                Event::Remove { start, end } => self.drop_range(start, end),
+                Event::Remove { start, end } => {
+                    self.drop_range(start, end);
+                    self.table.set_removed(start, end);
+                }
                 Event::Unmap { start, end } => {
                     self.drop_range(start, end);
                     self.table.set_registered(start, end, false);

@@ -58,6 +58,7 @@ pub struct Pager {
     pub(crate) pinned: std::ops::Range<usize>,
     baseline: u64,
     pub(crate) next_scan_ns: u64,
+    pub(crate) scans: u64,
     /// Records without a page whose slots are full, and those being emptied, by the helper's order.
     pub(crate) garbage: Vec<Id>,
     pub(crate) emptying: VecDeque<(u32, Vec<Id>)>,
@@ -132,6 +133,7 @@ impl Pager {
             others: 0,
             is_oldest: true,
             next_scan_ns: 0,
+            scans: 0,
             garbage: Vec::new(),
             emptying: VecDeque::new(),
             rest_until_ns: 0,
@@ -190,6 +192,7 @@ impl Pager {
             Err(Errno::AGAIN) => return Served::NotYet,
             Ok(()) => {
                 let id = self.track(address);
+                self.table.get_mut(id).sure = true;
                 self.activate(id, true);
                 self.local += 1;
             }
@@ -310,6 +313,7 @@ impl Pager {
         self.discard(id);
         let id = self.track(address);
         let fresh = self.table.get_mut(id);
+        fresh.sure = true;
         (fresh.dirty, fresh.hashed, fresh.hash) = (record.dirty, record.hashed, record.hash);
         Ok(id)
     }

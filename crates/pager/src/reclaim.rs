@@ -24,6 +24,8 @@ const INACTIVE_PART: usize = 5;
 const PATIENCE_NS: u64 = 20_000_000;
 /// Pages to unshare at once.
 const UNSHARE_PAGES: usize = 512;
+/// Every so many scans.
+const LOOK_EVERYWHERE: u64 = 8;
 /// No more often than this does a process look for new pages while it is over the limit.
 const SCAN_PAUSE_NS: u64 = 1_000_000;
 
@@ -99,9 +101,13 @@ impl Pager {
         if !self.registered(address, run.len()) {
             return self.cannot_take(run, Errno::NOENT);
         }
+        if let Err(refusal) = self.make_sure(run) {
+            return self.cannot_take(run, refusal);
+        }
         let (moved, result) = self.uffd.move_pages(den::slot(run[0]), address, run.len() * PAGE, false);
         let moved = moved / PAGE;
         for id in &run[..moved] {
+            self.table.get_mut(*id).sure = true;
             self.table.set_state(*id, State::Inactive);
         }
         match result {
@@ -111,11 +117,39 @@ impl Pager {
                 self.read_changes();
                 moved
             }
+            // Neighbours may be in two mappings.
+            Err(Errno::INVAL) if moved == 0 && run.len() > 1 => {
+                run.chunks(1).map(|page| self.take(page)).sum()
+            }
             Err(error) => {
                 let after = self.cannot_take(&run[moved..moved + 1], error);
                 moved + after + if moved + 1 < run.len() { self.take(&run[moved + 1..]) } else { 0 }
             }
         }
+    }
+
+    /// A page taken from memory that is not registered would be lost: the kernel would put an empty one
+    /// in its place. Pages found by scanning may be in a mapping that came after the one we registered,
+    /// so ask before taking them for the first time. Once sure, any change of the mapping is told, and
+    /// until it was read nothing can be moved. A move stays within one mapping, so one page speaks for all.
+    fn make_sure(&mut self, run: &[Id]) -> Result<(), Errno> {
+        if run.iter().all(|id| self.table.get(*id).sure) {
+            return Ok(());
+        }
+        let address = self.table.get(run[0]).address;
+        match self.uffd.probe(address) {
+            Err(Errno::EXIST) => {}
+            Err(Errno::AGAIN) => {
+                self.read_changes();
+                return Err(Errno::AGAIN);
+            }
+            Err(Errno::NOENT) => {
+                self.table.set_registered(address, address + run.len() * PAGE, false);
+                return Err(Errno::AGAIN);
+            }
+            Ok(()) | Err(_) => return Err(Errno::NOENT),
+        }
+        Ok(())
     }
 
     fn cannot_take(&mut self, run: &[Id], error: Errno) -> usize {
@@ -197,19 +231,23 @@ impl Pager {
         found
     }
 
-    /// Tracks the pages present in memory that is not registered: nobody told us of those.
+    /// Tracks the pages present in memory that is not registered: nobody told us of those. Now and then
+    /// it looks everywhere, for what came into registered memory's place unnoticed.
     pub(crate) fn scan(&mut self) -> bool {
         count(&self.control.counts.scans, 1);
         if maps::read_areas(self.files.maps.as_fd(), &mut self.text, &mut self.areas).is_err() {
             return false;
         }
+        self.scans += 1;
+        let all = self.scans.is_multiple_of(LOOK_EVERYWHERE);
         let mut found = false;
         for n in 0..self.areas.len() {
             let area = self.areas[n];
             let mut at = area.start;
             while at < area.end {
                 let next = ((at / LEAF_BYTES + 1) * LEAF_BYTES).min(area.end);
-                if !self.table.is_all_registered(at, next) {
+                let known = self.table.is_all_registered(at, next) && (!all || self.table.is_removed(at));
+                if !known {
                     found |= self.scan_block(at, next);
                 }
                 at = next;

@@ -81,6 +81,13 @@ struct UffdTransfer {
     done: i64,
 }
 
+#[repr(C)]
+struct UffdZeropage {
+    range: UffdRange,
+    mode: u64,
+    done: i64,
+}
+
 pub const FEATURE_EVENT_REMAP: u64 = 1 << 2;
 pub const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
 pub const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
@@ -153,6 +160,15 @@ impl Uffd {
     /// Fills missing pages with a copy of `src`.
     pub fn copy(&self, dst: usize, src: usize, len: usize) -> (usize, Result<(), Errno>) {
         self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x03) }>(dst, src, len, true)
+    }
+
+    /// Whether this page is present in memory that is registered with us, right now.
+    /// `EEXIST` says yes, `ENOENT` that it is not registered; success that it was missing, and is the
+    /// zero page from now on.
+    pub fn probe(&self, page: usize) -> Result<(), Errno> {
+        let range = UffdRange { start: page as u64, len: PAGE as u64 };
+        let mut zero = UffdZeropage { range, mode: MODE_DONTWAKE, done: 0 };
+        exchange::<{ read_write::<UffdZeropage>(0xAA, 0x04) }, _>(self.fd(), &mut zero).map(drop)
     }
 
     fn transfer<const OPCODE: u32>(

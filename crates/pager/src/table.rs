@@ -40,6 +40,8 @@ pub struct Record {
     prev: Id,
     next: Id,
     pub state: State,
+    /// Its mapping is registered for certain: a change of it will be told.
+    pub sure: bool,
     /// Differs from the remote copy for certain.
     pub dirty: bool,
     /// `hash` is that of the remote copy.
@@ -53,6 +55,7 @@ const FREE: Record = Record {
     prev: 0,
     next: 0,
     state: State::Free,
+    sure: false,
     dirty: false,
     hashed: false,
 };
@@ -67,8 +70,11 @@ pub struct List {
 
 struct Leaf {
     records: [Id; LEAF_PAGES],
-    /// Pages that are registered with the userfaultfd.
+    /// Pages that were registered with the userfaultfd. A hint: memory that was not may have come in
+    /// their place unnoticed, so [`Record::sure`] decides.
     registered: [u64; LEAF_PAGES / 64],
+    /// The program had contents dropped here: what is present may be about to go.
+    removed: bool,
 }
 
 type Mid = Vec<Option<Box<Leaf>>>;
@@ -242,6 +248,19 @@ impl Table {
         }
     }
 
+    /// Notes that the program had contents of `[start, end)` dropped.
+    pub fn set_removed(&mut self, start: usize, end: usize) {
+        for block in (start / LEAF_BYTES..end.div_ceil(LEAF_BYTES)).map(|n| n * LEAF_BYTES) {
+            if self.leaf(block).is_some() {
+                self.leaf_mut(block).removed = true;
+            }
+        }
+    }
+
+    pub fn is_removed(&self, address: usize) -> bool {
+        self.leaf(address).is_some_and(|leaf| leaf.removed)
+    }
+
     /// All records with contents outside the program.
     pub fn away(&self) -> impl Iterator<Item = Id> + '_ {
         let records = self.records.iter().flat_map(|chunk| chunk.iter()).enumerate();
@@ -309,7 +328,7 @@ impl Table {
             mids
         });
         mids[mid].get_or_insert_with(|| {
-            Box::new(Leaf { records: [0; LEAF_PAGES], registered: [0; LEAF_PAGES / 64] })
+            Box::new(Leaf { records: [0; LEAF_PAGES], registered: [0; LEAF_PAGES / 64], removed: false })
         })
     }
 
