@@ -29,7 +29,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
-pub use link::Transmitter;
+pub use link::{Feed, Transmitter};
 pub use node::{Burst, Node, Taken};
 pub use params::{Flit, Params};
 pub use switch::Switch;
@@ -93,6 +93,9 @@ impl ClassSet {
     pub fn insert(&mut self, class: Class) {
         self.0 |= 1 << class.index();
     }
+    pub fn remove(&mut self, class: Class) {
+        self.0 &= !(1 << class.index());
+    }
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -105,7 +108,7 @@ impl ClassSet {
 
     /// The first class of the set at or after number `from`, around the end.
     fn next_from(self, from: usize) -> Option<Class> {
-        let at = |n: usize| Class::ALL[n % CLASSES];
-        (from..from + CLASSES).map(at).find(|class| self.contains(*class))
+        let turned = (u32::from(self.0) | u32::from(self.0) << CLASSES) >> (from % CLASSES);
+        (turned != 0).then(|| Class::ALL[(from + turned.trailing_zeros() as usize) % CLASSES])
     }
 }

@@ -4,6 +4,14 @@ use super::{CLASSES, Class, ClassSet, Line};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
+/// Where a transmitter gets its messages.
+pub trait Feed {
+    /// The next message of a class in `allowed`. It is not yet sent.
+    fn take(&mut self, allowed: ClassSet) -> Option<Line>;
+    /// The message taken last ends in the flit being filled.
+    fn complete(&mut self, line: Line);
+}
+
 /// Fills flits with messages, as far as credits allow.
 ///
 /// A flit is filled when it starts. A message whose slots do not fit goes on in the next flit, before
@@ -18,6 +26,8 @@ pub struct Transmitter {
     slots: u32,
     initial: u32,
     credits: [u32; CLASSES],
+    /// Classes with credits.
+    available: ClassSet,
     /// Credits on their way back, by time of arrival.
     returning: VecDeque<(Time, Class)>,
     /// The message being sent, and its slots left.
@@ -31,6 +41,7 @@ impl Transmitter {
             slots,
             initial: credits,
             credits: [credits; CLASSES],
+            available: if credits > 0 { ClassSet::ALL } else { ClassSet::NONE },
             returning: VecDeque::new(),
             midway: None,
         }
@@ -42,18 +53,12 @@ impl Transmitter {
         self.returning.push_back((at, class));
     }
 
-    /// Fills the flit that starts now. `take` gives the next message of a class in the set;
-    /// `complete` is told of each message that ends in this flit. Returns whether it carries anything.
-    pub fn fill(
-        &mut self,
-        now: Time,
-        mut take: impl FnMut(ClassSet) -> Option<Line>,
-        mut complete: impl FnMut(Line),
-    ) -> bool {
+    /// Fills the flit that starts now. Returns whether it carries anything.
+    pub fn fill(&mut self, now: Time, feed: &mut impl Feed) -> bool {
         self.learn_credits(now);
         let mut room = self.slots;
         while room > 0 {
-            let Some((line, slots)) = self.midway.take().or_else(|| self.begin(take(self.available())))
+            let Some((line, slots)) = self.midway.take().or_else(|| self.begin(feed.take(self.available)))
             else {
                 break;
             };
@@ -62,7 +67,7 @@ impl Transmitter {
                 return true;
             }
             room -= slots;
-            complete(line);
+            feed.complete(line);
         }
         room < self.slots
     }
@@ -72,6 +77,9 @@ impl Transmitter {
         let credits = &mut self.credits[line.class.index()];
         assert!(*credits > 0, "a message was sent without a credit");
         *credits -= 1;
+        if *credits == 0 {
+            self.available.remove(line.class);
+        }
         Some((line, line.class.slots()))
     }
 
@@ -81,18 +89,9 @@ impl Transmitter {
         {
             self.returning.pop_front();
             self.credits[class.index()] += 1;
+            self.available.insert(class);
             assert!(self.credits[class.index()] <= self.initial, "a credit was created");
         }
-    }
-
-    fn available(&self) -> ClassSet {
-        let mut set = ClassSet::NONE;
-        for class in Class::ALL {
-            if self.credits[class.index()] > 0 {
-                set.insert(class);
-            }
-        }
-        set
     }
 
     /// A message has begun and not ended.

@@ -4,9 +4,10 @@ use super::{CLASSES, Class, ClassSet, Line};
 use std::collections::VecDeque;
 
 /// One first-in-first-out queue for each input and class. Each output takes from those whose first
-/// message goes there, classes in turn, and within a class inputs in turn.
+/// message goes there, classes in turn, and within a class inputs in turn. A message keeps its place
+/// at the head until it has been sent.
 ///
-/// | what happened | [`handle_line`](Switch::handle_line) |
+/// | what happened | [`handle_line`](Switch::handle_line), [`finish`](Switch::finish) |
 /// |---|---|
 /// | what to do | [`poll_output`](Switch::poll_output): an output that may have got something to take; [`take`](Switch::take) |
 /// | what is known | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
@@ -22,6 +23,10 @@ pub struct Switch {
 #[derive(Debug, Clone)]
 struct Output {
     next_class: usize,
+    /// The queue whose first message is being sent.
+    serving: Option<(u16, Class)>,
+    /// Classes with candidates.
+    waiting: ClassSet,
     classes: [Candidates; CLASSES],
 }
 
@@ -39,7 +44,8 @@ impl Switch {
     pub fn new(ports: u16, buffer: u32) -> Switch {
         let words = usize::from(ports).div_ceil(64);
         let candidates = Candidates { words: vec![0; words].into(), count: 0, next: 0 };
-        let output = Output { next_class: 0, classes: [const { 0 }; CLASSES].map(|_| candidates.clone()) };
+        let classes = [const { 0 }; CLASSES].map(|_| candidates.clone());
+        let output = Output { next_class: 0, serving: None, waiting: ClassSet::NONE, classes };
         Switch {
             queues: (0..ports).map(|_| [const { VecDeque::new() }; CLASSES]).collect(),
             outputs: vec![output; usize::from(ports)],
@@ -58,23 +64,39 @@ impl Switch {
         }
     }
 
-    /// The next message for `output` of a class in `allowed`, and the input it leaves.
-    pub fn take(&mut self, output: u16, allowed: ClassSet) -> Option<(u16, Line)> {
+    /// Starts to send the next message for `output` of a class in `allowed`.
+    pub fn take(&mut self, output: u16, allowed: ClassSet) -> Option<Line> {
         let out = &mut self.outputs[usize::from(output)];
-        let class = out.waiting().and(allowed).next_from(out.next_class)?;
+        debug_assert!(out.serving.is_none(), "an output sends one message at a time");
+        let class = out.waiting.and(allowed).next_from(out.next_class)?;
         out.next_class = class.index() + 1;
-        let input = out.classes[class.index()].take();
+        let candidates = &mut out.classes[class.index()];
+        let input = candidates.take();
+        if candidates.count == 0 {
+            out.waiting.remove(class);
+        }
+        out.serving = Some((input, class));
+        let first = self.queues[usize::from(input)][class.index()].front();
+        Some(*first.expect("a candidate has a first message"))
+    }
+
+    /// `output` has sent what it took. Returns the input and class whose queue has a place more.
+    pub fn finish(&mut self, output: u16) -> (u16, Class) {
+        let serving = self.outputs[usize::from(output)].serving.take();
+        let (input, class) = serving.expect("an output finishes what it took");
         let queue = &mut self.queues[usize::from(input)][class.index()];
-        let line = queue.pop_front().expect("a candidate has a first message");
+        queue.pop_front();
         if let Some(&next) = queue.front() {
             self.turn(input, next);
         }
-        Some((input, line))
+        (input, class)
     }
 
     /// The first message of a queue is now `line`.
     fn turn(&mut self, input: u16, line: Line) {
-        self.outputs[usize::from(line.dst)].classes[line.class.index()].insert(input);
+        let out = &mut self.outputs[usize::from(line.dst)];
+        out.classes[line.class.index()].insert(input);
+        out.waiting.insert(line.class);
         self.turned.push(line.dst);
     }
 
@@ -84,24 +106,12 @@ impl Switch {
 
     /// Classes of which a message waits for `output`.
     pub fn waiting(&self, output: u16) -> ClassSet {
-        self.outputs[usize::from(output)].waiting()
+        self.outputs[usize::from(output)].waiting
     }
 
     /// Messages of `class` in the queue of `input`.
     pub fn queued(&self, input: u16, class: Class) -> u32 {
         self.queues[usize::from(input)][class.index()].len() as u32
-    }
-}
-
-impl Output {
-    fn waiting(&self) -> ClassSet {
-        let mut set = ClassSet::NONE;
-        for class in Class::ALL {
-            if self.classes[class.index()].count > 0 {
-                set.insert(class);
-            }
-        }
-        set
     }
 }
 

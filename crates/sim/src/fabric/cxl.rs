@@ -24,7 +24,8 @@ use super::Fabric;
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
 use crate::network::Star;
-use unrack_protocol::cxl::{Burst, Class, ClassSet, LINE_BYTES, Line, Node, Params, Switch};
+use std::collections::VecDeque;
+use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node, Params, Switch};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message, MessageId};
 
@@ -145,17 +146,12 @@ impl Cxl {
         let Cxl { links, nodes, switch, freed, .. } = self;
         let Link { transmitter, wire, .. } = &mut links[link];
         let (node, before) = ((link / 2) as u16, wire.len());
-        let complete = |line| wire.push_back((arrival, line));
+        let sent = Sent { wire, freed, arrival };
         let carries = match link.is_multiple_of(2) {
-            true => transmitter.fill(
-                now,
-                |allowed| take_from_node(&mut nodes[link / 2], freed, allowed),
-                complete,
-            ),
-            false => {
-                transmitter.fill(now, |allowed| take_from_switch(switch, node, freed, allowed), complete)
-            }
+            true => transmitter.fill(now, &mut FromNode { node: &mut nodes[link / 2], sent }),
+            false => transmitter.fill(now, &mut FromSwitch { switch, output: node, sent }),
         };
+        let wire = &self.links[link].wire;
         let completed = before..wire.len();
         if carries {
             self.links[link].free_at = end;
@@ -196,21 +192,44 @@ impl Cxl {
     }
 }
 
-fn take_from_node(node: &mut Node, freed: &mut Vec<(usize, Class)>, allowed: ClassSet) -> Option<Line> {
-    let taken = node.take(allowed)?;
-    freed.extend(taken.frees.map(|class| (downlink(taken.line.src), class)));
-    Some(taken.line)
+/// What a flit completes and which buffers that frees.
+struct Sent<'a> {
+    wire: &'a mut VecDeque<(Time, Line)>,
+    freed: &'a mut Vec<(usize, Class)>,
+    arrival: Time,
 }
 
-fn take_from_switch(
-    switch: &mut Switch,
+struct FromNode<'a> {
+    node: &'a mut Node,
+    sent: Sent<'a>,
+}
+
+impl Feed for FromNode<'_> {
+    fn take(&mut self, allowed: ClassSet) -> Option<Line> {
+        let taken = self.node.take(allowed)?;
+        self.sent.freed.extend(taken.frees.map(|class| (downlink(taken.line.src), class)));
+        Some(taken.line)
+    }
+    fn complete(&mut self, line: Line) {
+        self.sent.wire.push_back((self.sent.arrival, line));
+    }
+}
+
+struct FromSwitch<'a> {
+    switch: &'a mut Switch,
     output: u16,
-    freed: &mut Vec<(usize, Class)>,
-    allowed: ClassSet,
-) -> Option<Line> {
-    let (input, line) = switch.take(output, allowed)?;
-    freed.push((uplink(input), line.class));
-    Some(line)
+    sent: Sent<'a>,
+}
+
+impl Feed for FromSwitch<'_> {
+    fn take(&mut self, allowed: ClassSet) -> Option<Line> {
+        self.switch.take(self.output, allowed)
+    }
+    fn complete(&mut self, line: Line) {
+        let (input, class) = self.switch.finish(self.output);
+        self.sent.freed.push((uplink(input), class));
+        self.sent.wire.push_back((self.sent.arrival, line));
+    }
 }
 
 /// Messages of the link layer.
