@@ -96,7 +96,7 @@ impl Pager {
             gate::set_away(0);
         }
         loop {
-            match self.uffd.copy(den::doorbell(), crate::pager::zero_page(), PAGE).1 {
+            match self.uffd.copy(den::doorbell(), crate::pager::zero_pages(), PAGE).1 {
                 Err(Errno::AGAIN) => self.read_changes(),
                 _ => return,
             }

@@ -21,7 +21,7 @@ use crate::maps::Area;
 use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
 use crate::sys::{self, Event, PAGE, Uffd, now_ns};
 use crate::table::{Id, Queue, State, Table};
-use crate::threads::Threads;
+use crate::threads::{MOST_AHEAD, Threads};
 use crate::{den, gate};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -183,30 +183,40 @@ impl Pager {
         }
     }
 
-    /// A page of registered memory that the program never touched.
+    /// A page of registered memory that the program never touched. A thread that touches one after the
+    /// other gets several at once.
     fn first_touch(&mut self, address: usize, thread: u32, read_ns: u64) -> Served {
         let here = self.here;
-        let thread = self.threads.faulted(thread, read_ns, self.control);
+        let tid = thread;
+        let thread = self.threads.faulted(tid, read_ns, self.control);
+        let ahead = thread.pages_ahead(address);
+        let free = |n: &usize| self.table.find(address + n * PAGE).is_none();
+        let wanted = 1 + (1..ahead).take_while(free).count();
         let uffd = &self.uffd;
-        match thread.woken_on(here, || uffd.copy(address, zero_page(), PAGE)).1 {
-            Err(Errno::AGAIN) => return Served::NotYet,
-            Ok(()) => {
-                let id = self.track(address);
-                self.table.get_mut(id).sure = true;
-                self.activate(id, true);
-                self.local += 1;
+        let (done, result) = thread.woken_on(here, || uffd.copy(address, zero_pages(), wanted * PAGE));
+        let given = done / PAGE;
+        thread.gave(address, given);
+        if given == 0 {
+            if result == Err(Errno::AGAIN) {
+                return Served::NotYet;
             }
             // There already, or no longer anybody's: let the thread find out.
-            Err(_) => self.uffd.wake(address),
+            self.uffd.wake(address);
         }
-        count(&self.control.counts.first_touches, 1);
+        for n in 0..given {
+            let id = self.track(address + n * PAGE);
+            self.table.get_mut(id).sure = true;
+            self.activate(id, true);
+        }
+        self.local += given as u64;
+        count(&self.control.counts.first_touches, given as u64);
         Served::Yes
     }
 
     /// The record says the page is there. Either another thread's fault brought it, or the kernel dropped
     /// it (`MADV_FREE`), in which case it reads as zero.
     fn fill_if_missing(&mut self, address: usize) -> Served {
-        match self.uffd.copy(address, zero_page(), PAGE).1 {
+        match self.uffd.copy(address, zero_pages(), PAGE).1 {
             Err(Errno::AGAIN) => Served::NotYet,
             Err(_) => {
                 self.uffd.wake(address);
@@ -430,9 +440,10 @@ fn hash_of(at: usize) -> u64 {
     rapidhash::v3::rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
 }
 
-pub(crate) fn zero_page() -> usize {
+/// [`MOST_AHEAD`] pages of zeros.
+pub(crate) fn zero_pages() -> usize {
     #[repr(align(4096))]
-    struct Zeros([u8; PAGE]);
-    static ZEROS: Zeros = Zeros([0; PAGE]);
+    struct Zeros([u8; MOST_AHEAD * PAGE]);
+    static ZEROS: Zeros = Zeros([0; MOST_AHEAD * PAGE]);
     ZEROS.0.as_ptr() as usize
 }

@@ -201,23 +201,29 @@ impl Pager {
         }
     }
 
-    /// Registers the 2 MiB around these pages, as far as their mapping goes.
     fn registered(&mut self, address: usize, pages: usize) -> bool {
         (address..address + pages * PAGE)
             .step_by(PAGE)
-            .all(|page| self.table.is_registered(page) || self.register_around(page))
+            .all(|page| self.table.is_registered(page) || self.register_mapping(page))
     }
 
-    fn register_around(&mut self, address: usize) -> bool {
+    /// Registers the whole mapping of a page: registering a part would split it, which `mremap` shows.
+    fn register_mapping(&mut self, address: usize) -> bool {
+        if !self.read_areas() {
+            return false;
+        }
         let after = self.areas.partition_point(|area| area.start <= address);
         let Some(area) = self.areas[..after].last().filter(|area| address < area.end) else { return false };
-        let block = address / LEAF_BYTES * LEAF_BYTES;
-        let (start, end) = (block.max(area.start), (block + LEAF_BYTES).min(area.end));
+        let (start, end) = (area.start, area.end);
         let registered = self.uffd.register(start, end - start).is_ok();
         if registered {
             self.table.set_registered(start, end, true);
         }
         registered
+    }
+
+    fn read_areas(&mut self) -> bool {
+        maps::read_areas(self.files.maps.as_fd(), &mut self.text, &mut self.areas).is_ok()
     }
 
     /// Looks for pages not seen yet, unless it just did. Returns whether there are any.
@@ -235,7 +241,7 @@ impl Pager {
     /// it looks everywhere, for what came into registered memory's place unnoticed.
     pub(crate) fn scan(&mut self) -> bool {
         count(&self.control.counts.scans, 1);
-        if maps::read_areas(self.files.maps.as_fd(), &mut self.text, &mut self.areas).is_err() {
+        if !self.read_areas() {
             return false;
         }
         self.scans += 1;

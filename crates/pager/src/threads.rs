@@ -5,6 +5,7 @@
 //! that faults often is bound to the pager's core for the moment of its wake-up, and released at once.
 
 use crate::control::Control;
+use crate::sys::PAGE;
 use rustix::thread::{CpuSet, Pid};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,6 +15,9 @@ pub struct Thread {
     pub index: u32,
     /// Pager time since its previous fetch on faults that a real blade would not have.
     pub overhead_ns: u64,
+    /// The page after the last ones it touched first, and how many those were.
+    next_touch: usize,
+    touched: usize,
     /// Moving average of the time between faults.
     interval_ns: u64,
     last_ns: u64,
@@ -47,7 +51,15 @@ impl Threads {
         self.forget_ended();
         let pid = Pid::from_raw(tid as i32).unwrap_or(rustix::thread::gettid());
         let index = control.next_thread.fetch_add(1, Relaxed);
-        self.known.push(Thread { pid, index, overhead_ns: 0, interval_ns: OFTEN_NS, last_ns: 0 });
+        self.known.push(Thread {
+            pid,
+            index,
+            overhead_ns: 0,
+            next_touch: 0,
+            touched: 0,
+            interval_ns: OFTEN_NS,
+            last_ns: 0,
+        });
         self.known.len() - 1
     }
 
@@ -59,7 +71,21 @@ impl Threads {
     }
 }
 
+/// Most pages to give at once to a thread that touches one after the other for the first time.
+pub const MOST_AHEAD: usize = 16;
+
 impl Thread {
+    /// How many new pages to give for a first touch at `address`: twice as many each time the thread
+    /// goes on where it was.
+    pub fn pages_ahead(&self, address: usize) -> usize {
+        if address == self.next_touch { (2 * self.touched).clamp(1, MOST_AHEAD) } else { 1 }
+    }
+
+    pub fn gave(&mut self, address: usize, pages: usize) {
+        self.next_touch = address + pages * PAGE;
+        self.touched = pages;
+    }
+
     /// Runs `wake` such that this thread, if it faults often, wakes up on core `here`.
     pub fn woken_on<T>(&self, here: usize, wake: impl FnOnce() -> T) -> T {
         if self.interval_ns >= OFTEN_NS {
