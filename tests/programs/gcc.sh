@@ -4,7 +4,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 if [[ ${1:-} == --prepare ]]; then
-    generate c "$(size 60 900)" work.c
+    generate c "$(size 60 400)" work.c
     exit
 fi
 dir=$(mktemp -d)

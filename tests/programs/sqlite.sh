@@ -3,7 +3,7 @@
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-rows=$(size 100000 600000)
+rows=$(size 60000 400000)
 exec sqlite3 -batch -bail :memory: <<SQL
 CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INT, day INT, cents INT, note TEXT);
 WITH RECURSIVE n(i, r) AS (

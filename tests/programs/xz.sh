@@ -4,11 +4,11 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 if [[ ${1:-} == --prepare ]]; then
-    generate text "$(size 3000000 48000000)" text
+    generate text "$(size 2000000 8000000)" text-for-xz
     exit
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-xz -T2 -6 --block-size="$(size 1MiB 24MiB)" -c "$data/text" > "$dir/text.xz"
-xz -T2 -dc "$dir/text.xz" | cmp - "$data/text"
+xz -T2 -6 --block-size="$(size 1MiB 4MiB)" -c "$data/text-for-xz" > "$dir/text.xz"
+xz -T2 -dc "$dir/text.xz" | cmp - "$data/text-for-xz"
 cat "$dir/text.xz"
