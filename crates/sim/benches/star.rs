@@ -4,14 +4,24 @@
 //! time, one core. Compare figures of one run only.
 
 use rustix::time::{ClockId, clock_gettime};
+use unrack_protocol::{cxl, dctcp};
+use unrack_sim::fabric::cxl::Cxl;
+use unrack_sim::fabric::dctcp::{Dctcp, Ethernet};
 use unrack_sim::fabric::edm::{Edm, EdmConfig};
 use unrack_sim::fabric::ideal::Ideal;
 use unrack_sim::network::Star;
 use unrack_sim::{Fabric, Run, Sim};
-use unrack_units::{Rate, Time};
+use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Arrivals, Cdf, Pattern, Size, Synthetic, SyntheticSpec, Traffic};
 
 const MESSAGES: u64 = 1_000_000;
+
+const STAR_144: Star = Star {
+    nodes: 144,
+    rate: Rate::from_gbps(100),
+    propagation: Time::from_ns(10),
+    switch_latency: Time::ZERO,
+};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
@@ -25,6 +35,13 @@ fn main() {
     bench.both(512, "64 B, half reads, load 0.8", MESSAGES, memory(Size::Fixed(64), 0.8));
     let incast = SyntheticSpec { pattern: Pattern::Incast, ..memory(Size::Fixed(1024), 0.9) };
     bench.both(129, "1 KiB, incast 128:1, load 0.9", MESSAGES / 10, incast);
+    // Loads that these two carry: headers take their part of the links.
+    let flows = SyntheticSpec { traffic: Traffic::memory(0.0), ..memory(Size::Fixed(65_536), 0.6) };
+    bench.dctcp("64 KiB, writes, load 0.6", MESSAGES / 10, flows);
+    bench.dctcp("4 KiB, half reads, load 0.6", MESSAGES / 4, memory(Size::Fixed(4096), 0.6));
+    bench.dctcp("64 B, half reads, load 0.15", MESSAGES, memory(Size::Fixed(64), 0.15));
+    bench.cxl("4 KiB, half reads, load 0.2", MESSAGES / 40, memory(Size::Fixed(4096), 0.2));
+    bench.cxl("64 B, half reads, load 0.3", MESSAGES, memory(Size::Fixed(64), 0.3));
 }
 
 fn memory(size: Size, load: f64) -> SyntheticSpec {
@@ -51,16 +68,23 @@ struct Bench {
 
 impl Bench {
     fn both(&self, nodes: u32, what: &str, messages: u64, spec: SyntheticSpec) {
-        let star = Star {
-            nodes,
-            rate: Rate::from_gbps(100),
-            propagation: Time::from_ns(10),
-            switch_latency: Time::ZERO,
-        };
+        let star = Star { nodes, ..STAR_144 };
         let spec = SyntheticSpec { messages, ..spec };
         let edm = Edm::new(&star, &EdmConfig::default()).expect("the defaults are valid");
         self.one(&star, what, spec.clone(), edm);
         self.one(&star, what, spec, Ideal::new(&star));
+    }
+
+    fn dctcp(&self, what: &str, messages: u64, spec: SyntheticSpec) {
+        let ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(u64::MAX), cut_through: true };
+        let fabric = Dctcp::new(&STAR_144, &ethernet, &dctcp::Params::default());
+        let spec = SyntheticSpec { messages, ..spec };
+        self.one(&STAR_144, what, spec, fabric.expect("the defaults are valid"));
+    }
+
+    fn cxl(&self, what: &str, messages: u64, spec: SyntheticSpec) {
+        let fabric = Cxl::new(&STAR_144, &cxl::Params::default()).expect("the defaults are valid");
+        self.one(&STAR_144, what, SyntheticSpec { messages, ..spec }, fabric);
     }
 
     fn one<F: Fabric>(&self, star: &Star, what: &str, spec: SyntheticSpec, fabric: F) {

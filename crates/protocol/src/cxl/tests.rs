@@ -121,7 +121,9 @@ fn saturate(ports: u16, slots: u32) -> u32 {
         }
         let sending: Vec<u16> = (0..ports).filter(|o| switch.take(*o, ClassSet::ALL).is_some()).collect();
         passed += sending.len() as u32;
-        sending.into_iter().for_each(|output| drop(switch.finish(output)));
+        for output in sending {
+            switch.finish(output);
+        }
         while switch.poll_output().is_some() {}
     }
     passed
