@@ -1,6 +1,7 @@
 //! Why a verb ends early, and with which exit status.
 
 use std::process::ExitCode;
+use unrack_paging::PagingError;
 
 /// The text says what is wrong and what to do; it has no `unrack:` or `error:` in front.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub enum Failure {
     Usage(String),
     /// The machine or the program lacks something needed.
     Lacking(String),
+    /// A signal asked us to stop.
+    Interrupted(i32),
 }
 
 impl Failure {
@@ -20,16 +23,33 @@ impl Failure {
             Failure::Failed(text) => (1, text),
             Failure::Usage(text) => (2, text),
             Failure::Lacking(text) => (3, text),
+            Failure::Interrupted(signal) => (128u8.saturating_add(signal as u8), "interrupted".into()),
         };
-        use std::io::Write;
-        // With stderr closed there is nobody to tell.
-        let _ = writeln!(std::io::stderr(), "unrack: {text}");
+        say(&text);
         ExitCode::from(status)
     }
+}
+
+/// One line on stderr.
+pub fn say(text: &str) {
+    use std::io::Write;
+    // With stderr closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "unrack: {text}");
 }
 
 impl From<unrack_record::RecordError> for Failure {
     fn from(error: unrack_record::RecordError) -> Failure {
         Failure::Failed(error.to_string())
+    }
+}
+
+impl From<PagingError> for Failure {
+    fn from(error: PagingError) -> Failure {
+        match error {
+            PagingError::Usage(text) => Failure::Usage(text),
+            PagingError::Lacking(text) => Failure::Lacking(text),
+            PagingError::Failed(text) => Failure::Failed(text),
+            PagingError::Interrupted(signal) => Failure::Interrupted(signal),
+        }
     }
 }

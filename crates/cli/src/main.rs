@@ -14,8 +14,10 @@ use std::process::ExitCode;
 /// Takes a program's memory away and says what every fabric would do to it.
 #[derive(Parser)]
 #[command(name = "unrack", version, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 done, 1 failed while running, 2 bad usage or scenario, 3 the machine \
-                        lacks something needed; `unrack run` else ends with the program's own.")]
+#[command(
+    after_help = "Exit status: 0 done, 1 failed while running, 2 bad usage or scenario, 3 the machine \
+                        lacks something needed; `unrack run` else ends with the program's own."
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

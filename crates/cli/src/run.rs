@@ -1,10 +1,115 @@
-//! `unrack run`.
+//! `unrack run`: one program with part of its memory remote.
 
-pub const EXAMPLES: &str = "";
+mod summary;
+
+use crate::failure::{Failure, say};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_paging::{
+    CaptureTo, Delay, Footprint, Input, Job, Output, Setup, calibrate, footprint, local_bytes, measure,
+};
+use unrack_units::{Bytes, Rate, Share, Time};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  unrack run -- python3 job.py                         a quarter of its memory local, 3us a fetch
+  unrack run --local 64MiB --latency 10us -- sort big  a fixed size
+  unrack run --capture trace.parquet -- ./program      keep every page transfer
+  unrack run --completions completions.parquet -- ./program
+                                                       waits as simulated for a fabric
+
+A share such as 25% is of the program's footprint, which the first run of a command finds out by running \
+it once natively, its output thrown away; later runs remember it. CMD's output is what it would be \
+natively, and its exit status is ours. Processes that CMD leaves behind are ended with it.
+
+One fetch takes the latency and the transmission of a 4KiB page, if the pager can be that fast. Its own \
+cost is measured first and counts towards the delay; the summary on stderr says when the delay is below \
+that floor. To learn what a smaller delay would do, use `unrack compare`.";
 
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Memory that stays local: a share of the program's footprint, or a size
+    #[arg(long, value_name = "SHARE", default_value = "25%")]
+    local: Share,
+    /// What one fetch takes beside the transmission of its page
+    #[arg(long, value_name = "TIME", default_value = "3us")]
+    latency: Time,
+    /// Rate of the link to remote memory, each way [default: 100Gbps, or that of --completions]
+    #[arg(long, value_name = "RATE")]
+    bandwidth: Option<Rate>,
+    /// Draw each fetch's time from this file, as a simulation wrote it
+    #[arg(long, value_name = "FILE", conflicts_with = "latency")]
+    completions: Option<PathBuf>,
+    /// Seed of these draws
+    #[arg(long, default_value_t = 1, requires = "completions")]
+    seed: u64,
+    /// Write every page transfer to this file (Parquet)
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+    /// Write all counts to this file (JSON)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure the footprint again
+    #[arg(long)]
+    no_cache: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
 
-pub fn main(_: Args) -> Result<std::process::ExitCode, crate::Failure> {
-    Err(crate::Failure::Failed("not built yet".into()))
+const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let mut job = Job::prepare(&args.command)?;
+    let delay = args.delay()?;
+    args.check_outputs()?;
+    let footprint = args.footprint(&mut job)?;
+    let local = local_bytes(args.local, footprint.map_or(Bytes::ZERO, Footprint::bytes))?;
+    let calibration = calibrate()?;
+    let capture = args.capture.as_deref().map(|path| CaptureTo {
+        path,
+        footprint: footprint.map(Footprint::bytes),
+        native_s: None,
+    });
+    let setup =
+        Setup { local, delay: &delay, calibration, seed: args.seed, capture, output: Output::Inherited };
+    let report = measure(&job, &setup)?;
+    let summary = summary::Summary::of(&args, &job, &setup, footprint, &report);
+    if let Some(path) = &args.json {
+        unrack_record::write_json(path, &summary)?;
+    }
+    say(&summary.line());
+    Ok(ExitCode::from(report.status.code()))
+}
+
+impl Args {
+    fn delay(&self) -> Result<Delay, Failure> {
+        match &self.completions {
+            Some(path) => Ok(Delay::drawn(path, self.bandwidth)?),
+            None => Ok(Delay::constant(self.latency, self.bandwidth.unwrap_or(USUAL_BANDWIDTH))),
+        }
+    }
+
+    /// Whether what is to be written can be, before an hour of work is lost.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        for path in [&self.capture, &self.json].into_iter().flatten() {
+            unrack_record::AtomicFile::create(path).map_err(|why| Failure::Usage(why.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Needed only for a share. A native run for it must not take the program's input.
+    fn footprint(&self, job: &mut Job) -> Result<Option<Footprint>, Failure> {
+        if let Share::Size(_) = self.local {
+            return Ok(None);
+        }
+        job.input = Input::repeatable()?;
+        let footprint = footprint(job, !self.no_cache)?;
+        footprint.check()?;
+        if let Input::Empty = job.input {
+            job.input = Input::Inherited;
+        }
+        Ok(Some(footprint))
+    }
 }

@@ -1,1 +1,44 @@
 //! Remote memory for unmodified programs, from outside: launch, measure, calibrate, fit.
+//!
+//! | to | use |
+//! |---|---|
+//! | find a command's file and check that it and the machine are fit | [`Job::prepare`] |
+//! | run it natively: time, footprint | [`native`], [`footprint`] |
+//! | find the pager's own cost | [`calibrate`] |
+//! | say what a fetch costs | [`Delay`] |
+//! | run it with remote memory | [`measure`] |
+//! | draw the line from delays to run times, and conclude | [`fit`] |
+//!
+//! The pagers themselves are in `unrack-pager`, brought into the program by `unrack-preload`; what they
+//! share with us is one file ([`control_file`]) and, when capturing, one spool file per process.
+//! One run at a time: a run claims this process's signals and its orphaned descendants.
+
+pub mod calibrate;
+pub mod control_file;
+pub mod fit;
+
+mod cache;
+mod capture;
+mod delay;
+mod elf;
+mod error;
+mod family;
+mod folder;
+mod footprint;
+mod input;
+mod job;
+mod launch;
+mod machine;
+mod measure;
+mod proc;
+mod program;
+mod signals;
+
+pub use calibrate::{Calibration, calibrate};
+pub use delay::Delay;
+pub use error::PagingError;
+pub use footprint::{Footprint, NativeRun, footprint, native};
+pub use input::Input;
+pub use job::{Job, Output, SMALLEST_LOCAL, Status, local_bytes};
+pub use machine::PRELOAD_VARIABLE;
+pub use measure::{CaptureTo, RunReport, Setup, Tally, measure};

@@ -1,0 +1,120 @@
+//! What `unrack run` says when it is over: a line for people, an object for programs.
+
+use super::Args;
+use serde::Serialize;
+use unrack_paging::{Calibration, Footprint, Job, RunReport, Setup, Tally};
+use unrack_units::{Bytes, Rate, Time};
+
+#[derive(Serialize)]
+pub struct Summary {
+    version: &'static str,
+    command: Vec<String>,
+    exit_status: u8,
+    /// As asked: `25%` or `64MiB`.
+    local: String,
+    local_bytes: u64,
+    /// Not known if no native run was needed.
+    footprint_bytes: Option<u64>,
+    /// Whole delay of a fetch alone, on average: latency and transmission.
+    delay_ns: f64,
+    /// Not set if delays were drawn.
+    latency: Option<Time>,
+    bandwidth: Rate,
+    wall_s: f64,
+    #[serde(flatten)]
+    calibration: Calibration,
+    #[serde(flatten)]
+    tally: Tally,
+    warnings: Vec<String>,
+}
+
+impl Summary {
+    pub fn of(
+        args: &Args,
+        job: &Job,
+        setup: &Setup,
+        footprint: Option<Footprint>,
+        report: &RunReport,
+    ) -> Summary {
+        let mut summary = Summary {
+            version: env!("CARGO_PKG_VERSION"),
+            command: job.words(),
+            exit_status: report.status.code(),
+            local: args.local.to_string(),
+            local_bytes: setup.local.get(),
+            footprint_bytes: footprint.map(|footprint| footprint.anonymous),
+            delay_ns: setup.delay.mean_ns(),
+            latency: args.completions.is_none().then_some(args.latency),
+            bandwidth: setup.delay.bandwidth(),
+            wall_s: report.wall_s,
+            calibration: setup.calibration,
+            tally: report.tally,
+            warnings: report.warnings.clone(),
+        };
+        summary.warnings.extend(summary.below_floor());
+        summary
+    }
+
+    fn below_floor(&self) -> Option<String> {
+        let (delay, floor) = (self.delay_ns / 1e3, self.calibration.floor_ns / 1e3);
+        (delay < floor && self.tally.fetches > 0).then(|| {
+            format!(
+                "a delay of {delay:.2}us is below the pager's floor of {floor:.1}us, so this run was slower \
+                 than such a network: unrack compare reckons without the pager"
+            )
+        })
+    }
+
+    /// One line, warnings last.
+    pub fn line(&self) -> String {
+        let share = match self.footprint_bytes {
+            Some(footprint) => {
+                format!("{} local ({} of {})", self.local, size(self.local_bytes), size(footprint))
+            }
+            None => format!("{} local", self.local),
+        };
+        let Tally { fetches, write_backs, wait_ns, .. } = self.tally;
+        let mut line = format!(
+            "{share}, {} fetches, {} write-backs, waited {:.2}s in {:.2}s",
+            thousands(fetches),
+            thousands(write_backs),
+            wait_ns as f64 / 1e9,
+            self.wall_s
+        );
+        for warning in &self.warnings {
+            line.push_str("; ");
+            line.push_str(warning);
+        }
+        line
+    }
+}
+
+/// To four digits at most: an exact number of bytes is for programs.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x40_0000 => format!("{}KiB", bytes >> 10),
+        _ => Bytes::new(bytes >> 20 << 20).to_string(),
+    }
+}
+
+/// `1234567` as `1,234,567`.
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(size(64 << 20), "64MiB");
+        assert_eq!(size((64 << 20) + 12_345), "64MiB");
+        assert_eq!(size(1 << 20), "1024KiB");
+    }
+}

@@ -1,0 +1,155 @@
+//! What the pager itself costs, measured where it will run.
+//!
+//! `unrack` runs itself, as a program that touches pages in a circle larger than its local memory, so that
+//! every touch is a fetch. The program's own clock gives the *floor*: no shorter delay can be injected.
+//! The part of it that the pager cannot see, on the way from the access to the pager and back, is what the
+//! pager must add to its own account: see `unseen_ns` of the control segment.
+
+use crate::control_file::ControlFile;
+use crate::delay::Delay;
+use crate::folder::Folder;
+use crate::job::{Job, Output};
+use crate::measure::{Setup, measure};
+use crate::program::Program;
+use crate::{PagingError, proc};
+use memmap2::MmapMut;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use unrack_pager::control::CONTROL_VARIABLE;
+use unrack_units::{Bytes, Rate, Time};
+
+/// The hidden verb of `unrack` that runs [`touch`].
+pub const TOUCH_VERB: &str = "__touch";
+const LOCAL_PAGES: u64 = 512;
+const PAGES: usize = 4 * LOCAL_PAGES as usize;
+const PASSES: usize = 9;
+
+/// Of one fetch, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
+pub struct Calibration {
+    /// As the program sees it, with no delay injected.
+    pub floor_ns: f64,
+    /// The part of the floor that the pager's own account lacks.
+    pub unseen_ns: f64,
+}
+
+/// Measures this machine's pager, in less than half a second if the machine is idle.
+pub fn calibrate() -> Result<Calibration, PagingError> {
+    let folder = Folder::fast()?;
+    let answer = folder.path("passes");
+    let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
+    let command = vec!["unrack".into(), TOUCH_VERB.into()];
+    let job = Job::of(Program { path: executable, command })?;
+    let setup = Setup {
+        local: Bytes::new(LOCAL_PAGES * proc::PAGE),
+        delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),
+        calibration: Calibration::default(),
+        seed: 0,
+        capture: None,
+        output: Output::File(answer.clone()),
+    };
+    let report = measure(&job, &setup)?;
+    let text = std::fs::read_to_string(&answer).unwrap_or_default();
+    let passes: Vec<Pass> = text.lines().filter_map(Pass::parse).collect();
+    summary(&passes).ok_or_else(|| {
+        let said = text.lines().last().unwrap_or("nothing");
+        PagingError::Failed(format!("the pager could not be calibrated: {}, {said:?}", report.status))
+    })
+}
+
+/// One round through all pages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pass {
+    ns: u64,
+    fetches: u64,
+    wait_ns: u64,
+}
+
+impl Pass {
+    fn parse(line: &str) -> Option<Pass> {
+        let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
+        match numbers?[..] {
+            [ns, fetches, wait_ns] => Some(Pass { ns, fetches, wait_ns }),
+            _ => None,
+        }
+    }
+}
+
+/// Medians over those passes that consist of fetches.
+fn summary(passes: &[Pass]) -> Option<Calibration> {
+    let good = passes.iter().filter(|pass| pass.fetches as usize >= PAGES / 2);
+    let (mut floors, mut unseens) = (Vec::new(), Vec::new());
+    for pass in good {
+        floors.push(pass.ns as f64 / pass.fetches as f64);
+        unseens.push(pass.ns.saturating_sub(pass.wait_ns) as f64 / pass.fetches as f64);
+    }
+    Some(Calibration { floor_ns: median(&mut floors)?, unseen_ns: median(&mut unseens)? })
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[n / 2]),
+        n => Some((values[n / 2 - 1] + values[n / 2]) / 2.0),
+    }
+}
+
+/// The program that is run: one line per pass on standard output.
+pub fn touch(mut out: impl std::io::Write) -> Result<(), PagingError> {
+    let path = std::env::var_os(CONTROL_VARIABLE)
+        .ok_or_else(|| PagingError::Usage(format!("{TOUCH_VERB} is for unrack itself")))?;
+    let control = ControlFile::open(Path::new(&path))?;
+    let mut memory = MmapMut::map_anon(PAGES * proc::PAGE as usize)
+        .map_err(PagingError::failed("take memory for calibration"))?;
+    let firsts = || (0..PAGES).map(|page| page * proc::PAGE as usize);
+    firsts().for_each(|at| memory[at] = 1);
+    for _ in 0..PASSES {
+        let counts = || (control.counts.fetches.load(Relaxed), control.counts.wait_ns.load(Relaxed));
+        let (before, start) = (counts(), Instant::now());
+        for at in firsts() {
+            std::hint::black_box(memory[at]);
+        }
+        let (ns, after) = (start.elapsed().as_nanos(), counts());
+        writeln!(out, "{ns} {} {}", after.0 - before.0, after.1 - before.1)
+            .map_err(PagingError::failed("write the passes"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(ns: u64, fetches: u64, wait_ns: u64) -> Pass {
+        Pass { ns, fetches, wait_ns }
+    }
+
+    #[test]
+    fn the_floor_is_the_median_pass() {
+        let passes = [
+            pass(20_000, 2_000, 14_000),
+            pass(90_000_000, 2_000, 89_000_000),
+            pass(22_000, 2_000, 14_000),
+            pass(1, 3, 1),
+        ];
+        assert_eq!(summary(&passes), Some(Calibration { floor_ns: 11.0, unseen_ns: 4.0 }));
+        assert_eq!(summary(&passes[3..]), None);
+    }
+
+    #[test]
+    fn lines_that_are_no_passes_are_skipped() {
+        assert_eq!(Pass::parse("1 2 3"), Some(pass(1, 2, 3)));
+        for line in ["", "1 2", "1 2 3 4", "a b c", "unrack: something went wrong"] {
+            assert_eq!(Pass::parse(line), None);
+        }
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&mut [4.0, 1.0]), Some(2.5));
+    }
+}

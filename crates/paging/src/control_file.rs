@@ -1,0 +1,93 @@
+//! The control file of a run, from our side: settings before the first process starts, counts after.
+
+use crate::PagingError;
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use unrack_pager::control::{Control, MAGIC};
+
+/// The mapped file. Everything in it is an atomic number that any process of the run may write.
+pub struct ControlFile {
+    map: MmapRaw,
+}
+
+impl ControlFile {
+    /// Makes a control file of zeros, with delay samples (picoseconds) behind it.
+    pub fn create(path: &Path, samples: &[u64]) -> Result<ControlFile, PagingError> {
+        let cannot = || PagingError::failed(format_args!("make {}", path.display()));
+        let bytes = size_of::<Control>() as u64 + samples.len() as u64 * 8;
+        let file = File::options().read(true).write(true).create_new(true).open(path).map_err(cannot())?;
+        // Taken now, so that no process can run into a full file system when it counts.
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).map_err(cannot())?;
+        write_samples(&file, samples).map_err(cannot())?;
+        let control = ControlFile { map: map(&file).map_err(cannot())? };
+        control.settings.samples.store(samples.len() as u64, Relaxed);
+        control.magic.store(MAGIC, Relaxed);
+        Ok(control)
+    }
+
+    /// Opens the control file of the run that this process is part of.
+    pub fn open(path: &Path) -> Result<ControlFile, PagingError> {
+        let cannot = || PagingError::failed(format_args!("open {}", path.display()));
+        let file = File::options().read(true).write(true).open(path).map_err(cannot())?;
+        let control = ControlFile { map: map(&file).map_err(cannot())? };
+        match control.magic.load(Relaxed) {
+            MAGIC => Ok(control),
+            _ => Err(PagingError::Failed(format!("{} is not a control file", path.display()))),
+        }
+    }
+}
+
+impl std::ops::Deref for ControlFile {
+    type Target = Control;
+    fn deref(&self) -> &Control {
+        // SAFETY: `map` checked the length; a mapping is page-aligned; the memory stays mapped as long as
+        // `self`; atomics may hold anything and be written by anybody.
+        unsafe { &*(self.map.as_ptr() as *const Control) }
+    }
+}
+
+fn write_samples(mut file: &File, samples: &[u64]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(size_of::<Control>() as u64))?;
+    let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    file.write_all(&bytes)
+}
+
+fn map(file: &File) -> io::Result<MmapRaw> {
+    if file.metadata()?.len() < size_of::<Control>() as u64 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too short"));
+    }
+    MmapOptions::new().map_raw(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::Folder;
+
+    #[test]
+    fn two_who_map_it_see_the_same() {
+        let folder = Folder::fast().unwrap();
+        let path = folder.path("control");
+        let ours = ControlFile::create(&path, &[1, 2, 3]).unwrap();
+        let theirs = ControlFile::open(&path).unwrap();
+        theirs.counts.fetches.store(7, Relaxed);
+        assert_eq!(ours.counts.fetches.load(Relaxed), 7);
+        assert_eq!(theirs.settings.samples.load(Relaxed), 3);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(&bytes[size_of::<Control>()..][8..16], 2u64.to_le_bytes());
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let folder = Folder::fast().unwrap();
+        std::fs::write(folder.path("short"), "unrack").unwrap();
+        std::fs::write(folder.path("zeros"), vec![0; size_of::<Control>()]).unwrap();
+        for name in ["short", "zeros", "absent"] {
+            assert!(ControlFile::open(&folder.path(name)).is_err(), "{name}");
+        }
+        assert!(ControlFile::create(&folder.path("short"), &[]).is_err(), "nothing is overwritten");
+    }
+}

@@ -1,0 +1,80 @@
+//! All processes of a run: the program and its descendants, also those whose parents have ended, which
+//! the kernel gives to us as their *subreaper*.
+
+use crate::{PagingError, proc};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+
+pub struct Family {
+    /// Children that this process had before the run.
+    strangers: Vec<u32>,
+    own: u32,
+}
+
+impl Family {
+    /// Call before the program is started.
+    pub fn claim() -> Result<Family, PagingError> {
+        let own = rustix::process::getpid();
+        rustix::process::set_child_subreaper(Some(own))
+            .map_err(PagingError::failed("follow the program's processes"))?;
+        let own = own.as_raw_nonzero().get() as u32;
+        Ok(Family { strangers: proc::children(own), own })
+    }
+
+    /// Our own children: the program, and orphans of its descendants.
+    fn roots(&self) -> Vec<u32> {
+        let mut roots = proc::children(self.own);
+        roots.retain(|pid| !self.strangers.contains(pid));
+        roots
+    }
+
+    /// Everybody there is, ended or not.
+    pub fn members(&self) -> Vec<u32> {
+        let mut members = self.roots();
+        let mut next = 0;
+        while next < members.len() {
+            let found = proc::children(members[next]);
+            // A process may move while we look.
+            let new: Vec<_> = found.into_iter().filter(|pid| !members.contains(pid)).collect();
+            members.extend(new);
+            next += 1;
+        }
+        members
+    }
+
+    /// Lets ended orphans go.
+    pub fn bury_orphans(&self, program: u32) {
+        for pid in self.roots().into_iter().filter(|pid| *pid != program) {
+            ended(pid);
+        }
+    }
+
+    /// Sends a signal to everybody but processes that have ended.
+    pub fn signal_all(&self, signal: Signal) {
+        for pid in self.members() {
+            send(pid, signal);
+        }
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        // Nothing to do about a refusal: a later run asks again.
+        let _ = rustix::process::set_child_subreaper(None);
+    }
+}
+
+/// The exit status of a child that has ended.
+pub fn ended(pid: u32) -> Option<WaitStatus> {
+    rustix::process::waitpid(Some(handle(pid)?), WaitOptions::NOHANG).ok()?.map(|(_, status)| status)
+}
+
+/// A process that has ended meanwhile needs no signal.
+pub fn send(pid: u32, signal: Signal) {
+    if let Some(handle) = handle(pid) {
+        let _ = rustix::process::kill_process(handle, signal);
+    }
+}
+
+fn handle(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}

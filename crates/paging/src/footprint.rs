@@ -1,0 +1,124 @@
+//! The native run: how long the program takes, and how much memory, when nothing is taken away.
+
+use crate::cache::{Cache, Key};
+use crate::job::{Job, Output, Status};
+use crate::launch::{Launch, Observer};
+use crate::{PagingError, proc};
+use std::time::Duration;
+use unrack_units::Bytes;
+
+const PACE: Duration = Duration::from_millis(5);
+/// Shared memory changes slowly and costs more to look up.
+const SHARED_EVERY: u32 = 8;
+/// Below this, shared memory is no reason to refuse: every program has a little.
+const LITTLE: u64 = 16 << 20;
+
+/// What a program needs, summed over its processes, at its peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Footprint {
+    /// Anonymous memory: what can be taken away.
+    pub anonymous: u64,
+    /// Shared memory, which cannot.
+    pub shared: u64,
+}
+
+impl Footprint {
+    pub fn bytes(self) -> Bytes {
+        Bytes::new(self.anonymous)
+    }
+
+    /// # Errors
+    /// [`PagingError::Lacking`] for a program whose memory is mostly shared.
+    pub fn check(self) -> Result<(), PagingError> {
+        if self.shared <= LITTLE || self.shared <= self.anonymous {
+            return Ok(());
+        }
+        Err(PagingError::Lacking(format!(
+            "more than half of this program's memory is shared memory ({:.0} MiB beside {:.0} MiB of its own), \
+             which cannot be taken away: let it use private memory (for example fewer or no worker processes, \
+             or a smaller shared buffer), then try again",
+            mib(self.shared),
+            mib(self.anonymous)
+        )))
+    }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / (1 << 20) as f64
+}
+
+#[derive(Debug, Clone)]
+pub struct NativeRun {
+    pub wall_s: f64,
+    pub footprint: Footprint,
+    pub status: Status,
+    pub left_behind: Vec<String>,
+}
+
+/// Runs the program as it is.
+pub fn native(job: &Job, output: &Output) -> Result<NativeRun, PagingError> {
+    let mut scale = Scale::default();
+    let ended = Launch { job, environment: Vec::new(), output }.run(&mut scale)?;
+    Ok(NativeRun {
+        wall_s: ended.wall.as_secs_f64(),
+        footprint: scale.peak,
+        status: ended.status,
+        left_behind: ended.left_behind,
+    })
+}
+
+/// The program's footprint: remembered, or else measured by a native run whose output is thrown away.
+pub fn footprint(job: &Job, use_cache: bool) -> Result<Footprint, PagingError> {
+    let (cache, key) = (Cache::of_user().filter(|_| use_cache), Key::of(&job.program));
+    if let (Some(cache), Some(key)) = (&cache, &key)
+        && let Some(known) = cache.get(key)
+    {
+        return Ok(known);
+    }
+    let run = native(job, &Output::Discarded)?;
+    // A program that was killed may not have come to its peak.
+    if let (Some(cache), Some(key), Status::Exited(_)) = (&cache, &key, run.status) {
+        cache.put(key, run.footprint);
+    }
+    Ok(run.footprint)
+}
+
+/// Weighs a family of processes again and again.
+#[derive(Default)]
+struct Scale {
+    peak: Footprint,
+    looks: u32,
+}
+
+impl Observer for Scale {
+    fn pace(&self) -> Duration {
+        PACE
+    }
+
+    fn look(&mut self, members: &[u32]) -> Result<(), PagingError> {
+        let sum = |of: fn(u32) -> Option<u64>| members.iter().filter_map(|pid| of(*pid)).sum::<u64>();
+        self.peak.anonymous = self.peak.anonymous.max(sum(proc::anonymous_bytes));
+        if self.looks.is_multiple_of(SHARED_EVERY) {
+            self.peak.shared = self.peak.shared.max(sum(proc::shared_bytes));
+        }
+        self.looks += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mostly_shared_memory_is_refused() {
+        let footprint = |anonymous, shared| Footprint { anonymous: anonymous << 20, shared: shared << 20 };
+        assert!(footprint(100, 90).check().is_ok());
+        assert!(footprint(1, 10).check().is_ok(), "little");
+        let why = footprint(10, 100).check().unwrap_err();
+        assert!(
+            matches!(&why, PagingError::Lacking(text) if text.contains("shared memory (100 MiB")),
+            "{why}"
+        );
+    }
+}

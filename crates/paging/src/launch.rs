@@ -1,0 +1,201 @@
+//! Starting a program, watching over it and everything it starts, and ending it.
+
+use crate::family::{self, Family};
+use crate::job::{Job, Output, Status};
+use crate::signals::Watch;
+use crate::{PagingError, proc};
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long processes may go on after their program has ended, to end by themselves, and then by request.
+const GRACE: Duration = Duration::from_millis(500);
+const LAST_GRACE: Duration = Duration::from_secs(2);
+const LONGEST_PACE: Duration = Duration::from_millis(200);
+/// The observer may take one part in this many of a core.
+const OBSERVER_SHARE: u32 = 40;
+
+/// Signals and orphans come to the process, so it has one run at a time.
+static ONE_RUN: Mutex<()> = Mutex::new(());
+
+/// Looks at a run from time to time.
+pub trait Observer {
+    /// How often, if looking is cheap.
+    fn pace(&self) -> Duration;
+    /// `members`: all processes there are, ended or not.
+    ///
+    /// # Errors
+    /// When the run must not go on.
+    fn look(&mut self, members: &[u32]) -> Result<(), PagingError>;
+}
+
+/// How a run ended.
+pub struct Ended {
+    pub status: Status,
+    pub wall: Duration,
+    /// Programs that were still running when the command had ended, and were ended.
+    pub left_behind: Vec<String>,
+}
+
+pub struct Launch<'a> {
+    pub job: &'a Job,
+    pub environment: Vec<(&'static str, OsString)>,
+    pub output: &'a Output,
+}
+
+impl Launch<'_> {
+    /// Runs the program to its end.
+    ///
+    /// # Errors
+    /// Also when a signal asked us to stop and [`Output::Inherited`] is not set: a series of runs ends
+    /// there, while a single run ends as its program does.
+    pub fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
+        let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
+        let watch = Watch::start()?;
+        let family = Family::claim()?;
+        let mut command = self.command().map_err(self.cannot_run())?;
+        let started = Instant::now();
+        let child = command.spawn().map_err(self.cannot_run())?;
+        drop(command);
+        discard(child.stdout);
+        let run = Run { watch: &watch, family: &family, program: child.id, started };
+        let outcome = run.to_the_end(observer);
+        let left_behind = run.end_the_rest(observer, outcome.is_ok());
+        let (status, wall) = outcome?;
+        // What happened last must not be missed.
+        observer.look(&[])?;
+        match watch.stopped_by() {
+            Some(signal) if *self.output != Output::Inherited => Err(PagingError::Interrupted(signal)),
+            _ => Ok(Ended { status, wall, left_behind }),
+        }
+    }
+
+    fn cannot_run(&self) -> impl Fn(io::Error) -> PagingError {
+        let path = self.job.program.path.display().to_string();
+        move |why| PagingError::Failed(format!("cannot run {path}: {why}"))
+    }
+
+    fn command(&self) -> io::Result<Prepared> {
+        use std::os::unix::process::CommandExt;
+        let [name, arguments @ ..] = &self.job.program.command[..] else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let mut command = Command::new(&self.job.program.path);
+        command.arg0(name).args(arguments).stdin(self.job.input.stdio()?);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let mut drain = None;
+        match self.output {
+            Output::Inherited => {}
+            Output::Discarded => {
+                let (reader, writer) = io::pipe()?;
+                command.stdout(writer.try_clone()?).stderr(writer);
+                drain = Some(reader);
+            }
+            Output::File(path) => {
+                let file = File::create(path)?;
+                command.stdout(Stdio::from(file.try_clone()?)).stderr(file);
+            }
+        }
+        Ok(Prepared { command, drain })
+    }
+}
+
+struct Prepared {
+    command: Command,
+    drain: Option<io::PipeReader>,
+}
+
+struct Started {
+    id: u32,
+    stdout: Option<io::PipeReader>,
+}
+
+impl Prepared {
+    fn spawn(&mut self) -> io::Result<Started> {
+        // We wait for it ourselves, as for its orphans.
+        let id = self.command.spawn()?.id();
+        Ok(Started { id, stdout: self.drain.take() })
+    }
+}
+
+/// Reads a program's output to its end, in the background: whoever holds the other side may outlive us.
+fn discard(output: Option<io::PipeReader>) {
+    if let Some(mut output) = output {
+        // A reading error means that there is nothing more to read.
+        std::thread::spawn(move || drop(io::copy(&mut output, &mut io::sink())));
+    }
+}
+
+struct Run<'a> {
+    watch: &'a Watch,
+    family: &'a Family,
+    program: u32,
+    started: Instant,
+}
+
+impl Run<'_> {
+    fn to_the_end(&self, observer: &mut dyn Observer) -> Result<(Status, Duration), PagingError> {
+        let mut next_look = Instant::now();
+        loop {
+            if let Some(status) = family::ended(self.program) {
+                return Ok((status.into(), self.started.elapsed()));
+            }
+            self.forward_signals();
+            let now = Instant::now();
+            if now >= next_look {
+                self.family.bury_orphans(self.program);
+                observer.look(&self.family.members())?;
+                let pace = observer.pace();
+                next_look =
+                    Instant::now() + (now.elapsed() * OBSERVER_SHARE).clamp(pace, LONGEST_PACE.max(pace));
+            }
+            self.watch.wait(next_look.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn forward_signals(&self) {
+        for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
+            family::send(self.program, signal);
+        }
+    }
+
+    /// A run ends with its program. Returns the names of processes that had to be told so.
+    fn end_the_rest(&self, observer: &mut dyn Observer, kindly: bool) -> Vec<String> {
+        let mut names = Vec::new();
+        if kindly && !self.all_gone_within(GRACE, observer) {
+            names = self.family.members().into_iter().filter_map(proc::name).collect();
+            names.sort();
+            names.dedup();
+            self.family.signal_all(Signal::TERM);
+            self.all_gone_within(LAST_GRACE, observer);
+        }
+        let deadline = Instant::now() + LAST_GRACE;
+        while !self.is_all_gone() && Instant::now() < deadline {
+            self.family.signal_all(Signal::KILL);
+            self.watch.wait(Duration::from_millis(2));
+        }
+        names
+    }
+
+    fn all_gone_within(&self, time: Duration, observer: &mut dyn Observer) -> bool {
+        let deadline = Instant::now() + time;
+        while !self.is_all_gone() {
+            // A failure now is found by the last look.
+            if Instant::now() >= deadline || observer.look(&self.family.members()).is_err() {
+                return false;
+            }
+            self.watch.wait(Duration::from_millis(10));
+        }
+        true
+    }
+
+    fn is_all_gone(&self) -> bool {
+        family::ended(self.program);
+        self.family.bury_orphans(self.program);
+        self.family.members().is_empty()
+    }
+}

@@ -1,0 +1,75 @@
+//! What the machine must offer, found out before anything starts.
+
+use crate::PagingError;
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use unrack_pager::{life, sys};
+
+const LIBRARY: &str = "libunrack_preload.so";
+/// Names the preload library's path, if it is not near the executable.
+pub const PRELOAD_VARIABLE: &str = "UNRACK_PRELOAD";
+
+/// # Errors
+/// [`PagingError::Lacking`], with what to do about it.
+pub fn check() -> Result<(), PagingError> {
+    let page = rustix::param::page_size();
+    if page != sys::PAGE {
+        return Err(PagingError::Lacking(format!(
+            "this kernel's pages have {page} bytes, and the pager handles {} only: boot a kernel with those",
+            sys::PAGE
+        )));
+    }
+    sys::Uffd::open(life::FEATURES).map_err(no_userfaultfd)?;
+    check_scan()
+}
+
+fn no_userfaultfd(why: Errno) -> PagingError {
+    PagingError::Lacking(match why {
+        Errno::PERM | Errno::ACCESS => "no permission to use userfaultfd: as root, `sysctl \
+             vm.unprivileged_userfaultfd=1` or give this user access to /dev/userfaultfd; in a container, \
+             also allow the system call in its seccomp profile"
+            .into(),
+        Errno::INVAL => old_kernel("UFFDIO_MOVE (Linux 6.8)"),
+        Errno::NOSYS => old_kernel("userfaultfd (CONFIG_USERFAULTFD)"),
+        why => format!("userfaultfd cannot be used here: {why}"),
+    })
+}
+
+fn check_scan() -> Result<(), PagingError> {
+    let scanned = std::fs::File::open("/proc/self/pagemap").map_err(|_| ()).and_then(|pagemap| {
+        use std::os::fd::AsFd;
+        let mut found = [sys::PageRegion::default()];
+        sys::scan_present(pagemap.as_fd(), 0, sys::PAGE, &mut found).map_err(|_| ())
+    });
+    scanned.map(drop).map_err(|()| PagingError::Lacking(old_kernel("PAGEMAP_SCAN (Linux 6.7)")))
+}
+
+fn old_kernel(lacks: &str) -> String {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    format!("this kernel ({release}) lacks {lacks}: Linux 6.8 or newer is needed")
+}
+
+/// Where the preload library is: named by the environment, beside the executable, or installed near it.
+pub fn preload_library() -> Result<PathBuf, PagingError> {
+    if let Some(named) = std::env::var_os(PRELOAD_VARIABLE) {
+        let named = PathBuf::from(named);
+        return absolute(&named).ok_or_else(|| {
+            PagingError::Lacking(format!("{PRELOAD_VARIABLE} names {}, which is no file", named.display()))
+        });
+    }
+    let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib/unrack").join(LIBRARY)];
+    places.iter().find_map(|place| absolute(place)).ok_or_else(|| {
+        PagingError::Lacking(format!(
+            "{LIBRARY} is neither in {} nor in {}: build the whole workspace, or name it in {PRELOAD_VARIABLE}",
+            folder.display(),
+            folder.join("../lib/unrack").display()
+        ))
+    })
+}
+
+fn absolute(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|path| path.is_file())
+}

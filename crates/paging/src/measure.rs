@@ -1,0 +1,315 @@
+//! A run with remote memory.
+
+use crate::calibrate::Calibration;
+use crate::control_file::ControlFile;
+use crate::delay::Delay;
+use crate::folder::Folder;
+use crate::job::{Job, Output, Status};
+use crate::launch::{Launch, Observer};
+use crate::{PagingError, capture, proc};
+use rustix::process::Pid;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use unrack_pager::control::{CONTROL_VARIABLE, Counts};
+use unrack_pager::sys::now_ns;
+use unrack_record::trace;
+use unrack_units::Bytes;
+
+const PACE: Duration = Duration::from_millis(20);
+/// A program has its pager within this time after it was started.
+const SETTLED: Duration = Duration::from_millis(200);
+const PRELOADED: &str = "libunrack_preload";
+
+/// How to run a job with remote memory.
+pub struct Setup<'a> {
+    /// What all processes together may keep local.
+    pub local: Bytes,
+    pub delay: &'a Delay,
+    pub calibration: Calibration,
+    /// Of the draws, if the delay is drawn.
+    pub seed: u64,
+    pub capture: Option<CaptureTo<'a>>,
+    pub output: Output,
+}
+
+/// Where the trace goes, and what it should say of the program.
+pub struct CaptureTo<'a> {
+    pub path: &'a Path,
+    pub footprint: Option<Bytes>,
+    pub native_s: Option<f64>,
+}
+
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    pub status: Status,
+    pub wall_s: f64,
+    pub tally: Tally,
+    /// What the reader should know before trusting the figures.
+    pub warnings: Vec<String>,
+}
+
+/// What happened, all processes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Tally {
+    pub fetches: u64,
+    pub write_backs: u64,
+    pub soft_faults: u64,
+    pub first_touches: u64,
+    pub deactivations: u64,
+    pub stuck: u64,
+    /// Fetches that took the pager longer than their delay.
+    pub below_floor: u64,
+    /// Time that threads waited for fetches, summed.
+    pub wait_ns: u64,
+    /// Time of the pager on faults that a real blade would not have, summed.
+    pub overhead_ns: u64,
+    pub thawed: u64,
+    pub processes: u64,
+    /// Threads that faulted.
+    pub threads: u64,
+}
+
+impl Tally {
+    fn of(counts: &Counts, threads: u32) -> Tally {
+        Tally {
+            fetches: counts.fetches.load(Relaxed),
+            write_backs: counts.write_backs.load(Relaxed),
+            soft_faults: counts.soft_faults.load(Relaxed),
+            first_touches: counts.first_touches.load(Relaxed),
+            deactivations: counts.deactivations.load(Relaxed),
+            stuck: counts.stuck.load(Relaxed),
+            below_floor: counts.below_floor.load(Relaxed),
+            wait_ns: counts.wait_ns.load(Relaxed),
+            overhead_ns: counts.overhead_ns.load(Relaxed),
+            thawed: counts.thawed.load(Relaxed),
+            processes: counts.processes.load(Relaxed),
+            threads: threads as u64,
+        }
+    }
+}
+
+/// Runs the job with part of its memory remote.
+///
+/// # Errors
+/// When the program could not be started, or a pager had to end it. A program that fails by itself is no
+/// error: see [`RunReport::status`].
+pub fn measure(job: &Job, setup: &Setup) -> Result<RunReport, PagingError> {
+    let session = Session::open(job, setup)?;
+    let environment = vec![
+        ("LD_PRELOAD", session.preloads.clone()),
+        (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
+    ];
+    let mut watcher = Watcher::new(&session.control);
+    session.control.settings.start_ns.store(now_ns(), Relaxed);
+    let ended = Launch { job, environment, output: &setup.output }.run(&mut watcher)?;
+    let mut warnings = watcher.warnings();
+    if !ended.left_behind.is_empty() {
+        warnings.push(format!("ended with the command: {}", ended.left_behind.join(", ")));
+    }
+    if let Some(to) = &setup.capture {
+        warnings.extend(session.capture(job, setup, to, ended.wall)?);
+    }
+    let threads = session.control.next_thread.load(Relaxed);
+    let tally = Tally::of(&session.control.counts, threads);
+    Ok(RunReport { status: ended.status, wall_s: ended.wall.as_secs_f64(), tally, warnings })
+}
+
+const CONTROL_NAME: &str = "control";
+
+/// The files of a run. Pagers spool next to the control file's name, so with a large capture that name is
+/// a link into memory from a folder on disk.
+struct Session {
+    control: ControlFile,
+    spools: Folder,
+    preloads: OsString,
+    _control_folder: Option<Folder>,
+}
+
+impl Session {
+    fn open(job: &Job, setup: &Setup) -> Result<Session, PagingError> {
+        let fast = Folder::fast()?;
+        let control = ControlFile::create(&fast.path(CONTROL_NAME), &setup.delay.samples)?;
+        set(&control, setup);
+        let (spools, control_folder) = match setup.capture {
+            None => (fast, None),
+            Some(_) => {
+                let roomy = Folder::roomy()?;
+                link(&fast.path(CONTROL_NAME), &roomy.path(CONTROL_NAME))?;
+                (roomy, Some(fast))
+            }
+        };
+        let preloads = preloads(&job.preload, &spools)?;
+        Ok(Session { control, spools, preloads, _control_folder: control_folder })
+    }
+
+    fn capture(
+        &self,
+        job: &Job,
+        setup: &Setup,
+        to: &CaptureTo,
+        wall: Duration,
+    ) -> Result<Option<String>, PagingError> {
+        let run_ns = wall.as_nanos() as u64;
+        let found = capture::read_spools(self.spools.whole(), run_ns)?;
+        let command_line = job.words();
+        let meta = trace::Meta {
+            program: command_line[0].clone(),
+            command_line,
+            page_size: proc::PAGE,
+            local_bytes: setup.local.get(),
+            footprint_bytes: to.footprint.unwrap_or_default().get(),
+            run_ns,
+            native_ns: to.native_s.map(|s| (s * 1e9) as u64),
+        };
+        capture::write_trace(to.path, &found.rows, &meta)?;
+        Ok((found.damaged > 0).then(|| format!("{} captured records were damaged", found.damaged)))
+    }
+}
+
+fn set(control: &ControlFile, setup: &Setup) {
+    let settings = &control.settings;
+    settings.limit_pages.store(setup.local.get() / proc::PAGE, Relaxed);
+    settings.latency_ns.store(setup.delay.latency.as_ns(), Relaxed);
+    settings.bandwidth_bps.store(setup.delay.bandwidth.as_bps(), Relaxed);
+    settings.unseen_ns.store(setup.calibration.unseen_ns as u64, Relaxed);
+    settings.seed.store(setup.seed, Relaxed);
+    settings.capture.store(setup.capture.is_some() as u32, Relaxed);
+}
+
+fn link(to: &Path, at: &Path) -> Result<(), PagingError> {
+    std::os::unix::fs::symlink(to, at).map_err(PagingError::failed(format_args!("make {}", at.display())))
+}
+
+/// The value of `LD_PRELOAD`: ours first, then what was there. Its parts are separated by spaces and
+/// colons, which no escape protects: a path with one goes by another name.
+fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
+    let mut ours: PathBuf = library.into();
+    if library.as_os_str().as_bytes().iter().any(|b| matches!(b, b' ' | b':' | b'\t' | b'\n')) {
+        ours = folder.path(&format!("{PRELOADED}.so"));
+        link(library, &ours)?;
+    }
+    let mut value = ours.into_os_string();
+    if let Some(there) = std::env::var_os("LD_PRELOAD").filter(|there| !there.is_empty()) {
+        value.push(":");
+        value.push(there);
+    }
+    Ok(value)
+}
+
+/// Watches over a run: frees the slots of processes that ended, and notices those without a pager.
+struct Watcher<'a> {
+    control: &'a ControlFile,
+    known: HashMap<u32, Known>,
+    without: BTreeSet<String>,
+}
+
+/// A process, for as long as it runs the same program.
+struct Known {
+    executable: Option<PathBuf>,
+    since: Instant,
+    is_settled: bool,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(control: &'a ControlFile) -> Watcher<'a> {
+        Watcher { control, known: HashMap::new(), without: BTreeSet::new() }
+    }
+
+    fn free_slots_of_the_ended(&self) {
+        for slot in self.control.live_slots() {
+            let pid = slot.pid.load(Relaxed);
+            let is_alive = Pid::from_raw(pid as i32).is_some() && !proc::has_ended(pid);
+            if !is_alive {
+                // Unless somebody has taken it meanwhile.
+                let _ = slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed);
+            }
+        }
+    }
+
+    /// Looks once at every program that a process runs, when it must have its pager.
+    fn meet(&mut self, pid: u32) {
+        let executable = proc::executable(pid);
+        let now = Instant::now();
+        let fresh = || Known { executable: None, since: now, is_settled: false };
+        let known = self.known.entry(pid).or_insert_with(fresh);
+        if known.executable != executable {
+            *known = Known { executable, ..fresh() };
+        }
+        if known.is_settled || known.since.elapsed() < SETTLED {
+            return;
+        }
+        known.is_settled = true;
+        if proc::maps_file(pid, PRELOADED) == Some(false) {
+            self.without.extend(proc::name(pid));
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let names: Vec<_> = self.without.iter().map(String::as_str).collect();
+        let mut warnings = Vec::new();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            warnings.push(format!("all of their memory was local, since nothing can be preloaded: {names}"));
+        }
+        warnings
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn pace(&self) -> Duration {
+        PACE
+    }
+
+    fn look(&mut self, members: &[u32]) -> Result<(), PagingError> {
+        if let Some(why) = self.control.failure() {
+            return Err(PagingError::Failed(why));
+        }
+        self.free_slots_of_the_ended();
+        self.known.retain(|pid, _| members.contains(pid));
+        members.iter().for_each(|pid| self.meet(*pid));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_whose_path_cannot_be_written_gets_another_name() {
+        let folder = Folder::fast().unwrap();
+        let library = folder.path("lib with spaces.so");
+        std::fs::write(&library, "x").unwrap();
+        let value = preloads(&library, &folder).unwrap();
+        let first = value.to_str().unwrap().split(':').next().unwrap().to_string();
+        assert!(!first.contains(' '), "{first}");
+        assert_eq!(std::fs::read_to_string(first).unwrap(), "x");
+    }
+
+    #[test]
+    fn slots_of_ended_processes_are_freed() {
+        let folder = Folder::fast().unwrap();
+        let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
+        let own = std::process::id();
+        control.take_slot(own).unwrap();
+        control.take_slot(0x3fff_ffff).unwrap();
+        control.take_slot(u32::MAX).unwrap();
+        let mut watcher = Watcher::new(&control);
+        watcher.look(&[own]).unwrap();
+        let left: Vec<_> = control.live_slots().map(|slot| slot.pid.load(Relaxed)).collect();
+        assert_eq!(left, [own]);
+    }
+
+    #[test]
+    fn a_pagers_failure_ends_the_run() {
+        let folder = Folder::fast().unwrap();
+        let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
+        control.fail("the node is gone");
+        let why = Watcher::new(&control).look(&[]).unwrap_err();
+        assert_eq!(why, PagingError::Failed("the node is gone".into()));
+    }
+}

@@ -1,0 +1,102 @@
+//! What `/proc` says of a process. A process that is gone has no answers.
+
+use std::path::PathBuf;
+
+pub const PAGE: u64 = 4096;
+
+/// Direct children, of all threads.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    lists.flatten().flat_map(|list| numbers(&list)).collect()
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether it runs no more: gone, or only its exit status is left.
+pub fn has_ended(pid: u32) -> bool {
+    match state(pid) {
+        None | Some('X') => true,
+        // The first thread may have ended alone; then the others are listed beside it.
+        Some('Z') => std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1,
+        Some(_) => false,
+    }
+}
+
+fn state(pid: u32) -> Option<char> {
+    state_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The field behind the name, which is in brackets and may hold anything.
+fn state_in(stat: &str) -> Option<char> {
+    stat[stat.rfind(')')? + 1..].trim_start().chars().next()
+}
+
+pub fn name(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_string()).filter(|name| !name.is_empty())
+}
+
+pub fn executable(pid: u32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// Whether a file whose path contains `text` is mapped; `None` if that cannot be told.
+pub fn maps_file(pid: u32, text: &str) -> Option<bool> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    (!maps.is_empty()).then(|| maps.contains(text))
+}
+
+/// Bytes resident that belong to no file and are not shared.
+pub fn anonymous_bytes(pid: u32) -> Option<u64> {
+    anonymous_in(&std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?)
+}
+
+fn anonymous_in(statm: &str) -> Option<u64> {
+    let mut fields = statm.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+    let (resident, shared) = (fields.nth(1)??, fields.next()??);
+    Some(resident.saturating_sub(shared).saturating_mul(PAGE))
+}
+
+/// Bytes resident of shared memory: `shm_open`, `mmap(MAP_SHARED | MAP_ANONYMOUS)`, System V, tmpfs.
+pub fn shared_bytes(pid: u32) -> Option<u64> {
+    shared_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn shared_in(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_follows_any_name() {
+        assert_eq!(state_in("12 (a) b) Z 1 12"), Some('Z'));
+        assert_eq!(state_in("12 (sh) S 1"), Some('S'));
+        assert_eq!(state_in(""), None);
+    }
+
+    #[test]
+    fn memory_is_read_and_nonsense_is_not() {
+        assert_eq!(anonymous_in("100 30 10 1 0 1 0\n"), Some(20 * PAGE));
+        assert_eq!(anonymous_in("0 0 0 0 0 0 0"), Some(0));
+        assert_eq!(anonymous_in("100 x 10"), None);
+        assert_eq!(shared_in("Name:\tx\nRssShmem:\t      12 kB\n"), Some(12 << 10));
+        assert_eq!(shared_in("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn this_process_is_there() {
+        let pid = std::process::id();
+        assert!(!has_ended(pid));
+        assert!(anonymous_bytes(pid).unwrap() > 0);
+        assert!(executable(pid).is_some() && name(pid).is_some());
+        assert_eq!(maps_file(pid, "/no such file"), Some(false));
+        assert!(has_ended(u32::MAX));
+    }
+}

@@ -1,0 +1,275 @@
+//! Which file a command runs, and whether its memory can be taken away.
+//!
+//! Everything is found out before anything starts. A script is followed to its interpreter, and through
+//! `env` to the program that `env` will run.
+
+use crate::PagingError;
+use crate::elf::{self, Elf};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// As deep as the kernel follows interpreters of interpreters.
+const DEEPEST_SCRIPT: usize = 5;
+const SET_ID: u32 = 0o6000;
+/// A program that names it handles page faults itself.
+const OWN_PAGER: &[u8] = b"userfaultfd";
+
+/// A command whose file was found and checked.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The file that will run.
+    pub path: PathBuf,
+    /// The command as given.
+    pub command: Vec<OsString>,
+}
+
+impl Program {
+    /// # Errors
+    /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if there is and it
+    /// cannot be run with remote memory.
+    pub fn resolve(command: &[OsString]) -> Result<Program, PagingError> {
+        let name = command.first().ok_or_else(|| PagingError::Usage("there is no command to run".into()))?;
+        let path = find(name)?;
+        check(&path, 0)?;
+        Ok(Program { path, command: command.to_vec() })
+    }
+
+    /// As a person reads it.
+    pub fn words(&self) -> Vec<String> {
+        self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// As the shell does: a name with a slash is a path, any other is looked up in `PATH`.
+fn find(name: &OsStr) -> Result<PathBuf, PagingError> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(name.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/bin:/usr/bin".into());
+    let found: Vec<_> = std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .filter(|file| !name.is_empty() && file.is_file())
+        .collect();
+    let executable = found.iter().find(|file| is_executable(file));
+    executable.or(found.first()).cloned().ok_or_else(|| {
+        let name = name.display();
+        PagingError::Usage(format!("{name}: no such program: check the spelling, or give its path"))
+    })
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+fn check(path: &Path, depth: usize) -> Result<(), PagingError> {
+    let at = path.display();
+    let usage = |why: &str| PagingError::Usage(format!("{at}: {why}"));
+    let meta = path.metadata().map_err(|why| usage(&plain(why)))?;
+    if !meta.is_file() {
+        return Err(usage("is not a file"));
+    }
+    if !is_executable(path) {
+        return Err(usage("is not executable: chmod +x it, or name its interpreter"));
+    }
+    check_privileges(path, &meta)?;
+    let file = File::open(path).map_err(|why| {
+        PagingError::Lacking(format!("{at} cannot be checked, since it cannot be read: {}", plain(why)))
+    })?;
+    let damaged = |why: io::Error| usage(&format!("cannot be run: {why}"));
+    match elf::read(&file).map_err(damaged)? {
+        Elf::NotElf => check_script(path, &file, depth),
+        Elf::Foreign => {
+            Err(lacking(path, "is built for another processor", "use a 64-bit build for this one"))
+        }
+        Elf::Static => Err(lacking(
+            path,
+            "is statically linked, and so cannot be given another pager",
+            "use a dynamically linked build of it",
+        )),
+        Elf::Dynamic(loader) if is_musl(&loader) => Err(lacking(
+            path,
+            "uses the musl C library, for which there is no pager",
+            "use a build for the GNU C library",
+        )),
+        Elf::Dynamic(_) => check_text(path, &file),
+    }
+}
+
+fn lacking(path: &Path, why: &str, instead: &str) -> PagingError {
+    PagingError::Lacking(format!("{} {why}: {instead}", path.display()))
+}
+
+fn plain(why: io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::NotFound => "no such file".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        _ => why.to_string(),
+    }
+}
+
+fn is_musl(loader: &Path) -> bool {
+    loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"))
+}
+
+/// With the rights of another user the loader preloads nothing. Root gains nothing from such files.
+fn check_privileges(path: &Path, meta: &Metadata) -> Result<(), PagingError> {
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let mode = meta.mode() & SET_ID;
+    let changes_user = mode & 0o4000 != 0 && meta.uid() != user;
+    let changes_group = mode & 0o2000 != 0 && meta.gid() != group;
+    let gains = user != 0 && rustix::fs::getxattr(path, "security.capability", &mut [0u8; 64]).is_ok();
+    match changes_user || changes_group || gains {
+        true => Err(lacking(
+            path,
+            "runs with rights that the caller does not have (setuid, setgid or capabilities), so nothing can \
+             be preloaded into it",
+            "run it as that user, or use a copy without those rights",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn check_script(path: &Path, file: &File, depth: usize) -> Result<(), PagingError> {
+    let usage = |why: String| PagingError::Usage(format!("{}: {why}", path.display()));
+    let mut head = [0u8; 256];
+    let len = elf::read_up_to(file, &mut head, 0).map_err(|why| usage(why.to_string()))?;
+    let Some(words) = interpreter(&head[..len]) else {
+        return Err(usage("is neither a program nor a script that begins with #!".into()));
+    };
+    if depth == DEEPEST_SCRIPT {
+        return Err(usage("its interpreter is a script, and so on without end".into()));
+    }
+    let of_script = |error| match error {
+        PagingError::Usage(why) => usage(format!("its interpreter: {why}")),
+        PagingError::Lacking(why) => {
+            PagingError::Lacking(format!("{}: its interpreter {why}", path.display()))
+        }
+        other => other,
+    };
+    check(Path::new(&words[0]), depth + 1).map_err(of_script)?;
+    match behind_env(&words) {
+        Some(name) => find(name).and_then(|path| check(&path, depth + 1)).map_err(of_script),
+        None => Ok(()),
+    }
+}
+
+/// The words of a `#!` line.
+fn interpreter(head: &[u8]) -> Option<Vec<OsString>> {
+    let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+    let words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(|word| OsString::from_vec(word.to_vec())).collect();
+    (!words.is_empty()).then_some(words)
+}
+
+/// What `env` runs: its first word that is neither an option nor a variable.
+fn behind_env(words: &[OsString]) -> Option<&OsStr> {
+    let is_env = Path::new(&words[0]).file_name() == Some(OsStr::new("env"));
+    let is_name = |word: &&OsString| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
+    words[1..].iter().find(is_name).map(OsString::as_os_str).filter(|_| is_env)
+}
+
+/// A range of memory can have one pager only.
+fn check_text(path: &Path, file: &File) -> Result<(), PagingError> {
+    let names = contains(file, OWN_PAGER).map_err(|why| {
+        PagingError::Lacking(format!("{} cannot be checked, since it cannot be read: {why}", path.display()))
+    })?;
+    match names {
+        true => Err(lacking(
+            path,
+            "uses userfaultfd itself, and its memory cannot have two pagers",
+            "run it natively, or a program that leaves paging to the kernel",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Whether `needle` is somewhere in the file.
+fn contains(file: &File, needle: &[u8]) -> io::Result<bool> {
+    let mut buffer = vec![0u8; 1 << 20];
+    let (mut at, mut kept) = (0u64, 0);
+    loop {
+        let len = elf::read_up_to(file, &mut buffer[kept..], at)?;
+        let filled = kept + len;
+        if find_bytes(&buffer[..filled], needle) {
+            return Ok(true);
+        }
+        if kept + len < buffer.len() {
+            return Ok(false);
+        }
+        // The needle may lie across the border.
+        kept = needle.len() - 1;
+        buffer.copy_within(filled - kept.., 0);
+        at += len as u64;
+    }
+}
+
+fn find_bytes(text: &[u8], needle: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|b| *b == needle[0]) {
+        if rest[at..].starts_with(needle) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn lines_of_scripts_are_read_as_the_kernel_does() {
+        assert_eq!(interpreter(b"#! /bin/sh -e\nset -u\n"), Some(words("/bin/sh -e")));
+        assert_eq!(interpreter(b"#!/usr/bin/env python3"), Some(words("/usr/bin/env python3")));
+        assert_eq!(interpreter(b"#!\n/bin/sh"), None);
+        assert_eq!(interpreter(b"echo"), None);
+    }
+
+    #[test]
+    fn env_is_looked_through() {
+        assert_eq!(behind_env(&words("/usr/bin/env -S A=b python3 -u")), Some(OsStr::new("python3")));
+        assert_eq!(behind_env(&words("/bin/sh -e x")), None);
+        assert_eq!(behind_env(&words("/usr/bin/env")), None);
+    }
+
+    #[test]
+    fn a_word_across_the_border_of_two_reads_is_found() {
+        let file = crate::folder::unnamed_file().unwrap();
+        file.set_len(3 << 20).unwrap();
+        assert!(!contains(&file, OWN_PAGER).unwrap());
+        file.write_all_at(OWN_PAGER, (2 << 20) - 13).unwrap();
+        assert!(contains(&file, OWN_PAGER).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_program_is_bad_usage() {
+        let usage = |name: &str, text: &str| match Program::resolve(&[name.into()]) {
+            Err(PagingError::Usage(why)) => assert!(why.contains(text), "{why}"),
+            other => panic!("{other:?}"),
+        };
+        usage("no-program-of-this-name", "no such program");
+        usage("/no/such/file", "no such file");
+        usage("/", "not a file");
+        usage("", "no such program");
+        usage("/proc/self/status", "not executable");
+        assert!(matches!(Program::resolve(&[]), Err(PagingError::Usage(_))));
+    }
+
+    #[test]
+    fn the_shell_is_found_and_fit() {
+        let program = Program::resolve(&["sh".into(), "-c".into(), "true".into()]).unwrap();
+        assert!(program.path.is_absolute());
+        assert_eq!(program.words(), ["sh", "-c", "true"]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Signals to `unrack` while a program runs: they are for the program.
+//!
+//! A handler notes the signal and wakes the one who waits; nothing is cut short, so temporary files are
+//! removed as always. Signals that were ignored stay so, for us and the program.
+
+use crate::PagingError;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, OwnedFd};
+use std::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const FOR_THE_PROGRAM: [c_int; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+/// Those that end a whole series of runs.
+const STOPS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// Bit n: signal n came.
+static CAME: AtomicU64 = AtomicU64::new(0);
+/// Bit n: signal n came from a process, which sent it to us only; the terminal sends to all.
+static TO_FORWARD: AtomicU64 = AtomicU64::new(0);
+static WAKE: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a valid pointer to handlers installed with SA_SIGINFO.
+    let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    CAME.fetch_or(1 << signal, Relaxed);
+    if signal != libc::SIGCHLD && !from_kernel {
+        TO_FORWARD.fetch_or(1 << signal, Relaxed);
+    }
+    // SAFETY: write(2) may be called here; the descriptor is never closed. `errno` is put back.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::write(WAKE.load(Relaxed), (&raw const ONE).cast(), size_of::<u64>());
+        *errno = before;
+    }
+}
+
+static ONE: u64 = 1;
+
+/// Notes signals until dropped.
+pub struct Watch {
+    before: Vec<(c_int, libc::sigaction)>,
+    wake: &'static OwnedFd,
+}
+
+impl Watch {
+    pub fn start() -> Result<Watch, PagingError> {
+        let wake = wake_up().map_err(PagingError::failed("watch for signals"))?;
+        CAME.store(0, Relaxed);
+        TO_FORWARD.store(0, Relaxed);
+        let all = FOR_THE_PROGRAM.iter().copied().chain([libc::SIGCHLD]);
+        Ok(Watch { before: all.filter_map(take_over).collect(), wake })
+    }
+
+    /// Returns when a signal came, or after `longest`.
+    pub fn wait(&self, longest: Duration) {
+        let timeout = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let mut fds = [PollFd::new(self.wake, PollFlags::IN)];
+        // Interrupted is as good as woken, and there is nothing else that can fail.
+        let _ = rustix::event::poll(&mut fds, Some(&timeout));
+        let _ = rustix::io::read(self.wake.as_fd(), &mut [0u8; 8]);
+    }
+
+    /// Signals that the program should get, each once.
+    pub fn take_forwards(&self) -> impl Iterator<Item = c_int> {
+        let bits = TO_FORWARD.swap(0, Relaxed);
+        FOR_THE_PROGRAM.into_iter().filter(move |signal| bits & (1 << signal) != 0)
+    }
+
+    /// The signal that asked to stop, if one did.
+    pub fn stopped_by(&self) -> Option<c_int> {
+        let came = CAME.load(Relaxed);
+        STOPS.into_iter().find(|signal| came & (1 << signal) != 0)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        for (signal, before) in &self.before {
+            // SAFETY: puts back what `take_over` found.
+            unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
+        }
+    }
+}
+
+fn wake_up() -> Result<&'static OwnedFd, rustix::io::Errno> {
+    static FD: OnceLock<OwnedFd> = OnceLock::new();
+    if FD.get().is_none() {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let fd = FD.get_or_init(|| fd);
+        WAKE.store(fd.as_raw_fd(), Relaxed);
+    }
+    Ok(FD.get().expect("set above"))
+}
+
+/// Installs the handler. Returns what was there; `None` if the signal is ignored and stays so.
+fn take_over(signal: c_int) -> Option<(c_int, libc::sigaction)> {
+    // SAFETY: plain structs on our stack; the handler does what handlers may.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut before);
+        if before.sa_sigaction == libc::SIG_IGN && signal != libc::SIGCHLD {
+            return None;
+        }
+        let mut ours: libc::sigaction = std::mem::zeroed();
+        ours.sa_sigaction = note as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        (libc::sigaction(signal, &ours, std::ptr::null_mut()) == 0).then_some((signal, before))
+    }
+}
