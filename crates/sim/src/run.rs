@@ -81,3 +81,6 @@ impl Run {
         Some(completion.as_ps() as f64 / self.ideal[index].as_ps() as f64)
     }
 }
+
+// What a message costs in memory, as promised above.
+const _: () = assert!(size_of::<Message>() + size_of::<Outcome>() + size_of::<Time>() <= 64);

@@ -17,7 +17,7 @@ pub enum Purpose {
 
 /// The generator of one purpose and actor in a run with this seed.
 pub fn generator(seed: u64, purpose: Purpose, actor: u32) -> Pcg64Mcg {
-    let of = u64::from(actor) << 8 | purpose as u64;
+    let of = (u64::from(actor) << 8) | purpose as u64;
     Pcg64Mcg::seed_from_u64(mix(mix(seed) ^ of))
 }
 
@@ -28,13 +28,18 @@ pub fn unit(generator: &mut Pcg64Mcg) -> f64 {
 
 /// Uniform in 0..below, by multiplication: unbiased to 2^-32 for the few thousand nodes of a rack.
 pub fn below(generator: &mut Pcg64Mcg, below: u32) -> u32 {
-    ((generator.next_u64() >> 32) * u64::from(below) >> 32) as u32
+    scale((generator.next_u64() >> 32) as u32, below)
+}
+
+/// Maps the range of `u32` onto 0..below, evenly.
+pub fn scale(value: u32, below: u32) -> u32 {
+    ((u64::from(value) * u64::from(below)) >> 32) as u32
 }
 
 /// SplitMix64's finalizer: spreads nearby numbers.
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }

@@ -2,6 +2,13 @@
 //!
 //! [`Sim`] joins a [`Source`] (who asks), a [`Fabric`] (who carries) and an [`Observer`] (who
 //! looks on). All three are type parameters, so that a run of one fabric is compiled as one loop.
+//!
+//! What bought what (star of 144, `edm`, 64 B, load 0.8; processor time per message, one core):
+//! the calendar queue instead of a radix heap took 1.0 us to 0.8 us; events that carry an index into
+//! the messages, 12 bytes, rather than what they are about, keep the queue in the second-level
+//! cache; bookings a constant ahead of their time save three of eight events (see
+//! [`fabric::edm`](crate::fabric::edm)). A finished message holds 64 bytes: 32 as it was asked for, 24
+//! of outcome, 8 of ideal time.
 
 mod core;
 mod queue;

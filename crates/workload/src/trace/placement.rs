@@ -5,7 +5,7 @@
 
 use crate::error::WorkloadError;
 use crate::message::NodeId;
-use crate::random::mix;
+use crate::random::{mix, scale};
 
 /// The mix of a rack: the first nodes compute, the next ones hold memory, any others idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,6 @@ impl Placement {
     /// The memory blade that holds a page of a replica: any, all equally likely, always the same.
     pub fn memory_node(&self, replica: u32, page: u64) -> NodeId {
         let hash = mix(mix(self.seed ^ u64::from(replica)) ^ page);
-        self.blades.compute + ((hash >> 32) * u64::from(self.blades.memory) >> 32) as u32
+        self.blades.compute + scale((hash >> 32) as u32, self.blades.memory)
     }
 }

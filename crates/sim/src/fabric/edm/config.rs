@@ -1,5 +1,6 @@
 //! EDM's parameters, and which of them make sense.
 
+use super::host::MOST_ACTIVE;
 use crate::error::SetupError;
 use crate::network::Star;
 use serde::{Deserialize, Serialize};
@@ -63,8 +64,8 @@ impl EdmConfig {
         if chunk == 0 || !chunk.is_multiple_of(BURST_BYTES) || chunk > u64::from(u16::MAX) {
             return Err(SetupError::new("fabric.chunk", "is a multiple of 64B, at most 64KiB", self.chunk));
         }
-        if self.max_active == 0 {
-            return Err(SetupError::new("fabric.max_active", "is at least 1", 0));
+        if !(1..=MOST_ACTIVE).contains(&self.max_active) {
+            return Err(SetupError::new("fabric.max_active", "is from 1 to 127", self.max_active));
         }
         let slowest = self.steps().cycles(ITERATION_PCS_CYCLES);
         let positive = self.scheduler_ghz.is_finite() && self.scheduler_ghz > 0.0;

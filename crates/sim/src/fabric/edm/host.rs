@@ -7,61 +7,80 @@ use unrack_workload::{Message, MessageId};
 /// Reads and writes of a sender to one destination share the limit and are announced in the order
 /// in which they were submitted. A write stops being active when its sender has its last grant; a
 /// read, when its requester has the last of the data.
+///
+/// One byte per pair is all that most messages touch: at 512 nodes the rest would not stay in cache.
 pub(super) struct Announcements {
     nodes: u32,
-    limit: u32,
-    pairs: Vec<Pair>,
+    limit: u8,
+    /// By pair: active messages, and [`OTHERS_WAIT`].
+    active: Vec<u8>,
+    /// By pair: the first and last that wait. Means nothing unless some do.
+    waiting: Vec<Queue>,
     /// By message: the next one that waits behind it. Only as long as waiting made it.
     behind: Vec<u32>,
 }
 
-#[derive(Clone, Copy)]
-struct Pair {
-    active: u32,
+#[derive(Clone, Copy, Default)]
+struct Queue {
     head: u32,
     tail: u32,
 }
 
-const NONE: u32 = u32::MAX;
-const IDLE: Pair = Pair { active: 0, head: NONE, tail: NONE };
+/// The bit that says that messages of the pair wait.
+const OTHERS_WAIT: u8 = 1 << 7;
+/// Limits that fit beside it.
+pub(super) const MOST_ACTIVE: u32 = (OTHERS_WAIT - 1) as u32;
 
 impl Announcements {
+    /// `limit` is at most [`MOST_ACTIVE`].
     pub fn new(nodes: u32, limit: u32) -> Announcements {
-        let pairs = vec![IDLE; nodes as usize * nodes as usize];
-        Announcements { nodes, limit, pairs, behind: Vec::new() }
+        let pairs = nodes as usize * nodes as usize;
+        Announcements {
+            nodes,
+            limit: limit as u8,
+            active: vec![0; pairs],
+            waiting: vec![Queue::default(); pairs],
+            behind: Vec::new(),
+        }
     }
 
     /// Whether the message may be announced now; if not, it waits its turn.
     pub fn admit(&mut self, id: MessageId, message: &Message) -> bool {
-        let index = self.index(message);
-        let pair = &mut self.pairs[index];
-        if pair.active < self.limit {
-            pair.active += 1;
+        let pair = self.index(message);
+        if self.active[pair] < self.limit {
+            self.active[pair] += 1;
             return true;
         }
-        let before = std::mem::replace(&mut pair.tail, id.0);
-        match pair.head {
-            NONE => pair.head = id.0,
-            _ => self.behind[before as usize] = id.0,
-        }
-        if self.behind.len() <= id.index() {
-            self.behind.resize(id.index() + 1, NONE);
-        }
-        self.behind[id.index()] = NONE;
+        self.wait(id.0, pair);
         false
     }
 
     /// A message stopped being active: the one that may be announced in its place.
     pub fn release(&mut self, message: &Message) -> Option<MessageId> {
-        let index = self.index(message);
-        let pair = &mut self.pairs[index];
-        let next = pair.head;
-        if next == NONE {
-            pair.active -= 1;
+        let pair = self.index(message);
+        if self.active[pair] & OTHERS_WAIT == 0 {
+            self.active[pair] -= 1;
             return None;
         }
-        pair.head = self.behind[next as usize];
-        Some(MessageId(next))
+        let Queue { head, tail } = self.waiting[pair];
+        match head == tail {
+            true => self.active[pair] &= !OTHERS_WAIT,
+            false => self.waiting[pair].head = self.behind[head as usize],
+        }
+        Some(MessageId(head))
+    }
+
+    fn wait(&mut self, id: u32, pair: usize) {
+        if self.behind.len() <= id as usize {
+            self.behind.resize(id as usize + 1, 0);
+        }
+        if self.active[pair] & OTHERS_WAIT == 0 {
+            self.active[pair] |= OTHERS_WAIT;
+            self.waiting[pair].head = id;
+        } else {
+            self.behind[self.waiting[pair].tail as usize] = id;
+        }
+        self.waiting[pair].tail = id;
     }
 
     fn index(&self, message: &Message) -> usize {

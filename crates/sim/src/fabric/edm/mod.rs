@@ -28,6 +28,16 @@
 //! Departure: the switch's own latency of the scenario is not used: EDM bypasses the packet
 //! pipeline, and its switch takes what table 1 says.
 
+//!
+//! # What it costs
+//!
+//! Five events per 64 B message: announced, matched, sent, forwarded, delivered, and none for the
+//! other steps, whose lengths are constants; a further chunk costs two (only the last is delivered).
+//! That all bookings of a link come a constant ahead of their time saves three more. Of the time of
+//! a run (star 144, 64 B, load 0.8) a third goes to the steps below, a fifth each to the scheduler and
+//! the event queue, and much of the rest to first touches of the tables of results. State per pair
+//! of ports is what grows: at 512 nodes it leaves the cache and a message takes twice the time.
+
 mod config;
 mod host;
 mod lane;
