@@ -1,0 +1,78 @@
+//! A session that is handed memory: the node keeps the accounts, the client copies its pages itself.
+//!
+//! An *extent* is a file in memory whose size is sealed: no client can make it longer than it is charged
+//! for, or shorter under another's feet. Its pages are allocated here, so they count as the node's memory
+//! and are there when the client touches them. When the session ends, so do its extents.
+
+use crate::capacity::Part;
+use crate::statistics::{Counters, count};
+use crate::stream::{End, say_bye};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use std::io::{IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
+use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
+
+pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, counters: &Counters) -> End {
+    let mut extents = Vec::new();
+    loop {
+        let mut bytes = [0; HEADER];
+        if stream.read_exact(&mut bytes).is_err() {
+            return End::Gone;
+        }
+        let request = match check(&bytes, extents.len()) {
+            Ok(request) => request,
+            Err(malformed) => {
+                say_bye(stream, Reason::Malformed);
+                return End::Faulty(crate::session::Fault::Malformed(malformed));
+            }
+        };
+        let extent = grant(&mut part, extent_pages);
+        count(&counters.extents, extent.is_some() as u64);
+        if answer(stream, request, extent.as_ref()).is_err() {
+            return End::Gone;
+        }
+        extents.extend(extent);
+    }
+}
+
+fn check(bytes: &[u8; HEADER], extents: usize) -> Result<Header, Malformed> {
+    let request = Header::decode(bytes)?;
+    request.check_request()?;
+    let expected = Header::request(Verb::Grant, extents as u32, 1, request.number);
+    (request == expected).then_some(request).ok_or(Malformed("a request out of place"))
+}
+
+/// `None`: no room, in our capacity or in the machine.
+fn grant(part: &mut Part, pages: u32) -> Option<OwnedFd> {
+    if !part.take(pages as u64) {
+        return None;
+    }
+    let extent = make_extent(pages as u64 * PAGE as u64).ok();
+    if extent.is_none() {
+        part.give(pages as u64);
+    }
+    extent
+}
+
+fn make_extent(bytes: u64) -> rustix::io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let extent = rustix::fs::memfd_create("unrack-extent", flags)?;
+    rustix::fs::fallocate(&extent, FallocateFlags::empty(), 0, bytes)?;
+    rustix::fs::fcntl_add_seals(&extent, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(extent)
+}
+
+fn answer(stream: &UnixStream, request: Header, extent: Option<&OwnedFd>) -> rustix::io::Result<()> {
+    let bytes = request.answer(extent.is_none() as u32).encode();
+    let descriptors: Vec<_> = extent.iter().map(|extent| extent.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        beside.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    // 16 bytes go whole or not at all.
+    rustix::net::sendmsg(stream, &[IoSlice::new(&bytes)], &mut beside, SendFlags::NOSIGNAL).map(drop)
+}

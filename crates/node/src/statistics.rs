@@ -1,0 +1,116 @@
+//! What a node did, all sessions together.
+
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use unrack_pager::node::wire::MOST_PAGES;
+
+/// Messages of 1, 2 to 3, 4 to 7, … pages.
+const SIZES: usize = MOST_PAGES.ilog2() as usize + 1;
+
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub(crate) sessions: AtomicU64,
+    pub(crate) open_sessions: AtomicU64,
+    pub(crate) refused_sessions: AtomicU64,
+    /// Sessions that ended because of what they sent.
+    pub(crate) faulty_sessions: AtomicU64,
+    pub(crate) stored: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) loaded: AtomicU64,
+    pub(crate) forgotten: AtomicU64,
+    pub(crate) extents: AtomicU64,
+    store_sizes: [AtomicU64; SIZES],
+    load_sizes: [AtomicU64; SIZES],
+}
+
+/// [`Counters`] at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    pub capacity_pages: u64,
+    pub held_pages: u64,
+    pub sessions: u64,
+    pub open_sessions: u64,
+    pub refused_sessions: u64,
+    pub faulty_sessions: u64,
+    pub stored_pages: u64,
+    pub refused_pages: u64,
+    pub loaded_pages: u64,
+    pub forgotten_pages: u64,
+    /// Pieces of shared memory handed out.
+    pub extents: u64,
+    pub store_messages: Vec<Size>,
+    pub load_messages: Vec<Size>,
+}
+
+/// How many messages carried `pages` pages or more, but not twice as many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Size {
+    pub pages: u64,
+    pub messages: u64,
+}
+
+pub(crate) fn count(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Relaxed);
+}
+
+impl Counters {
+    pub(crate) fn store(&self, pages: u16) {
+        count(&self.store_sizes[size(pages)], 1);
+    }
+
+    pub(crate) fn load(&self, pages: u16) {
+        count(&self.load_sizes[size(pages)], 1);
+        count(&self.loaded, pages as u64);
+    }
+
+    pub(crate) fn snapshot(&self, capacity_pages: u64, held_pages: u64) -> Statistics {
+        let now = |counter: &AtomicU64| counter.load(Relaxed);
+        Statistics {
+            capacity_pages,
+            held_pages,
+            sessions: now(&self.sessions),
+            open_sessions: now(&self.open_sessions),
+            refused_sessions: now(&self.refused_sessions),
+            faulty_sessions: now(&self.faulty_sessions),
+            stored_pages: now(&self.stored),
+            refused_pages: now(&self.refused),
+            loaded_pages: now(&self.loaded),
+            forgotten_pages: now(&self.forgotten),
+            extents: now(&self.extents),
+            store_messages: sizes(&self.store_sizes),
+            load_messages: sizes(&self.load_sizes),
+        }
+    }
+}
+
+/// `pages` is 1 to [`MOST_PAGES`]: the session checked it.
+fn size(pages: u16) -> usize {
+    pages.ilog2() as usize
+}
+
+fn sizes(counters: &[AtomicU64]) -> Vec<Size> {
+    let sizes = counters.iter().enumerate();
+    sizes.map(|(log, counter)| Size { pages: 1 << log, messages: counter.load(Relaxed) }).collect()
+}
+
+impl std::fmt::Display for Statistics {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        writeln!(f, "pages held {} of {}", self.held_pages, self.capacity_pages)?;
+        writeln!(
+            f,
+            "sessions {} ({} open, {} refused, {} faulty)",
+            self.sessions, self.open_sessions, self.refused_sessions, self.faulty_sessions
+        )?;
+        writeln!(
+            f,
+            "pages stored {}, refused {}, loaded {}, forgotten {}; extents {}",
+            self.stored_pages, self.refused_pages, self.loaded_pages, self.forgotten_pages, self.extents
+        )?;
+        for (verb, sizes) in [("store", &self.store_messages), ("load", &self.load_messages)] {
+            write!(f, "{verb} messages by pages:")?;
+            sizes.iter().try_for_each(|size| write!(f, " {}+: {}", size.pages, size.messages))?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Pages of our own, clients and nodes for the tests.
+#![allow(dead_code)]
+
+use rustix::event::{PollFd, Timespec};
+use std::time::{Duration, Instant};
+use unrack_node::{Listen, Node, Options};
+use unrack_pager::node::{Address, Client, Completion, Error, Settings};
+use unrack_units::Bytes;
+
+pub const PAGE: usize = 4096;
+
+/// A page at an address that does not change.
+pub struct Slot(Box<[u8; PAGE]>);
+
+impl Slot {
+    /// A page whose every word depends on `value` and its place.
+    pub fn with(value: u64) -> Slot {
+        let mut slot = Slot(Box::new([0; PAGE]));
+        slot.fill(value);
+        slot
+    }
+
+    pub fn fill(&mut self, value: u64) {
+        for (word, at) in self.0.chunks_exact_mut(8).zip(0u64..) {
+            word.copy_from_slice(&value.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(at).to_le_bytes());
+        }
+    }
+
+    pub fn holds(&self, value: u64) -> bool {
+        self.0 == Slot::with(value).0
+    }
+
+    pub fn address(&mut self) -> usize {
+        self.0.as_mut_ptr() as usize
+    }
+}
+
+pub fn pages(count: u64) -> Bytes {
+    Bytes::new(count * PAGE as u64)
+}
+
+pub fn tcp_node(capacity: Bytes) -> Node {
+    let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
+    Node::start(&Options::new(listen, capacity)).unwrap()
+}
+
+/// What a client needs to know to reach the node.
+pub fn settings(node: &Node) -> Settings {
+    Settings::new(match node.address() {
+        Listen::Tcp(std::net::SocketAddr::V4(address)) => tcp(address.port()),
+        Listen::Tcp(other) => panic!("not an address of IPv4: {other}"),
+        Listen::Shared(path) => Address::Shared(path.to_str().unwrap().to_owned()),
+    })
+}
+
+pub fn tcp(port: u16) -> Address {
+    Address::Tcp { ip: [127, 0, 0, 1], port }
+}
+
+pub fn connect(node: &Node) -> Client {
+    Client::connect(&settings(node)).unwrap()
+}
+
+/// What a client says no to.
+pub fn refusal(settings: &Settings) -> Error {
+    match Client::connect(settings) {
+        Ok(_) => panic!("a session where none should be"),
+        Err(error) => error,
+    }
+}
+
+/// Lets everything complete.
+pub fn settle(client: &mut Client) -> Result<Vec<Completion>, Error> {
+    settle_until(client, |client, _| client.is_idle())
+}
+
+/// Waits for so many completions.
+pub fn settle_for(client: &mut Client, completions: usize) -> Result<Vec<Completion>, Error> {
+    settle_until(client, |_, done| done.len() >= completions)
+}
+
+fn settle_until(
+    client: &mut Client,
+    enough: impl Fn(&Client, &[Completion]) -> bool,
+) -> Result<Vec<Completion>, Error> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut done = Vec::new();
+    loop {
+        client.flush();
+        client.progress(&mut done)?;
+        if enough(client, &done) {
+            return Ok(done);
+        }
+        assert!(Instant::now() < deadline, "nothing more comes; so far {done:?}");
+        let moment = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        rustix::event::poll(&mut [PollFd::new(&client.fd(), client.interest())], Some(&moment)).unwrap();
+    }
+}
+
+/// Stores a page and waits until the node has it.
+pub fn store(client: &mut Client, id: u32, value: u64) -> Completion {
+    let mut slot = Slot::with(value);
+    // A client of shared memory has to be granted some first.
+    // SAFETY: the slot lives until the store completed.
+    while unsafe { client.store(id, slot.address()) }.is_err() {
+        client.progress(&mut Vec::new()).unwrap();
+    }
+    settle_for(client, 1).unwrap()[0]
+}
+
+/// Loads a page and waits for it.
+pub fn load(client: &mut Client, id: u32) -> Slot {
+    let mut slot = Slot::with(u64::MAX);
+    // SAFETY: the slot lives until the load completed.
+    unsafe { client.load(id, slot.address()) }.unwrap();
+    assert_eq!(settle_for(client, 1).unwrap(), [Completion::Loaded { id }]);
+    slot
+}
+
+/// The session's end, whatever it is that makes progress fail.
+pub fn end_of(client: &mut Client) -> Error {
+    settle_until(client, |_, _| false).unwrap_err()
+}
