@@ -36,7 +36,7 @@
 //! That all bookings of a link come a constant ahead of their time saves three more. Of the time of
 //! a run (star 144, 64 B, load 0.8) a third goes to the steps below, a fifth each to the scheduler and
 //! the event queue, and much of the rest to first touches of the tables of results. State per pair
-//! of ports is what grows: at 512 nodes it leaves the cache and a message takes twice the time.
+//! of ports is what grows: at 512 nodes it leaves the cache and a message takes three times as long.
 
 mod config;
 mod host;
