@@ -59,6 +59,15 @@ pub struct Sack {
 impl Sack {
     pub const NONE: Sack = Sack { blocks: [(0, 0); 3] };
 
+    pub fn is_empty(&self) -> bool {
+        self.blocks[0].0 == self.blocks[0].1
+    }
+
+    /// Ranges.
+    pub fn len(&self) -> usize {
+        if self.is_empty() { 0 } else { self.blocks().count() }
+    }
+
     pub fn blocks(&self) -> impl Iterator<Item = Range<u32>> {
         self.blocks.iter().take_while(|(start, end)| start < end).map(|&(start, end)| start..end)
     }

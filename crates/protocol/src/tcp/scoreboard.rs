@@ -72,13 +72,17 @@ impl Scoreboard {
         if advanced {
             delivered = self.unsacked(self.una, next);
             self.una = next;
-            self.sacked.remove_below(next);
+            if !self.sacked.is_empty() {
+                self.sacked.remove_below(next);
+            }
         }
-        for block in sack.blocks() {
-            let known = block.start.max(self.una)..block.end.min(self.next);
-            delivered += self.sacked.insert(known);
+        if !sack.is_empty() {
+            for block in sack.blocks() {
+                let known = block.start.max(self.una)..block.end.min(self.next);
+                delivered += self.sacked.insert(known);
+            }
+            self.mark_lost();
         }
-        self.mark_lost();
         Progress { delivered, advanced }
     }
 

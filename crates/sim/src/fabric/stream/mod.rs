@@ -224,7 +224,8 @@ impl<C: Control + Clone> Streams<C> {
 
     /// Sends up to a quantum. Whether the stream has more to send.
     fn take_turn<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
-        for _ in 0..QUANTUM {
+        let mut sent = 0;
+        while sent < QUANTUM {
             let place = &mut self.streams[stream];
             let before = place.sender.retransmissions();
             let Some(segment) = place.sender.poll_transmit(core.now()) else { break };
@@ -232,9 +233,10 @@ impl<C: Control + Clone> Streams<C> {
                 core.retransmitted(place.id);
             }
             self.send_data(core, stream, segment);
+            sent += 1;
         }
         self.set_timer(core, stream);
-        self.streams[stream].sender.is_ready()
+        sent == QUANTUM && self.streams[stream].sender.is_ready()
     }
 
     fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId) {
@@ -278,7 +280,7 @@ impl<C: Control + Clone> Streams<C> {
 
     fn send_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: Ack) {
         let Stream { src, dst, .. } = self.streams[stream];
-        let wire = self.plan.framing.ack_wire(ack.sack.blocks().count()).get() as u32;
+        let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
         self.put(
             core,
             dst,
