@@ -88,8 +88,9 @@ impl Pager {
 
     /// A thread waits for something it needs: before a fork, every page in the program; or one mapping.
     pub(crate) fn answer_doorbell(&mut self) {
-        if let Some((start, len)) = gate::take_merge() {
+        if let Some((start, len)) = gate::merge_wish() {
             self.register_whole(start, len);
+            gate::merge_done();
         }
         if gate::is_closed() {
             self.thaw();

@@ -26,6 +26,8 @@ const ARENA_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
 const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the arena that are usable.
+static ARENA_OPENED: AtomicUsize = AtomicUsize::new(0);
 
 /// Reserves the den, unless it is. Comes before anything else here, in the program's first thread.
 pub fn reserve() -> Result<(), Errno> {
@@ -74,12 +76,25 @@ pub fn slot(slot: u32) -> usize {
     arena() + slot as usize * PAGE
 }
 
-/// Makes the first `bytes` of the arena usable; `opened` is what was usable before.
-pub fn open_arena(opened: usize, bytes: usize) -> Result<usize, Errno> {
-    open_more(ARENA_AT, opened, bytes, ARENA_SLOTS * PAGE)
+/// Makes the first `bytes` of the arena usable.
+pub fn open_arena(bytes: usize) -> Result<(), Errno> {
+    let opened = ARENA_OPENED.load(Relaxed);
+    if bytes > opened {
+        ARENA_OPENED.store(open_more(ARENA_AT, opened, bytes, ARENA_SLOTS * PAGE)?, Relaxed);
+    }
+    Ok(())
 }
 
-/// The same for the heap.
+/// Empties all slots.
+///
+/// # Safety
+/// In the child of a fork only, before its pager starts: the contents were the parent's.
+pub unsafe fn forget_arena() {
+    // SAFETY: the caller's promise.
+    unsafe { forget(arena(), ARENA_OPENED.load(Relaxed)) };
+}
+
+/// Makes the first `bytes` of the heap usable; `opened` is what was usable before.
 pub fn open_heap(opened: usize, bytes: usize) -> Result<usize, Errno> {
     open_more(0, opened, bytes, HEAP_BYTES)
 }

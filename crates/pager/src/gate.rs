@@ -53,7 +53,8 @@ pub fn close() {
     while BUSY.load(SeqCst) {
         rustix::thread::sched_yield();
     }
-    if AWAY.load(SeqCst) > 0 {
+    // Another thread's ring may have been answered in place of ours: only the result counts.
+    while AWAY.load(SeqCst) > 0 {
         ring();
     }
 }
@@ -73,7 +74,7 @@ pub(crate) fn reset() {
     MERGING.store(false, SeqCst);
 }
 
-/// A range to register whole, for [`merge`]; a length of 0 is no wish.
+/// A range to register whole, for [`merge`], from when its length is set until that is 0 again.
 static MERGE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 static MERGING: AtomicBool = AtomicBool::new(false);
 
@@ -85,14 +86,20 @@ pub fn merge(start: usize, len: usize) {
     }
     MERGE[0].store(start, SeqCst);
     MERGE[1].store(len, SeqCst);
-    ring();
+    while MERGE[1].load(SeqCst) > 0 {
+        ring();
+    }
     MERGING.store(false, SeqCst);
 }
 
 /// The wish of a thread in [`merge`].
-pub(crate) fn take_merge() -> Option<(usize, usize)> {
-    let len = MERGE[1].swap(0, SeqCst);
+pub(crate) fn merge_wish() -> Option<(usize, usize)> {
+    let len = MERGE[1].load(SeqCst);
     (len > 0).then(|| (MERGE[0].load(SeqCst), len))
+}
+
+pub(crate) fn merge_done() {
+    MERGE[1].store(0, SeqCst);
 }
 
 pub(crate) fn is_closed() -> bool {

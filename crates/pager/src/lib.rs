@@ -16,6 +16,7 @@
 //! | `helper` | `madvise`, which the pager must not call |
 //! | [`link`] | when a page arrives |
 //! | [`node`] | a memory node that holds the pages |
+//! | [`pins`] | what is never taken |
 //! | [`spool`] | capture |
 //! | [`threads`] | on which core a faulting thread wakes |
 
@@ -27,6 +28,7 @@ mod helper;
 pub mod life;
 pub mod link;
 pub mod node;
+pub mod pins;
 pub mod spool;
 pub mod sys;
 pub mod table;

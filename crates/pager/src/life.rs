@@ -13,7 +13,7 @@ use crate::sys::{
     FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE, FEATURE_THREAD_ID, PAGE,
     Uffd, anonymous_pages, now_ns,
 };
-use crate::{den, gate, heap};
+use crate::{den, gate, heap, pins};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
@@ -94,7 +94,7 @@ fn spool_path(process: u32) -> Option<[u8; 512]> {
 pub fn start(control: &'static Control) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
-    // What is there before the program began, or was there before the fork, is not its growth.
+    pins::pin_this_thread();
     with_signals_blocked(|| {
         let stack = den::stack_top(0) as *mut c_void;
         let flags =
@@ -132,8 +132,11 @@ pub unsafe fn start_in_child() {
     let spool = SPOOL.load(Relaxed);
     // SAFETY: leaked by `remember_spool`; copied before the heap goes.
     let kept = unsafe { spool.as_ref() }.copied();
-    // SAFETY: the pager that used it is not in this process.
-    unsafe { heap::reset() };
+    // SAFETY: the pager that used them is not in this process, and its pages were all put back.
+    unsafe {
+        heap::reset();
+        den::forget_arena();
+    }
     if let Some(kept) = kept {
         SPOOL.store(Box::into_raw(Box::new(kept)), Relaxed);
     }
@@ -178,7 +181,6 @@ impl Pager {
             delays: Delays::new(control, samples(control), process),
             spool: open_spool(control, process)?,
             here: stay_on_this_core(),
-            pinned: thread_pointer_pages(),
             baseline,
         }))
     }
@@ -257,21 +259,4 @@ fn stay_on_this_core() -> usize {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     here
-}
-
-/// The pages around the thread pointer, which this thread shares with the one that made it.
-fn thread_pointer_pages() -> std::ops::Range<usize> {
-    let pointer: usize;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: on x86-64 the thread control block begins with its own address.
-    unsafe {
-        std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads a register.
-    unsafe {
-        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem));
-    }
-    let page = pointer / PAGE * PAGE;
-    page - 2 * PAGE..page + 3 * PAGE
 }

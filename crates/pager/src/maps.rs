@@ -1,6 +1,7 @@
 //! Which memory of this process can be remote: `/proc/self/maps`, read without the C library.
 
 use crate::den;
+use crate::pins;
 use crate::sys::decimal;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -28,7 +29,7 @@ pub fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -
     }
     areas.clear();
     parse_areas(&text[..len], areas);
-    areas.retain(|area| !den::contains(area.start));
+    areas.retain(|area| !den::contains(area.start) && !(area.start..area.end).contains(&pins::own_data()));
     Ok(())
 }
 
@@ -76,12 +77,10 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// Libraries whose own data the pager, or the kernel on its behalf, may need at any time.
+/// Libraries whose own data the pager may need at any time.
 fn is_untouchable(path: &[u8]) -> bool {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
-    [&b"libc.so"[..], b"libc-", b"ld-linux", b"ld-2", b"libunrack_preload"]
-        .iter()
-        .any(|p| name.starts_with(p))
+    [&b"libc.so"[..], b"libc-", b"ld-linux", b"ld-2"].iter().any(|p| name.starts_with(p))
 }
 
 fn hexadecimal(text: &[u8]) -> Option<usize> {

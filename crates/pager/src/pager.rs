@@ -48,14 +48,11 @@ pub struct Pager {
     transmit_ns: u64,
     unseen_ns: u64,
     start_ns: u64,
-    pub(crate) arena_opened: usize,
     /// Local pages of this process and of the run's other processes.
     pub(crate) local: u64,
     pub(crate) others: u64,
     /// No other process has held a page longer.
     pub(crate) is_oldest: bool,
-    /// Never taken: what this thread itself must be able to reach.
-    pub(crate) pinned: std::ops::Range<usize>,
     baseline: u64,
     pub(crate) next_scan_ns: u64,
     pub(crate) scans: u64,
@@ -100,7 +97,6 @@ pub struct Parts {
     pub delays: Delays,
     pub spool: Option<Spool>,
     pub here: usize,
-    pub pinned: std::ops::Range<usize>,
     /// Anonymous pages when the pager started; not counted as the run's local memory.
     pub baseline: u64,
 }
@@ -119,7 +115,6 @@ impl Pager {
             delays: parts.delays,
             spool: parts.spool,
             here: parts.here,
-            pinned: parts.pinned,
             baseline: parts.baseline,
             table: Table::new(),
             areas: Vec::new(),
@@ -128,7 +123,6 @@ impl Pager {
             incoming: Vec::new(),
             pending: Vec::new(),
             threads: Threads::default(),
-            arena_opened: 0,
             local: 0,
             others: 0,
             is_oldest: true,
@@ -337,9 +331,8 @@ impl Pager {
     /// Starts tracking the page at `address`.
     pub(crate) fn track(&mut self, address: usize) -> Id {
         let id = self.table.insert(address);
-        match den::open_arena(self.arena_opened, (id as usize + 1) * PAGE) {
-            Ok(opened) => self.arena_opened = opened,
-            Err(_) => gate::die(self.control, "no address space left for the arena of taken pages"),
+        if den::open_arena((id as usize + 1) * PAGE).is_err() {
+            gate::die(self.control, "no address space left for the arena of taken pages");
         }
         id
     }

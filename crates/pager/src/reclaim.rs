@@ -6,6 +6,7 @@ use crate::gate;
 use crate::helper::{self, Order};
 use crate::maps;
 use crate::pager::Pager;
+use crate::pins;
 use crate::sys::{self, PAGE, PageRegion, now_ns};
 use crate::table::{Id, LEAF_BYTES, Queue, State};
 use rustix::fd::AsFd;
@@ -70,8 +71,11 @@ impl Pager {
         while let Some(id) = next
             && batch.len() < BATCH
         {
-            batch.push(id);
             next = self.table.after(id);
+            match pins::is_pinned(self.table.get(id).address) {
+                true => self.table.set_state(id, State::Active),
+                false => batch.push(id),
+            }
         }
         batch.sort_unstable_by_key(|id| self.table.get(*id).address);
         let mut taken = 0;
@@ -281,7 +285,7 @@ impl Pager {
     }
 
     fn track_found(&mut self, address: usize) -> bool {
-        if self.table.find(address).is_some() || self.pinned.contains(&address) {
+        if self.table.find(address).is_some() || pins::is_pinned(address) {
             return false;
         }
         let id = self.track(address);

@@ -18,7 +18,8 @@ static HEAP: heap::Heap = heap::Heap;
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    for next in [&NEXT_FORK, &NEXT_SYSCALL, &NEXT_CLONE, &NEXT_MLOCKALL, &NEXT_MREMAP] {
+    let all = [&NEXT_FORK, &NEXT_SYSCALL, &NEXT_CLONE, &NEXT_MLOCKALL, &NEXT_PTHREAD_CREATE, &NEXT_MREMAP];
+    for next in all {
         // SAFETY: an address, whatever the function's type.
         let _: usize = unsafe { next.get() };
     }
@@ -111,6 +112,7 @@ static NEXT_FORK: Next = Next::new(c"_Fork");
 static NEXT_SYSCALL: Next = Next::new(c"syscall");
 static NEXT_CLONE: Next = Next::new(c"clone");
 static NEXT_MLOCKALL: Next = Next::new(c"mlockall");
+static NEXT_PTHREAD_CREATE: Next = Next::new(c"pthread_create");
 static NEXT_MREMAP: Next = Next::new(c"mremap");
 
 /// `_Fork(3)`: the fork without handlers.
@@ -204,6 +206,49 @@ pub unsafe extern "C" fn clone(
         next(begin_child, stack, flags, (&raw const start) as *mut c_void, parent_tid, tls, child_tid);
     after_fork();
     child
+}
+
+struct ThreadStart {
+    function: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+}
+
+/// `pthread_create(3)`: the thread's control block must not be taken.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    function: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    type Create = extern "C" fn(
+        *mut libc::pthread_t,
+        *const libc::pthread_attr_t,
+        extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        *mut c_void,
+    ) -> c_int;
+    // SAFETY: its type in <pthread.h>.
+    let next: Create = unsafe { NEXT_PTHREAD_CREATE.get() };
+    if life::control().is_none() {
+        return next(thread, attributes, function, argument);
+    }
+    extern "C-unwind" fn begin_thread(start: *mut c_void) -> *mut c_void {
+        // SAFETY: made below, and given to this thread alone.
+        let start = unsafe { Box::from_raw(start as *mut ThreadStart) };
+        let ThreadStart { function, argument } = *start;
+        unrack_pager::pins::pin_this_thread();
+        function(argument)
+    }
+    let start = Box::into_raw(Box::new(ThreadStart { function, argument }));
+    let result = next(thread, attributes, begin_thread, start.cast());
+    if result != 0 {
+        // SAFETY: no thread was started that could have taken it.
+        drop(unsafe { Box::from_raw(start) });
+    }
+    result
 }
 
 /// `mlockall(2)`: would lock what is to be taken away; accepted and ignored, as nothing a program

@@ -1,0 +1,73 @@
+//! Pages that are never taken: each thread's control block.
+//!
+//! The kernel writes to it where it cannot wait for a pager: when a thread has ended (the word that
+//! `pthread_join` waits for) and, for restartable sequences, on the way back to the program. The pager
+//! shares its maker's. A page stays pinned when its thread is gone; the library reuses it for another.
+
+use crate::sys::PAGE;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const SLOTS: usize = 1 << 14;
+/// An open hash table of page addresses; 0 is free.
+static PINNED: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+/// `struct pthread`, which lies behind the thread pointer on x86-64 and before it on aarch64.
+const CONTROL_BLOCK: usize = 4096;
+
+/// An address in this library's own data, none of which is ever taken.
+pub(crate) fn own_data() -> usize {
+    PINNED.as_ptr() as usize
+}
+
+/// Pins the calling thread's control block.
+pub fn pin_this_thread() {
+    let pointer = thread_pointer();
+    for page in (pointer - CONTROL_BLOCK) / PAGE..=(pointer + CONTROL_BLOCK) / PAGE {
+        pin(page * PAGE);
+    }
+}
+
+pub fn is_pinned(page: usize) -> bool {
+    probes(page).map(|slot| slot.load(Relaxed)).take_while(|held| *held != 0).any(|held| held == page)
+}
+
+fn pin(page: usize) {
+    for slot in probes(page) {
+        match slot.compare_exchange(0, page, Relaxed, Relaxed) {
+            Err(held) if held != page => continue,
+            _ => return,
+        }
+    }
+}
+
+fn probes(page: usize) -> impl Iterator<Item = &'static AtomicUsize> {
+    let start = (page / PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    (0..SLOTS).map(move |n| &PINNED[(start + n) % SLOTS])
+}
+
+fn thread_pointer() -> usize {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: on x86-64 the thread control block begins with its own address.
+    unsafe {
+        std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register.
+    unsafe {
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem));
+    }
+    pointer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threads_control_block_is_pinned_and_the_rest_is_not() {
+        pin_this_thread();
+        pin_this_thread();
+        assert!(is_pinned(thread_pointer() / PAGE * PAGE));
+        assert!(!is_pinned(thread_pointer() / PAGE * PAGE + 64 * PAGE));
+    }
+}
