@@ -3,8 +3,15 @@
 //! A verb is a variant of [`Verb`], with its help text there, and a module of its name with
 //! `pub struct Args` and `pub fn main(args: Args) -> Result<ExitCode, Failure>`.
 
+mod completions;
+mod compare;
 mod failure;
+mod memory;
+mod report;
 mod run;
+mod scenario;
+mod sim;
+mod stdout;
 mod touch;
 
 use clap::{Parser, Subcommand};
@@ -25,9 +32,27 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// The main job: what would each fabric do to a program with part of its memory remote?
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::Args),
     /// Runs a program with part of its memory remote
     #[command(after_help = run::EXAMPLES)]
     Run(run::Args),
+    /// Serves memory to programs that page from it over TCP or shared memory
+    #[command(after_help = memory::EXAMPLES)]
+    Memory(memory::Args),
+    /// Simulates a scenario
+    #[command(after_help = sim::EXAMPLES)]
+    Sim(sim::Args),
+    /// Checks a scenario, or prints it in full
+    #[command(after_help = scenario::EXAMPLES)]
+    Scenario(scenario::Args),
+    /// Makes one HTML page from run folders
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Args),
+    /// Prints what a shell needs to complete these commands
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::Args),
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs
     #[command(name = "__touch", hide = true)]
     Touch(touch::Args),
@@ -35,7 +60,13 @@ enum Verb {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
+        Verb::Compare(args) => compare::main(args),
         Verb::Run(args) => run::main(args),
+        Verb::Memory(args) => memory::main(args),
+        Verb::Sim(args) => sim::main(args),
+        Verb::Scenario(args) => scenario::main(args),
+        Verb::Report(args) => report::main(args),
+        Verb::Completions(args) => completions::main(args),
         Verb::Touch(args) => touch::main(args),
     };
     done.unwrap_or_else(|failure| failure.tell())
