@@ -1,7 +1,8 @@
 //! What batching, merging and asynchrony bring, one after the other (DDC §5.1), over TCP on this machine;
 //! and the same through shared memory.
 //!
-//! The node is a process of its own: this program, started again.
+//! The node is a process of its own: this program, started again. Beside the rate stands the work: time on
+//! a core, of both ends together, which other programs on the machine disturb less.
 
 use rustix::event::{PollFd, PollFlags};
 use std::io::{BufRead, BufReader};
@@ -61,27 +62,28 @@ fn compare() {
     let (mut child, address) = start("127.0.0.1:0");
     let (ip, port) = ([127, 0, 0, 1], address.rsplit(':').next().unwrap().parse().unwrap());
     let tcp = Address::Tcp { ip, port };
-    println!("{:<32} {:>12} {:>7} {:>12} {:>7}", "TCP", "stores/s", "ratio", "loads/s", "ratio");
-    let mut first = None;
-    for way in ways() {
-        let (stores, loads) = rates(&tcp, &way);
-        let (store, load) = *first.get_or_insert((stores, loads));
-        println!(
-            "{:<32} {stores:>12.0} {:>6.1}x {loads:>12.0} {:>6.1}x",
-            way.name,
-            stores / store,
-            loads / load
-        );
+    let head = ["pages/s", "ratio", "work us", "ratio"].map(|name| format!("{name:>9}")).concat();
+    println!("{:<32}{:<38}loads", "", "stores");
+    println!("{:<32}{head}  {head}", "");
+    let base = measure(&tcp, child.id(), &ways()[0]);
+    for way in &ways()[..] {
+        print_row(way.name, &base, &measure(&tcp, child.id(), way));
     }
     latency(&tcp);
     end(&mut child);
     let path = std::env::temp_dir().join(format!("unrack-bench-{}", std::process::id()));
     let (mut child, address) = start(&format!("shm:{}", path.display()));
-    let shared = Address::Shared(address);
-    let [way, ..] = ways();
-    let (stores, loads) = rates(&shared, &way);
-    println!("{:<32} {stores:>12.0} {:>7} {loads:>12.0}", "shared memory, one at a time", "");
+    let shared = measure(&Address::Shared(address), child.id(), &ways()[0]);
+    print_row("shared memory, one at a time", &base, &shared);
     end(&mut child);
+}
+
+fn print_row(name: &str, base: &[Cost; 2], costs: &[Cost; 2]) {
+    let columns = costs.iter().zip(base).map(|(cost, base)| {
+        let Cost { rate, work_us } = cost;
+        format!("{rate:>9.0}{:>8.1}x{work_us:>9.2}{:>8.2}x", rate / base.rate, work_us / base.work_us)
+    });
+    println!("{name:<32}{}", columns.collect::<Vec<_>>().join("  "));
 }
 
 fn start(address: &str) -> (Child, String) {
@@ -101,18 +103,39 @@ fn end(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// Stores and loads a second: medians.
-fn rates(address: &Address, way: &Way) -> (f64, f64) {
-    let mut client =
-        Client::connect(&Settings { tuning: way.tuning, ..Settings::new(address.clone()) }).unwrap();
+/// What transfers cost: pages a second, and time on a core for each, of both ends.
+struct Cost {
+    rate: f64,
+    work_us: f64,
+}
+
+/// Of stores and of loads: medians.
+fn measure(address: &Address, node: u32, way: &Way) -> [Cost; 2] {
+    let settings = Settings { tuning: way.tuning, ..Settings::new(address.clone()) };
+    let mut client = Client::connect(&settings).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
-    let (mut stores, mut loads) = (Vec::new(), Vec::new());
-    for _ in 0..=REPEATS {
-        stores.push(rate(&mut client, way, &mut memory, true));
-        loads.push(rate(&mut client, way, &mut memory, false));
-    }
-    // The first round also makes the pages.
-    (median(stores.split_off(1)), median(loads.split_off(1)))
+    // The first round makes the pages.
+    transfer(&mut client, way, &mut memory, true);
+    [true, false].map(|stores| {
+        let round = |_| {
+            let (begin, work) = (Instant::now(), work_ns(node));
+            transfer(&mut client, way, &mut memory, stores);
+            let work_us = (work_ns(node) - work) as f64 / 1e3 / PAGES as f64;
+            (PAGES as f64 / begin.elapsed().as_secs_f64(), work_us)
+        };
+        let (rates, works): (Vec<f64>, Vec<f64>) = (0..REPEATS).map(round).unzip();
+        Cost { rate: median(rates), work_us: median(works) }
+    })
+}
+
+/// Time that all threads of the node and of this process spent on a core.
+fn work_ns(node: u32) -> u64 {
+    let of = |process: u32| -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        let files = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("schedstat")));
+        files.filter_map(|text| text.ok()?.split(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    of(node) + of(std::process::id())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -120,8 +143,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn rate(client: &mut Client, way: &Way, memory: &mut [u8], stores: bool) -> f64 {
-    let begin = Instant::now();
+fn transfer(client: &mut Client, way: &Way, memory: &mut [u8], stores: bool) {
     let (mut queued, mut done) = (0, Vec::new());
     while done.len() < PAGES {
         let goal = way.at_once.map_or(PAGES, |at_once| done.len() / at_once * at_once + at_once).min(PAGES);
@@ -136,7 +158,6 @@ fn rate(client: &mut Client, way: &Way, memory: &mut [u8], stores: bool) -> f64 
         }
     }
     assert!(!done.iter().any(|completion| matches!(completion, Completion::Refused { .. })));
-    PAGES as f64 / begin.elapsed().as_secs_f64()
 }
 
 fn queue(client: &mut Client, id: u32, slot: &mut [u8], store: bool) -> bool {
@@ -155,7 +176,7 @@ fn latency(address: &Address) {
     let mut client = Client::connect(&Settings::new(address.clone())).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
     let way = Way { name: "", tuning: Tuning::default(), at_once: None };
-    rate(&mut client, &way, &mut memory, true);
+    transfer(&mut client, &way, &mut memory, true);
     for busy in [false, true] {
         let mut times: Vec<Duration> =
             (0..2000).map(|n| load_once(&mut client, n, &mut memory, busy)).collect();

@@ -78,7 +78,8 @@ fn a_node_that_stops_says_so() {
     assert_eq!(error.kind, ErrorKind::Ended(Reason::Stopping));
     assert!(error.to_string().contains(&address), "{error}");
     let error = refusal(&Settings::new(tcp(address.rsplit(':').next().unwrap().parse().unwrap())));
-    assert!(matches!(error.kind, ErrorKind::Connect(_)), "{error}");
+    // The port may be another test's by now.
+    assert!(matches!(error.kind, ErrorKind::Connect(_) | ErrorKind::Closed), "{error}");
 }
 
 /// Not a test: the node that the next test kills.

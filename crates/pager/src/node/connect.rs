@@ -110,17 +110,13 @@ fn connect(address: &Address, until_ns: u64) -> Result<Link, Error> {
 fn start_connecting(link: &Link) -> Result<(), Errno> {
     match &link.address {
         Address::Tcp { ip, port } => {
-            prepare_tcp(link)?;
+            sockopt::set_tcp_nodelay(&link.socket, true)?;
+            // The kernel grows its buffers as needed. Asking for a size would stop that, and at a maximum that
+            // is smaller by default than a window.
             rustix::net::connect(&link.socket, &SocketAddrV4::new((*ip).into(), *port))
         }
         Address::Shared(path) => rustix::net::connect(&link.socket, &SocketAddrUnix::new(path.as_str())?),
     }
-}
-
-fn prepare_tcp(link: &Link) -> Result<(), Errno> {
-    sockopt::set_tcp_nodelay(&link.socket, true)?;
-    sockopt::set_socket_send_buffer_size(&link.socket, super::tcp::BUFFER_BYTES)?;
-    sockopt::set_socket_recv_buffer_size(&link.socket, super::tcp::BUFFER_BYTES)
 }
 
 const _: () = assert!(PAGE == crate::sys::PAGE);

@@ -178,8 +178,7 @@ impl Client {
     pub fn withdraw(&mut self, id: u32) -> bool {
         match self {
             Client::Tcp(client) => client.session.withdraw(id),
-            // Copied at once: nothing to take back.
-            Client::Shared(_) => false,
+            Client::Shared(client) => client.withdraw(id),
         }
     }
 

@@ -15,6 +15,7 @@ use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -52,6 +53,8 @@ pub struct Mapped {
     descriptor: Option<OwnedFd>,
     /// A load found other bytes than were stored.
     corrupt: Option<u32>,
+    /// Stores that wait for room: ids that are nowhere yet, in order.
+    waiting: VecDeque<(u32, usize)>,
     done: Vec<Completion>,
 }
 
@@ -73,6 +76,7 @@ impl Mapped {
             reply_len: 0,
             descriptor: None,
             corrupt: None,
+            waiting: VecDeque::new(),
             done: Vec::new(),
         })
     }
@@ -82,29 +86,24 @@ impl Mapped {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.done.is_empty() && self.asked == Asked::No
+        self.done.is_empty() && self.waiting.is_empty() && self.asked == Asked::No
     }
 
     /// # Safety
-    /// There is a readable page at `at` that nobody changes meanwhile.
+    /// The page at `at` stays readable and unchanged until the store completes.
     pub(super) unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         if id >= self.tuning.most_ids {
             return Err(Rejected::BadId);
         }
-        if self.done.len() >= self.tuning.queue {
+        if self.is_full() {
             return Err(Rejected::Full);
         }
-        let place = match self.known.get(id).place {
-            0 => self.take_place(),
-            place => Some(place),
-        };
-        let Some(place) = place else { return self.no_room(id) };
-        // SAFETY: the caller's promise; the place is a page of our own mapping that only we use.
-        unsafe { std::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
-        // SAFETY: the caller's promise.
-        let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
-        *self.known.get_mut(id) = Known { place, checksum };
-        self.done.push(Completion::Stored { id });
+        match self.known.get(id).place {
+            0 => self.waiting.push_back((id, at)),
+            // SAFETY: the caller's promise.
+            place => unsafe { self.put(id, place, at) },
+        }
+        self.place_waiting();
         Ok(())
     }
 
@@ -112,18 +111,21 @@ impl Mapped {
     /// There is a writable page at `at` that nobody else uses meanwhile.
     pub(super) unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         let known = self.known.get(id);
-        match () {
-            _ if known.place == 0 => return Err(Rejected::NotHeld),
-            _ if self.done.len() >= self.tuning.queue => return Err(Rejected::Full),
-            _ => {}
-        }
-        // SAFETY: as above, the other way.
-        unsafe { std::ptr::copy_nonoverlapping(self.address(known.place) as *const u8, at as *mut u8, PAGE) };
+        let waiting = self.waiting.iter().rfind(|(waiting, _)| *waiting == id);
+        let from = match (known.place, waiting) {
+            (0, None) => return Err(Rejected::NotHeld),
+            _ if self.is_full() => return Err(Rejected::Full),
+            (0, Some((_, slot))) => *slot,
+            (place, _) => self.address(place),
+        };
+        // SAFETY: the caller's promise; `from` is a page of our own mapping, or one left to us.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, at as *mut u8, PAGE) };
+        let check = self.tuning.checksums && known.place != 0;
         // SAFETY: the caller's promise.
-        let intact = !self.tuning.checksums || unsafe { hash_of(at) } == known.checksum;
-        match intact {
-            true => self.done.push(Completion::Loaded { id }),
-            false => self.corrupt = Some(id),
+        if check && unsafe { hash_of(at) } != known.checksum {
+            self.corrupt = Some(id);
+        } else {
+            self.done.push(Completion::Loaded { id });
         }
         Ok(())
     }
@@ -135,13 +137,51 @@ impl Mapped {
                 self.known.get_mut(*id).place = 0;
                 self.free.push(place);
             }
+            while self.withdraw(*id) {
+                self.done.push(Completion::Stored { id: *id });
+            }
         }
         ids.len()
+    }
+
+    pub(super) fn withdraw(&mut self, id: u32) -> bool {
+        let last = self.waiting.iter().rposition(|(waiting, _)| *waiting == id);
+        last.is_some_and(|last| self.waiting.remove(last).is_some())
+    }
+
+    fn is_full(&self) -> bool {
+        self.done.len() + self.waiting.len() >= self.tuning.queue
+    }
+
+    /// Stores what waits, as far as there is room; without hope for room, refuses it.
+    fn place_waiting(&mut self) {
+        while let Some((id, at)) = self.waiting.pop_front() {
+            let known = self.known.get(id).place;
+            let place = if known == 0 { self.take_place() } else { Some(known) };
+            match place {
+                // SAFETY: the promise of who called `store`.
+                Some(place) => unsafe { self.put(id, place, at) },
+                None if self.refused => self.done.push(Completion::Refused { id }),
+                None => return self.waiting.push_front((id, at)),
+            }
+        }
+    }
+
+    /// # Safety
+    /// There is a readable page at `at` that nobody changes meanwhile.
+    unsafe fn put(&mut self, id: u32, place: u32, at: usize) {
+        // SAFETY: the caller's promise; the place is a page of our own mapping that only we use.
+        unsafe { std::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
+        // SAFETY: the caller's promise.
+        let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
+        *self.known.get_mut(id) = Known { place, checksum };
+        self.done.push(Completion::Stored { id });
     }
 
     /// Asks for more, listens for the answer, tells what is done.
     pub(super) fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
         self.receive()?;
+        self.place_waiting();
         if let Some(id) = self.corrupt {
             return Err(self.link.error(ErrorKind::Corrupt { id }));
         }
@@ -157,10 +197,12 @@ impl Mapped {
         self.extents[page / self.extent_pages] + page % self.extent_pages * PAGE
     }
 
-    /// A free place, and more in time: a quarter of an extent ahead.
+    /// A free place, and more in time: a quarter of an extent ahead, and when there is none, though the
+    /// last answer was no: another session's end can change that.
     fn take_place(&mut self) -> Option<u32> {
         let left = self.free.len() + self.unused;
-        if left <= self.extent_pages / 4 && self.asked == Asked::No && !self.refused {
+        let short = left == 0 || left <= self.extent_pages / 4 && !self.refused;
+        if short && self.asked == Asked::No {
             self.asked = Asked::Wanted;
         }
         if let Some(place) = self.free.pop() {
@@ -169,18 +211,6 @@ impl Mapped {
         let next = self.extents.len() * self.extent_pages - self.unused;
         self.unused = self.unused.checked_sub(1)?;
         Some(next as u32 + 1)
-    }
-
-    /// An answer is under way, or it was no, which another session's end can change.
-    fn no_room(&mut self, id: u32) -> Result<(), Rejected> {
-        if self.asked == Asked::No {
-            self.asked = Asked::Wanted;
-        }
-        if !self.refused {
-            return Err(Rejected::Full);
-        }
-        self.done.push(Completion::Refused { id });
-        Ok(())
     }
 
     fn ask(&mut self) -> Result<(), Error> {

@@ -11,8 +11,6 @@ use std::io::{IoSlice, IoSliceMut};
 
 /// Pieces that one system call moves.
 const PARTS: usize = 64;
-/// What the kernel may keep for us in each direction.
-pub(super) const BUFFER_BYTES: usize = 1 << 20;
 
 pub struct Connection {
     link: Link,
