@@ -1,0 +1,70 @@
+//! The tables of a simulation: every message, and what pages waited.
+
+use std::path::Path;
+use unrack_record::{RecordError, RunFolder, completions, messages};
+use unrack_sim::Finished;
+use unrack_units::{Rate, Time};
+use unrack_workload::{Kind, Message};
+
+/// Writes `messages.parquet` and `completions.parquet` of a run over links of this rate. The same run
+/// gives the same bytes.
+pub fn write_tables(folder: &RunFolder, done: &Finished, link: Rate) -> Result<(), RecordError> {
+    write_messages(&folder.path("messages.parquet"), done)?;
+    write_completions(&folder.path("completions.parquet"), done, link)
+}
+
+/// Every message, also those that did not finish.
+pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
+    let mut table = messages::Writer::create(path)?;
+    for (index, (message, outcome)) in done.run.messages.iter().zip(&done.run.outcomes).enumerate() {
+        table.push(messages::Row {
+            id: index as u64,
+            src: message.src,
+            dst: message.dst,
+            kind: kind(message.kind),
+            bytes: message.bytes,
+            submitted_ps: outcome.submitted.as_ps(),
+            completed_ps: outcome.completed().map(Time::as_ps),
+            ideal_ps: done.run.ideal[index].as_ps(),
+            slowdown: done.run.slowdown(index).unwrap_or(f64::NAN),
+            retransmissions: outcome.retransmissions,
+            drops: outcome.drops,
+        })?;
+    }
+    table.finish(&messages::Meta { fabric: done.fabric.into() })
+}
+
+/// What `unrack run --completions` draws from: reads that finished are fetches, writes write-backs.
+/// Other messages are no pages.
+pub fn write_completions(path: &Path, done: &Finished, link: Rate) -> Result<(), RecordError> {
+    let mut table = completions::Writer::create(path)?;
+    for (index, (message, outcome)) in done.run.messages.iter().zip(&done.run.outcomes).enumerate() {
+        if let (Some(kind), Some(completion)) = (page(message), outcome.completion()) {
+            table.push(completions::Row {
+                kind,
+                bytes: u32::try_from(message.bytes).expect("a workload's messages are below 4 GiB"),
+                completion_ps: completion.as_ps(),
+                ideal_ps: done.run.ideal[index].as_ps(),
+            })?;
+        }
+    }
+    table.finish(&completions::Meta { fabric: done.fabric.into(), link_rate_bps: link.as_bps() })
+}
+
+/// Which way a page goes with this message, if one does.
+fn page(message: &Message) -> Option<completions::Kind> {
+    match message.kind {
+        Kind::Read => Some(completions::Kind::Fetch),
+        Kind::Write => Some(completions::Kind::WriteBack),
+        Kind::Rmw | Kind::Flow => None,
+    }
+}
+
+fn kind(kind: Kind) -> messages::Kind {
+    match kind {
+        Kind::Read => messages::Kind::Read,
+        Kind::Write => messages::Kind::Write,
+        Kind::Rmw => messages::Kind::Rmw,
+        Kind::Flow => messages::Kind::Flow,
+    }
+}

@@ -1,0 +1,53 @@
+//! The figures of a simulation for a person.
+
+use unrack_report::{Simulation, simulation_text};
+use unrack_sim::Summary;
+use unrack_sim::summary::Program;
+
+/// The table of one run and what it does not hold.
+pub fn table(name: &str, summary: &Summary) -> serde_json::Result<String> {
+    let shown: Simulation = serde_json::from_value(serde_json::to_value(summary)?)?;
+    let mut text = simulation_text(&[(name.to_string(), shown)]);
+    text += &format!("\n{}\n{}\n", network(summary), simulator(summary));
+    if let Some(program) = &summary.program {
+        text += &format!("{}\n", replayed(program));
+    }
+    Ok(text)
+}
+
+/// What did not finish, and why.
+pub fn unfinished(summary: &Summary) -> Option<String> {
+    let unfinished = summary.unfinished?;
+    Some(format!(
+        "{} of {} messages did not finish ({}); the figures are of the others",
+        unfinished.messages, summary.messages, unfinished.why
+    ))
+}
+
+fn network(summary: &Summary) -> String {
+    let queue = &summary.queue_bytes;
+    format!(
+        "network    {:.1} Gbps in all; switch queues {:.0} B mean, {} B p99, {} B max; {} packets dropped",
+        summary.throughput_gbps, queue.mean, queue.p99, queue.max, summary.dropped
+    )
+}
+
+fn simulator(summary: &Summary) -> String {
+    format!(
+        "simulator  {:.1} us in {:.1} s: {} events, {:.2} million packet-hops a second",
+        summary.sim_time_ns / 1e3,
+        summary.wall_s,
+        summary.events,
+        summary.packet_hops_per_s / 1e6
+    )
+}
+
+fn replayed(program: &Program) -> String {
+    format!(
+        "program    {:.3} times as long as without any network: {:.3} ms for {:.3} ms (mean of {} copies)",
+        program.slowdown,
+        program.run_time_ns / 1e6,
+        program.zero_latency_ns / 1e6,
+        program.replicas
+    )
+}

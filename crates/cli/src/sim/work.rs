@@ -1,0 +1,114 @@
+//! What a scenario asks of its rack: drawn at random, or read from the file it names.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use unrack_rack::{ScenarioError, Trace, ValidScenario, Workload};
+use unrack_record::{RecordError, messages, trace};
+use unrack_sim::scenario::replay_spec;
+use unrack_sim::{Setup, SetupError, Work};
+use unrack_units::Time;
+use unrack_workload::trace::Row;
+use unrack_workload::{Message, listed};
+
+/// Of a captured trace, over all its copies: a gigabyte of messages.
+pub const MOST_TRANSFERS: u64 = 10_000_000;
+
+/// The work of a scenario, which `setup` is known to accept. A captured trace is cut to its middle
+/// if its copies would make more than `most` transfers.
+pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<Work, ScenarioError> {
+    let work = match &scenario.workload {
+        Workload::Trace(trace) => read(trace, scenario, setup, most)?,
+        Workload::Memory(_) | Workload::Flows(_) => {
+            Work::drawn(scenario)?.expect("only a trace is not drawn")
+        }
+    };
+    // A run that is over before anything happens: all that it refuses, it refuses by then.
+    let over = Setup { time_limit: Time::ZERO, ..setup.clone() };
+    over.run(&work, |_| {}).map_err(|error| error.in_scenario(scenario))?;
+    Ok(work)
+}
+
+/// The rows of a captured trace as a replay takes them.
+pub fn captured_rows(rows: &[trace::Row]) -> Vec<Row> {
+    let row = |row: &trace::Row| Row {
+        t_ns: row.t_ns,
+        thread: row.thread,
+        page: row.page,
+        write_back: row.kind == trace::Kind::WriteBack,
+        bytes: row.bytes,
+        wait_ns: row.wait_ns,
+        overhead_ns: row.overhead_ns,
+    };
+    rows.iter().map(row).collect()
+}
+
+fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<Work, ScenarioError> {
+    let refused = |error: SetupError| error.in_scenario(scenario);
+    match Contents::read(&trace.file.path).map_err(|why| scenario.error_at(FILE, why))? {
+        Contents::Captured(meta, rows) => {
+            let spec = replay_spec(trace, setup.star.nodes, scenario.seed);
+            let run_time = run_time(&meta).map_err(refused)?;
+            Work::captured(&captured_rows(&rows), run_time, spec, most).map_err(refused)
+        }
+        Contents::Listed(messages) => Ok(Work::listed(messages)),
+    }
+}
+
+const FILE: &str = "workload.file";
+
+/// What the file of a trace may be.
+enum Contents {
+    Captured(trace::Meta, Vec<trace::Row>),
+    Listed(Vec<(Time, Message)>),
+}
+
+impl Contents {
+    /// By what is in the file, not by its name: a captured trace, the messages of another run, or a
+    /// list as CSV.
+    fn read(path: &Path) -> Result<Contents, String> {
+        if !is_parquet(path)? {
+            let text = std::fs::read_to_string(path).map_err(|why| cannot_read(path, why))?;
+            return listed::parse_csv(&text).map(Contents::Listed).map_err(|why| why.to_string());
+        }
+        match trace::read(path) {
+            Ok((meta, rows)) => Ok(Contents::Captured(meta, rows)),
+            Err(RecordError::WrongTable { found, .. }) if found == "messages" => {
+                let (_, rows) = messages::read(path).map_err(|why| why.to_string())?;
+                Ok(Contents::Listed(rows.iter().map(again).collect()))
+            }
+            Err(why) => Err(format!("{why} (lists of messages are read as CSV: src,dst,bytes,start_ns,kind)")),
+        }
+    }
+}
+
+fn is_parquet(path: &Path) -> Result<bool, String> {
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(|why| cannot_read(path, why))?;
+    file.take(4).read_to_end(&mut start).map_err(|why| cannot_read(path, why))?;
+    Ok(start == b"PAR1")
+}
+
+fn cannot_read(path: &Path, why: std::io::Error) -> String {
+    format!("cannot read {}: {why}", path.display())
+}
+
+/// A message of another run, at its time.
+fn again(row: &messages::Row) -> (Time, Message) {
+    let make = match row.kind {
+        messages::Kind::Read => Message::read,
+        messages::Kind::Write => Message::write,
+        messages::Kind::Rmw => Message::rmw,
+        messages::Kind::Flow => Message::flow,
+    };
+    (Time::from_ps(row.submitted_ps), make(row.src, row.dst, row.bytes))
+}
+
+/// How long the captured run took. Picoseconds have room for 213 days.
+fn run_time(meta: &trace::Meta) -> Result<Time, SetupError> {
+    const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
+    match meta.run_ns {
+        ns @ ..=LONGEST_NS => Ok(Time::from_ns(ns)),
+        ns => Err(SetupError::new(FILE, "has a run of less than 60 days", format!("{ns} ns"))),
+    }
+}

@@ -1,0 +1,15 @@
+//! Results go to stdout, and nothing else does.
+
+use crate::failure::Failure;
+use std::io::{ErrorKind, Write};
+
+/// Prints `text` as it is. A reader that closed the pipe has read enough.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(format!("cannot write to stdout: {why}")))
+        }
+        _ => Ok(()),
+    }
+}
