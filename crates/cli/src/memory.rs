@@ -32,7 +32,7 @@ enum Verb {
 }
 
 #[derive(clap::Args)]
-#[group(id = "where", required = true, multiple = false, args = ["listen", "shm"])]
+#[command(group(clap::ArgGroup::new("where").required(true).args(["listen", "shm"])))]
 struct Serve {
     /// Serve over TCP at this IPv4 address; port 0 takes one that is free
     #[arg(long, value_name = "ADDRESS:PORT")]

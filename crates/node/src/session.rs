@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
 
 /// Answers that may be waiting to be sent before more requests are looked at.
-pub const MOST_REPLIES: usize = 512 << 10;
+pub const MOST_REPLIES: usize = 128 << 10;
 
 /// The session is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -53,7 +53,7 @@ pub struct Tuning {
     pub batch: usize,
     /// Pages that one message carries at most; the node has a limit too.
     pub merge: usize,
-    /// Pages of stores on their way at once: a load may have to wait for these.
+    /// Pages of stores, and of loads, on their way at once: a load may have to wait for these.
     pub window: usize,
     /// Stores, and loads, that may be queued.
     pub queue: usize,
@@ -65,14 +65,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning {
-            batch: 32,
-            merge: wire::MOST_PAGES as usize,
-            window: 64,
-            queue: 1024,
-            checksums: true,
-            most_ids: wire::MOST_IDS,
-        }
+        Tuning { batch: 32, merge: 32, window: 64, queue: 1024, checksums: true, most_ids: wire::MOST_IDS }
     }
 }
 

@@ -7,8 +7,9 @@
 //! place are known before it comes; a reply that is not the expected one ends the session.
 //!
 //! DDC §5.1's three steps are here. *Batch*: stores wait until a batch is full or [`Session::flush`].
-//! *Merge*: neighbouring ids travel as one message. *Asynchronous*: up to a window of stores and any
-//! number of loads are on their way at once, and each page completes by itself.
+//! *Merge*: neighbouring ids travel as one message. *Asynchronous*: up to a window of stores and
+//! one of loads are on their way at once, and each page completes by itself. Each window holds more than
+//! one message, so that one travels while the other is worked on; much more would only fill caches.
 //!
 //! Loads overtake stores that are not in the outbox yet, unless one is for the same page: then that one
 //! and all before it go first.

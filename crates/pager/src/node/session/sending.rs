@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 impl Session {
-    /// Moves wishes into the outbox, as far as the window allows. Returns whether any moved.
+    /// Moves wishes into the outbox, as far as the windows allow. What is urgent goes before all that is not:
+    /// that keeps a load before a later store or forget of its page. Returns whether any moved.
     pub fn fill(&mut self) -> bool {
         let before = self.outbox.len();
-        while !self.urgent.is_empty() {
+        while !self.urgent.is_empty() && self.targets.len() < self.tuning.window {
             self.post_urgent();
         }
-        while self.due > 0 && self.in_flight < self.tuning.window {
+        while self.urgent.is_empty() && self.due > 0 && self.in_flight < self.tuning.window {
             self.post_lazy();
         }
         self.outbox.len() > before
