@@ -3,7 +3,8 @@
 /// A protocol that a scenario can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// No contention: every message as if it were alone.
+    /// A lower bound: data waits only at the busier of its two host links, which serves the message with
+    /// the least left to send and preempts; everything else is free.
     Ideal,
     /// Scheduled by the switch, inside the Ethernet PHY.
     Edm,

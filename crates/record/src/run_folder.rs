@@ -86,7 +86,8 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
 }
 
 fn is_result(name: &str) -> bool {
-    ["manifest.json", "summary.json", "report.html"].contains(&name) || name.ends_with(".parquet")
+    const NAMES: [&str; 5] = ["manifest.json", "summary.json", "map.json", "scenario.toml", "report.html"];
+    NAMES.contains(&name) || name.ends_with(".parquet")
 }
 
 #[cfg(test)]
@@ -109,9 +110,13 @@ mod tests {
         let folder = RunFolder::create(scratch.join("deep/run")).unwrap();
         folder.write_json("manifest.json", &1).unwrap();
         folder.write_json("notes.json", &[1, 2]).unwrap();
-        std::fs::write(folder.path("trace.parquet"), "").unwrap();
+        for name in ["trace.parquet", "map.json", "scenario.toml"] {
+            std::fs::write(folder.path(name), "").unwrap();
+        }
         let again = RunFolder::create(scratch.join("deep/run")).unwrap();
-        assert!(!again.path("manifest.json").exists() && !again.path("trace.parquet").exists());
+        for name in ["manifest.json", "trace.parquet", "map.json", "scenario.toml"] {
+            assert!(!again.path(name).exists(), "{name}");
+        }
         assert_eq!(again.read_json::<Vec<u8>>("notes.json").unwrap(), [1, 2]);
     }
 
