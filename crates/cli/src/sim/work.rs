@@ -77,7 +77,9 @@ impl Contents {
                 let (_, rows) = messages::read(path).map_err(|why| why.to_string())?;
                 Ok(Contents::Listed(rows.iter().map(again).collect()))
             }
-            Err(why) => Err(format!("{why} (lists of messages are read as CSV: src,dst,bytes,start_ns,kind)")),
+            Err(why) => {
+                Err(format!("{why} (lists of messages are read as CSV: src,dst,bytes,start_ns,kind)"))
+            }
         }
     }
 }
