@@ -19,7 +19,7 @@ const HIGHEST_PAGE: u64 = 1 << 48;
 const CLOCK_SLACK_NS: u64 = 10_000_000_000;
 
 /// What was found in the spools.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Found {
     pub rows: Vec<Row>,
     /// Records that made no sense.

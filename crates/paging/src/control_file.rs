@@ -16,11 +16,12 @@ pub struct ControlFile {
 impl ControlFile {
     /// Makes a control file of zeros, with delay samples (picoseconds) behind it.
     pub fn create(path: &Path, samples: &[u64]) -> Result<ControlFile, PagingError> {
-        let cannot = || PagingError::failed(format_args!("make {}", path.display()));
+        let cannot = || PagingError::failed::<io::Error>(format!("make {}", path.display()));
         let bytes = size_of::<Control>() as u64 + samples.len() as u64 * 8;
         let file = File::options().read(true).write(true).create_new(true).open(path).map_err(cannot())?;
         // Taken now, so that no process can run into a full file system when it counts.
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).map_err(cannot())?;
+        let room = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+        room.map_err(io::Error::from).map_err(cannot())?;
         write_samples(&file, samples).map_err(cannot())?;
         let control = ControlFile { map: map(&file).map_err(cannot())? };
         control.settings.samples.store(samples.len() as u64, Relaxed);
@@ -30,7 +31,7 @@ impl ControlFile {
 
     /// Opens the control file of the run that this process is part of.
     pub fn open(path: &Path) -> Result<ControlFile, PagingError> {
-        let cannot = || PagingError::failed(format_args!("open {}", path.display()));
+        let cannot = || PagingError::failed::<io::Error>(format!("open {}", path.display()));
         let file = File::options().read(true).write(true).open(path).map_err(cannot())?;
         let control = ControlFile { map: map(&file).map_err(cannot())? };
         match control.magic.load(Relaxed) {

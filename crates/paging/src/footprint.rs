@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn mostly_shared_memory_is_refused() {
-        let footprint = |anonymous, shared| Footprint { anonymous: anonymous << 20, shared: shared << 20 };
+        let footprint =
+            |anonymous: u64, shared: u64| Footprint { anonymous: anonymous << 20, shared: shared << 20 };
         assert!(footprint(100, 90).check().is_ok());
         assert!(footprint(1, 10).check().is_ok(), "little");
         let why = footprint(10, 100).check().unwrap_err();

@@ -7,7 +7,6 @@ use crate::folder::Folder;
 use crate::job::{Job, Output, Status};
 use crate::launch::{Launch, Observer};
 use crate::{PagingError, capture, proc};
-use rustix::process::Pid;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -222,7 +221,7 @@ impl<'a> Watcher<'a> {
     fn free_slots_of_the_ended(&self) {
         for slot in self.control.live_slots() {
             let pid = slot.pid.load(Relaxed);
-            let is_alive = Pid::from_raw(pid as i32).is_some() && !proc::has_ended(pid);
+            let is_alive = !proc::has_ended(pid);
             if !is_alive {
                 // Unless somebody has taken it meanwhile.
                 let _ = slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed);

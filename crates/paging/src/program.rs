@@ -51,7 +51,8 @@ fn find(name: &OsStr) -> Result<PathBuf, PagingError> {
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/bin:/usr/bin".into());
     let found: Vec<_> = std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
+        // An empty entry is the current folder.
+        .map(|folder| Path::new(".").join(folder).join(name))
         .filter(|file| !name.is_empty() && file.is_file())
         .collect();
     let executable = found.iter().find(|file| is_executable(file));

@@ -1,0 +1,96 @@
+//! What cannot be run is found out before anything starts, and the exit status says whose fault it is.
+
+mod common;
+
+use common::{Lab, compile, stderr};
+use std::os::unix::fs::PermissionsExt;
+
+const LOCAL: &str = "--local=1MiB";
+
+fn refused(lab: &Lab, command: &[&str], status: i32, text: &str) {
+    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"run", &LOCAL, &"--"];
+    arguments.extend(command.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
+    let output = lab.unrack(&arguments);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    assert!(said.contains(text), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn no_such_program_is_bad_usage() {
+    let lab = Lab::new("absent");
+    refused(&lab, &["no-program-of-this-name"], 2, "no such program");
+    refused(&lab, &["/no/such/file"], 2, "no such file");
+    std::fs::write(lab.path("text"), "hello").unwrap();
+    refused(&lab, &[lab.path("text").to_str().unwrap()], 2, "not executable");
+}
+
+#[test]
+fn bad_options_are_bad_usage() {
+    let lab = Lab::new("options");
+    for options in [vec!["--local", "much"], vec!["--latency", "3"], vec!["--local", "64KiB"], vec![]] {
+        let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"run"];
+        arguments.extend(options.iter().map(|option| option as &dyn AsRef<std::ffi::OsStr>));
+        if !options.is_empty() {
+            arguments.extend([&"--" as &dyn AsRef<std::ffi::OsStr>, &"true"]);
+        }
+        let output = lab.unrack(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_found_out_first() {
+    let lab = Lab::new("unwritable");
+    let (mark, absent) = (lab.path("mark"), lab.path("absent/trace.parquet"));
+    let output = lab.unrack(&[&"run", &LOCAL, &"--capture", &absent, &"--", &"touch", &mark]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_static_program_is_refused_with_advice_also_behind_a_script() {
+    let lab = Lab::new("static");
+    let program = lab.path("static");
+    compile("int main(void) { return 0; }", &program, &["-static"]);
+    let program = program.to_str().unwrap();
+    refused(&lab, &[program], 3, "statically linked");
+    let script = lab.path("script");
+    std::fs::write(&script, format!("#!/usr/bin/env {program}\n")).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    refused(&lab, &[script.to_str().unwrap()], 3, "its interpreter");
+}
+
+#[test]
+fn a_program_with_its_own_pager_is_refused() {
+    let lab = Lab::new("own-pager");
+    let program = lab.path("own");
+    compile("#include <stdio.h>\nint main(void) { puts(\"/dev/userfaultfd\"); return 0; }", &program, &[]);
+    refused(&lab, &[program.to_str().unwrap()], 3, "userfaultfd itself");
+}
+
+#[test]
+fn a_missing_preload_library_is_refused_with_its_name() {
+    let lab = Lab::new("no-preload");
+    let output = lab.command(&[&"run", &LOCAL, &"--", &"true"]).env("UNRACK_PRELOAD", "/no/such.so").output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("UNRACK_PRELOAD names /no/such.so"), "{}", stderr(&output));
+}
+
+#[test]
+fn mostly_shared_memory_is_refused() {
+    let lab = Lab::new("shared");
+    let program = lab.path("shared");
+    compile(
+        "#include <string.h>\n#include <sys/mman.h>\n#include <unistd.h>\nint main(void) {\n\
+         size_t n = 64 << 20; char *p = mmap(0, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);\n\
+         memset(p, 1, n); usleep(300000); return 0; }",
+        &program,
+        &[],
+    );
+    let output = lab.unrack(&[&"run", &"--local", &"50%", &"--", &program]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("shared memory"), "{}", stderr(&output));
+}

@@ -1,0 +1,167 @@
+//! `unrack run`: a program does what it does natively, and what its memory did is told.
+
+mod common;
+
+use common::{Lab, compile, run_folders, stderr};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// 16 MiB in random order, and what was found there.
+const WORK: &str = r#"
+n = 16 << 20
+data = bytearray(n)
+at = 1
+for i in range(20000):
+    at = (at * 1103515245 + 12345) % n
+    data[at] = (data[at] + i) % 251
+print(sum(data[i] * (i % 7) for i in range(0, n, 4096)), sum(data))
+"#;
+
+const FREE_LINK: [&str; 4] = ["--latency", "0ns", "--bandwidth", "10000Gbps"];
+
+fn count(summary: &serde_json::Value, key: &str) -> u64 {
+    summary[key].as_u64().unwrap_or_else(|| panic!("no {key} in {summary}"))
+}
+
+#[test]
+fn output_is_the_same_and_memory_was_remote() {
+    let lab = Lab::new("same");
+    let native = Command::new("python3").args(["-c", WORK]).output().unwrap();
+    let (output, summary) = lab.run(&["--local", "10%"], &["python3", "-c", WORK]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(output.stdout, native.stdout);
+    assert!(count(&summary, "fetches") > 1000, "{summary}");
+    let (footprint, local) = (count(&summary, "footprint_bytes"), count(&summary, "local_bytes"));
+    assert!(footprint > 16 << 20, "{summary}");
+    assert!(local.abs_diff(footprint / 10) <= 1, "{summary}");
+    let said = stderr(&output);
+    assert!(said.starts_with("unrack: 10% local (") && said.lines().count() == 1, "{said}");
+    assert!(lab.path("cache/unrack/footprints.json").exists());
+}
+
+#[test]
+fn input_is_read_by_the_native_run_and_again() {
+    let lab = Lab::new("input");
+    let script = "import sys; data = sys.stdin.buffer.read() * 4000; print(len(data), data[-3:])";
+    let mut command = lab.command(&[&"run", &"--local", &"50%", &"--", &"python3", &"-c", &script]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &[b'x'; 4096]).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "16384000 b'xxx'\n", "{}", stderr(&output));
+}
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    let lab = Lab::new("status");
+    let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert_eq!(count(&summary, "exit_status"), 7);
+    let (output, _) = lab.run(&["--local", "1MiB"], &["sh", "-c", "kill -TERM $$"]);
+    assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));
+}
+
+#[test]
+fn every_fetch_is_captured() {
+    let lab = Lab::new("capture");
+    let trace = lab.path("trace.parquet");
+    let options = ["--local", "4MiB", "--capture", trace.to_str().unwrap()];
+    let script =
+        format!("import os, threading\n{WORK}\nif os.fork() == 0: data[7] = 1; os._exit(0)\nos.wait()");
+    let (output, summary) = lab.run(&options, &["python3", "-c", &script]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (meta, rows) = unrack_record::trace::read(&trace).unwrap();
+    let of = |kind| rows.iter().filter(|row| row.kind == kind).count() as u64;
+    assert_eq!(of(unrack_record::trace::Kind::Fetch), count(&summary, "fetches"));
+    assert_eq!(of(unrack_record::trace::Kind::WriteBack), count(&summary, "write_backs"));
+    assert!(count(&summary, "fetches") > 1000, "{summary}");
+    assert_eq!((meta.local_bytes, meta.page_size, meta.program.as_str()), (4 << 20, 4096, "python3"));
+    let threads = rows.iter().map(|row| row.thread).max().unwrap() + 1;
+    let seen: std::collections::BTreeSet<_> = rows.iter().map(|row| row.thread).collect();
+    assert_eq!(seen.len(), threads as usize, "threads are numbered without gaps");
+    assert!(rows.iter().all(|row| row.t_ns <= meta.run_ns), "times are within the run");
+}
+
+#[test]
+fn an_injected_latency_is_waited_for() {
+    let lab = Lab::new("latency");
+    let (_, free) = lab.run(&[&["--local", "4MiB"][..], &FREE_LINK].concat(), &["python3", "-c", WORK]);
+    assert!(count(&free, "fetches") > 1000, "{free}");
+    let options = ["--local", "4MiB", "--latency", "200us", "--bandwidth", "10000Gbps"];
+    let (_, slow) = lab.run(&options, &["python3", "-c", WORK]);
+    let (fetches, wall_s) = (count(&slow, "fetches") as f64, slow["wall_s"].as_f64().unwrap());
+    assert!(wall_s > fetches * 200e-6 * 0.8, "{slow}");
+    assert!(count(&slow, "wait_ns") as f64 > fetches * 200e3 * 0.99, "{slow}");
+}
+
+#[test]
+fn delays_are_drawn_from_completions() {
+    use unrack_record::completions::{Kind, Meta, Row, Writer};
+    let lab = Lab::new("completions");
+    let path = lab.path("completions.parquet");
+    let mut writer = Writer::create(&path).unwrap();
+    for completion_ps in [100_000_000, 300_000_000] {
+        writer.push(Row { kind: Kind::Fetch, bytes: 4096, completion_ps, ideal_ps: 1 }).unwrap();
+    }
+    writer.finish(&Meta { fabric: "edm".into(), link_rate_bps: 100_000_000_000 }).unwrap();
+    let options = ["--local", "4MiB", "--completions", path.to_str().unwrap()];
+    let (output, summary) = lab.run(&options, &["python3", "-c", WORK]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(summary["delay_ns"].as_f64(), Some(200_000.0));
+    let waited = count(&summary, "wait_ns") as f64 / count(&summary, "fetches") as f64;
+    assert!(waited > 180_000.0, "{waited}");
+}
+
+#[test]
+fn what_runs_without_a_pager_is_named() {
+    let lab = Lab::new("unpaged");
+    let program = lab.path("lonely");
+    compile("#include <unistd.h>\nint main(void) { sleep(1); return 0; }", &program, &["-static"]);
+    let command = format!("{} & wait", program.to_str().unwrap());
+    let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", &command]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(summary["warnings"].to_string().contains("preloaded: lonely"), "{summary}");
+}
+
+#[test]
+fn what_is_left_behind_is_ended_and_named() {
+    let lab = Lab::new("left");
+    let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", "sleep 50 > /dev/null 2>&1 &"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(summary["warnings"].to_string().contains("ended with the command: sleep"), "{summary}");
+}
+
+/// Interrupted, the program is, and nothing stays behind.
+fn interrupted_by(signal: &str, status: i32) {
+    let lab = Lab::new(signal);
+    let mark = lab.path("mark");
+    let script = format!("touch {}; exec sleep 50", mark.display());
+    let trace = lab.path("trace.parquet");
+    let arguments = ["--local=1MiB", "--capture", trace.to_str().unwrap(), "--", "sh", "-c", &script];
+    // Tests may run in the background, where shells ignore interrupts.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_unrack"), "run"]).args(arguments);
+    command.env("TMPDIR", lab.path("tmp")).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    while !mark.exists() {
+        assert!(start.elapsed() < Duration::from_secs(50), "the program did not start");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(run_folders(child.id(), &lab.path("tmp")).len(), 2);
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(status));
+    assert!(start.elapsed() < Duration::from_secs(50), "the program was not interrupted");
+    assert_eq!(run_folders(child.id(), &lab.path("tmp")), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    interrupted_by("-INT", 130);
+}
+
+#[test]
+fn a_request_to_end_leaves_nothing_behind() {
+    interrupted_by("-TERM", 143);
+}
