@@ -3,8 +3,8 @@
 //! A verb is a variant of [`Verb`], with its help text there, and a module of its name with
 //! `pub struct Args` and `pub fn main(args: Args) -> Result<ExitCode, Failure>`.
 
-mod completions;
 mod compare;
+mod completions;
 mod failure;
 mod memory;
 mod report;
@@ -15,7 +15,6 @@ mod stdout;
 mod touch;
 
 use clap::{Parser, Subcommand};
-use failure::Failure;
 use std::process::ExitCode;
 
 /// Takes a program's memory away and says what every fabric would do to it.

@@ -1,8 +1,10 @@
 //! `unrack run`: one program with part of its memory remote.
 
+mod outputs;
 mod summary;
 
 use crate::failure::{Failure, say};
+use outputs::Target;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,11 +65,12 @@ const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut job = Job::prepare(&args.command)?;
     let delay = args.delay()?;
-    args.check_outputs()?;
+    let capture = args.capture.as_deref().map(Target::check_file).transpose()?;
+    let json = args.json.as_deref().map(Target::check).transpose()?;
     let footprint = args.footprint(&mut job)?;
     let local = local_bytes(args.local, footprint.map_or(Bytes::ZERO, Footprint::bytes))?;
     let calibration = calibrate()?;
-    let capture = args.capture.as_deref().map(|path| CaptureTo {
+    let capture = capture.as_deref().map(|path| CaptureTo {
         path,
         footprint: footprint.map(Footprint::bytes),
         native_s: None,
@@ -76,8 +79,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Setup { local, delay: &delay, calibration, seed: args.seed, capture, output: Output::Inherited };
     let report = measure(&job, &setup)?;
     let summary = summary::Summary::of(&args, &job, &setup, footprint, &report);
-    if let Some(path) = &args.json {
-        unrack_record::write_json(path, &summary)?;
+    if let Some(target) = json {
+        target.write_json(&summary)?;
     }
     say(&summary.line());
     Ok(ExitCode::from(report.status.code()))
@@ -89,14 +92,6 @@ impl Args {
             Some(path) => Ok(Delay::drawn(path, self.bandwidth)?),
             None => Ok(Delay::constant(self.latency, self.bandwidth.unwrap_or(USUAL_BANDWIDTH))),
         }
-    }
-
-    /// Whether what is to be written can be, before an hour of work is lost.
-    fn check_outputs(&self) -> Result<(), Failure> {
-        for path in [&self.capture, &self.json].into_iter().flatten() {
-            unrack_record::AtomicFile::create(path).map_err(|why| Failure::Usage(why.to_string()))?;
-        }
-        Ok(())
     }
 
     /// Needed only for a share. A native run for it must not take the program's input.

@@ -62,6 +62,24 @@ fn the_exit_status_is_the_programs() {
 }
 
 #[test]
+fn a_summary_goes_through_links_and_pipes_and_leaves_them() {
+    let lab = Lab::new("links");
+    let (file, link) = (lab.path("file.json"), lab.path("link.json"));
+    std::fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    lab.unrack(&[&"run", &"--local=1MiB", &"--json", &link, &"--", &"true"]);
+    assert!(link.is_symlink());
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"fetches\""));
+    // A link of our own: if this went wrong, it must not be the machine's.
+    let stream = lab.path("stream");
+    std::os::unix::fs::symlink("/proc/self/fd/1", &stream).unwrap();
+    let output = lab.unrack(&[&"run", &"--local=1MiB", &"--json", &stream, &"--", &"true"]);
+    assert!(stream.is_symlink());
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(summary["wall_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
 fn every_fetch_is_captured() {
     let lab = Lab::new("capture");
     let trace = lab.path("trace.parquet");

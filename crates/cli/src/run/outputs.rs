@@ -1,0 +1,57 @@
+//! Where results go. A file is replaced in one step; a device or a pipe, such as `/dev/stdout`, must
+//! never be: it is written to.
+
+use crate::failure::Failure;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where to write: links are followed, so that they stay links.
+pub enum Target {
+    File(PathBuf),
+    Stream(PathBuf),
+}
+
+impl Target {
+    /// Finds out whether it can be written, before an hour of work is lost.
+    pub fn check(path: &Path) -> Result<Target, Failure> {
+        let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
+        match path.metadata() {
+            Ok(meta) if meta.is_dir() => Err(refuse(&"is a folder: name a file in it")),
+            Ok(meta) if !meta.is_file() => {
+                File::options().write(true).open(path).map_err(|why| refuse(&why))?;
+                Ok(Target::Stream(path.into()))
+            }
+            found => {
+                let real = found.and_then(|_| path.canonicalize()).unwrap_or_else(|_| path.into());
+                unrack_record::AtomicFile::create(&real).map_err(|why| Failure::Usage(why.to_string()))?;
+                Ok(Target::File(real))
+            }
+        }
+    }
+
+    /// For what is written piece by piece, and so needs a file.
+    pub fn check_file(path: &Path) -> Result<PathBuf, Failure> {
+        match Target::check(path)? {
+            Target::File(path) => Ok(path),
+            Target::Stream(path) => {
+                Err(Failure::Usage(format!("{} is no file, as a Parquet table must be", path.display())))
+            }
+        }
+    }
+
+    pub fn write_json(&self, value: &impl Serialize) -> Result<(), Failure> {
+        match self {
+            Target::File(path) => Ok(unrack_record::write_json(path, value)?),
+            Target::Stream(path) => write_stream(path, value)
+                .map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display()))),
+        }
+    }
+}
+
+fn write_stream(path: &Path, value: &impl Serialize) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    File::options().write(true).open(path)?.write_all(&text)
+}
