@@ -38,7 +38,9 @@ impl Pager {
                 Event::Remap { from, to, len } => self.remap(from, to, len),
             }
         }
+        let before = self.backlog.len();
         self.backlog.retain(|event| matches!(event, Event::Fault { .. }));
+        self.changes += (before - self.backlog.len()) as u64;
     }
 
     /// The contents of these pages are not wanted any more.
@@ -120,18 +122,28 @@ impl Pager {
         away.sort_unstable_by_key(|id| self.table.get(*id).address);
         count(&self.control.counts.thawed, away.len() as u64);
         let mut rest = &away[..];
-        while !rest.is_empty() {
-            let run = self.run_length(rest).min(512);
+        while let Some(first) = rest.first() {
+            // Changes applied on the way may have dropped some.
+            if !self.is_away(*first) {
+                rest = &rest[1..];
+                continue;
+            }
+            let present = rest.iter().take_while(|id| self.is_away(**id)).count();
+            let run = self.run_length(&rest[..present]).min(512);
             self.put_run_back(&rest[..run]);
             rest = &rest[run..];
         }
+    }
+
+    fn is_away(&self, id: Id) -> bool {
+        matches!(self.table.get(id).state, State::Inactive | State::Remote)
     }
 
     fn put_run_back(&mut self, run: &[Id]) {
         let mut rest = run;
         while let Some(first) = rest.first() {
             let record = *self.table.get(*first);
-            if !matches!(record.state, State::Inactive | State::Remote) {
+            if !self.is_away(*first) {
                 rest = &rest[1..];
                 continue;
             }
@@ -149,8 +161,11 @@ impl Pager {
                 // What changed may have ended the run of neighbours: go on page by page.
                 Err(Errno::AGAIN) => {
                     self.read_changes();
-                    return rest.iter().for_each(|id| self.put_run_back(&[*id]));
+                    if rest.len() > 1 {
+                        return rest.iter().for_each(|id| self.put_run_back(&[*id]));
+                    }
                 }
+                Err(_) if rest.len() > 1 => return rest.iter().for_each(|id| self.put_run_back(&[*id])),
                 Err(_) => rest = self.copy_first_back(rest),
             }
         }

@@ -54,6 +54,8 @@ pub struct Pager {
     /// No other process has held a page longer.
     pub(crate) is_oldest: bool,
     baseline: u64,
+    /// Changes of the address space applied so far.
+    pub(crate) changes: u64,
     pub(crate) next_scan_ns: u64,
     pub(crate) scans: u64,
     /// Records without a page whose slots are full, and those being emptied, by the helper's order.
@@ -126,6 +128,7 @@ impl Pager {
             local: 0,
             others: 0,
             is_oldest: true,
+            changes: 0,
             next_scan_ns: 0,
             scans: 0,
             garbage: Vec::new(),
@@ -304,7 +307,10 @@ impl Pager {
             Err(Errno::AGAIN) => return Served::NotYet,
             Err(Errno::EXIST) => gate::die(self.control, gate::OCCUPIED),
             // The page's place is gone, which a change on its way to us will tell.
-            Err(_) => self.uffd.wake(address),
+            Err(_) => {
+                self.table.set_state(id, State::Remote);
+                self.uffd.wake(address);
+            }
         }
         Served::Yes
     }

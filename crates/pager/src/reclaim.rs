@@ -80,7 +80,9 @@ impl Pager {
         batch.sort_unstable_by_key(|id| self.table.get(*id).address);
         let mut taken = 0;
         let mut rest = &batch[..];
-        while !rest.is_empty() {
+        let changes = self.changes;
+        // Once a change of the address space was applied, the batch may name what is no longer there.
+        while !rest.is_empty() && self.changes == changes {
             let run = self.run_length(rest);
             taken += self.take(&rest[..run]);
             rest = &rest[run..];
@@ -105,8 +107,13 @@ impl Pager {
         if !self.registered(address, run.len()) {
             return self.cannot_take(run, Errno::NOENT);
         }
-        if let Err(refusal) = self.make_sure(run) {
-            return self.cannot_take(run, refusal);
+        match self.make_sure(run) {
+            Ok(()) => {}
+            Err(Errno::AGAIN) => {
+                self.read_changes();
+                return 0;
+            }
+            Err(refusal) => return self.cannot_take(run, refusal),
         }
         let (moved, result) = self.uffd.move_pages(den::slot(run[0]), address, run.len() * PAGE, false);
         let moved = moved / PAGE;
@@ -123,7 +130,14 @@ impl Pager {
             }
             // Neighbours may be in two mappings.
             Err(Errno::INVAL) if moved == 0 && run.len() > 1 => {
-                run.chunks(1).map(|page| self.take(page)).sum()
+                let changes = self.changes;
+                let mut taken = 0;
+                for page in run.chunks(1) {
+                    if self.changes == changes {
+                        taken += self.take(page);
+                    }
+                }
+                taken
             }
             Err(error) => {
                 let after = self.cannot_take(&run[moved..moved + 1], error);
@@ -142,18 +156,14 @@ impl Pager {
         }
         let address = self.table.get(run[0]).address;
         match self.uffd.probe(address) {
-            Err(Errno::EXIST) => {}
-            Err(Errno::AGAIN) => {
-                self.read_changes();
-                return Err(Errno::AGAIN);
-            }
+            Err(Errno::EXIST) => Ok(()),
+            Err(Errno::AGAIN) => Err(Errno::AGAIN),
             Err(Errno::NOENT) => {
                 self.table.set_registered(address, address + run.len() * PAGE, false);
-                return Err(Errno::AGAIN);
+                Err(Errno::INVAL)
             }
-            Ok(()) | Err(_) => return Err(Errno::NOENT),
+            Ok(()) | Err(_) => Err(Errno::NOENT),
         }
-        Ok(())
     }
 
     fn cannot_take(&mut self, run: &[Id], error: Errno) -> usize {

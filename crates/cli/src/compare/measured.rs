@@ -4,7 +4,7 @@ use super::progress::Steps;
 use crate::failure::Failure;
 use std::path::Path;
 use unrack_paging::{
-    Calibration, CaptureTo, Delay, Job, Output, RunReport, Setup, Status, calibrate, fit, local_bytes, measure,
+    Calibration, CaptureTo, Delay, Job, Output, RunReport, Setup, Status, calibrate, fit, local_bytes,
     native,
 };
 use unrack_record::{Fit, InjectionPoint, RunFolder, Runs};
