@@ -21,7 +21,7 @@ const THIS_MACHINE: u16 = 183;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elf {
-    NotElf,
+    Other,
     /// For a 32-bit, big-endian or other processor.
     Foreign,
     /// No program loader is named: nothing can be preloaded.
@@ -36,7 +36,7 @@ pub fn read(file: &File) -> io::Result<Elf> {
     let mut head = [0u8; 64];
     let len = read_up_to(file, &mut head, 0)?;
     if !head[..len].starts_with(MAGIC) {
-        return Ok(Elf::NotElf);
+        return Ok(Elf::Other);
     }
     if len < head.len() {
         return Err(cut_short());
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn other_files_and_machines_are_told_apart() {
-        assert_eq!(read_bytes(b"").unwrap(), Elf::NotElf);
-        assert_eq!(read_bytes(b"#!/bin/sh\n").unwrap(), Elf::NotElf);
+        assert_eq!(read_bytes(b"").unwrap(), Elf::Other);
+        assert_eq!(read_bytes(b"#!/bin/sh\n").unwrap(), Elf::Other);
         let mut other = elf(1, b"");
         other[18] = 40;
         assert_eq!(read_bytes(&other).unwrap(), Elf::Foreign);

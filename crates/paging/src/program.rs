@@ -83,7 +83,7 @@ fn check(path: &Path, depth: usize) -> Result<(), PagingError> {
     })?;
     let damaged = |why: io::Error| usage(&format!("cannot be run: {why}"));
     match elf::read(&file).map_err(damaged)? {
-        Elf::NotElf => check_script(path, &file, depth),
+        Elf::Other => check_script(path, &file, depth),
         Elf::Foreign => {
             Err(lacking(path, "is built for another processor", "use a 64-bit build for this one"))
         }
