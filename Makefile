@@ -3,7 +3,9 @@
 #   setup   what the system lacks (Debian packages, a Python environment); nothing when all is there
 #   build   the `unrack` command and all that belongs to it, in target/release
 #   run     a redis session and a NumPy job on every fabric: tables and reports under runs/
-#   test    format, lints, all tests, and real programs whose every byte must survive paging
+#   test    format and all tests
+#   lint    what clippy, ruff and shellcheck find
+#   programs  real programs whose every byte must survive paging
 #   bench   cost per fault beside kernel swap, and the simulator's speed
 #   soak    the stress for minutes and the programs at full size
 #   clean   everything that was built, installed into .venv, or run
@@ -60,14 +62,18 @@ run: setup build
 	$(release)/unrack compare $(jobs) --out runs/redis -- examples/redis-session.sh
 	@echo "reports: runs/numpy/report.html runs/redis/report.html"
 
-# One profile for everything that is tested: optimized, with every check on.
-test: setup lint
-	cargo test -q --workspace --profile ci
+# One profile for everything that is tested: optimized, with every check on. The build comes first: tests
+# that run programs need the command and the preload library beside each other.
+test: setup
+	cargo fmt --all --check
+	cargo build -q --workspace --profile ci
+	cargo test --workspace --profile ci
+
+programs: setup
 	cargo build -q --workspace --profile ci
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
 
 lint: setup
-	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .

@@ -4,8 +4,7 @@ use super::progress::Steps;
 use crate::failure::Failure;
 use std::path::Path;
 use unrack_paging::{
-    Calibration, CaptureTo, Delay, Job, Output, RunReport, Setup, Status, calibrate, fit, local_bytes,
-    native,
+    Calibration, CaptureTo, Delay, Job, Output, RunReport, Setup, Status, calibrate, fit, local_bytes, native,
 };
 use unrack_record::{Fit, InjectionPoint, RunFolder, Runs};
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -154,21 +153,25 @@ fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Failure>
         return Ok(());
     }
     let (code, output) = (status.code(), output.display());
-    Err(Failure::Failed(format!("the program ended with status {code} when run {how}; its output is in {output}")))
+    Err(Failure::Failed(format!(
+        "the program ended with status {code} when run {how}; its output is in {output}"
+    )))
 }
 
 fn runs(seconds: Vec<f64>) -> Runs {
     let mut sorted = seconds.clone();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    let median_s = if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+    let median_s =
+        if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
     Runs { seconds, median_s }
 }
 
 fn line_through(points: &[InjectionPoint]) -> Result<Fit, Failure> {
     let point = |point: &InjectionPoint, run_s: &f64| fit::Point { delay_ns: point.delay_ns, run_s: *run_s };
     let all: Vec<_> = points.iter().flat_map(|p| p.runs.seconds.iter().map(move |s| point(p, s))).collect();
-    fit::line(&all).ok_or_else(|| Failure::Failed("the injected runs leave no line to draw; use --repeat 2".into()))
+    fit::line(&all)
+        .ok_or_else(|| Failure::Failed("the injected runs leave no line to draw; use --repeat 2".into()))
 }
 
 /// What should make a reader careful.
@@ -179,7 +182,10 @@ fn doubts(fit: &Fit, captured: &RunReport, job: &Job, folder: &RunFolder) -> Vec
         doubts.push(format!("only {fetches} fetches: this program hardly needs more than its local memory"));
     }
     if fit.r2 < 0.9 {
-        doubts.push(format!("the runs do not lie well on a line (R2 {:.2}): repeat on an idle machine", fit.r2));
+        doubts.push(format!(
+            "the runs do not lie well on a line (R2 {:.2}): repeat on an idle machine",
+            fit.r2
+        ));
     }
     if !same_bytes(&folder.path("native.out"), &folder.path("remote.out")) {
         let name = job.words().first().cloned().unwrap_or_default();

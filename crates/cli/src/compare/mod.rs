@@ -71,7 +71,8 @@ pub struct Args {
 }
 
 fn parse_fabric(name: &str) -> Result<Protocol, String> {
-    Protocol::from_name(name).ok_or_else(|| format!("not a fabric of this version: use {}", Protocol::NAMES.join(", ")))
+    Protocol::from_name(name)
+        .ok_or_else(|| format!("not a fabric of this version: use {}", Protocol::NAMES.join(", ")))
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
@@ -86,7 +87,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let simulations = simulated::simulate(&scenario, &args, &measured, &folder, &steps)?;
     let comparison = conclude(&args, &job, &measured, simulations);
     folder.write_json("summary.json", &comparison)?;
-    let settings = serde_json::json!({ "nodes": args.nodes, "transfers": args.transfers, "repeat": args.repeat });
+    let settings =
+        serde_json::json!({ "nodes": args.nodes, "transfers": args.transfers, "repeat": args.repeat });
     folder.write_json("manifest.json", &started.manifest(args.seed, Some(scenario), settings))?;
     steps.begin("writing the report");
     let report = folder.path("report.html");

@@ -107,7 +107,8 @@ fn simulate_one(
 
 fn fetches_and_write_backs(done: &Finished) -> Vec<completions::Row> {
     let run = &done.run;
-    let finished = run.outcomes.iter().enumerate().filter_map(|(n, outcome)| Some((n, outcome.completion()?)));
+    let finished =
+        run.outcomes.iter().enumerate().filter_map(|(n, outcome)| Some((n, outcome.completion()?)));
     let row = |(n, completion): (usize, Time)| completions::Row {
         kind: match run.messages[n].kind {
             unrack_workload::Kind::Read { .. } => Kind::Fetch,
