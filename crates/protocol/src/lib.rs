@@ -1,5 +1,6 @@
 //! How traffic is carried: sans-IO protocol cores.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 pub mod cxl;
 pub mod dctcp;

@@ -13,6 +13,7 @@
 //! Time is whole picoseconds. A run depends on its inputs alone: the same scenario and seed give
 //! the same bytes.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 pub mod engine;
 pub mod error;

@@ -11,6 +11,7 @@
 //!
 //! No protocol is known here, and no file format.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 pub mod error;
 pub mod listed;
