@@ -3,8 +3,8 @@
 #   setup   what the system lacks (Debian packages, a Python environment); nothing when all is there
 #   build   the `unrack` command and all that belongs to it, in target/release
 #   run     a redis session and a NumPy job on every fabric: tables and reports under runs/
-#   test    format and all tests
-#   lint    what clippy, ruff and shellcheck find
+#   test    lint, and all tests
+#   lint    what rustfmt, clippy, ruff and shellcheck find
 #   programs  real programs whose every byte must survive paging
 #   bench   cost per fault beside kernel swap, and the simulator's speed
 #   soak    the stress for minutes and the programs at full size
@@ -64,16 +64,16 @@ run: setup build
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
 # that run programs need the command and the preload library beside each other.
-test: setup
-	cargo fmt --all --check
+test: setup lint
 	cargo build -q --workspace --profile ci
-	cargo test --workspace --profile ci
+	cargo test -q --workspace --profile ci
 
 programs: setup
 	cargo build -q --workspace --profile ci
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
 
 lint: setup
+	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .

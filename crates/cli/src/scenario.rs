@@ -17,10 +17,9 @@ What is wrong is shown with its line, and the exit status is 2. --check also rea
 scenario names. What --explain prints is a scenario itself, with every default.";
 
 #[derive(clap::Args)]
-#[group(id = "what", required = true, multiple = false, args = ["check", "explain"])]
 pub struct Args {
     /// Say whether this scenario can be run
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "explain", required_unless_present = "explain")]
     check: Option<PathBuf>,
     /// Print this scenario with every value, and where each comes from
     #[arg(long, value_name = "FILE")]

@@ -15,7 +15,7 @@ use crate::{PagingError, proc};
 use memmap2::MmapMut;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use unrack_pager::control::CONTROL_VARIABLE;
 use unrack_units::{Bytes, Rate, Time};
 
@@ -24,6 +24,8 @@ pub const TOUCH_VERB: &str = "__touch";
 const LOCAL_PAGES: u64 = 512;
 const PAGES: usize = 4 * LOCAL_PAGES as usize;
 const PASSES: usize = 9;
+/// The pager needs a moment to notice that the program has outgrown its local memory.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Of one fetch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
@@ -67,6 +69,11 @@ struct Pass {
 }
 
 impl Pass {
+    /// Whether pages were fetched at all.
+    fn is_good(&self) -> bool {
+        self.fetches as usize >= PAGES / 2
+    }
+
     fn parse(line: &str) -> Option<Pass> {
         let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
         match numbers?[..] {
@@ -78,9 +85,8 @@ impl Pass {
 
 /// Medians over those passes that consist of fetches.
 fn summary(passes: &[Pass]) -> Option<Calibration> {
-    let good = passes.iter().filter(|pass| pass.fetches as usize >= PAGES / 2);
     let (mut floors, mut unseens) = (Vec::new(), Vec::new());
-    for pass in good {
+    for pass in passes.iter().filter(|pass| pass.is_good()) {
         floors.push(pass.ns as f64 / pass.fetches as f64);
         unseens.push(pass.ns.saturating_sub(pass.wait_ns) as f64 / pass.fetches as f64);
     }
@@ -105,17 +111,23 @@ pub fn touch(mut out: impl std::io::Write) -> Result<(), PagingError> {
         .map_err(PagingError::failed("take memory for calibration"))?;
     let firsts = || (0..PAGES).map(|page| page * proc::PAGE as usize);
     firsts().for_each(|at| memory[at] = 1);
-    for _ in 0..PASSES {
-        let counts = || (control.counts.fetches.load(Relaxed), control.counts.wait_ns.load(Relaxed));
-        let (before, start) = (counts(), Instant::now());
-        for at in firsts() {
-            std::hint::black_box(memory[at]);
-        }
-        let (ns, after) = (start.elapsed().as_nanos(), counts());
-        writeln!(out, "{ns} {} {}", after.0 - before.0, after.1 - before.1)
+    let begin = Instant::now();
+    let mut good = 0;
+    while good < PASSES && begin.elapsed() < LONGEST {
+        let pass = time(&control, || firsts().for_each(|at| _ = std::hint::black_box(memory[at])));
+        good += usize::from(pass.is_good());
+        writeln!(out, "{} {} {}", pass.ns, pass.fetches, pass.wait_ns)
             .map_err(PagingError::failed("write the passes"))?;
     }
     Ok(())
+}
+
+fn time(control: &ControlFile, round: impl FnOnce()) -> Pass {
+    let counts = || (control.counts.fetches.load(Relaxed), control.counts.wait_ns.load(Relaxed));
+    let (before, start) = (counts(), Instant::now());
+    round();
+    let (ns, after) = (start.elapsed().as_nanos() as u64, counts());
+    Pass { ns, fetches: after.0 - before.0, wait_ns: after.1 - before.1 }
 }
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ fn fetches_and_write_backs(done: &Finished) -> Vec<completions::Row> {
         run.outcomes.iter().enumerate().filter_map(|(n, outcome)| Some((n, outcome.completion()?)));
     let row = |(n, completion): (usize, Time)| completions::Row {
         kind: match run.messages[n].kind {
-            unrack_workload::Kind::Read { .. } => Kind::Fetch,
+            unrack_workload::Kind::Read => Kind::Fetch,
             _ => Kind::WriteBack,
         },
         bytes: run.messages[n].bytes as u32,

@@ -1,0 +1,72 @@
+//! Runs the `unrack` that was built with these tests, for verbs that need no preload library.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A folder of its own for each test, removed at its end.
+pub struct Desk(PathBuf);
+
+/// As `examples/NAME` of the repository.
+pub fn example(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    folder.join(name).display().to_string()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+impl Desk {
+    pub fn new(name: &str) -> Desk {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+        let folder = std::env::temp_dir().join(format!("unrack-desk-{name}-{}-{now}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Desk(folder)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Writes a file, and answers its path.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.join(name), content).unwrap();
+        self.path(name)
+    }
+
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
+    }
+
+    pub fn unrack(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+        command.args(arguments).current_dir(&self.0).output().unwrap()
+    }
+
+    /// A run that succeeds: what it printed.
+    pub fn done(&self, arguments: &[&str]) -> String {
+        let output = self.unrack(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    /// A run that is refused with this exit status: what it said.
+    pub fn refused(&self, status: i32, arguments: &[&str]) -> String {
+        let output = self.unrack(arguments);
+        let said = stderr(&output);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(status), ""), "{said}");
+        said
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

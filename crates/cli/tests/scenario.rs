@@ -1,0 +1,66 @@
+//! `unrack scenario` and `unrack completions`.
+
+mod desk;
+
+use desk::{Desk, example};
+
+#[test]
+fn good_scenarios_pass_and_bad_ones_are_shown() {
+    let desk = Desk::new("check");
+    let star = example("star-edm.toml");
+    let said = desk.done(&["scenario", "--check", &star]);
+    assert!(said.contains("144 nodes, edm, memory") && said.lines().count() == 1, "{said}");
+    let text = std::fs::read_to_string(&star).unwrap();
+    let file =
+        desk.file("bad.toml", text.replace("load = 0.8", "load = 0.8\nlaod = 1").replace("edm", "edn"));
+    let said = desk.refused(2, &["scenario", "--check", &file]);
+    assert!(said.contains("did you mean `edm`") && said.contains("laod"), "both problems: {said}");
+    assert!(said.contains(" --> ") && said.contains("^^^^"), "{said}");
+    // What only the fabric knows, and what only the file shows.
+    let said = desk.refused(2, &["scenario", "--check", &star, "--set", "fabric.chunk=100B"]);
+    assert!(said.contains("multiple of 64B"), "{said}");
+    let said =
+        desk.refused(2, &["scenario", "--check", &star, "--set", "workload.size={cdf_file=\"no.toml\"}"]);
+    assert!(said.contains("no.toml"), "{said}");
+}
+
+#[test]
+fn an_explanation_is_the_same_scenario_with_every_value() {
+    let desk = Desk::new("explain");
+    let explained = desk.done(&[
+        "scenario",
+        "--explain",
+        &example("star-dctcp.toml"),
+        "--set",
+        "network.link.rate=40Gbps",
+    ]);
+    for part in ["rate = \"40Gbps\"", "# --set network.link.rate=40Gbps", "min_rto = ", "# default", ".toml:"]
+    {
+        assert!(explained.contains(part), "{part} in {explained}");
+    }
+    let hash = |said: String| said.trim().rsplit(' ').next().unwrap().to_string();
+    let file = desk.file("explained.toml", &explained);
+    let original = ["scenario", "--check", &example("star-dctcp.toml"), "--set", "network.link.rate=40Gbps"];
+    assert_eq!(hash(desk.done(&["scenario", "--check", &file])), hash(desk.done(&original)));
+    // The file of a trace need not be there to be explained.
+    desk.done(&["scenario", "--explain", &example("trace-replay.toml")]);
+}
+
+#[test]
+fn one_question_at_a_time() {
+    let desk = Desk::new("question");
+    desk.refused(2, &["scenario"]);
+    desk.refused(2, &["scenario", "--check", "a", "--explain", "b"]);
+}
+
+#[test]
+fn every_shell_learns_every_verb() {
+    let desk = Desk::new("completions");
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = desk.done(&["completions", shell]);
+        for verb in ["run", "sim", "scenario", "report"] {
+            assert!(script.contains(verb), "{verb} for {shell}");
+        }
+    }
+    desk.refused(2, &["completions", "csh"]);
+}
