@@ -11,6 +11,7 @@
 //! | [`life`] | the pager thread: start, loop, fork |
 //! | [`pager`] | serving a fault |
 //! | [`reclaim`] | which pages go |
+//! | `baseline` | which pages are not the program's
 //! | [`changes`] | following the program's `munmap`, `mremap`, `madvise` |
 //! | [`table`] | which page is where |
 //! | `helper` | `madvise`, which the pager must not call |
@@ -33,6 +34,7 @@ pub mod spool;
 pub mod sys;
 pub mod table;
 
+mod baseline;
 mod changes;
 mod maps;
 mod pager;

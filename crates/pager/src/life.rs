@@ -5,17 +5,17 @@
 //! table of open files: the program cannot see, close or inherit the pager's descriptors, nor does the
 //! pager keep any of the program's open.
 
+use crate::baseline::{self, Baseline};
 use crate::control::{Control, MAGIC, Slot};
 use crate::link::Delays;
 use crate::pager::{Pager, Parts, ProcFiles};
 use crate::spool::Spool;
 use crate::sys::{
     FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE, FEATURE_THREAD_ID, PAGE,
-    Uffd, anonymous_pages, now_ns,
+    Uffd, now_ns,
 };
 use crate::{den, gate, heap, pins};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_int, c_void};
@@ -95,6 +95,7 @@ pub fn start(control: &'static Control) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
     pins::pin_this_thread();
+    baseline::measure();
     with_signals_blocked(|| {
         let stack = den::stack_top(0) as *mut c_void;
         let flags =
@@ -172,7 +173,6 @@ impl Pager {
         uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
         let process = slot.process.load(Relaxed);
         crate::control::count(&control.counts.processes, 1);
-        let baseline = anonymous_pages(files.statm.as_fd()).unwrap_or(0);
         Ok(Pager::new(Parts {
             control,
             slot,
@@ -181,7 +181,7 @@ impl Pager {
             delays: Delays::new(control, samples(control), process),
             spool: open_spool(control, process)?,
             here: stay_on_this_core(),
-            baseline,
+            baseline: Baseline::measured(),
         }))
     }
 

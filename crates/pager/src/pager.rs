@@ -15,6 +15,7 @@
 //! outgrows its local memory, and in every mapping it makes later, first touches cost what they always
 //! cost, and new pages are found by scanning ([`crate::reclaim`]).
 
+use crate::baseline::Baseline;
 use crate::control::{Control, Slot, count};
 use crate::link::{self, Delays};
 use crate::maps::Area;
@@ -53,7 +54,7 @@ pub struct Pager {
     pub(crate) others: u64,
     /// No other process has held a page longer.
     pub(crate) is_oldest: bool,
-    baseline: u64,
+    baseline: Baseline,
     /// Changes of the address space applied so far.
     pub(crate) changes: u64,
     pub(crate) next_scan_ns: u64,
@@ -91,7 +92,7 @@ enum Served {
     NotYet,
 }
 
-pub struct Parts {
+pub(crate) struct Parts {
     pub control: &'static Control,
     pub slot: &'static Slot,
     pub uffd: Uffd,
@@ -99,12 +100,11 @@ pub struct Parts {
     pub delays: Delays,
     pub spool: Option<Spool>,
     pub here: usize,
-    /// Anonymous pages when the pager started; not counted as the run's local memory.
-    pub baseline: u64,
+    pub baseline: Baseline,
 }
 
 impl Pager {
-    pub fn new(parts: Parts) -> Pager {
+    pub(crate) fn new(parts: Parts) -> Pager {
         let settings = &parts.control.settings;
         Pager {
             transmit_ns: link::transmit_ns(settings, PAGE as u64),
@@ -421,7 +421,7 @@ impl Pager {
         use rustix::fd::AsFd;
         if let Some(anonymous) = sys::anonymous_pages(self.files.statm.as_fd()) {
             let elsewhere = self.table.remote() + self.pending.len();
-            self.local = anonymous.saturating_sub(self.baseline + elsewhere as u64);
+            self.local = anonymous.saturating_sub(self.baseline.pages() + elsewhere as u64);
         }
         let oldest = self.table.oldest(Queue::Active).map_or(u64::MAX, |id| self.table.get(id).since_ns);
         self.slot.local_pages.store(self.local, Relaxed);

@@ -13,9 +13,10 @@ static PINNED: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
 /// `struct pthread`, which lies behind the thread pointer on x86-64 and before it on aarch64.
 const CONTROL_BLOCK: usize = 4096;
 
-/// An address in this library's own data, none of which is ever taken.
+/// An address in this library's own anonymous data, none of which is ever taken. Zeroed data begins in the
+/// last page that the file fills; the middle of this table is far behind it.
 pub(crate) fn own_data() -> usize {
-    PINNED.as_ptr() as usize
+    PINNED[SLOTS / 2].as_ptr() as usize
 }
 
 /// Pins the calling thread's control block.

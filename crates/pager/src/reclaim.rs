@@ -73,7 +73,7 @@ impl Pager {
         {
             next = self.table.after(id);
             match pins::is_pinned(self.table.get(id).address) {
-                true => self.table.set_state(id, State::Active),
+                true => self.table.remove(id),
                 false => batch.push(id),
             }
         }
