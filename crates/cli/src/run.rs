@@ -9,7 +9,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_paging::{
-    CaptureTo, Delay, Footprint, Input, Job, Output, Setup, calibrate, footprint, local_bytes, measure,
+    CaptureTo, Delay, Footprint, Input, Job, MemoryNode, Output, Setup, calibrate, footprint, local_bytes,
+    measure,
 };
 use unrack_units::{Bytes, Rate, Share, Time};
 
@@ -18,6 +19,7 @@ Examples:
   unrack run -- python3 job.py                         a quarter of its memory local, 3us a fetch
   unrack run --local 64MiB --latency 10us -- sort big  a fixed size
   unrack run --capture trace.parquet -- ./program      keep every page transfer
+  unrack run --remote 10.0.0.2:7000 -- ./program       from a real memory node over a real network
   unrack run --completions completions.parquet -- ./program
                                                        waits as simulated for a fabric
 
@@ -34,10 +36,11 @@ pub struct Args {
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
-    /// What one fetch takes beside the transmission of its page
-    #[arg(long, value_name = "TIME", default_value = "3us")]
-    latency: Time,
-    /// Rate of the link to remote memory, each way [default: 100Gbps, or that of --completions]
+    /// What one fetch takes beside the transmission of its page [default: 3us, or with --remote what it is]
+    #[arg(long, value_name = "TIME")]
+    latency: Option<Time>,
+    /// Rate of the link to remote memory, each way [default: 100Gbps, or that of --completions, or with
+    /// --remote what it is]
     #[arg(long, value_name = "RATE")]
     bandwidth: Option<Rate>,
     /// Draw each fetch's time from this file, as a simulation wrote it
@@ -46,6 +49,9 @@ pub struct Args {
     /// Seed of these draws
     #[arg(long, default_value_t = 1, requires = "completions")]
     seed: u64,
+    /// Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or a socket's path
+    #[arg(long, value_name = "NODE", conflicts_with = "completions")]
+    remote: Option<MemoryNode>,
     /// Write every page transfer to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
@@ -60,6 +66,7 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
@@ -69,14 +76,17 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let json = args.json.as_deref().map(Target::check).transpose()?;
     let footprint = args.footprint(&mut job)?;
     let local = local_bytes(args.local, footprint.map_or(Bytes::ZERO, Footprint::bytes))?;
+    if let Some(node) = &args.remote {
+        node.greet()?;
+    }
     let calibration = calibrate()?;
     let capture = capture.as_deref().map(|path| CaptureTo {
         path,
         footprint: footprint.map(Footprint::bytes),
         native_s: None,
     });
-    let setup =
-        Setup { local, delay: &delay, calibration, seed: args.seed, capture, output: Output::Inherited };
+    let (seed, node, output) = (args.seed, args.remote.as_ref(), Output::Inherited);
+    let setup = Setup { local, delay: &delay, calibration, seed, capture, node, output };
     let report = measure(&job, &setup)?;
     let summary = summary::Summary::of(&args, &job, &setup, footprint, &report);
     if let Some(target) = json {
@@ -88,10 +98,14 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 
 impl Args {
     fn delay(&self) -> Result<Delay, Failure> {
-        match &self.completions {
-            Some(path) => Ok(Delay::drawn(path, self.bandwidth)?),
-            None => Ok(Delay::constant(self.latency, self.bandwidth.unwrap_or(USUAL_BANDWIDTH))),
+        if let Some(path) = &self.completions {
+            return Ok(Delay::drawn(path, self.bandwidth)?);
         }
+        let (latency, bandwidth) = match self.remote {
+            Some(_) => (Time::ZERO, Rate::from_bps(0)),
+            None => (USUAL_LATENCY, USUAL_BANDWIDTH),
+        };
+        Ok(Delay::constant(self.latency.unwrap_or(latency), self.bandwidth.unwrap_or(bandwidth)))
     }
 
     /// Needed only for a share. A native run for it must not take the program's input.

@@ -60,11 +60,11 @@ impl Pager {
             let pending = self.pending.remove(at);
             self.uffd.wake(pending.address);
         }
-        if matches!(record.state, State::Inactive | State::Active) {
+        if matches!(record.state, State::Inactive | State::Active | State::Stuck) {
             self.local = self.local.saturating_sub(1);
         }
         match record.state {
-            State::Active | State::Free => self.table.remove(id),
+            State::Active | State::Stuck | State::Free => self.untrack(id),
             State::Inactive | State::Remote | State::Fetching => self.discard(id),
         }
     }
@@ -121,6 +121,9 @@ impl Pager {
         let mut away: Vec<Id> = self.table.away().collect();
         away.sort_unstable_by_key(|id| self.table.get(*id).address);
         count(&self.control.counts.thawed, away.len() as u64);
+        if self.node.is_some() {
+            return self.bring_back(&away, |pager, id| pager.put_run_back(&[id]));
+        }
         let mut rest = &away[..];
         while let Some(first) = rest.first() {
             // Changes applied on the way may have dropped some.
@@ -135,7 +138,7 @@ impl Pager {
         }
     }
 
-    fn is_away(&self, id: Id) -> bool {
+    pub(crate) fn is_away(&self, id: Id) -> bool {
         matches!(self.table.get(id).state, State::Inactive | State::Remote)
     }
 
@@ -150,9 +153,10 @@ impl Pager {
             for id in rest {
                 self.remember_hash(*id);
             }
-            let (moved, result) =
-                self.uffd.move_pages(record.address, den::slot(*first), rest.len() * PAGE, true);
+            let Some(contents) = self.contents(*first) else { return };
+            let (moved, result) = self.uffd.move_pages(record.address, contents, rest.len() * PAGE, true);
             for id in &rest[..moved / PAGE] {
+                self.contents_moved(*id);
                 self.thawed(*id);
             }
             rest = &rest[moved / PAGE..];

@@ -36,6 +36,7 @@ pub struct Control {
 }
 
 #[repr(C)]
+#[derive(Default)]
 pub struct Settings {
     /// Pages that all processes together may keep local.
     pub limit_pages: AtomicU64,
@@ -60,6 +61,8 @@ pub struct Settings {
     pub node_address: AtomicU32,
     pub node_port: AtomicU32,
     _reserved: AtomicU32,
+    /// Path of the node's socket for shared memory; its end is the first zero byte.
+    pub node_path: [AtomicU64; 16],
 }
 
 /// What happened, all processes together.

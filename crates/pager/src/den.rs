@@ -1,7 +1,7 @@
 //! The one region of a process's address space that is the pager's own.
 //!
 //! ```text
-//! | heap (what the pager allocates) | stacks | doorbell | arena: one slot per tracked page |
+//! | heap (what the pager allocates) | stacks | doorbell | landings | arena: one slot per tracked page |
 //! ```
 //! Reserved at once without access and opened piece by piece, so that it costs address space only. The
 //! pager never tracks an address in here.
@@ -16,13 +16,16 @@ pub const HEAP_BYTES: usize = 64 << 30;
 pub const STACK_BYTES: usize = 256 << 10;
 const STACKS: usize = 2;
 pub const DOORBELL_BYTES: usize = PAGE;
+/// Pages that can be on their way from a memory node at once.
+pub const LANDINGS: usize = 1024;
 /// 256 GiB of pages, in use or remote, per process.
 pub const ARENA_SLOTS: usize = 1 << 26;
 const OPEN_STEP: usize = 32 << 20;
 
 const STACKS_AT: usize = HEAP_BYTES;
 const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
-const ARENA_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
+const LANDINGS_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
+const ARENA_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
 const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -41,7 +44,7 @@ pub fn reserve() -> Result<(), Errno> {
     // Page by page is how memory goes in and out here.
     // SAFETY: our own mapping; the advice changes no contents.
     let _ = unsafe { rustix::mm::madvise(base, LEN, Advice::LinuxNoHugepage) };
-    open(DOORBELL_AT, DOORBELL_BYTES)?;
+    open(DOORBELL_AT, DOORBELL_BYTES + LANDINGS * PAGE)?;
     open(STACKS_AT, STACKS * STACK_BYTES)
 }
 
@@ -67,6 +70,11 @@ pub fn doorbell() -> usize {
     BASE.load(Relaxed) + DOORBELL_AT
 }
 
+/// Where a page from a memory node lands before it is moved into the program.
+pub fn landing(n: u32) -> usize {
+    BASE.load(Relaxed) + LANDINGS_AT + n as usize * PAGE
+}
+
 pub fn arena() -> usize {
     BASE.load(Relaxed) + ARENA_AT
 }
@@ -85,13 +93,13 @@ pub fn open_arena(bytes: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Empties all slots.
+/// Empties all slots and landings.
 ///
 /// # Safety
 /// In the child of a fork only, before its pager starts: the contents were the parent's.
 pub unsafe fn forget_arena() {
     // SAFETY: the caller's promise.
-    unsafe { forget(arena(), ARENA_OPENED.load(Relaxed)) };
+    unsafe { forget(landing(0), LANDINGS * PAGE + ARENA_OPENED.load(Relaxed)) };
 }
 
 /// Makes the first `bytes` of the heap usable; `opened` is what was usable before.

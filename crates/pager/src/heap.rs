@@ -5,6 +5,7 @@
 //! program does. In the child of a fork, which starts afresh, [`reset`] forgets everything at once.
 
 use crate::den;
+use crate::sys::PAGE;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
@@ -79,6 +80,11 @@ unsafe impl GlobalAlloc for Heap {
             state.free[class] = block as usize;
         })
     }
+}
+
+/// Pages of memory in use here, at most.
+pub fn used_pages() -> u64 {
+    with_state(|state| state.used.div_ceil(PAGE) as u64)
 }
 
 /// Forgets every allocation.

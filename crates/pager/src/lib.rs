@@ -16,6 +16,7 @@
 //! | [`table`] | which page is where |
 //! | `helper` | `madvise`, which the pager must not call |
 //! | [`link`] | when a page arrives |
+//! | `remote` | where taken pages go
 //! | [`node`] | a memory node that holds the pages |
 //! | [`pins`] | what is never taken |
 //! | [`spool`] | capture |
@@ -39,4 +40,5 @@ mod changes;
 mod maps;
 mod pager;
 mod reclaim;
+mod remote;
 mod threads;

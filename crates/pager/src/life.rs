@@ -169,7 +169,8 @@ impl Pager {
         };
         let uffd = Uffd::open(FEATURES)?;
         uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
-        // The arena is a destination of moves; its unopened part may be registered as well.
+        // Destinations of moves. The arena's unopened part may be registered as well.
+        uffd.register(den::landing(0), den::LANDINGS * PAGE)?;
         uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
         let process = slot.process.load(Relaxed);
         crate::control::count(&control.counts.processes, 1);
@@ -193,6 +194,7 @@ impl Pager {
                 gate::die(self.control, "the userfaultfd cannot be read any more");
             }
             self.handle_events();
+            self.progress();
             self.finish_fetches();
             if now_ns() >= next_tick {
                 next_tick = now_ns() + self.tick();
@@ -213,20 +215,27 @@ impl Pager {
         let nap = (until - now).saturating_sub(margin);
         let timeout =
             Timespec { tv_sec: (nap / 1_000_000_000) as i64, tv_nsec: (nap % 1_000_000_000) as i64 };
+        let uffd = self.uffd.fd();
+        let faults = PollFd::from_borrowed_fd(uffd, PollFlags::IN);
         // An error is a signal or nothing: the loop looks for itself.
-        let _ = rustix::event::poll(&mut [PollFd::new(&self.uffd.fd(), PollFlags::IN)], Some(&timeout));
+        let _ = match &self.node {
+            Some(node) => rustix::event::poll(&mut [faults, node.poll()], Some(&timeout)),
+            None => rustix::event::poll(&mut [faults], Some(&timeout)),
+        };
     }
 
     /// What has to be done from time to time. Returns how long until the next.
     fn tick(&mut self) -> u64 {
         self.sync_local();
         self.recycle();
+        self.flush();
         let limit = self.control.settings.limit_pages.load(Relaxed);
         let total = self.local + self.others;
         if total > limit {
             if self.others > 0 {
                 self.control.bury();
             }
+            self.retry_stuck();
             self.reclaim();
             return SHORTEST_TICK_NS;
         }

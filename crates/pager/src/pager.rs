@@ -19,11 +19,12 @@ use crate::baseline::Baseline;
 use crate::control::{Control, Slot, count};
 use crate::link::{self, Delays};
 use crate::maps::Area;
+use crate::remote::Node;
 use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
 use crate::sys::{self, Event, PAGE, Uffd, now_ns};
 use crate::table::{Id, Queue, State, Table};
 use crate::threads::{MOST_AHEAD, Threads};
-use crate::{den, gate};
+use crate::{den, gate, heap};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -58,10 +59,14 @@ pub struct Pager {
     /// Changes of the address space applied so far.
     pub(crate) changes: u64,
     pub(crate) next_scan_ns: u64,
+    pub(crate) next_retry_ns: u64,
     pub(crate) scans: u64,
     /// Records without a page whose slots are full, and those being emptied, by the helper's order.
     pub(crate) garbage: Vec<Id>,
-    pub(crate) emptying: VecDeque<(u32, Vec<Id>)>,
+    pub(crate) emptying: VecDeque<Emptying>,
+    /// Records of pages at the memory node whose slots are full.
+    pub(crate) vacated: Vec<Id>,
+    pub(crate) node: Option<Node>,
     /// Until then, taking pages is not tried.
     pub(crate) rest_until_ns: u64,
 }
@@ -83,6 +88,14 @@ pub struct Pending {
     read_ns: u64,
     thread: u32,
     write: bool,
+}
+
+/// Slots that the helper empties.
+pub(crate) struct Emptying {
+    pub order: u32,
+    pub ids: Vec<Id>,
+    /// The records have no page any more; else it is at the memory node.
+    pub garbage: bool,
 }
 
 /// Whether a fault could be served.
@@ -130,9 +143,12 @@ impl Pager {
             is_oldest: true,
             changes: 0,
             next_scan_ns: 0,
+            next_retry_ns: 0,
             scans: 0,
             garbage: Vec::new(),
             emptying: VecDeque::new(),
+            vacated: Vec::new(),
+            node: None,
             rest_until_ns: 0,
         }
     }
@@ -176,7 +192,7 @@ impl Pager {
             State::Remote => self.start_fetch(id, address, write, thread, read_ns),
             // A second thread on a page that is on its way: it will be woken with the first.
             State::Fetching => Served::Yes,
-            State::Active | State::Free => self.fill_if_missing(address),
+            State::Active | State::Stuck | State::Free => self.fill_if_missing(address),
         }
     }
 
@@ -234,6 +250,11 @@ impl Pager {
     }
 
     fn start_fetch(&mut self, id: Id, address: usize, write: bool, thread: u32, read_ns: u64) -> Served {
+        if self.withdraw(id) {
+            self.table.set_state(id, State::Inactive);
+            self.local += 1;
+            return self.soft_fault(id, write, thread, read_ns);
+        }
         self.threads.faulted(thread, read_ns, self.control);
         let latency_ns = self.delays.next_ns(&self.control.settings, self.transmit_ns);
         // The access was half the unseen part before we read of it, and will go on half of it after.
@@ -249,15 +270,18 @@ impl Pager {
         Served::Yes
     }
 
-    /// When the next fetch on the wire arrives.
+    /// When the next fetch on the wire arrives. A memory node's pages arrive when they do.
     pub fn next_due_ns(&self) -> Option<u64> {
-        self.pending.iter().map(|pending| pending.due_ns).min()
+        let here = self.pending.iter().filter(|pending| self.contents(pending.id).is_some());
+        here.map(|pending| pending.due_ns).min()
     }
 
     /// Gives the program the pages that have arrived by now.
     pub fn finish_fetches(&mut self) {
         let now = now_ns();
-        while let Some(at) = self.pending.iter().position(|pending| pending.due_ns <= now) {
+        let arrived =
+            |pager: &Pager, pending: &Pending| pending.due_ns <= now && pager.contents(pending.id).is_some();
+        while let Some(at) = self.pending.iter().position(|pending| arrived(self, pending)) {
             let pending = self.pending.remove(at);
             self.finish_fetch(pending);
         }
@@ -268,6 +292,12 @@ impl Pager {
             // Changes read below may have dropped or renamed the page.
             if self.table.get(pending.id).state != State::Fetching {
                 return self.uffd.wake(pending.address);
+            }
+            if self.contents(pending.id).is_none() {
+                self.ask_for(pending.id);
+                self.wait_for_node();
+                self.read_changes();
+                continue;
             }
             let address = self.table.get(pending.id).address;
             match self.put_back(pending.id, address, pending.write, pending.thread) {
@@ -283,20 +313,21 @@ impl Pager {
         self.reclaim();
     }
 
-    /// Moves a page's contents from its slot into the program.
+    /// Moves a page's contents into the program.
     fn put_back(&mut self, id: Id, address: usize, write: bool, thread: u32) -> Served {
-        let slot = den::slot(id);
+        let contents = self.contents(id).expect("the page is here");
         if !write {
             self.remember_hash(id);
         }
         let here = self.here;
         let uffd = &self.uffd;
         let thread = self.threads.faulted(thread, now_ns(), self.control);
-        match thread.woken_on(here, || uffd.move_pages(address, slot, PAGE, true)).1 {
+        match thread.woken_on(here, || uffd.move_pages(address, contents, PAGE, true)).1 {
             Ok(()) => {}
             Err(Errno::AGAIN) => return Served::NotYet,
             Err(_) => return self.put_back_copy(id, address, write),
         }
+        self.contents_moved(id);
         self.activate(id, write);
         Served::Yes
     }
@@ -318,7 +349,7 @@ impl Pager {
     /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it. The copy leaves
     /// the slot full, so the page gets another record; it is returned.
     pub(crate) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
-        self.uffd.copy(address, den::slot(id), PAGE).1?;
+        self.uffd.copy(address, self.contents(id).expect("the page is here"), PAGE).1?;
         let record = *self.table.get(id);
         self.discard(id);
         let id = self.track(address);
@@ -328,10 +359,20 @@ impl Pager {
         Ok(id)
     }
 
-    /// Stops tracking a page whose contents are in its slot, and lets the slot be emptied.
+    /// Stops tracking a page whose contents are not in the program, and lets the slot be emptied.
     pub(crate) fn discard(&mut self, id: Id) {
         self.table.detach(id);
+        self.dropped(id);
         self.garbage.push(id);
+    }
+
+    /// Stops tracking a page whose contents, if any, are in the program.
+    pub(crate) fn untrack(&mut self, id: Id) {
+        let record = self.table.get(id);
+        match record.held || record.emptying {
+            true => self.discard(id),
+            false => self.table.remove(id),
+        }
     }
 
     /// Starts tracking the page at `address`.
@@ -350,10 +391,14 @@ impl Pager {
         record.dirty |= write;
     }
 
-    /// Makes an inactive page remote: from here on only the link brings it back.
-    pub(crate) fn write_out(&mut self, id: Id) {
+    /// Makes an inactive page remote: from here on only the link brings it back. `false`: not now, the
+    /// memory node has too much to do.
+    pub(crate) fn write_out(&mut self, id: Id) -> bool {
         let record = *self.table.get(id);
         let changed = record.dirty || record.hashed && hash_of(den::slot(id)) != record.hash;
+        if !self.send_out(id, changed) {
+            return false;
+        }
         if changed {
             link::arrival(&self.control.uplink_free_ns, now_ns(), self.transmit_ns, 0);
             count(&self.control.counts.write_backs, 1);
@@ -371,6 +416,7 @@ impl Pager {
         kept.hashed = record.hashed && !changed;
         self.table.set_state(id, State::Remote);
         self.local = self.local.saturating_sub(1);
+        true
     }
 
     fn account_fetch(&mut self, pending: Pending) {
@@ -412,7 +458,8 @@ impl Pager {
     /// Keeps the contents' hash, unless they are known to differ from the remote copy anyway.
     pub(crate) fn remember_hash(&mut self, id: Id) {
         if !self.table.get(id).dirty && !self.table.get(id).hashed {
-            self.table.get_mut(id).hash = hash_of(den::slot(id));
+            let hash = hash_of(self.contents(id).expect("the page is here"));
+            self.table.get_mut(id).hash = hash;
             self.table.get_mut(id).hashed = true;
         }
     }
@@ -420,8 +467,12 @@ impl Pager {
     pub(crate) fn sync_local(&mut self) {
         use rustix::fd::AsFd;
         if let Some(anonymous) = sys::anonymous_pages(self.files.statm.as_fd()) {
-            let elsewhere = self.table.remote() + self.pending.len();
-            self.local = anonymous.saturating_sub(self.baseline.pages() + elsewhere as u64);
+            let elsewhere = match &self.node {
+                Some(node) => node.resident(),
+                None => self.table.remote() + self.pending.len(),
+            };
+            let not_its_own = elsewhere as u64 + heap::used_pages() + self.baseline.pages();
+            self.local = anonymous.saturating_sub(not_its_own);
         }
         let oldest = self.table.oldest(Queue::Active).map_or(u64::MAX, |id| self.table.get(id).since_ns);
         self.slot.local_pages.store(self.local, Relaxed);

@@ -5,7 +5,7 @@ use crate::den;
 use crate::gate;
 use crate::helper::{self, Order};
 use crate::maps;
-use crate::pager::Pager;
+use crate::pager::{Emptying, Pager};
 use crate::pins;
 use crate::sys::{self, PAGE, PageRegion, now_ns};
 use crate::table::{Id, LEAF_BYTES, Queue, State};
@@ -23,6 +23,13 @@ const MOST_AT_ONCE: u64 = 256;
 const INACTIVE_PART: usize = 5;
 /// How long a fork's child is expected to live, or to share memory, at least.
 const PATIENCE_NS: u64 = 20_000_000;
+/// How often to wait for a busy memory node before faults are looked at again.
+const MOST_WAITS: usize = 4;
+/// Pages that a process keeps in any case.
+const LEAST_KEPT: usize = 64;
+/// How often, and how many pages at a time, taking is tried again.
+const RETRY_PAUSE_NS: u64 = 20_000_000;
+const MOST_RETRIED: usize = 512;
 /// Pages to unshare at once.
 const UNSHARE_PAGES: usize = 512;
 /// Every so many scans.
@@ -46,8 +53,9 @@ impl Pager {
     /// Makes up to `pages` of this process's pages remote. Returns how many.
     pub(crate) fn evict(&mut self, pages: usize) -> usize {
         let Some(_open) = gate::enter() else { return 0 };
-        let mut evicted = 0;
-        while evicted < pages && now_ns() >= self.rest_until_ns {
+        self.connect();
+        let (mut evicted, mut waits) = (0, 0);
+        while evicted < pages && now_ns() >= self.rest_until_ns && (self.can_spare() || self.scan_if_due()) {
             let wanted = (self.local as usize / INACTIVE_PART).max(BATCH);
             if self.table.len(Queue::Inactive) < wanted && self.deactivate() == 0 && !self.scan_if_due() {
                 // Nothing can be taken now: use up second chances.
@@ -55,26 +63,58 @@ impl Pager {
                     break;
                 }
             }
-            if let Some(oldest) = self.table.oldest(Queue::Inactive) {
-                self.write_out(oldest);
+            let Some(oldest) = self.table.oldest(Queue::Inactive) else { continue };
+            if self.write_out(oldest) {
                 evicted += 1;
+                continue;
+            }
+            self.wait_for_node();
+            waits += 1;
+            if waits == MOST_WAITS {
+                break;
             }
         }
         gate::set_away(self.table.len(Queue::Inactive) + self.table.remote() + self.pending.len());
         evicted
     }
 
+    /// Whatever else fills the local memory, no process is left without the few pages that it needs to
+    /// get on at all.
+    fn can_spare(&self) -> bool {
+        self.table.len(Queue::Active) + self.table.len(Queue::Inactive) > LEAST_KEPT
+    }
+
+    /// Tries again, from time to time, to take what could not be taken.
+    pub(crate) fn retry_stuck(&mut self) {
+        let now = now_ns();
+        if now < self.next_retry_ns {
+            return;
+        }
+        self.next_retry_ns = now + RETRY_PAUSE_NS;
+        for _ in 0..self.table.len(Queue::Stuck).min(MOST_RETRIED) {
+            let Some(id) = self.table.oldest(Queue::Stuck) else { return };
+            self.table.set_state(id, State::Active);
+        }
+    }
+
     /// Takes the oldest active pages from the program. Returns how many.
     fn deactivate(&mut self) -> usize {
         let mut batch: Vec<Id> = Vec::with_capacity(BATCH);
         let mut next = self.table.oldest(Queue::Active);
+        let mut left = self.table.len(Queue::Active);
         while let Some(id) = next
             && batch.len() < BATCH
+            && left > 0
         {
             next = self.table.after(id);
-            match pins::is_pinned(self.table.get(id).address) {
-                true => self.table.remove(id),
-                false => batch.push(id),
+            left -= 1;
+            let record = self.table.get(id);
+            if pins::is_pinned(record.address) {
+                self.untrack(id);
+            } else if record.emptying {
+                self.table.set_state(id, State::Active);
+            } else {
+                batch.push(id);
             }
         }
         batch.sort_unstable_by_key(|id| self.table.get(*id).address);
@@ -169,9 +209,9 @@ impl Pager {
     fn cannot_take(&mut self, run: &[Id], error: Errno) -> usize {
         for id in run {
             match error {
-                Errno::NOENT | Errno::FAULT | Errno::NOMEM => self.table.remove(*id),
+                Errno::NOENT | Errno::FAULT | Errno::NOMEM => self.untrack(*id),
                 _ => {
-                    self.table.set_state(*id, State::Active);
+                    self.table.set_state(*id, State::Stuck);
                     count(&self.control.counts.stuck, 1);
                 }
             }
@@ -197,21 +237,45 @@ impl Pager {
 
     /// Gets back records whose slots were emptied, and has more emptied.
     pub(crate) fn recycle(&mut self) {
-        while let Some((order, ids)) = self.emptying.front()
-            && helper::is_done(*order)
-        {
-            ids.iter().for_each(|id| self.table.release(*id));
-            self.emptying.pop_front();
+        while self.emptying.front().is_some_and(|first| helper::is_done(first.order)) {
+            let Some(done) = self.emptying.pop_front() else { break };
+            self.emptied(&done);
         }
-        self.garbage.sort_unstable();
-        while let Some(last) = self.garbage.last().copied() {
-            let run = 1 + self.garbage.windows(2).rev().take_while(|pair| pair[0] + 1 == pair[1]).count();
+        // Those first: a slot may be in both lists, and its record is free when the second is done.
+        let mut vacated = std::mem::take(&mut self.vacated);
+        self.have_emptied(&mut vacated, false);
+        self.vacated.append(&mut vacated);
+        if !self.vacated.is_empty() {
+            return;
+        }
+        let mut garbage = std::mem::take(&mut self.garbage);
+        self.garbage = garbage.extract_if(.., |id| !self.forgotten(*id)).collect();
+        self.have_emptied(&mut garbage, true);
+        self.garbage.append(&mut garbage);
+    }
+
+    fn emptied(&mut self, done: &Emptying) {
+        for id in &done.ids {
+            self.table.get_mut(*id).emptying = false;
+            match (done.garbage, &mut self.node) {
+                (true, _) => self.table.release(*id),
+                (false, Some(node)) => node.full_slots -= 1,
+                (false, None) => {}
+            }
+        }
+    }
+
+    /// Orders the slots of `ids` emptied; leaves those that the helper has no room for.
+    fn have_emptied(&mut self, ids: &mut Vec<Id>, garbage: bool) {
+        ids.sort_unstable();
+        while let Some(last) = ids.last().copied() {
+            let run = 1 + ids.windows(2).rev().take_while(|pair| pair[0] + 1 == pair[1]).count();
             let first = last + 1 - run as Id;
             let Some(order) = helper::post(Order::Forget { at: den::slot(first), len: run * PAGE }) else {
                 return;
             };
-            let kept = self.garbage.len() - run;
-            self.emptying.push_back((order, self.garbage.split_off(kept)));
+            let ids = ids.split_off(ids.len() - run);
+            self.emptying.push_back(Emptying { order, ids, garbage });
         }
     }
 

@@ -21,12 +21,27 @@ pub enum State {
     Free,
     /// Mapped in the program.
     Active,
+    /// Mapped in the program, and could not be taken when that was last tried.
+    Stuck,
     /// Taken from the program but still local: a touch brings it back at once.
     Inactive,
     /// Only the remote copy is left.
     Remote,
     /// On its way back from remote memory.
     Fetching,
+}
+
+/// Where the contents of a page are that is not in the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    Slot,
+    /// In the slot, and being stored at the memory node.
+    Leaving,
+    AtNode,
+    /// Being loaded.
+    Coming,
+    /// Loaded, not yet moved into the program.
+    Landed,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +61,11 @@ pub struct Record {
     pub dirty: bool,
     /// `hash` is that of the remote copy.
     pub hashed: bool,
+    pub contents: Contents,
+    /// The memory node has a copy.
+    pub held: bool,
+    /// The helper is about to empty the slot.
+    pub emptying: bool,
 }
 
 const FREE: Record = Record {
@@ -58,6 +78,9 @@ const FREE: Record = Record {
     sure: false,
     dirty: false,
     hashed: false,
+    contents: Contents::Slot,
+    held: false,
+    emptying: false,
 };
 
 /// A doubly linked list through the records; oldest first.
@@ -86,6 +109,7 @@ pub struct Table {
     free: Vec<Id>,
     pub active: List,
     pub inactive: List,
+    stuck: List,
     remote: usize,
 }
 
@@ -96,6 +120,7 @@ const CHUNK: usize = 4096;
 pub enum Queue {
     Active,
     Inactive,
+    Stuck,
 }
 
 impl Default for Table {
@@ -114,6 +139,7 @@ impl Table {
             free: Vec::new(),
             active: List::default(),
             inactive: List::default(),
+            stuck: List::default(),
             remote: 0,
         }
     }
@@ -181,6 +207,7 @@ impl Table {
         match self.get(id).state {
             State::Active => self.unlink(Queue::Active, id),
             State::Inactive => self.unlink(Queue::Inactive, id),
+            State::Stuck => self.unlink(Queue::Stuck, id),
             State::Remote => self.remote -= 1,
             State::Free | State::Fetching => {}
         }
@@ -188,6 +215,7 @@ impl Table {
         match state {
             State::Active => self.append(Queue::Active, id),
             State::Inactive => self.append(Queue::Inactive, id),
+            State::Stuck => self.append(Queue::Stuck, id),
             State::Remote => self.remote += 1,
             State::Free | State::Fetching => {}
         }
@@ -272,6 +300,7 @@ impl Table {
         match queue {
             Queue::Active => &self.active,
             Queue::Inactive => &self.inactive,
+            Queue::Stuck => &self.stuck,
         }
     }
 
@@ -279,6 +308,7 @@ impl Table {
         match queue {
             Queue::Active => &mut self.active,
             Queue::Inactive => &mut self.inactive,
+            Queue::Stuck => &mut self.stuck,
         }
     }
 

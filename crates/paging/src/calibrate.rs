@@ -49,6 +49,7 @@ pub fn calibrate() -> Result<Calibration, PagingError> {
         calibration: Calibration::default(),
         seed: 0,
         capture: None,
+        node: None,
         output: Output::File(answer.clone()),
     };
     let report = measure(&job, &setup)?;

@@ -37,6 +37,10 @@ impl Delay {
         Ok(Delay { latency: Time::ZERO, samples: thinned(all), bandwidth })
     }
 
+    pub fn latency(&self) -> Time {
+        self.latency
+    }
+
     pub fn bandwidth(&self) -> Rate {
         self.bandwidth
     }

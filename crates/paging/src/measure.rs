@@ -6,6 +6,7 @@ use crate::delay::Delay;
 use crate::folder::Folder;
 use crate::job::{Job, Output, Status};
 use crate::launch::{Launch, Observer};
+use crate::memory_node::MemoryNode;
 use crate::{PagingError, capture, proc};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -32,6 +33,8 @@ pub struct Setup<'a> {
     /// Of the draws, if the delay is drawn.
     pub seed: u64,
     pub capture: Option<CaptureTo<'a>>,
+    /// The memory node that holds what is remote; none: the program's own private memory does.
+    pub node: Option<&'a MemoryNode>,
     pub output: Output,
 }
 
@@ -176,6 +179,9 @@ fn set(control: &ControlFile, setup: &Setup) {
     settings.bandwidth_bps.store(setup.delay.bandwidth.as_bps(), Relaxed);
     settings.unseen_ns.store(setup.calibration.unseen_ns as u64, Relaxed);
     settings.seed.store(setup.seed, Relaxed);
+    if let Some(node) = setup.node {
+        node.tell(settings);
+    }
     settings.capture.store(setup.capture.is_some() as u32, Relaxed);
 }
 

@@ -87,7 +87,7 @@ impl Runner<'_> {
     fn run(&self, local: Bytes, delay: &Delay, capture: Option<CaptureTo>) -> Result<RunReport, Failure> {
         let output = Output::File(self.folder.path("remote.out"));
         let (calibration, seed) = (self.calibration, self.plan.seed);
-        let setup = Setup { local, delay, calibration, seed, capture, output };
+        let setup = Setup { local, delay, calibration, seed, capture, node: None, output };
         let report = unrack_paging::measure(self.job, &setup)?;
         check_status(report.status, "with remote memory", &self.folder.path("remote.out"))?;
         self.steps.done();

@@ -20,6 +20,8 @@ pub struct Summary {
     /// Not set if delays were drawn.
     latency: Option<Time>,
     bandwidth: Rate,
+    /// The memory node, if pages came from one: its delays come on top of `delay_ns`.
+    remote: Option<String>,
     wall_s: f64,
     #[serde(flatten)]
     calibration: Calibration,
@@ -44,8 +46,9 @@ impl Summary {
             local_bytes: setup.local.get(),
             footprint_bytes: footprint.map(|footprint| footprint.anonymous),
             delay_ns: setup.delay.mean_ns(),
-            latency: args.completions.is_none().then_some(args.latency),
+            latency: args.completions.is_none().then(|| setup.delay.latency()),
             bandwidth: setup.delay.bandwidth(),
+            remote: args.remote.as_ref().map(ToString::to_string),
             wall_s: report.wall_s,
             calibration: setup.calibration,
             tally: report.tally,
@@ -57,7 +60,7 @@ impl Summary {
 
     fn below_floor(&self) -> Option<String> {
         let (delay, floor) = (self.delay_ns / 1e3, self.calibration.floor_ns / 1e3);
-        (delay < floor && self.tally.fetches > 0).then(|| {
+        (self.remote.is_none() && delay < floor && self.tally.fetches > 0).then(|| {
             format!(
                 "a delay of {delay:.2}us is below the pager's floor of {floor:.1}us, so this run was slower \
                  than such a network: unrack compare reckons without the pager"

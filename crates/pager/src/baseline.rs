@@ -1,0 +1,49 @@
+//! Which of a process's anonymous pages are not counted as its local memory.
+//!
+//! Those that were there before the program began (the loader's, the pager's own) never are. What a
+//! forked child inherits is shared with its parent and counted there, as long as the parent lives.
+
+use crate::sys::anonymous_pages;
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Pages of the first process before its program began, and of this one when its pager was started.
+static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
+static AT_START: AtomicU64 = AtomicU64::new(0);
+
+/// Takes the measure. Call in the program's thread, before the pager's starts: the program goes on
+/// touching memory while that comes up.
+pub(crate) fn measure() {
+    let pages = rustix::fs::open(c"/proc/self/statm", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .ok()
+        .and_then(|statm| anonymous_pages(statm.as_fd()))
+        .unwrap_or(0);
+    AT_START.store(pages, Relaxed);
+    let _ = FIRST.compare_exchange(u64::MAX, pages, Relaxed, Relaxed);
+}
+
+/// What [`measure`] found, for the pager.
+pub(crate) struct Baseline {
+    first: u64,
+    at_start: u64,
+    parent: Option<Pid>,
+}
+
+impl Baseline {
+    pub(crate) fn measured() -> Baseline {
+        Baseline {
+            first: FIRST.load(Relaxed),
+            at_start: AT_START.load(Relaxed),
+            parent: rustix::process::getppid(),
+        }
+    }
+
+    pub(crate) fn pages(&mut self) -> u64 {
+        if self.at_start > self.first && rustix::process::getppid() != self.parent {
+            self.at_start = self.first;
+        }
+        self.at_start
+    }
+}

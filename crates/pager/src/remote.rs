@@ -1,0 +1,352 @@
+//! Where taken pages go: nowhere, or to a memory node.
+//!
+//! Without a node, contents stay in their slot of the arena, and being remote is a matter of delay alone.
+//! With one they leave:
+//! ```text
+//!   in the slot --store--> leaving --stored--> at the node --load--> coming --loaded--> landed
+//! ```
+//! A page faulted on while it is leaving is taken back if its store has not left yet; else it goes back
+//! from its slot as soon as the store is done. What comes lands in a *landing*, a page of the den that is
+//! always there, and is moved into the program from it. A slot's memory becomes a landing once its
+//! contents are at the node, so that in the steady state no memory is allocated or given back.
+
+use crate::control::Settings;
+use crate::den::{self, LANDINGS};
+use crate::gate;
+use crate::node::{self, Address, Client, Completion, Rejected};
+use crate::pager::{Pager, zero_pages};
+use crate::sys::{PAGE, Uffd};
+use crate::table::{Contents, Id, State};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Landings with memory, kept for the next loads.
+const SPARE: usize = 64;
+/// How long evicting waits for a node that has too much to do before it looks at faults again.
+const BACK_PRESSURE_NS: i64 = 2_000_000;
+
+/// A page on its way from the node.
+struct Load {
+    id: Id,
+    landing: u32,
+}
+
+/// This process's session with a memory node, and the landings.
+pub(crate) struct Node {
+    client: Client,
+    done: Vec<Completion>,
+    loads: Vec<Load>,
+    /// Landings with a page in them that nobody needs, and without.
+    spare: Vec<u32>,
+    bare: Vec<u32>,
+    /// Slots whose contents are being stored, or are stored but not yet gone.
+    pub(crate) full_slots: usize,
+}
+
+impl Node {
+    fn connect(address: Address) -> Result<Node, node::Error> {
+        Ok(Node {
+            client: Client::connect(&node::Settings::new(address))?,
+            done: Vec::new(),
+            loads: Vec::new(),
+            spare: Vec::new(),
+            bare: (0..LANDINGS as u32).collect(),
+            full_slots: 0,
+        })
+    }
+
+    /// Pages of memory that hold what is remote for the program.
+    pub(crate) fn resident(&self) -> usize {
+        self.full_slots + LANDINGS - self.bare.len()
+    }
+
+    /// A landing with a page in it; none when all are taken, or the address space is changing.
+    fn landing(&mut self, uffd: &Uffd) -> Option<u32> {
+        if let Some(spare) = self.spare.pop() {
+            return Some(spare);
+        }
+        let bare = self.bare.pop()?;
+        if uffd.copy(den::landing(bare), zero_pages(), PAGE).1.is_err() {
+            self.bare.push(bare);
+            return None;
+        }
+        Some(bare)
+    }
+
+    fn landing_of(&self, id: Id) -> Option<usize> {
+        let load = self.loads.iter().find(|load| load.id == id)?;
+        Some(den::landing(load.landing))
+    }
+
+    /// To poll, beside the userfaultfd.
+    pub(crate) fn poll(&self) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(self.client.fd(), self.client.interest())
+    }
+}
+
+impl Settings {
+    /// Where the run's memory node is, if it has one.
+    pub fn node(&self) -> Option<Address> {
+        match self.backend.load(Relaxed) {
+            0 => None,
+            1 => Some(Address::Tcp {
+                ip: self.node_address.load(Relaxed).to_be_bytes(),
+                port: self.node_port.load(Relaxed) as u16,
+            }),
+            _ => {
+                let bytes = self.node_path.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
+                let path: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+                Some(Address::Shared(String::from_utf8_lossy(&path).into_owned()))
+            }
+        }
+    }
+}
+
+impl Pager {
+    /// Connects to the run's memory node before the first page goes there: most forked processes never
+    /// have one that does.
+    pub(crate) fn connect(&mut self) {
+        if self.node.is_some() {
+            return;
+        }
+        if let Some(address) = self.control.settings.node() {
+            match Node::connect(address) {
+                Ok(node) => self.node = Some(node),
+                Err(error) => self.lose_node(error),
+            }
+        }
+    }
+
+    fn lose_node(&self, error: node::Error) -> ! {
+        gate::die(self.control, &std::fmt::format(format_args!("{error}")))
+    }
+
+    /// Where a taken page's contents are, if they are here.
+    pub(crate) fn contents(&self, id: Id) -> Option<usize> {
+        match self.table.get(id).contents {
+            Contents::Slot => Some(den::slot(id)),
+            Contents::Landed => self.node.as_ref()?.landing_of(id),
+            Contents::Leaving | Contents::AtNode | Contents::Coming => None,
+        }
+    }
+
+    /// A page was moved out of where [`Pager::contents`] said it was: its landing is bare.
+    pub(crate) fn contents_moved(&mut self, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        let record = self.table.get_mut(id);
+        if record.contents == Contents::Landed {
+            let at = node.loads.iter().position(|load| load.id == id).expect("landed");
+            node.bare.push(node.loads.swap_remove(at).landing);
+        }
+        record.contents = Contents::Slot;
+    }
+
+    /// Sends an inactive page to the node. `false`: not now, the node has too much to do.
+    pub(crate) fn send_out(&mut self, id: Id, changed: bool) -> bool {
+        let Some(node) = &mut self.node else { return true };
+        let record = self.table.get_mut(id);
+        if record.held && !changed {
+            record.contents = Contents::AtNode;
+            node.full_slots += 1;
+            self.vacate(id);
+            return true;
+        }
+        // SAFETY: the slot's page stays as it is while the record says that it is leaving.
+        match unsafe { node.client.store(id, den::slot(id)) } {
+            Ok(()) => {
+                record.contents = Contents::Leaving;
+                node.full_slots += 1;
+                true
+            }
+            Err(Rejected::Full) => false,
+            Err(Rejected::NotHeld | Rejected::BadId) => {
+                gate::die(self.control, "the memory node cannot name as many pages as this program has")
+            }
+        }
+    }
+
+    /// Takes a page back whose store has not left. Its contents are in its slot again.
+    pub(crate) fn withdraw(&mut self, id: Id) -> bool {
+        let Some(node) = &mut self.node else { return false };
+        let record = self.table.get_mut(id);
+        if record.contents != Contents::Leaving || !node.client.withdraw(id) {
+            return false;
+        }
+        node.full_slots -= 1;
+        (record.contents, record.held, record.dirty) = (Contents::Slot, false, true);
+        true
+    }
+
+    /// Has a page that is being fetched loaded, unless it is on its way, or here.
+    pub(crate) fn ask_for(&mut self, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        if self.table.get(id).contents != Contents::AtNode {
+            return;
+        }
+        let Some(landing) = node.landing(&self.uffd) else { return };
+        let at = den::landing(landing);
+        // SAFETY: the landing's page was just put there, and it is this load's alone.
+        match unsafe { node.client.load(id, at) } {
+            Ok(()) => {
+                node.loads.push(Load { id, landing });
+                self.table.get_mut(id).contents = Contents::Coming;
+            }
+            Err(Rejected::Full) => node.spare.push(landing),
+            Err(Rejected::NotHeld | Rejected::BadId) => gate::die(
+                self.control,
+                "internal error: a page is neither here nor remote. Please report this",
+            ),
+        }
+    }
+
+    /// Asks for what is wanted, moves bytes both ways, and notes what is done.
+    pub(crate) fn progress(&mut self) {
+        if self.node.is_none() {
+            return;
+        }
+        for n in 0..self.pending.len() {
+            self.ask_for(self.pending[n].id);
+        }
+        let Some(node) = &mut self.node else { return };
+        let mut done = std::mem::take(&mut node.done);
+        let result = node.client.progress(&mut done);
+        for completion in done.drain(..) {
+            match completion {
+                Completion::Stored { id } => self.stored(id),
+                Completion::Loaded { id } => self.loaded(id),
+                Completion::Refused { .. } => gate::die(
+                    self.control,
+                    "the memory node is full: serve with a larger --capacity, or keep more local",
+                ),
+            }
+        }
+        if let Some(node) = &mut self.node {
+            node.done = done;
+        }
+        if let Err(error) = result {
+            self.lose_node(error);
+        }
+    }
+
+    fn stored(&mut self, id: Id) {
+        let record = self.table.get_mut(id);
+        record.held = true;
+        if record.state == State::Remote {
+            record.contents = Contents::AtNode;
+            return self.vacate(id);
+        }
+        // Wanted back meanwhile, or by nobody any more: in the slot is where it is best.
+        record.contents = Contents::Slot;
+        if let Some(node) = &mut self.node {
+            node.full_slots -= 1;
+        }
+    }
+
+    fn loaded(&mut self, id: Id) {
+        let record = self.table.get_mut(id);
+        if record.state != State::Free {
+            record.contents = Contents::Landed;
+            return;
+        }
+        record.contents = Contents::AtNode;
+        let Some(node) = &mut self.node else { return };
+        if let Some(at) = node.loads.iter().position(|load| load.id == id) {
+            node.spare.push(node.loads.swap_remove(at).landing);
+        }
+    }
+
+    /// Empties the slot of a page that the node holds.
+    fn vacate(&mut self, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        if node.spare.len() < SPARE
+            && let Some(landing) = node.bare.pop()
+        {
+            if self.uffd.move_pages(den::landing(landing), den::slot(id), PAGE, false).1.is_ok() {
+                node.spare.push(landing);
+                node.full_slots -= 1;
+                return;
+            }
+            node.bare.push(landing);
+        }
+        self.table.get_mut(id).emptying = true;
+        self.vacated.push(id);
+    }
+
+    /// A record that is not needed any more: whether the node has forgotten it, too.
+    pub(crate) fn forgotten(&mut self, id: Id) -> bool {
+        let Some(node) = &mut self.node else { return true };
+        let record = self.table.get_mut(id);
+        if matches!(record.contents, Contents::Leaving | Contents::Coming) {
+            return false;
+        }
+        if record.held && node.client.forget(&[id]) == 0 {
+            return false;
+        }
+        record.held = false;
+        true
+    }
+
+    /// A page on its way was dropped by the program before it was moved in.
+    pub(crate) fn dropped(&mut self, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        let record = self.table.get_mut(id);
+        if record.contents == Contents::Landed
+            && let Some(at) = node.loads.iter().position(|load| load.id == id)
+        {
+            record.contents = Contents::AtNode;
+            node.spare.push(node.loads.swap_remove(at).landing);
+        }
+        if record.contents == Contents::Leaving && node.client.withdraw(id) {
+            (record.contents, record.held) = (Contents::Slot, false);
+            node.full_slots -= 1;
+        }
+    }
+
+    /// Sends what is queued, though no batch is full.
+    pub(crate) fn flush(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.client.flush();
+        }
+    }
+
+    /// Waits for the node to get on, for a moment.
+    pub(crate) fn wait_for_node(&mut self) {
+        self.flush();
+        self.progress();
+        let Some(node) = &self.node else { return };
+        let moment = Timespec { tv_sec: 0, tv_nsec: BACK_PRESSURE_NS };
+        let uffd = self.uffd.fd();
+        let mut both = [node.poll(), PollFd::from_borrowed_fd(uffd, PollFlags::IN)];
+        // An error is a signal or nothing: the caller looks for itself.
+        let _ = rustix::event::poll(&mut both, Some(&moment));
+        self.progress();
+    }
+
+    /// Gives every page of `away` to `put_back` as soon as it is here, the node's too.
+    pub(crate) fn bring_back(&mut self, away: &[Id], mut put_back: impl FnMut(&mut Pager, Id)) {
+        let mut rest = away.iter().copied();
+        let mut wave: Vec<Id> = Vec::with_capacity(LANDINGS / 2);
+        loop {
+            let room = wave.capacity() - wave.len();
+            wave.extend(rest.by_ref().take(room));
+            if wave.is_empty() {
+                return;
+            }
+            let before = wave.len();
+            wave.retain(|id| {
+                if self.is_away(*id) {
+                    self.withdraw(*id);
+                    self.ask_for(*id);
+                    if self.contents(*id).is_some() {
+                        put_back(self, *id);
+                    }
+                }
+                self.is_away(*id)
+            });
+            if wave.len() == before {
+                self.wait_for_node();
+                self.read_changes();
+            }
+        }
+    }
+}
