@@ -3,17 +3,16 @@
 #   setup   what the system lacks (Debian packages, a Python environment); nothing when all is there
 #   build   the `unrack` command and all that belongs to it, in target/release
 #   run     a redis session and a NumPy job on every fabric: tables and reports under runs/
-#   test    lint, and all tests
+#   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
-#   programs  real programs whose every byte must survive paging
-#   bench   cost per fault beside kernel swap, and the simulator's speed
+#   bench   cost per fault beside kernel swap, memory node, and the simulator's speed
 #   soak    the stress for minutes and the programs at full size
 #   clean   everything that was built, installed into .venv, or run
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint programs bench soak clean
+.PHONY: setup debian rust build run test lint bench soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -67,9 +66,6 @@ run: setup build
 test: setup lint
 	cargo build -q --workspace --profile ci
 	cargo test -q --workspace --profile ci
-
-programs: setup
-	cargo build -q --workspace --profile ci
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
 
 lint: setup
@@ -81,6 +77,7 @@ lint: setup
 
 bench: setup build
 	bench/faults.sh
+	cargo bench -q -p unrack-node
 	cargo bench -q -p unrack-sim
 
 soak_seconds ?= 240

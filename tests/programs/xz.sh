@@ -4,7 +4,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 if [[ ${1:-} == --prepare ]]; then
-    generate text "$(size 1000000 4000000)" text-for-xz
+    generate text "$(size 500000 4000000)" text-for-xz
     exit
 fi
 dir=$(mktemp -d)

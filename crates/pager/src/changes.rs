@@ -150,9 +150,6 @@ impl Pager {
                 rest = &rest[1..];
                 continue;
             }
-            for id in rest {
-                self.remember_hash(*id);
-            }
             let Some(contents) = self.contents(*first) else { return };
             let (moved, result) = self.uffd.move_pages(record.address, contents, rest.len() * PAGE, true);
             for id in &rest[..moved / PAGE] {

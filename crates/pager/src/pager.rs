@@ -316,9 +316,6 @@ impl Pager {
     /// Moves a page's contents into the program.
     fn put_back(&mut self, id: Id, address: usize, write: bool, thread: u32) -> Served {
         let contents = self.contents(id).expect("the page is here");
-        if !write {
-            self.remember_hash(id);
-        }
         let here = self.here;
         let uffd = &self.uffd;
         let thread = self.threads.faulted(thread, now_ns(), self.control);
@@ -355,7 +352,7 @@ impl Pager {
         let id = self.track(address);
         let fresh = self.table.get_mut(id);
         fresh.sure = true;
-        (fresh.dirty, fresh.hashed, fresh.hash) = (record.dirty, record.hashed, record.hash);
+        (fresh.dirty, fresh.hash) = (record.dirty, record.hash);
         Ok(id)
     }
 
@@ -395,7 +392,8 @@ impl Pager {
     /// memory node has too much to do.
     pub(crate) fn write_out(&mut self, id: Id) -> bool {
         let record = *self.table.get(id);
-        let changed = record.dirty || record.hashed && hash_of(den::slot(id)) != record.hash;
+        let hash = hash_of(den::slot(id));
+        let changed = record.dirty || hash != record.hash;
         if !self.send_out(id, changed) {
             return false;
         }
@@ -412,8 +410,7 @@ impl Pager {
             });
         }
         let kept = self.table.get_mut(id);
-        kept.dirty = false;
-        kept.hashed = record.hashed && !changed;
+        (kept.dirty, kept.hash) = (false, hash);
         self.table.set_state(id, State::Remote);
         self.local = self.local.saturating_sub(1);
         true
@@ -453,15 +450,6 @@ impl Pager {
         let cost_ns = now_ns() - read_ns + self.unseen_ns;
         count(&self.control.counts.overhead_ns, cost_ns);
         self.threads.faulted(tid, read_ns, self.control).overhead_ns += cost_ns;
-    }
-
-    /// Keeps the contents' hash, unless they are known to differ from the remote copy anyway.
-    pub(crate) fn remember_hash(&mut self, id: Id) {
-        if !self.table.get(id).dirty && !self.table.get(id).hashed {
-            let hash = hash_of(self.contents(id).expect("the page is here"));
-            self.table.get_mut(id).hash = hash;
-            self.table.get_mut(id).hashed = true;
-        }
     }
 
     pub(crate) fn sync_local(&mut self) {

@@ -48,7 +48,7 @@ pub enum Contents {
 pub struct Record {
     /// Address of the page in the program.
     pub address: usize,
-    /// Contents that the remote copy had when last compared, if `hashed`.
+    /// Hash of the remote copy, if the page was ever remote.
     pub hash: u64,
     /// When it last became active (monotonic ns).
     pub since_ns: u64,
@@ -57,10 +57,8 @@ pub struct Record {
     pub state: State,
     /// Its mapping is registered for certain: a change of it will be told.
     pub sure: bool,
-    /// Differs from the remote copy for certain.
+    /// Was never remote, or differs from the remote copy for certain.
     pub dirty: bool,
-    /// `hash` is that of the remote copy.
-    pub hashed: bool,
     pub contents: Contents,
     /// The memory node has a copy.
     pub held: bool,
@@ -77,7 +75,6 @@ const FREE: Record = Record {
     state: State::Free,
     sure: false,
     dirty: false,
-    hashed: false,
     contents: Contents::Slot,
     held: false,
     emptying: false,
