@@ -1,0 +1,167 @@
+//! The table of tracked pages against a plain model of it.
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use unrack_pager::sys::PAGE;
+use unrack_pager::table::{Id, LEAF_BYTES, Queue, State, Table};
+
+#[derive(Debug, Clone)]
+enum Op {
+    Insert(usize),
+    Remove(usize),
+    Detach(usize),
+    /// Gives back the records that were detached.
+    Release,
+    Rename(usize, usize),
+    Set(usize, usize),
+    ToFront(usize),
+}
+
+/// Pages close together, on both sides of a leaf's end, and far away.
+fn page() -> impl Strategy<Value = usize> {
+    let near = (0usize..40).prop_map(|n| LEAF_BYTES - 20 * PAGE + n * PAGE);
+    prop_oneof![4 => near, 1 => (0usize..4).prop_map(|n| 0x7000_0000_0000 + n * LEAF_BYTES * 8191)]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => page().prop_map(Op::Insert),
+        2 => page().prop_map(Op::Remove),
+        1 => page().prop_map(Op::Detach),
+        1 => Just(Op::Release),
+        1 => (page(), page()).prop_map(|(from, to)| Op::Rename(from, to)),
+        6 => (page(), 0usize..STATES.len()).prop_map(|(page, state)| Op::Set(page, state)),
+        1 => page().prop_map(Op::ToFront),
+    ]
+}
+
+const STATES: [State; 5] = [State::Active, State::Inactive, State::Stuck, State::Remote, State::Fetching];
+
+#[derive(Default)]
+struct Model {
+    pages: BTreeMap<usize, (Id, State)>,
+    active: VecDeque<Id>,
+    inactive: VecDeque<Id>,
+    stuck: VecDeque<Id>,
+    detached: Vec<Id>,
+}
+
+impl Model {
+    fn set(&mut self, page: usize, state: State) {
+        let Some((id, held)) = self.pages.get_mut(&page) else { return };
+        *held = state;
+        let id = *id;
+        self.unlist(id);
+        match state {
+            State::Active => self.active.push_back(id),
+            State::Inactive => self.inactive.push_back(id),
+            State::Stuck => self.stuck.push_back(id),
+            State::Free | State::Remote | State::Fetching => {}
+        }
+    }
+
+    fn unlist(&mut self, id: Id) {
+        for list in [&mut self.active, &mut self.inactive, &mut self.stuck] {
+            list.retain(|listed| *listed != id);
+        }
+    }
+
+    fn check(&self, table: &Table) {
+        for (queue, list) in
+            [(Queue::Active, &self.active), (Queue::Inactive, &self.inactive), (Queue::Stuck, &self.stuck)]
+        {
+            let mut walked = Vec::new();
+            let mut next = table.oldest(queue);
+            while let Some(id) = next {
+                walked.push(id);
+                next = table.after(id);
+            }
+            assert_eq!(walked, Vec::from(list.clone()), "{queue:?}");
+            assert_eq!(table.len(queue), list.len());
+        }
+        let remote = self.pages.values().filter(|(_, state)| *state == State::Remote).count();
+        assert_eq!(table.remote(), remote);
+        let mut found = Vec::new();
+        table.tracked_in(0, 1 << 47, &mut found);
+        assert_eq!(found, self.pages.values().map(|(id, _)| *id).collect::<Vec<_>>());
+        let mut away: Vec<Id> = table.away().collect();
+        away.sort_unstable();
+        let is_away = |state| matches!(state, State::Inactive | State::Remote | State::Fetching);
+        let mut expected: Vec<Id> =
+            self.pages.values().filter(|(_, state)| is_away(*state)).map(|(id, _)| *id).collect();
+        expected.sort_unstable();
+        assert_eq!(away, expected);
+        for (page, (id, state)) in &self.pages {
+            assert_eq!(table.find(*page), Some(*id));
+            assert_eq!((table.get(*id).address, table.get(*id).state), (*page, *state));
+            assert!(!self.detached.contains(id), "a record is used before it was released");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_table_is_what_a_plain_model_says(ops in prop::collection::vec(op(), 1..120)) {
+        let (mut table, mut model) = (Table::new(), Model::default());
+        for op in ops {
+            match op {
+                Op::Insert(page) if table.find(page).is_none() => {
+                    let id = table.insert(page);
+                    table.set_state(id, State::Active);
+                    model.pages.insert(page, (id, State::Active));
+                    model.active.push_back(id);
+                }
+                Op::Remove(page) | Op::Detach(page) => {
+                    let Some(id) = table.find(page) else { continue };
+                    model.pages.remove(&page);
+                    model.unlist(id);
+                    if let Op::Remove(_) = op {
+                        table.remove(id);
+                    } else {
+                        table.detach(id);
+                        model.detached.push(id);
+                    }
+                }
+                Op::Release => model.detached.drain(..).for_each(|id| table.release(id)),
+                Op::Rename(from, to) if table.find(to).is_none() => {
+                    let Some(id) = table.find(from) else { continue };
+                    table.rename(id, to);
+                    let entry = model.pages.remove(&from).unwrap();
+                    model.pages.insert(to, entry);
+                }
+                Op::Set(page, state) => {
+                    let Some(id) = table.find(page) else { continue };
+                    table.set_state(id, STATES[state]);
+                    model.set(page, STATES[state]);
+                }
+                Op::ToFront(page) => {
+                    let Some(id) = table.find(page) else { continue };
+                    if table.get(id).state == State::Active {
+                        table.to_front(id);
+                        model.unlist(id);
+                        model.active.push_front(id);
+                    }
+                }
+                Op::Insert(_) | Op::Rename(..) => {}
+            }
+            model.check(&table);
+        }
+    }
+
+    #[test]
+    fn ranges_are_half_open_and_marks_keep_to_them(
+        start in 0usize..1500, len in 1usize..700, probe in 0usize..2300,
+    ) {
+        let mut table = Table::new();
+        let at = |page: usize| LEAF_BYTES + page * PAGE;
+        table.set_registered(at(start), at(start + len), true);
+        prop_assert_eq!(table.is_registered(at(probe)), (start..start + len).contains(&probe));
+        table.set_registered(at(start), at(start + len), false);
+        prop_assert!(!table.is_registered(at(probe)));
+        let id = table.insert(at(probe));
+        let mut found = Vec::new();
+        table.tracked_in(at(start), at(start + len), &mut found);
+        let expected = if (start..start + len).contains(&probe) { vec![id] } else { vec![] };
+        prop_assert_eq!(found, expected);
+    }
+}
