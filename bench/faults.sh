@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Cost per page fault with eviction: `unrack run` blocking and fast beside kernel swap on zram, in one run.
+# Cost per page fault with eviction: `unrack run` blocking and fast beside kernel swap on zram, in one run;
+# then what capturing every transfer adds, and what a memory node on this machine takes.
 #
 #   faults.sh [MEMORY] [LOCAL%]       (default 256MiB 25%)
 #
@@ -21,7 +22,8 @@ for file in "$unrack" "$UNRACK_STRESS"; do
 done
 
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+nodes=()
+trap 'kill "${nodes[@]}" 2> /dev/null || true; rm -rf "$dir"' EXIT
 
 field() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" <<< "$2"; }
 
@@ -31,9 +33,9 @@ line() {
     shift
     json=$("$@" 2> "$dir/err") || status=$?
     if ((status != 0)); then
-        printf '%-28s not measured: %s\n' "$name" "$(tail -n 1 "$dir/err")"
+        printf '%-31s not measured: %s\n' "$name" "$(tail -n 1 "$dir/err")"
     else
-        printf '%-28s min %9.0f  median %9.0f ns a page\n' "$name" \
+        printf '%-31s min %9.0f  median %9.0f ns a page\n' "$name" \
             "$(field ns_per_page_min "$json")" "$(field ns_per_page_median "$json")"
     fi
 }
@@ -48,6 +50,23 @@ line "unrack, blocking" paged --local "$percent"
 if "$unrack" run --help 2> /dev/null | grep -q -e --fast; then
     line "unrack, fast" paged --fast --local "$percent"
 fi
+line "unrack, blocking, captured" paged --local "$percent" --capture "$dir/trace.parquet"
+
+# node NAME OPTION WHERE: the same from a memory node that listens there.
+node() {
+    local at='' said=$dir/node${#nodes[@]}
+    "$unrack" memory serve "$2" "$3" --capacity 16GiB --json > "$said" 2> /dev/null &
+    nodes+=($!)
+    for _ in {1..50}; do
+        at=$(sed -n 's/.*"listen":"\([^"]*\)".*/\1/p' "$said")
+        if [[ -n $at ]]; then break; fi
+        sleep 0.1
+    done
+    line "$1" touch_it "$unrack" run --remote "$at" --local "$percent" --
+}
+node "unrack, node in shared memory" --shm "$dir/socket"
+node "unrack, node over loopback TCP" --listen 127.0.0.1:0
+
 echo "all of it local: the overhead where nothing is fetched"
 line "native" touch_it env
 line "unrack, blocking" paged --local 100%

@@ -144,6 +144,11 @@ pub unsafe extern "C" fn syscall(
     let next: extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long =
         unsafe { NEXT_SYSCALL.get() };
     let call = || next(number, a, b, c, d, e, f);
+    if number == libc::SYS_userfaultfd
+        && let Some(control) = life::control()
+    {
+        gate::die(control, "this program uses userfaultfd itself, which unrack run needs for it");
+    }
     if is_fork(number, a) { around(call) } else { call() }
 }
 
