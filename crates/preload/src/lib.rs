@@ -18,7 +18,15 @@ static HEAP: heap::Heap = heap::Heap;
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    let all = [&NEXT_FORK, &NEXT_SYSCALL, &NEXT_CLONE, &NEXT_MLOCKALL, &NEXT_PTHREAD_CREATE, &NEXT_MREMAP];
+    let all = [
+        &NEXT_FORK,
+        &NEXT_SYSCALL,
+        &NEXT_CLONE,
+        &NEXT_MLOCKALL,
+        &NEXT_PTHREAD_CREATE,
+        &NEXT_THRD_CREATE,
+        &NEXT_MREMAP,
+    ];
     for next in all {
         // SAFETY: an address, whatever the function's type.
         let _: usize = unsafe { next.get() };
@@ -113,6 +121,7 @@ static NEXT_SYSCALL: Next = Next::new(c"syscall");
 static NEXT_CLONE: Next = Next::new(c"clone");
 static NEXT_MLOCKALL: Next = Next::new(c"mlockall");
 static NEXT_PTHREAD_CREATE: Next = Next::new(c"pthread_create");
+static NEXT_THRD_CREATE: Next = Next::new(c"thrd_create");
 static NEXT_MREMAP: Next = Next::new(c"mremap");
 
 /// `_Fork(3)`: the fork without handlers.
@@ -255,6 +264,46 @@ pub unsafe extern "C" fn pthread_create(
     }
     result
 }
+
+struct StandardStart {
+    function: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+}
+
+/// `thrd_create` of C11: as [`pthread_create`], which it does not call by name.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_create(
+    thread: *mut libc::pthread_t,
+    function: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+) -> c_int {
+    type Create =
+        extern "C" fn(*mut libc::pthread_t, extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+    // SAFETY: its type in <threads.h>.
+    let next: Create = unsafe { NEXT_THRD_CREATE.get() };
+    if life::control().is_none() {
+        return next(thread, function, argument);
+    }
+    extern "C" fn begin_thread(start: *mut c_void) -> c_int {
+        // SAFETY: made below, and given to this thread alone.
+        let start = unsafe { Box::from_raw(start as *mut StandardStart) };
+        let StandardStart { function, argument } = *start;
+        unrack_pager::pins::pin_this_thread();
+        function(argument)
+    }
+    let start = Box::into_raw(Box::new(StandardStart { function, argument }));
+    let result = next(thread, begin_thread, start.cast());
+    if result != THRD_SUCCESS {
+        // SAFETY: no thread was started that could have taken it.
+        drop(unsafe { Box::from_raw(start) });
+    }
+    result
+}
+
+const THRD_SUCCESS: c_int = 0;
 
 /// `mlockall(2)`: would lock what is to be taken away; accepted and ignored, as nothing a program
 /// computes depends on it.
