@@ -73,6 +73,7 @@ pub struct Capture {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FabricResult {
     pub fabric: String,
+    /// Of fetches; ideal is what no fabric can beat, the same for all.
     pub completion_over_ideal: Spread,
     /// Microseconds from a fetch's submission to its completion.
     pub fetch_us: Spread,

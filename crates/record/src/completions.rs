@@ -15,7 +15,8 @@ table! {
         pub bytes: u32,
         /// From submission to completion.
         pub completion_ps: u64,
-        /// The same, alone in the same network.
+        /// What the same transfer takes at the least, whatever carries it: its bits at the rate of one
+        /// link, and the distance.
         pub ideal_ps: u64,
     }
 }

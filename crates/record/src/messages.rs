@@ -18,7 +18,7 @@ table! {
         pub submitted_ps: u64,
         /// `None`: it did not finish.
         pub completed_ps: Option<u64>,
-        /// From submission to completion, alone in the same network.
+        /// From submission to completion, alone on the same fabric.
         pub ideal_ps: u64,
         /// Time taken over `ideal_ps`; NaN if it did not finish.
         pub slowdown: f64,

@@ -16,7 +16,7 @@ pub struct Simulation {
     /// Packets lost on the way.
     pub dropped: u64,
     pub unfinished: Option<Unfinished>,
-    /// Completion time over ideal.
+    /// Completion time over that of the same message alone on the same fabric.
     #[serde(deserialize_with = "spread")]
     pub slowdown: Spread,
     #[serde(deserialize_with = "spread")]

@@ -63,7 +63,17 @@ fn setting(c: &Comparison) -> String {
 /// The table of `unrack sim`: one row per run.
 pub fn simulation_text(runs: &[(String, Simulation)]) -> String {
     let mut table = Table::default()
-        .header(&["", "", "", "over ideal", "over ideal", "over ideal", "completion ns", "completion ns", ""])
+        .header(&[
+            "",
+            "",
+            "",
+            "over unloaded",
+            "over unloaded",
+            "over unloaded",
+            "completion ns",
+            "completion ns",
+            "",
+        ])
         .header(&["run", "fabric", "messages", "mean", "p99", "max", "mean", "p99", "unfinished"]);
     for (name, run) in runs {
         table.row(vec![

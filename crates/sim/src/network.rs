@@ -2,6 +2,7 @@
 //! and the star.
 
 use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::Message;
 
 /// Transmission times at one rate, exact and cheap: a multiplication where a byte takes a whole
 /// number of picoseconds (10, 25, 40, 100, 200, 400 Gb/s), else rounded up per packet.
@@ -94,5 +95,15 @@ impl Star {
     /// From a bit leaving one node to its arrival at another, cut-through, nothing in the way.
     pub fn crossing(&self) -> Time {
         self.propagation * 2 + self.switch_latency
+    }
+
+    /// What a message takes at the least, whatever carries it: its bits at the rate of one link, the
+    /// distance, and nothing else. Those of an answer cannot start before the request is in.
+    pub fn ideal(&self, message: &Message) -> Time {
+        let one_way = |bytes| self.pace().transmit(bytes) + self.propagation * 2;
+        match message.kind.is_answered() {
+            true => one_way(u64::from(message.request)) + one_way(message.bytes),
+            false => one_way(message.bytes),
+        }
     }
 }

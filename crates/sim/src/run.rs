@@ -55,8 +55,8 @@ pub enum Ending {
 pub struct Run {
     pub messages: Vec<Message>,
     pub outcomes: Vec<Outcome>,
-    /// Completion time of the same message alone in the same network.
-    pub ideal: Vec<Time>,
+    /// Completion time of the same message alone on the same fabric.
+    pub unloaded: Vec<Time>,
     pub counters: Counters,
     /// Bytes found waiting ahead by each data packet at each switch port.
     pub queue_bytes: Histogram<u64>,
@@ -75,10 +75,10 @@ impl Run {
         self.outcomes.iter().filter(|outcome| outcome.completed().is_some()).count() as u64
     }
 
-    /// Completion over ideal completion of the n-th message.
+    /// Completion over unloaded completion of the n-th message.
     pub fn slowdown(&self, index: usize) -> Option<f64> {
         let completion = self.outcomes[index].completion()?;
-        Some(completion.as_ps() as f64 / self.ideal[index].as_ps() as f64)
+        Some(completion.as_ps() as f64 / self.unloaded[index].as_ps() as f64)
     }
 }
 

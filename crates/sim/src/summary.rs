@@ -28,7 +28,7 @@ pub struct Summary {
     /// Messages that did not finish, and why.
     pub unfinished: Option<Unfinished>,
     pub excluded: Excluded,
-    /// Completion over ideal completion.
+    /// Completion over that of the same message alone on the same fabric.
     pub slowdown: Stats,
     pub completion_ns: Stats,
     pub by_kind: BTreeMap<&'static str, KindSummary>,

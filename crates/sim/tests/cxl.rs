@@ -76,7 +76,7 @@ fn an_incast_blocks_what_is_behind_it_and_nothing_else() {
     let (apart, behind) = (incast(false), incast(true));
     assert_conserved(&apart);
     assert_conserved(&behind);
-    let alone = apart.ideal[victim(&apart)].as_ps();
+    let alone = apart.unloaded[victim(&apart)].as_ps();
     assert_eq!(completion_ps(&apart, victim(&apart)), alone, "crosses a full switch unhindered");
     // 2 us later it stands behind 16 KiB of its own node for the full port, which serves them one in 17.
     let turns = 17 * (1 << 14) / 64 / 4 * 5 * FLIT;

@@ -105,4 +105,6 @@ fn what_makes_no_sense_is_refused_by_name() {
     assert!(refused(EdmConfig { scheduler_ghz: 0.1, ..default }).contains("fabric.scheduler_ghz"));
     assert!(refused(EdmConfig { scheduler_ghz: f64::NAN, ..default }).contains("NaN"));
     assert!(Edm::new(&star(5000, 100), &default).is_err());
+    let slow = Edm::new(&star(2, 1), &default).err().unwrap().to_string();
+    assert!(slow.starts_with("`network.link.rate` is fast enough for edm"), "{slow}");
 }

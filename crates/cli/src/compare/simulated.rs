@@ -3,14 +3,16 @@
 use super::measured::Measured;
 use super::{Args, failed, progress::Steps};
 use crate::failure::Failure;
+use crate::sim::tables::write_completions;
+use crate::sim::work::captured_rows;
 use std::time::Instant;
 use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
-use unrack_record::completions::{self, Kind};
 use unrack_record::{RunFolder, Spread, trace};
 use unrack_sim::summary::Excluded;
 use unrack_sim::{FabricConfig, Finished, Setup, Work};
 use unrack_units::{Rate, Time};
-use unrack_workload::trace::{Blades, Mode, Offsets, ReplaySpec, Row};
+use unrack_workload::trace::{Blades, Mode, Offsets, ReplaySpec};
+use unrack_workload::{Kind, Message};
 
 /// One fabric's answer.
 pub struct Simulation {
@@ -64,22 +66,10 @@ pub fn simulate(
 /// The captured program on every compute blade, each starting at another point of its run (DDC §4.1).
 fn captured_work(args: &Args, measured: &Measured, folder: &RunFolder) -> Result<Work, Failure> {
     let (_, rows) = trace::read(folder.path("trace.parquet"))?;
-    let rows: Vec<Row> = rows.iter().map(row).collect();
+    let rows = captured_rows(&rows);
     let blades = Blades { compute: args.nodes / 2, memory: args.nodes - args.nodes / 2 };
     let spec = ReplaySpec { blades, mode: Mode::ClosedLoop, offsets: Offsets::Window, seed: args.seed };
     Work::captured(&rows, Time::from_secs_f64(measured.captured.wall_s), spec, args.transfers).map_err(failed)
-}
-
-fn row(row: &trace::Row) -> Row {
-    Row {
-        t_ns: row.t_ns,
-        thread: row.thread,
-        page: row.page,
-        write_back: row.kind == Kind::WriteBack,
-        bytes: row.bytes,
-        wait_ns: row.wait_ns,
-        overhead_ns: row.overhead_ns,
-    }
 }
 
 fn simulate_one(
@@ -92,48 +82,27 @@ fn simulate_one(
     let started = Instant::now();
     let done = setup.run(work, |_| {}).map_err(failed)?;
     let summary = done.summary(started.elapsed().as_secs_f64(), Excluded::default());
-    let rows = fetches_and_write_backs(&done);
-    write_completions(&rows, protocol, setup.star.rate, folder)?;
-    let fetches: Vec<_> = rows.iter().filter(|row| row.kind == Kind::Fetch).collect();
-    let over_ideal = |row: &&completions::Row| row.completion_ps as f64 / row.ideal_ps.max(1) as f64;
+    let name = format!("completions-{}.parquet", protocol.name());
+    write_completions(&folder.path(name), &done, &setup.star)?;
+    let fetches = fetches(&done);
+    let over_ideal = |(message, completion): &(&Message, Time)| {
+        completion.as_ps() as f64 / setup.star.ideal(message).as_ps() as f64
+    };
     Ok(Simulation {
         fabric: protocol.name().into(),
         over_ideal: spread(fetches.iter().map(over_ideal).collect()),
-        fetch_us: spread(fetches.iter().map(|row| row.completion_ps as f64 / 1e6).collect()),
+        fetch_us: spread(fetches.iter().map(|(_, completion)| completion.as_ns_f64() / 1e3).collect()),
         replay: summary.program.map(|program| program.slowdown),
         summary: serde_json::to_value(&summary).map_err(failed)?,
     })
 }
 
-fn fetches_and_write_backs(done: &Finished) -> Vec<completions::Row> {
-    let run = &done.run;
-    let finished =
-        run.outcomes.iter().enumerate().filter_map(|(n, outcome)| Some((n, outcome.completion()?)));
-    let row = |(n, completion): (usize, Time)| completions::Row {
-        kind: match run.messages[n].kind {
-            unrack_workload::Kind::Read => Kind::Fetch,
-            _ => Kind::WriteBack,
-        },
-        bytes: run.messages[n].bytes as u32,
-        completion_ps: completion.as_ps(),
-        ideal_ps: run.ideal[n].as_ps(),
-    };
-    finished.map(row).collect()
-}
-
-fn write_completions(
-    rows: &[completions::Row],
-    protocol: Protocol,
-    rate: Rate,
-    folder: &RunFolder,
-) -> Result<(), Failure> {
-    let name = format!("completions-{}.parquet", protocol.name());
-    let mut writer = completions::Writer::create(folder.path(name))?;
-    for row in rows {
-        writer.push(*row)?;
-    }
-    let meta = completions::Meta { fabric: protocol.name().into(), link_rate_bps: rate.as_bps() };
-    Ok(writer.finish(&meta)?)
+/// The fetches that finished, and what each took.
+fn fetches(done: &Finished) -> Vec<(&Message, Time)> {
+    let all = done.run.messages.iter().zip(&done.run.outcomes);
+    all.filter(|(message, _)| message.kind == Kind::Read)
+        .filter_map(|(message, outcome)| Some((message, outcome.completion()?)))
+        .collect()
 }
 
 /// Percentiles by nearest rank.

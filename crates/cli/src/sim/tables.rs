@@ -3,14 +3,15 @@
 use std::path::Path;
 use unrack_record::{RecordError, RunFolder, completions, messages};
 use unrack_sim::Finished;
-use unrack_units::{Rate, Time};
+use unrack_sim::network::Star;
+use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
-/// Writes `messages.parquet` and `completions.parquet` of a run over links of this rate. The same run
-/// gives the same bytes.
-pub fn write_tables(folder: &RunFolder, done: &Finished, link: Rate) -> Result<(), RecordError> {
+/// Writes `messages.parquet` and `completions.parquet` of a run on this star. The same run gives the
+/// same bytes.
+pub fn write_tables(folder: &RunFolder, done: &Finished, star: &Star) -> Result<(), RecordError> {
     write_messages(&folder.path("messages.parquet"), done)?;
-    write_completions(&folder.path("completions.parquet"), done, link)
+    write_completions(&folder.path("completions.parquet"), done, star)
 }
 
 /// Every message, also those that did not finish.
@@ -25,7 +26,7 @@ pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
             bytes: message.bytes,
             submitted_ps: outcome.submitted.as_ps(),
             completed_ps: outcome.completed().map(Time::as_ps),
-            ideal_ps: done.run.ideal[index].as_ps(),
+            ideal_ps: done.run.unloaded[index].as_ps(),
             slowdown: done.run.slowdown(index).unwrap_or(f64::NAN),
             retransmissions: outcome.retransmissions,
             drops: outcome.drops,
@@ -36,19 +37,19 @@ pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
 
 /// What `unrack run --completions` draws from: reads that finished are fetches, writes write-backs.
 /// Other messages are no pages.
-pub fn write_completions(path: &Path, done: &Finished, link: Rate) -> Result<(), RecordError> {
+pub fn write_completions(path: &Path, done: &Finished, star: &Star) -> Result<(), RecordError> {
     let mut table = completions::Writer::create(path)?;
-    for (index, (message, outcome)) in done.run.messages.iter().zip(&done.run.outcomes).enumerate() {
+    for (message, outcome) in done.run.messages.iter().zip(&done.run.outcomes) {
         if let (Some(kind), Some(completion)) = (page(message), outcome.completion()) {
             table.push(completions::Row {
                 kind,
                 bytes: u32::try_from(message.bytes).expect("a workload's messages are below 4 GiB"),
                 completion_ps: completion.as_ps(),
-                ideal_ps: done.run.ideal[index].as_ps(),
+                ideal_ps: star.ideal(message).as_ps(),
             })?;
         }
     }
-    table.finish(&completions::Meta { fabric: done.fabric.into(), link_rate_bps: link.as_bps() })
+    table.finish(&completions::Meta { fabric: done.fabric.into(), link_rate_bps: star.rate.as_bps() })
 }
 
 /// Which way a page goes with this message, if one does.

@@ -70,11 +70,11 @@ pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Figure> {
     let hi = counted().map(|(_, run)| run.slowdown.p99).reduce(f64::max)?;
     let rows: Vec<Row> =
         counted().enumerate().map(|(index, (name, run))| simulation_row(index, name, run)).collect();
-    let axis = Axis::log("completion time over ideal (logarithmic)", 0.9, hi * 1.1);
+    let axis = Axis::log("completion time over unloaded (logarithmic)", 0.9, hi * 1.1);
     let keys = [(Key::Dot, "ink", "mean, with median to 99th percentile")];
     let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();
     let draw = |width| drawing(&rows, &axis, &[], &keys, width);
-    Some(Figure::new("message-slowdown", "How far from ideal messages are", &described.join(". "), draw))
+    Some(Figure::new("message-slowdown", "How long messages wait for others", &described.join(". "), draw))
 }
 
 fn simulation_row(index: usize, name: &str, run: &Simulation) -> Row {

@@ -9,14 +9,14 @@ const COLUMNS: &[Group] = &[
     Group { name: "Run", term: "fabric", columns: &[] },
     Group { name: "Fabric", term: "fabric", columns: &[] },
     Group { name: "Messages", term: "message", columns: &["sent", "finished"] },
-    Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p50", "p99", "max"] },
+    Group { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
     Group { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
 ];
 
 const KIND_COLUMNS: &[Group] = &[
     Group { name: "Run and kind", term: "message", columns: &[] },
     Group { name: "Messages", term: "message", columns: &[] },
-    Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p50", "p99", "max"] },
+    Group { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
 ];
 
 const NETWORK_COLUMNS: &[Group] = &[
@@ -36,7 +36,7 @@ pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
     section.warnings(&named.iter().filter_map(|(name, run)| unfinished(name, run)).collect::<Vec<_>>());
     section.figure(
         "message-slowdown",
-        "1 is the time the message would take alone in the network; left is better.",
+        "1 is the time the message would take alone on the same fabric; left is better.",
     );
     let rows: Vec<_> = named.iter().map(|(name, run)| row(name, run)).collect();
     table(&mut section.body, "Messages, by run", COLUMNS, &rows);
@@ -64,7 +64,7 @@ fn answer(runs: &[(String, Simulation)]) -> String {
         format!("{} in {name} ({})", short(run.slowdown.mean), run.fabric)
     };
     let times = listed(&runs.iter().map(one).collect::<Vec<_>>());
-    format!("Messages take this many times as long as alone in the network, on average: {times}.")
+    format!("Messages take this many times as long as alone on the same fabric, on average: {times}.")
 }
 
 fn row(name: &str, run: &Simulation) -> Vec<String> {

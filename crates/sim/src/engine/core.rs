@@ -179,11 +179,11 @@ impl<E: Copy, O: Observer> Core<E, O> {
     }
 
     pub(super) fn finish(self, ending: Ending, unloaded: impl Fn(&Message) -> Time) -> (Run, O) {
-        let ideal = self.messages.iter().map(unloaded).collect();
+        let unloaded = self.messages.iter().map(unloaded).collect();
         let run = Run {
             messages: self.messages,
             outcomes: self.outcomes,
-            ideal,
+            unloaded,
             counters: self.counters,
             queue_bytes: self.queue_bytes,
             ended: self.now,

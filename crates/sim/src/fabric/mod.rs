@@ -45,6 +45,7 @@ pub trait Fabric {
     /// An event that this fabric scheduled is due.
     fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event);
 
-    /// Completion time of `message` alone in this network: arithmetic, no simulation.
+    /// Completion time of `message` alone on this fabric: arithmetic, no simulation. At least
+    /// [`Star::ideal`](crate::network::Star::ideal).
     fn unloaded(&self, message: &Message) -> Time;
 }

@@ -1,8 +1,9 @@
 //! What the tests of several fabrics share.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use unrack_sim::network::{Pace, Port};
 use unrack_sim::{Core, Fabric, Observer, Run, Sim};
-use unrack_units::Time;
+use unrack_units::{Rate, Time};
 use unrack_workload::{Message, MessageId, Outbox, Source};
 
 /// Submits given messages at given times.
@@ -56,7 +57,7 @@ pub fn assert_unloaded_is_exact<F: Fabric>(fabric: F) {
     let script = all.enumerate().map(|(n, message)| (Time::from_us(10_000) * n as u64, message)).collect();
     let run = run(fabric, script);
     for (index, message) in run.messages.iter().enumerate() {
-        assert_eq!(completion_ps(&run, index), run.ideal[index].as_ps(), "{message:?}");
+        assert_eq!(completion_ps(&run, index), run.unloaded[index].as_ps(), "{message:?}");
     }
 }
 
@@ -67,6 +68,36 @@ pub fn assert_conserved(run: &Run) {
     let payload: u64 = run.messages.iter().map(Message::payload).sum();
     assert!(counters.arrived_bytes >= payload);
     assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()));
+}
+
+/// A network that is one port towards each node, first in first out, and nothing else.
+pub struct Ports(Vec<Port>, Pace);
+
+impl Ports {
+    pub fn new(nodes: u32, rate: Rate) -> Ports {
+        Ports(vec![Port::new(Pace::new(rate)); nodes as usize], Pace::new(rate))
+    }
+}
+
+impl Fabric for Ports {
+    type Event = MessageId;
+
+    fn name(&self) -> &'static str {
+        "ports"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
+        let message = *core.message(id);
+        core.sent(message.payload());
+        let port = &mut self.0[message.data_dst() as usize];
+        core.schedule(port.enqueue(core.now(), message.bytes).last, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
+        core.arrived(core.message(id).payload());
+        core.complete(id);
+    }
+    fn unloaded(&self, message: &Message) -> Time {
+        self.1.transmit(message.bytes)
+    }
 }
 
 /// A network in which every message takes the same time.

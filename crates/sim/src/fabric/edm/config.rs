@@ -73,6 +73,12 @@ impl EdmConfig {
             let rule = "is fast enough that three cycles fit in the three PCS cycles of table 1";
             return Err(SetupError::new("fabric.scheduler_ghz", rule, self.scheduler_ghz));
         }
+        // A completion leaves out the last burst, as table 1 does (see the module): that of the data and
+        // that of the request must be shorter than the steps, or no message could be so early.
+        if star.pace().transmit(BURST_BYTES) * 2 > self.steps().unloaded_write(Time::ZERO) {
+            let rule = "is fast enough for edm: twice 64B pass in less than the steps of table 1 take";
+            return Err(SetupError::new("network.link.rate", rule, star.rate));
+        }
         if star.nodes > MAX_NODES {
             return Err(SetupError::new("network.topology.nodes", "is at most 2048 for edm", star.nodes));
         }
