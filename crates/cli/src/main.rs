@@ -6,9 +6,11 @@
 mod compare;
 mod completions;
 mod failure;
+mod map;
 mod memory;
 mod report;
 mod run;
+mod runs;
 mod scenario;
 mod sim;
 mod stdout;
@@ -34,6 +36,9 @@ enum Verb {
     /// The main job: what would each fabric do to a program with part of its memory remote?
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Args),
+    /// Draws a program's slowdown over latency, bandwidth and local share
+    #[command(after_help = map::EXAMPLES)]
+    Map(map::Args),
     /// Runs a program with part of its memory remote
     #[command(after_help = run::EXAMPLES)]
     Run(run::Args),
@@ -60,6 +65,7 @@ enum Verb {
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Compare(args) => compare::main(args),
+        Verb::Map(args) => map::main(args),
         Verb::Run(args) => run::main(args),
         Verb::Memory(args) => memory::main(args),
         Verb::Sim(args) => sim::main(args),

@@ -37,6 +37,10 @@ impl Key {
         let text = format!("{:?} {path:?} {modified:?} {} {folder:?}", program.command, meta.size());
         Some(Key(text))
     }
+
+    pub fn into_text(self) -> String {
+        self.0
+    }
 }
 
 impl Cache {

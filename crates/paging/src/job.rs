@@ -1,5 +1,6 @@
 //! What is to be run, and how it ended.
 
+use crate::cache::Key;
 use crate::program::Program;
 use crate::{Input, PagingError, machine};
 use rustix::process::WaitStatus;
@@ -28,6 +29,12 @@ impl Job {
     pub(crate) fn of(program: Program) -> Result<Job, PagingError> {
         machine::check()?;
         Ok(Job { program, preload: machine::preload_library()?, input: Input::Inherited })
+    }
+
+    /// What a measurement of this command depends on, as far as can be seen: its words, the program's file,
+    /// the current folder.
+    pub fn identity(&self) -> Option<String> {
+        Key::of(&self.program).map(Key::into_text)
     }
 
     /// The command, as a person reads it.

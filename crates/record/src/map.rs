@@ -13,6 +13,8 @@ pub struct SlowdownMap {
     pub native_s: f64,
     /// Peak anonymous memory of the program's processes together, in a native run.
     pub footprint_bytes: u64,
+    /// The pager's own cost per fetch: no smaller delay can be injected.
+    pub floor_ns: f64,
     /// What one fetch waits beside the transmission of its page.
     pub latencies_ns: Vec<f64>,
     pub bandwidths_bps: Vec<u64>,
@@ -27,6 +29,8 @@ pub struct MapLocal {
     /// As asked: `25%` or `64MiB`.
     pub local: String,
     pub local_bytes: u64,
+    /// Of a run with no delay injected.
+    pub fetches: u64,
     pub points: Vec<InjectionPoint>,
     pub fit: Fit,
     /// Run time over native run time: `slowdown[latency][bandwidth]`, in the order of the lists above.

@@ -63,6 +63,7 @@ pub(crate) fn share(local: &str) -> String {
 /// A wall time: `850 ms`, `1.23 s`, `2 min 5 s`.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
+        s if s < 0.0 => format!("-{}", seconds(-s)),
         s if s >= 119.5 => format!("{}\u{a0}min {}\u{a0}s", (s.round() as u64) / 60, (s.round() as u64) % 60),
         s if s >= 1.0 || s == 0.0 => format!("{}\u{a0}s", number(s)),
         s if s >= 1e-3 => format!("{}\u{a0}ms", number(s * 1e3)),
@@ -151,6 +152,7 @@ mod tests {
     fn quantities_choose_their_unit() {
         assert_eq!(seconds(0.0123), "12.3\u{a0}ms");
         assert_eq!(seconds(125.0), "2\u{a0}min 5\u{a0}s");
+        assert_eq!(seconds(-2.5), "-2.50\u{a0}s", "where a line meets the axis");
         assert_eq!(nanoseconds(3200.0), "3.2\u{a0}µs");
         assert_eq!(bytes(64 << 20), "64\u{a0}MiB");
         assert_eq!(rate(40_000_000_000), "40\u{a0}Gb/s");

@@ -8,13 +8,12 @@
 //! Each step leaves its file in the run folder.
 
 mod measured;
-mod progress;
 mod requirements;
 mod simulated;
 
 use crate::failure::Failure;
+use crate::runs::progress::Steps;
 use measured::{Measured, Plan};
-use progress::Steps;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -80,7 +79,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     job.input = Input::repeatable()?;
     let folder = RunFolder::create(&args.out)?;
     let started = Started::now();
-    let steps = Steps::new(measured::steps(args.repeat) + args.fabric.len() as u64 + 1);
+    let steps = Steps::new(measured::reckoned(args.repeat) + args.fabric.len() as f64 * simulated::RECKONED);
     let plan = Plan { local: args.local, rate: args.rate, repeat: args.repeat, seed: args.seed };
     let measured = measured::measure(&job, &plan, &folder, &steps)?;
     let scenario = simulated::scenario(&args.fabric, args.nodes, args.rate, args.seed);

@@ -1,8 +1,9 @@
 //! What the fabrics do to the captured traffic.
 
 use super::measured::Measured;
-use super::{Args, failed, progress::Steps};
+use super::{Args, failed};
 use crate::failure::Failure;
+use crate::runs::progress::Steps;
 use crate::sim::tables::write_completions;
 use crate::sim::work::captured_rows;
 use std::time::Instant;
@@ -13,6 +14,9 @@ use unrack_sim::{FabricConfig, Finished, Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::trace::{Blades, Mode, Offsets, ReplaySpec};
 use unrack_workload::{Kind, Message};
+
+/// What one simulation is reckoned to take, in native runs of the program.
+pub const RECKONED: f64 = 1.0;
 
 /// One fabric's answer.
 pub struct Simulation {
@@ -57,7 +61,7 @@ pub fn simulate(
     let run = |protocol: &Protocol| {
         steps.begin(format!("simulating {}", protocol.name()));
         let result = simulate_one(*protocol, &scenario, &work, folder);
-        steps.done();
+        steps.done(RECKONED);
         result
     };
     args.fabric.iter().map(run).collect()

@@ -98,6 +98,7 @@ pub fn map() -> SlowdownMap {
         command: command(),
         native_s: NATIVE_S,
         footprint_bytes: 256 << 20,
+        floor_ns: 9_800.0,
         latencies_ns,
         bandwidths_bps,
         locals: vec![],
@@ -116,6 +117,7 @@ fn local(map: &SlowdownMap, name: &str, share: f64, waits: f64) -> MapLocal {
     MapLocal {
         local: name.into(),
         local_bytes: (map.footprint_bytes as f64 * share) as u64,
+        fetches: (waits * 1.2) as u64,
         points: vec![point(15.0, 0.0), point(60.0, 0.0)],
         fit: Fit { waits, waits_ci95: [waits * 0.97, waits * 1.03], ..fit() },
         slowdown: map.latencies_ns.iter().map(row).collect(),
