@@ -49,7 +49,7 @@ pub fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Scena
 fn check(file: &Path, set: &[String]) -> Result<String, ScenarioError> {
     let (scenario, setup) = load(file, set)?;
     work::checked(&scenario, &setup, MOST_TRANSFERS)?;
-    let (nodes, fabric, kind) = (setup.star.nodes, scenario.protocol, scenario.workload.kind());
+    let (nodes, fabric, kind) = (setup.network.nodes(), scenario.protocol, scenario.workload.kind());
     let (file, hash) = (file.display(), scenario.hash());
     Ok(format!("{file}: can be run: {nodes} nodes, {fabric}, {kind}; scenario {hash}\n"))
 }

@@ -78,7 +78,7 @@ impl Args {
         started: &Started,
     ) -> Result<(), Failure> {
         let text = scenario.explain();
-        tables::write_tables(folder, done, &setup.star)?;
+        tables::write_tables(folder, done, &setup.network)?;
         folder.write_json("summary.json", summary)?;
         unrack_record::atomic_write(folder.path("scenario.toml"), text.as_bytes())?;
         let settings = serde_json::json!({

@@ -10,7 +10,7 @@ use unrack_units::Bytes;
 
 use crate::decode::decode;
 use crate::nearest::hint;
-use crate::network::{Link, Network, Star, Switch, Topology};
+use crate::network::{Link, Network, Switch, Topology};
 use crate::problem::Problem;
 use crate::source::{Origin, Source};
 use crate::tree::{Node, Value};
@@ -37,8 +37,7 @@ struct Choice {
     later: &'static [&'static str],
 }
 
-const TOPOLOGY: Choice =
-    Choice { known: &["star"], later: &["leaf-spine", "fat-tree", "torus", "mesh", "drack", "torack"] };
+const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &["torus", "mesh", "drack", "torack"] };
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
 const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: workload::LATER };
 
@@ -52,6 +51,8 @@ const DEFAULT_SEED: u64 = 1;
 #[serde(default)]
 struct Common {
     link: Link,
+    /// Default: as `link`.
+    core_link: Option<Link>,
     switch: Switch,
     /// Default 1500 B, as Ethernet's.
     mtu: Bytes,
@@ -59,13 +60,26 @@ struct Common {
 
 impl Default for Common {
     fn default() -> Common {
-        Common { link: Link::default(), switch: Switch::default(), mtu: Bytes::new(1500) }
+        Common { link: Link::default(), core_link: None, switch: Switch::default(), mtu: Bytes::new(1500) }
     }
 }
 
 #[derive(Deserialize)]
 struct StarSize {
     nodes: u32,
+}
+
+#[derive(Deserialize)]
+struct LeafSpineSize {
+    racks: u32,
+    hosts_per_rack: u32,
+    spines: u32,
+}
+
+#[derive(Deserialize)]
+struct FatTreeSize {
+    /// Of each switch: the k of a k-ary fat tree.
+    ports: u32,
 }
 
 impl<'a> Checker<'a> {
@@ -100,14 +114,27 @@ impl<'a> Checker<'a> {
 
     fn network(&mut self) -> Option<Network> {
         let table = self.table("network")?;
-        let topology = self.chosen("network.topology", "kind", &TOPOLOGY);
-        // With a second topology, this becomes a match on the word.
-        let star = topology.and_then(|(_, rest)| self.decode::<StarSize>(&rest, "network.topology"));
+        let topology = self.topology();
         let common = self.decode::<Common>(&table.without("topology"), "network");
-        let (StarSize { nodes }, Common { link, switch, mtu }) = (star?, common?);
-        let network = Network { topology: Topology::Star(Star { nodes, link, switch }), mtu };
+        let (topology, Common { link, core_link, switch, mtu }) = (topology?, common?);
+        let core_link = core_link.unwrap_or(link);
+        let network = Network { topology, link, core_link, switch, mtu };
         self.check_network(&network);
         Some(network)
+    }
+
+    fn topology(&mut self) -> Option<Topology> {
+        let path = "network.topology";
+        let (kind, rest) = self.chosen(path, "kind", &TOPOLOGY)?;
+        match kind {
+            "star" => self.decode(&rest, path).map(|StarSize { nodes }| Topology::Star { nodes }),
+            "leaf-spine" => {
+                self.decode(&rest, path).map(|LeafSpineSize { racks, hosts_per_rack, spines }| {
+                    Topology::LeafSpine { racks, hosts_per_rack, spines }
+                })
+            }
+            _ => self.decode(&rest, path).map(|FatTreeSize { ports }| Topology::FatTree { ports }),
+        }
     }
 
     /// The workload; what it asks of the network is checked only if there is one.

@@ -64,14 +64,27 @@ fn toml_of_node(node: &Node) -> Toml {
 }
 
 fn network_table(network: &Network) -> Table {
-    match &network.topology {
-        Topology::Star(star) => table([
-            ("mtu", toml_of(&network.mtu)),
-            ("topology", Toml::Table(table([("kind", "star".into()), ("nodes", toml_of(&star.nodes))]))),
-            ("link", toml_of(&star.link)),
-            ("switch", toml_of(&star.switch)),
+    let Network { topology, link, core_link, switch, mtu } = network;
+    let mut shape = match topology {
+        Topology::Star { nodes } => table([("nodes", toml_of(nodes))]),
+        Topology::LeafSpine { racks, hosts_per_rack, spines } => table([
+            ("racks", toml_of(racks)),
+            ("hosts_per_rack", toml_of(hosts_per_rack)),
+            ("spines", toml_of(spines)),
         ]),
+        Topology::FatTree { ports } => table([("ports", toml_of(ports))]),
+    };
+    shape.insert("kind".into(), topology.kind().into());
+    let mut network = table([
+        ("mtu", toml_of(mtu)),
+        ("topology", Toml::Table(shape)),
+        ("link", toml_of(link)),
+        ("switch", toml_of(switch)),
+    ]);
+    if !matches!(topology, Topology::Star { .. }) {
+        network.insert("core_link".into(), toml_of(core_link));
     }
+    network
 }
 
 fn workload_table(workload: &Workload) -> Table {

@@ -51,7 +51,7 @@ mod tree;
 mod workload;
 
 pub use fabric::Protocol;
-pub use network::{Buffer, Link, Network, Star, Switch, Topology};
+pub use network::{Buffer, Link, Network, Switch, Topology};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};

@@ -7,31 +7,45 @@ use unrack_units::{Bytes, Rate, Time};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     pub topology: Topology,
+    /// Of each node to its switch.
+    pub link: Link,
+    /// Between switches.
+    pub core_link: Link,
+    pub switch: Switch,
     /// Largest packet, without headers of the fabric.
     pub mtu: Bytes,
 }
 
-/// How nodes and switches are connected. Every topology brings what it is made of; the next ones
-/// (leaf-spine, torus, ...) are variants beside this one.
-#[derive(Debug, Clone, PartialEq)]
+/// How nodes and switches are connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
-    Star(Star),
+    /// Nodes around one switch.
+    Star { nodes: u32 },
+    /// Racks of hosts around a leaf each; every leaf is linked to every spine.
+    LeafSpine { racks: u32, hosts_per_rack: u32, spines: u32 },
+    /// Three tiers of switches with `ports` ports each.
+    FatTree { ports: u32 },
 }
 
 impl Topology {
-    pub fn nodes(&self) -> u32 {
+    pub(crate) const KINDS: &[&str] = &["star", "leaf-spine", "fat-tree"];
+
+    pub fn kind(&self) -> &'static str {
         match self {
-            Topology::Star(star) => star.nodes,
+            Topology::Star { .. } => "star",
+            Topology::LeafSpine { .. } => "leaf-spine",
+            Topology::FatTree { .. } => "fat-tree",
         }
     }
-}
 
-/// Nodes around one switch, each on a link of its own.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Star {
-    pub nodes: u32,
-    pub link: Link,
-    pub switch: Switch,
+    /// Not more than fits: see the bounds of each part.
+    pub fn nodes(&self) -> u32 {
+        match *self {
+            Topology::Star { nodes } => nodes,
+            Topology::LeafSpine { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
+            Topology::FatTree { ports } => ports.saturating_pow(3) / 4,
+        }
+    }
 }
 
 /// A full-duplex link.

@@ -142,8 +142,24 @@ error: the scenario needs `workload`
 }
 
 #[test]
+fn an_impossible_topology() {
+    let tree = "kind = \"fat-tree\", ports = 5";
+    let racks = "kind = \"leaf-spine\", racks = 1, hosts_per_rack = 1, spines = 1";
+    let said = [(tree, "5 is odd"), (racks, "1 nodes is outside 2 to 65536")];
+    for (shape, why) in said {
+        let text = format!(
+            "network.topology = {{ {shape} }}\nfabric.protocol = \"ideal\"\n\
+             workload = {{ kind = \"flows\", size = \"1kB\", load = 0.5, messages = 1 }}"
+        );
+        let scenario = Scenario::parse("rack.toml", &text, &Overrides::none()).unwrap();
+        let error = scenario.check().unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains("rack.toml:1"), "{error}");
+    }
+}
+
+#[test]
 fn a_topology_of_a_later_version() {
-    let expected = r#"error: network.topology.kind: `torus` is not available in this version; use `star`
+    let expected = r#"error: network.topology.kind: `torus` is not available in this version; use `star`, `leaf-spine` or `fat-tree`
  --> rack.toml:3:21
   |
 3 | topology = { kind = "torus", shape = [8, 8, 8] }

@@ -40,8 +40,8 @@ fn every_example_is_a_scenario() {
 fn a_scenario_says_what_it_says() {
     let scenario = example("star-edm.toml", &[]);
     let link = Link { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) };
-    let topology = Topology::Star(Star { nodes: 144, link, switch: Switch::default() });
-    assert_eq!(scenario.network, Network { topology, mtu: Bytes::new(1500) });
+    let (topology, switch) = (Topology::Star { nodes: 144 }, Switch::default());
+    assert_eq!(scenario.network, Network { topology, link, core_link: link, switch, mtu: Bytes::new(1500) });
     assert_eq!((scenario.seed, scenario.protocol), (1, Protocol::Edm));
     let half = Fraction::new(0.5).unwrap();
     let memory = Memory {
@@ -73,6 +73,21 @@ fn a_trace_lies_beside_the_file_that_names_it() {
 }
 
 #[test]
+fn racks_and_trees_have_links_between_switches() {
+    let text = "network.topology = { kind = \"leaf-spine\", racks = 9, hosts_per_rack = 16, spines = 4 }\n\
+                fabric.protocol = \"dctcp\"\n\
+                workload = { kind = \"flows\", size = \"1MB\", load = 0.5, messages = 10 }";
+    let network = parsed(text, &["network.link.rate=40Gbps"]).network;
+    assert_eq!(network.topology, Topology::LeafSpine { racks: 9, hosts_per_rack: 16, spines: 4 });
+    assert_eq!((network.topology.nodes(), network.core_link), (144, network.link));
+    let network = parsed(text, &["network.core_link.rate=160Gbps"]).network;
+    assert_eq!((network.core_link.rate, network.link.rate), (Rate::from_gbps(160), Rate::from_gbps(100)));
+    let tree = parsed(text, &["network.topology={kind=\"fat-tree\",ports=4}"]);
+    assert_eq!((tree.network.topology, tree.network.topology.nodes()), (Topology::FatTree { ports: 4 }, 16));
+    assert_eq!(parsed(&tree.explain(), &[]).hash(), tree.hash());
+}
+
+#[test]
 fn half_of_the_nodes_run_a_program_unless_told() {
     let text = "network.topology = { kind = \"star\", nodes = 5 }\nfabric.protocol = \"cxl\"\n\
                 workload = { kind = \"trace\", file = \"t.parquet\" }";
@@ -99,11 +114,13 @@ fn what_a_table_is_decides_what_it_inherits() {
 fn later_overrides_prevail_and_merge() {
     let sets =
         ["network.link.rate=40Gbps", "network.link={propagation=\"1us\"}", "network.link.rate=400Gbps"];
-    let Topology::Star(star) = parsed(SMALL, &sets).network.topology;
-    assert_eq!(star.link, Link { rate: Rate::from_gbps(400), propagation: Time::from_us(1) });
+    assert_eq!(
+        parsed(SMALL, &sets).network.link,
+        Link { rate: Rate::from_gbps(400), propagation: Time::from_us(1) }
+    );
     let sets = ["network.switch.buffer=unlimited", "network.topology.nodes=8"];
-    let Topology::Star(star) = parsed(SMALL, &sets).network.topology;
-    assert_eq!((star.nodes, star.switch.buffer), (8, Buffer::Unlimited));
+    let network = parsed(SMALL, &sets).network;
+    assert_eq!((network.topology, network.switch.buffer), (Topology::Star { nodes: 8 }, Buffer::Unlimited));
 }
 
 #[test]

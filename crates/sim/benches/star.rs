@@ -9,7 +9,7 @@ use unrack_sim::fabric::cxl::Cxl;
 use unrack_sim::fabric::dctcp::{Dctcp, Ethernet};
 use unrack_sim::fabric::edm::{Edm, EdmConfig};
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::network::Star;
+use unrack_sim::network::{Network, Star};
 use unrack_sim::{Fabric, Run, Sim};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Arrivals, Cdf, Pattern, Size, Synthetic, SyntheticSpec, Traffic};
@@ -72,12 +72,12 @@ impl Bench {
         let spec = SyntheticSpec { messages, ..spec };
         let edm = Edm::new(&star, &EdmConfig::default()).expect("the defaults are valid");
         self.one(&star, what, spec.clone(), edm);
-        self.one(&star, what, spec, Ideal::new(&star));
+        self.one(&star, what, spec, Ideal::new(&Network::star(&star)));
     }
 
     fn dctcp(&self, what: &str, messages: u64, spec: SyntheticSpec) {
         let ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(u64::MAX), cut_through: true };
-        let fabric = Dctcp::new(&STAR_144, &ethernet, &dctcp::Params::default());
+        let fabric = Dctcp::new(&Network::star(&STAR_144), &ethernet, &dctcp::Params::default());
         let spec = SyntheticSpec { messages, ..spec };
         self.one(&STAR_144, what, spec, fabric.expect("the defaults are valid"));
     }

@@ -5,6 +5,7 @@
 //! | [`engine`] | time, the event queue, the run loop; what a fabric may do ([`Core`]) |
 //! | [`fabric`] | the [`Fabric`] contract, and one leaf per fabric |
 //! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
+//! | [`topology`] | who is wired to whom, and which way a packet goes |
 //! | [`setup`] | a run from plain parts: any fabric, any work |
 //! | [`scenario`] | the same from a checked scenario file |
 //! | [`run`] | what a run leaves behind: messages, outcomes, counters |
@@ -23,6 +24,7 @@ pub mod run;
 pub mod scenario;
 pub mod setup;
 pub mod summary;
+pub mod topology;
 
 pub use engine::{Core, Observer, Progress, Sim, Unobserved};
 pub use error::SetupError;

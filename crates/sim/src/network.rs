@@ -1,8 +1,10 @@
-//! What fabrics are built from: the pace of a link, a port whose departures are known on arrival,
-//! and the star.
+//! What fabrics are built from: the pace of a link, a port whose departures are known on arrival, and
+//! the network of a run; for those that know one switch only, the star.
 
+use crate::error::SetupError;
+use crate::topology::{Link, Topology};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::Message;
+use unrack_workload::{Message, NodeId};
 
 /// Transmission times at one rate, exact and cheap: a multiplication where a byte takes a whole
 /// number of picoseconds (10, 25, 40, 100, 200, 400 Gb/s), else rounded up per packet.
@@ -76,6 +78,63 @@ impl Port {
     }
 }
 
+/// What connects the nodes of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    pub topology: Topology,
+    /// Of each switch, from a bit's arrival to its departure, when nothing is ahead of it.
+    pub switch_latency: Time,
+}
+
+impl Network {
+    pub fn star(star: &Star) -> Network {
+        let link = Link { pace: star.pace(), propagation: star.propagation };
+        Network { topology: Topology::star(star.nodes, link), switch_latency: star.switch_latency }
+    }
+
+    pub fn nodes(&self) -> u32 {
+        self.topology.nodes()
+    }
+
+    /// Of the links of nodes: what loads are measured by.
+    pub fn host_rate(&self) -> Rate {
+        self.topology.host_link().pace.rate()
+    }
+
+    /// For a fabric that is built around one switch.
+    pub fn as_star(&self, fabric: &'static str) -> Result<Star, SetupError> {
+        if !self.topology.is_star() {
+            let rule = "is star for a fabric that is built around one switch";
+            return Err(SetupError::new("network.topology.kind", rule, format!("another for {fabric}")));
+        }
+        let link = self.topology.host_link();
+        let (rate, propagation) = (link.pace.rate(), link.propagation);
+        Ok(Star { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
+    }
+
+    /// The links between two nodes, in order. All ways between them are alike.
+    pub fn links(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Link> + '_ {
+        let ports = self.topology.path(src, dst, 0);
+        std::iter::once(self.topology.host_link()).chain(ports.map(|port| self.topology.link(port)))
+    }
+
+    /// What a message takes at the least, whatever carries it: its bits at the rate of the slowest link,
+    /// the distance, and nothing else. Those of an answer cannot start before the request is in.
+    pub fn ideal(&self, message: &Message) -> Time {
+        let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);
+        let (mut request, bytes) = (Time::ZERO, message.bytes);
+        for link in self.links(message.src, message.dst) {
+            slowest = slowest.max(link.pace.transmit(bytes));
+            request = request.max(link.pace.transmit(u64::from(message.request)));
+            distance += link.propagation;
+        }
+        match message.kind.is_answered() {
+            true => request + slowest + distance * 2,
+            false => slowest + distance,
+        }
+    }
+}
+
 /// N nodes around one switch, each on a full-duplex link of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Star {
@@ -95,15 +154,5 @@ impl Star {
     /// From a bit leaving one node to its arrival at another, cut-through, nothing in the way.
     pub fn crossing(&self) -> Time {
         self.propagation * 2 + self.switch_latency
-    }
-
-    /// What a message takes at the least, whatever carries it: its bits at the rate of one link, the
-    /// distance, and nothing else. Those of an answer cannot start before the request is in.
-    pub fn ideal(&self, message: &Message) -> Time {
-        let one_way = |bytes| self.pace().transmit(bytes) + self.propagation * 2;
-        match message.kind.is_answered() {
-            true => one_way(u64::from(message.request)) + one_way(message.bytes),
-            false => one_way(message.bytes),
-        }
     }
 }

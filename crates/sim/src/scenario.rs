@@ -3,13 +3,14 @@
 
 use crate::error::SetupError;
 use crate::fabric::dctcp::Ethernet;
-use crate::network::Star;
+use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
+use crate::topology::{Link, Topology};
 use serde::Deserialize;
 use std::sync::Arc;
 use unrack_protocol::{cxl, dctcp};
 use unrack_rack as rack;
-use unrack_rack::{Protocol, ScenarioError, Topology, ValidScenario};
+use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
 use unrack_workload::trace::{Mode, Offsets, Row};
 use unrack_workload::{
@@ -30,11 +31,18 @@ impl Setup {
 
     /// The network of a scenario with another fabric in its place.
     pub fn with_fabric(scenario: &ValidScenario, fabric: FabricConfig) -> Setup {
-        let rack::Network { topology: Topology::Star(star), mtu } = &scenario.network;
-        let rack::Star { nodes, link, switch } = star;
-        let (rate, propagation, switch_latency) = (link.rate, link.propagation, switch.latency);
+        let rack::Network { topology, link, core_link, switch, mtu } = &scenario.network;
+        let link_of = |link: &rack::Link| Link { pace: Pace::new(link.rate), propagation: link.propagation };
+        let (host, core) = (link_of(link), link_of(core_link));
+        let topology = match *topology {
+            rack::Topology::Star { nodes } => Topology::star(nodes, host),
+            rack::Topology::LeafSpine { racks, hosts_per_rack, spines } => {
+                Topology::leaf_spine(racks, hosts_per_rack, spines, host, core)
+            }
+            rack::Topology::FatTree { ports } => Topology::fat_tree(ports, host, core),
+        };
         Setup {
-            star: Star { nodes: *nodes, rate, propagation, switch_latency },
+            network: Network { topology, switch_latency: switch.latency },
             ethernet: Ethernet {
                 mtu: *mtu,
                 buffer: switch.buffer.limit().unwrap_or(Bytes::new(u64::MAX)),

@@ -1,4 +1,4 @@
-//! A run from plain parts: any fabric on a star, with any work.
+//! A run from plain parts: any fabric on any network it can do, with any work.
 //!
 //! The engine is generic; here, once, the choice of fabric and work becomes one of its compiled
 //! loops.
@@ -10,7 +10,7 @@ use crate::fabric::cxl::Cxl;
 use crate::fabric::dctcp::{Dctcp, Ethernet};
 use crate::fabric::edm::{Edm, EdmConfig};
 use crate::fabric::ideal::Ideal;
-use crate::network::Star;
+use crate::network::Network;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use unrack_workload::{CapturedTrace, Listed, Message, Replay, ReplaySpec, Source
 /// A network and who carries on it.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    pub star: Star,
+    pub network: Network,
     /// What packet networks ask besides.
     pub ethernet: Ethernet,
     pub fabric: FabricConfig,
@@ -71,11 +71,15 @@ impl Setup {
     /// Runs `work`; `progress` is told about once every million events, and at the end.
     pub fn run(&self, work: &Work, progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
         match &self.fabric {
-            FabricConfig::Ideal => self.run_on(Ideal::new(&self.star), work, progress),
-            FabricConfig::Edm(config) => self.run_on(Edm::new(&self.star, config)?, work, progress),
-            FabricConfig::Cxl(params) => self.run_on(Cxl::new(&self.star, params)?, work, progress),
+            FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, progress),
+            FabricConfig::Edm(config) => {
+                self.run_on(Edm::new(&self.network.as_star("edm")?, config)?, work, progress)
+            }
+            FabricConfig::Cxl(params) => {
+                self.run_on(Cxl::new(&self.network.as_star("cxl")?, params)?, work, progress)
+            }
             FabricConfig::Dctcp(params) => {
-                self.run_on(Dctcp::new(&self.star, &self.ethernet, params)?, work, progress)
+                self.run_on(Dctcp::new(&self.network, &self.ethernet, params)?, work, progress)
             }
         }
     }
@@ -86,10 +90,10 @@ impl Setup {
         work: &Work,
         progress: impl FnMut(Progress),
     ) -> Result<Finished, SetupError> {
-        let nodes = self.star.nodes;
+        let nodes = self.network.nodes();
         match work {
             Work::Synthetic(spec) => {
-                let source = Synthetic::new(spec.clone(), nodes, self.star.rate, self.seed)?;
+                let source = Synthetic::new(spec.clone(), nodes, self.network.host_rate(), self.seed)?;
                 Ok(self.finish(fabric, source, progress).0)
             }
             Work::Listed(messages) => {
@@ -114,7 +118,8 @@ impl Setup {
         let name = fabric.name();
         let sim = Sim::observed(fabric, source, Unobserved).until(self.time_limit);
         let (run, source, _) = sim.run_with_progress(progress);
-        let finished = Finished { run, fabric: name, nodes: self.star.nodes, seed: self.seed, program: None };
+        let finished =
+            Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program: None };
         (finished, source)
     }
 }

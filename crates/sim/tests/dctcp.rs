@@ -5,7 +5,7 @@ mod common;
 use common::{Script, assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_protocol::dctcp::Params;
 use unrack_sim::fabric::dctcp::{Dctcp, Ethernet};
-use unrack_sim::network::Star;
+use unrack_sim::network::{Network, Star};
 use unrack_sim::{Observer, Run, Sim};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, NodeId};
@@ -17,7 +17,7 @@ fn star(nodes: u32, gbps: u64, propagation: Time) -> Star {
 const DEEP: Ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(1 << 24), cut_through: true };
 
 fn dctcp(star: &Star) -> Dctcp {
-    Dctcp::new(star, &DEEP, &Params::default()).unwrap()
+    Dctcp::new(&Network::star(star), &DEEP, &Params::default()).unwrap()
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn unloaded_is_exact_for_all_kinds_sizes_rates_and_distances() {
                     let ethernet = Ethernet { cut_through, mtu: Bytes::new(mtu), ..DEEP };
                     let params = Params { min_rto: Time::from_us(1_000), ..Params::default() };
                     let star = star(3, gbps, propagation);
-                    assert_unloaded_is_exact(Dctcp::new(&star, &ethernet, &params).unwrap());
+                    assert_unloaded_is_exact(Dctcp::new(&Network::star(&star), &ethernet, &params).unwrap());
                 }
             }
         }
@@ -55,7 +55,7 @@ fn incast(buffer: u64) -> Run {
     let star = star(33, 100, Time::from_ns(10));
     let script =
         (1..33).map(|src| (Time::from_ns(u64::from(src)), Message::write(src, 0, 100_000))).collect();
-    run(Dctcp::new(&star, &ethernet, &Params::default()).unwrap(), script)
+    run(Dctcp::new(&Network::star(&star), &ethernet, &Params::default()).unwrap(), script)
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_queue_of_two_long_flows_is_a_saw_tooth_below_the_threshold() {
         min_rto: Time::from_us(5_000),
         ..Params::default()
     };
-    let fabric = Dctcp::new(&star, &DEEP, &params).unwrap();
+    let fabric = Dctcp::new(&Network::star(&star), &DEEP, &params).unwrap();
     let script = Script::new(vec![
         (Time::ZERO, Message::flow(1, 0, 60_000_000)),
         (Time::from_us(40), Message::flow(2, 0, 60_000_000)),
@@ -133,8 +133,9 @@ fn the_queue_of_two_long_flows_is_a_saw_tooth_below_the_threshold() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let star = star(2, 100, Time::from_ns(10));
-    let refused =
-        |ethernet: Ethernet, params: Params| Dctcp::new(&star, &ethernet, &params).err().unwrap().key;
+    let refused = |ethernet: Ethernet, params: Params| {
+        Dctcp::new(&Network::star(&star), &ethernet, &params).err().unwrap().key
+    };
     assert_eq!(refused(Ethernet { mtu: Bytes::new(52), ..DEEP }, Params::default()), "mtu");
     assert_eq!(refused(Ethernet { buffer: Bytes::new(1000), ..DEEP }, Params::default()), "switch.buffer");
     assert_eq!(refused(DEEP, Params { initial_window: 0, ..Params::default() }), "fabric.initial_window");

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::dctcp::Ethernet;
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::network::Star;
+use unrack_sim::network::{Network, Star};
 use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
@@ -21,15 +21,16 @@ const STAR: Star = Star {
 
 #[test]
 fn alone_it_takes_what_arithmetic_says() {
-    assert_unloaded_is_exact(Ideal::new(&STAR));
-    let run = common::run(Ideal::new(&STAR), vec![(Time::ZERO, Message::read(2, 3, 4096))]);
+    assert_unloaded_is_exact(Ideal::new(&Network::star(&STAR)));
+    let run = common::run(Ideal::new(&Network::star(&STAR)), vec![(Time::ZERO, Message::read(2, 3, 4096))]);
     assert_eq!(completion_ps(&run, 0), 8 * 80 + 20_000 + 4096 * 80 + 20_000, "the switch takes no time");
 }
 
 #[test]
 fn nothing_waits() {
     let both = [Message::write(0, 2, 1000), Message::write(1, 2, 100)];
-    let run = common::run(Ideal::new(&STAR), both.map(|message| (Time::ZERO, message)).to_vec());
+    let run =
+        common::run(Ideal::new(&Network::star(&STAR)), both.map(|message| (Time::ZERO, message)).to_vec());
     assert_conserved(&run);
     assert_eq!([0, 1].map(|n| completion_ps(&run, n)), [1000 * 80 + 20_000, 100 * 80 + 20_000]);
 }
@@ -48,7 +49,12 @@ fn arbitrary_setup() -> impl Strategy<Value = Setup> {
         (0..500u64, 0..500u64).prop_map(|(link, switch)| (Time::from_ns(link), Time::from_ns(switch)));
     (rates, delays, any::<bool>(), prop::sample::select(Protocol::ALL.to_vec())).prop_map(
         |(gbps, (propagation, switch_latency), cut_through, fabric)| Setup {
-            star: Star { rate: Rate::from_gbps(gbps), propagation, switch_latency, ..STAR },
+            network: Network::star(&Star {
+                rate: Rate::from_gbps(gbps),
+                propagation,
+                switch_latency,
+                ..STAR
+            }),
             ethernet: Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(36 << 10), cut_through },
             fabric: FabricConfig::default_of(fabric),
             seed: 1,
@@ -66,7 +72,7 @@ proptest! {
         messages.sort_by_key(|(at, _)| *at);
         let run = setup.run(&Work::listed(messages), |_| {}).unwrap().run;
         for (message, (outcome, unloaded)) in run.messages.iter().zip(run.outcomes.iter().zip(&run.unloaded)) {
-            let least = setup.star.ideal(message);
+            let least = setup.network.ideal(message);
             prop_assert!(outcome.completion().unwrap() >= least, "{message:?} on {:?}", setup.fabric);
             prop_assert!(*unloaded >= least, "{message:?} alone on {:?}", setup.fabric);
         }

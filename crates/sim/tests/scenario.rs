@@ -57,7 +57,7 @@ fn a_captured_trace_runs_on_the_blades_of_its_scenario() {
     let setup = Setup::from_scenario(&mut scenario).unwrap();
     assert!(Work::drawn(&scenario).unwrap().is_none());
     let unrack_rack::Workload::Trace(trace) = &scenario.workload else { panic!("a trace") };
-    let spec = replay_spec(trace, setup.star.nodes, scenario.seed);
+    let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
     let row = |n: u64| Row {
         t_ns: n * 1_000,
         thread: 0,

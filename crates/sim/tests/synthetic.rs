@@ -5,7 +5,7 @@ mod common;
 use common::{Fixed, Ports, assert_conserved};
 use unrack_sim::fabric::edm::{Edm, EdmConfig};
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::network::Star;
+use unrack_sim::network::{Network, Star};
 use unrack_sim::{Fabric, Run, Sim};
 use unrack_units::{Rate, Time};
 use unrack_workload::{Arrivals, Blades, Cdf, Kind, Pattern, Size, Synthetic, SyntheticSpec, Traffic};
@@ -95,7 +95,7 @@ fn nothing_is_lost() {
     for (load, size) in [(0.8, 64), (0.5, 4096), (0.9, 100)] {
         let case = || SyntheticSpec { messages: 50_000, ..spec(load, Size::Fixed(size)) };
         assert_conserved(&run(Edm::new(&star(), &EdmConfig::default()).unwrap(), case(), 1));
-        assert_conserved(&run(Ideal::new(&star()), case(), 1));
+        assert_conserved(&run(Ideal::new(&Network::star(&star())), case(), 1));
     }
 }
 

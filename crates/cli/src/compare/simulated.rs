@@ -87,10 +87,10 @@ fn simulate_one(
     let done = setup.run(work, |_| {}).map_err(failed)?;
     let summary = done.summary(started.elapsed().as_secs_f64(), Excluded::default());
     let name = format!("completions-{}.parquet", protocol.name());
-    write_completions(&folder.path(name), &done, &setup.star)?;
+    write_completions(&folder.path(name), &done, &setup.network)?;
     let fetches = fetches(&done);
     let over_ideal = |(message, completion): &(&Message, Time)| {
-        completion.as_ps() as f64 / setup.star.ideal(message).as_ps() as f64
+        completion.as_ps() as f64 / setup.network.ideal(message).as_ps() as f64
     };
     Ok(Simulation {
         fabric: protocol.name().into(),

@@ -3,15 +3,15 @@
 use std::path::Path;
 use unrack_record::{RecordError, RunFolder, completions, messages};
 use unrack_sim::Finished;
-use unrack_sim::network::Star;
+use unrack_sim::network::Network;
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
-/// Writes `messages.parquet` and `completions.parquet` of a run on this star. The same run gives the
+/// Writes `messages.parquet` and `completions.parquet` of a run on this network. The same run gives the
 /// same bytes.
-pub fn write_tables(folder: &RunFolder, done: &Finished, star: &Star) -> Result<(), RecordError> {
+pub fn write_tables(folder: &RunFolder, done: &Finished, network: &Network) -> Result<(), RecordError> {
     write_messages(&folder.path("messages.parquet"), done)?;
-    write_completions(&folder.path("completions.parquet"), done, star)
+    write_completions(&folder.path("completions.parquet"), done, network)
 }
 
 /// Every message, also those that did not finish.
@@ -37,7 +37,7 @@ pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
 
 /// What `unrack run --completions` draws from: reads that finished are fetches, writes write-backs.
 /// Other messages are no pages.
-pub fn write_completions(path: &Path, done: &Finished, star: &Star) -> Result<(), RecordError> {
+pub fn write_completions(path: &Path, done: &Finished, network: &Network) -> Result<(), RecordError> {
     let mut table = completions::Writer::create(path)?;
     for (message, outcome) in done.run.messages.iter().zip(&done.run.outcomes) {
         if let (Some(kind), Some(completion)) = (page(message), outcome.completion()) {
@@ -45,11 +45,14 @@ pub fn write_completions(path: &Path, done: &Finished, star: &Star) -> Result<()
                 kind,
                 bytes: u32::try_from(message.bytes).expect("a workload's messages are below 4 GiB"),
                 completion_ps: completion.as_ps(),
-                ideal_ps: star.ideal(message).as_ps(),
+                ideal_ps: network.ideal(message).as_ps(),
             })?;
         }
     }
-    table.finish(&completions::Meta { fabric: done.fabric.into(), link_rate_bps: star.rate.as_bps() })
+    table.finish(&completions::Meta {
+        fabric: done.fabric.into(),
+        link_rate_bps: network.host_rate().as_bps(),
+    })
 }
 
 /// Which way a page goes with this message, if one does.

@@ -47,7 +47,7 @@ fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Re
     let refused = |error: SetupError| error.in_scenario(scenario);
     match Contents::read(&trace.file.path).map_err(|why| scenario.error_at(FILE, why))? {
         Contents::Captured(meta, rows) => {
-            let spec = replay_spec(trace, setup.star.nodes, scenario.seed);
+            let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
             let run_time = run_time(&meta).map_err(refused)?;
             Work::captured(&captured_rows(&rows), run_time, spec, most).map_err(refused)
         }

@@ -11,6 +11,8 @@ use crate::workload::{BUILT_IN_CDFS, Blades, Size, Workload};
 
 /// Per-node tables stay in memory.
 const MOST_NODES: u32 = 1 << 16;
+/// The largest fat tree of no more nodes than that.
+const MOST_FAT_TREE_PORTS: u32 = 64;
 /// Messages of a run are numbered in 32 bits.
 const MOST_MESSAGES: u64 = u32::MAX as u64;
 const SMALLEST_MTU: Bytes = Bytes::new(64);
@@ -24,12 +26,37 @@ const LONGEST_DELAY: Time = Time::from_us(1_000_000);
 impl Checker<'_> {
     pub(super) fn check_network(&mut self, network: &Network) {
         self.within("network.mtu", network.mtu, SMALLEST_MTU, LARGEST_MTU);
-        match &network.topology {
-            Topology::Star(star) => {
-                self.within("network.topology.nodes", star.nodes, 2, MOST_NODES);
-                self.check_link("network.link", &star.link);
-                self.check_switch(&star.switch, network.mtu);
+        self.check_topology(network);
+        self.check_link("network.link", &network.link);
+        self.check_link("network.core_link", &network.core_link);
+        self.check_switch(&network.switch, network.mtu);
+    }
+
+    fn check_topology(&mut self, network: &Network) {
+        let within = |checker: &mut Self, key: &str, value, least| {
+            checker.within(&format!("network.topology.{key}"), value, least, MOST_NODES);
+        };
+        match network.topology {
+            Topology::Star { nodes } => within(self, "nodes", nodes, 2),
+            Topology::LeafSpine { racks, hosts_per_rack, spines } => {
+                within(self, "racks", racks, 1);
+                within(self, "hosts_per_rack", hosts_per_rack, 1);
+                within(self, "spines", spines, 1);
             }
+            Topology::FatTree { ports } => {
+                self.within("network.topology.ports", ports, 2, MOST_FAT_TREE_PORTS);
+                if !ports.is_multiple_of(2) {
+                    self.complain(
+                        "network.topology.ports",
+                        format!("{ports} is odd: half of a switch's ports lead up"),
+                    );
+                }
+            }
+        }
+        let nodes = network.topology.nodes();
+        let is_star = matches!(network.topology, Topology::Star { .. });
+        if !is_star && !(2..=MOST_NODES).contains(&nodes) {
+            self.complain("network.topology", format!("{nodes} nodes is outside 2 to {MOST_NODES}"));
         }
     }
 

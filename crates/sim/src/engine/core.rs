@@ -4,7 +4,7 @@ use super::queue::EventQueue;
 use crate::run::{Ending, Outcome, Run};
 use hdrhistogram::Histogram;
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId, NodeId};
+use unrack_workload::{Message, MessageId};
 
 /// Looks on. Every method does nothing unless overridden, and then costs nothing.
 pub trait Observer {
@@ -12,8 +12,8 @@ pub trait Observer {
     fn completed(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
     /// A packet of `bytes` was lost on its way.
     fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
-    /// A packet found `bytes` waiting ahead of it at the switch port towards `node`.
-    fn queued(&mut self, _node: NodeId, _bytes: u64, _now: Time) {}
+    /// A packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
+    fn queued(&mut self, _port: u32, _bytes: u64, _now: Time) {}
 }
 
 /// Nobody looks on.
@@ -109,11 +109,10 @@ impl<E: Copy, O: Observer> Core<E, O> {
     pub fn retransmitted(&mut self, id: MessageId) {
         self.outcomes[id.index()].retransmissions += 1;
     }
-    /// A packet found `bytes` waiting ahead of it at the switch port towards `node`. Called once
-    /// per data packet and switch port, also when nothing waits: it is what `queue_bytes` averages.
-    pub fn queued(&mut self, node: NodeId, bytes: u64) {
+    /// A packet found `bytes` waiting ahead of it at this switch port. Called once per data packet and switch port, also when nothing waits: it is what `queue_bytes` averages.
+    pub fn queued(&mut self, port: u32, bytes: u64) {
         self.queue_bytes.saturating_record(bytes);
-        self.observer.queued(node, bytes, self.now);
+        self.observer.queued(port, bytes, self.now);
     }
 }
 

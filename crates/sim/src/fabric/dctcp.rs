@@ -4,7 +4,7 @@ use super::Fabric;
 use super::stream::{self, Plan, Streams};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
-use crate::network::Star;
+use crate::network::Network;
 use unrack_protocol::dctcp::{Control, Params};
 use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
@@ -12,7 +12,7 @@ use unrack_workload::{Message, MessageId};
 
 pub use super::stream::Event;
 
-/// What DCTCP asks of the network besides the star.
+/// What DCTCP asks of the network besides its topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ethernet {
     /// Largest packet, IP header included.
@@ -23,22 +23,22 @@ pub struct Ethernet {
     pub cut_through: bool,
 }
 
-/// DCTCP on a star.
+/// DCTCP.
 pub struct Dctcp {
     streams: Streams<Control>,
 }
 
 impl Dctcp {
-    pub fn new(star: &Star, ethernet: &Ethernet, params: &Params) -> Result<Dctcp, SetupError> {
-        let plan = plan(star, ethernet, params)?;
+    pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Dctcp, SetupError> {
+        let plan = plan(network, ethernet, params)?;
         let round_trip = plan.round_trip();
-        let threshold = params.threshold(star.rate, round_trip, plan.full_packet());
-        let control = Control::new(params);
-        Ok(Dctcp { streams: Streams::new(plan, control, params.timeouts(round_trip), threshold) })
+        let threshold = |rate| params.threshold(rate, round_trip, plan.full_packet());
+        let (control, timeouts) = (Control::new(params), params.timeouts(round_trip));
+        Ok(Dctcp { streams: Streams::new(&plan, control, timeouts, threshold) })
     }
 }
 
-fn plan(star: &Star, ethernet: &Ethernet, params: &Params) -> Result<Plan, SetupError> {
+fn plan(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Plan, SetupError> {
     let Ethernet { mtu, buffer, cut_through } = *ethernet;
     let framing = Framing::ethernet(mtu)
         .filter(|_| mtu <= MAX_MTU)
@@ -49,7 +49,12 @@ fn plan(star: &Star, ethernet: &Ethernet, params: &Params) -> Result<Plan, Setup
     if params.min_rto == Time::ZERO {
         return Err(SetupError::new("fabric.min_rto", "is above 0", params.min_rto));
     }
-    let plan = Plan { star: *star, framing, buffer, cut_through, initial_window: params.initial_window };
+    let (network, initial_window) = (network.clone(), params.initial_window);
+    let plan = Plan { network, framing, buffer, cut_through, initial_window };
+    let (host, core) = (plan.network.topology.host_link().pace, plan.network.topology.core_link().pace);
+    if core.rate() < host.rate() {
+        return Err(SetupError::new("network.core_link.rate", "is at least network.link.rate", core.rate()));
+    }
     if buffer < plan.full_packet() {
         return Err(SetupError::new("switch.buffer", "holds at least one full packet", buffer));
     }

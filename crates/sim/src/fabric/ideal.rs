@@ -1,23 +1,23 @@
 //! `ideal`: what no fabric on the same links can beat, for any message.
 //!
-//! Every message is alone ([`Star::ideal`]): its bits are sent at the link's rate, cross two links
-//! each way, and wait for nothing. No queue, no header, no switch, no host. A bound of each message's
+//! Every message is alone ([`Network::ideal`]): its bits are sent at the slowest link's rate, cross the
+//! links each way, and wait for nothing. No queue, no header, no switch, no host. A bound of each message's
 //! completion in open loop, and so of a program's run time in closed loop.
 
 use super::Fabric;
 use crate::engine::{Core, Observer};
-use crate::network::Star;
+use crate::network::Network;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// The lower bound on a star.
+/// The lower bound on a network.
 pub struct Ideal {
-    star: Star,
+    network: Network,
 }
 
 impl Ideal {
-    pub fn new(star: &Star) -> Ideal {
-        Ideal { star: *star }
+    pub fn new(network: &Network) -> Ideal {
+        Ideal { network: network.clone() }
     }
 }
 
@@ -32,8 +32,9 @@ impl Fabric for Ideal {
     fn submit<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
         let message = *core.message(id);
         core.sent(message.payload());
-        core.hops(if message.kind.is_answered() { 4 } else { 2 });
-        core.schedule(core.now() + self.star.ideal(&message), id);
+        let links = self.network.links(message.src, message.dst).count() as u64;
+        core.hops(if message.kind.is_answered() { 2 * links } else { links });
+        core.schedule(core.now() + self.network.ideal(&message), id);
     }
 
     fn handle<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
@@ -42,6 +43,6 @@ impl Fabric for Ideal {
     }
 
     fn unloaded(&self, message: &Message) -> Time {
-        self.star.ideal(message)
+        self.network.ideal(message)
     }
 }

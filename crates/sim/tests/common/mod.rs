@@ -4,7 +4,7 @@
 use unrack_sim::network::{Pace, Port};
 use unrack_sim::{Core, Fabric, Observer, Run, Sim};
 use unrack_units::{Rate, Time};
-use unrack_workload::{Message, MessageId, Outbox, Source};
+use unrack_workload::{Message, MessageId, NodeId, Outbox, Source};
 
 /// Submits given messages at given times.
 pub struct Script {
@@ -52,8 +52,12 @@ pub const SIZES: [u64; 16] =
 
 /// Every kind and size alone: the simulated completion is the arithmetic one, to the picosecond.
 pub fn assert_unloaded_is_exact<F: Fabric>(fabric: F) {
+    assert_unloaded_is_exact_between(fabric, 0, 1);
+}
+
+pub fn assert_unloaded_is_exact_between<F: Fabric>(fabric: F, src: NodeId, dst: NodeId) {
     let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
-    let all = kinds.iter().flat_map(|kind| SIZES.map(|bytes| kind(0, 1, bytes)));
+    let all = kinds.iter().flat_map(|kind| SIZES.map(|bytes| kind(src, dst, bytes)));
     let script = all.enumerate().map(|(n, message)| (Time::from_us(10_000) * n as u64, message)).collect();
     let run = run(fabric, script);
     for (index, message) in run.messages.iter().enumerate() {

@@ -1,29 +1,53 @@
 //! How long a message takes alone in the network: arithmetic.
 
-use crate::network::{Pace, Star};
+use crate::topology::Link;
 use unrack_protocol::tcp::Framing;
 use unrack_units::Time;
 
 /// What the time of a lone stream depends on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Alone {
-    pub pace: Pace,
-    pub star: Star,
+    /// From the sender's on. None is slower than the first.
+    pub links: Vec<Link>,
+    pub switch_latency: Time,
     pub framing: Framing,
     pub cut_through: bool,
     pub initial_window: u64,
 }
 
+/// A packet that is sent as soon as `start`.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    start: Time,
+    wire: u64,
+}
+
 impl Alone {
-    /// From the start of a packet at one node until its last bit is at another.
-    fn packet(&self, wire: u64) -> Time {
-        let copies = if self.cut_through { 1 } else { 2 };
-        self.pace.transmit(wire) * copies + self.star.crossing()
+    /// When the last bit of the last of these packets, sent in this order, is at the other end.
+    fn arrive<const N: usize>(&self, mut packets: [Sent; N]) -> Time {
+        let mut arrived = Time::ZERO;
+        for (n, link) in self.links.iter().enumerate() {
+            let mut free = Time::ZERO;
+            for packet in &mut packets {
+                let first = packet.start.max(free);
+                free = first + link.pace.transmit(packet.wire);
+                packet.start = match self.links.get(n + 1) {
+                    Some(next) if self.cut_through => {
+                        first.max(free.saturating_sub(next.pace.transmit(packet.wire)))
+                    }
+                    _ => free,
+                } + link.propagation
+                    + self.switch_latency;
+            }
+            arrived = free + link.propagation;
+        }
+        arrived
     }
 
     /// From the start of a full packet until its acknowledgement is back.
     pub(super) fn round_trip(&self) -> Time {
-        self.packet(self.full()) + self.packet(self.framing.ack_wire(0).get())
+        let alone = |wire| self.arrive([Sent { start: Time::ZERO, wire }]);
+        alone(self.full()) + alone(self.framing.ack_wire(0).get())
     }
 
     fn full(&self) -> u64 {
@@ -36,7 +60,7 @@ impl Alone {
     /// each round sends twice the window of the last back to back, one round trip after it; until a
     /// window lasts a round trip, and the link never falls idle again.
     fn start(&self, number: u64) -> Time {
-        let (packet, round_trip) = (self.pace.transmit(self.full()), self.round_trip());
+        let (packet, round_trip) = (self.links[0].pace.transmit(self.full()), self.round_trip());
         let (mut window, mut first, mut start) = (self.initial_window, 0, Time::ZERO);
         while number >= first + window && packet * window < round_trip {
             first += window;
@@ -48,15 +72,13 @@ impl Alone {
 
     /// Until the last byte of a stream of `bytes` is at the other end.
     pub(super) fn stream(&self, bytes: u64) -> Time {
-        let last = self.framing.segments(bytes) - 1;
-        let wire = self.framing.wire(self.framing.payload(bytes, last)).get();
-        let mut start = self.start(u64::from(last));
-        if !self.cut_through && last > 0 {
-            // A short last packet waits in the switch for the full one before it.
-            let full = self.pace.transmit(self.full());
-            let behind = self.start(u64::from(last) - 1) + full * 2;
-            start = start.max(behind.saturating_sub(self.pace.transmit(wire)));
+        let last = u64::from(self.framing.segments(bytes) - 1);
+        let wire = self.framing.wire(self.framing.payload(bytes, last as u32)).get();
+        let packet = Sent { start: self.start(last), wire };
+        match last {
+            0 => self.arrive([packet]),
+            // A short last packet may have to wait for the full one before it.
+            _ => self.arrive([Sent { start: self.start(last - 1), wire: self.full() }, packet]),
         }
-        start + self.packet(wire)
     }
 }

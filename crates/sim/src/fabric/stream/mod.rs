@@ -1,4 +1,4 @@
-//! Messages over windowed streams on a star: what `dctcp` and its relatives share.
+//! Messages over windowed streams: what `dctcp` and its relatives share.
 //!
 //! Each message is a stream of its own, open when it starts: a flow or write from `src` to `dst`; a
 //! read or rmw is a stream of its request, and, once that has arrived, a stream of the answer, which
@@ -6,8 +6,8 @@
 //! published evaluations; a connection that outlives a message is
 //! [`Sender::push`](unrack_protocol::tcp::Sender::push).)
 //!
-//! A packet costs an event at the switch and one at its end. The switch queues by output, drops what
-//! does not fit in the port's buffer, and marks data that finds more than the threshold ahead of it.
+//! A packet costs an event at each switch and one at its end. A switch queues by output, drops what does
+//! not fit in the port's buffer, and marks data that finds more than the threshold ahead of it.
 //! Acknowledgements are neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
 
 mod alone;
@@ -20,15 +20,16 @@ use self::nic::{Nic, QUANTUM};
 use self::slab::Slab;
 use self::timers::{Alarm, Needs, Timers};
 use crate::engine::{Core, Observer};
-use crate::network::{Departure, Port, Star};
+use crate::network::{Departure, Network, Pace, Port};
+use crate::topology::End;
 use unrack_protocol::tcp::{Ack, Control, Framing, Receiver, Segment, Sender, Timeouts};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId};
 
 /// The network under the streams.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Plan {
-    pub star: Star,
+    pub network: Network,
     pub framing: Framing,
     /// Of each switch port.
     pub buffer: Bytes,
@@ -38,19 +39,20 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn alone(&self) -> Alone {
+    fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
         Alone {
-            pace: self.star.pace(),
-            star: self.star,
+            links: self.network.links(src, dst).collect(),
+            switch_latency: self.network.switch_latency,
             framing: self.framing,
             cut_through: self.cut_through,
             initial_window: u64::from(self.initial_window),
         }
     }
 
-    /// From the start of a full packet until its acknowledgement is back, in an empty network.
+    /// From the start of a full packet until its acknowledgement is back, in an empty network, between
+    /// the first node and the last: none are further apart.
     pub(super) fn round_trip(&self) -> Time {
-        self.alone().round_trip()
+        self.alone(0, self.network.nodes() - 1).round_trip()
     }
 
     /// Bytes of a full packet on the wire.
@@ -59,19 +61,27 @@ impl Plan {
     }
 }
 
-/// Streams under one congestion control on a star.
+/// A switch port and the link behind it.
+struct Hop {
+    port: Port,
+    pace: Pace,
+    propagation: Time,
+    end: End,
+    /// Marks data that finds more ahead of it.
+    threshold: u64,
+}
+
+/// Streams under one congestion control.
 pub(super) struct Streams<C> {
     plan: Plan,
     /// The congestion control of a new stream.
     fresh: C,
     timeouts: Timeouts,
-    /// Marks data that finds more ahead of it.
-    threshold: u64,
     /// What a node's sending queue takes before streams take turns.
     nic_limit: u64,
     nics: Vec<Nic>,
-    /// Switch ports, by the node they lead to.
-    ports: Vec<Port>,
+    /// Switch ports.
+    hops: Vec<Hop>,
     packets: Slab<Packet>,
     streams: Slab<Stream<C>>,
     streams_opened: u32,
@@ -124,6 +134,10 @@ enum Role {
 struct Packet {
     stream: u32,
     to: NodeId,
+    /// The switch port it is on its way to, or in.
+    port: u32,
+    /// Of its stream: which of equal ways it takes.
+    hash: u32,
     wire: u32,
     payload: u32,
     marked: bool,
@@ -137,16 +151,22 @@ enum Body {
 }
 
 impl<C: Control + Clone> Streams<C> {
-    pub(super) fn new(plan: Plan, fresh: C, timeouts: Timeouts, threshold: Bytes) -> Self {
-        let (nodes, pace) = (plan.star.nodes, plan.star.pace());
+    /// `threshold` says how much may be ahead of data at a port of this rate before it is marked.
+    pub(super) fn new(plan: &Plan, fresh: C, timeouts: Timeouts, threshold: impl Fn(Rate) -> Bytes) -> Self {
+        let topology = &plan.network.topology;
+        let hop = |port| {
+            let (link, end) = (topology.link(port), topology.end(port));
+            let (pace, propagation) = (link.pace, link.propagation);
+            Hop { port: Port::new(pace), pace, propagation, end, threshold: threshold(pace.rate()).get() }
+        };
+        let pace = topology.host_link().pace;
         Streams {
-            plan,
+            nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
+            nics: (0..plan.network.nodes()).map(|_| Nic::new(pace)).collect(),
+            hops: (0..topology.ports()).map(hop).collect(),
+            plan: plan.clone(),
             fresh,
             timeouts,
-            threshold: threshold.get(),
-            nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
-            nics: (0..nodes).map(|_| Nic::new(pace)).collect(),
-            ports: vec![Port::new(pace); nodes as usize],
             packets: Slab::new(),
             streams: Slab::new(),
             streams_opened: 0,
@@ -155,7 +175,7 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     pub(super) fn unloaded(&self, message: &Message) -> Time {
-        let alone = self.plan.alone();
+        let alone = self.plan.alone(message.src, message.dst);
         let request =
             if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
         request + alone.stream(message.bytes)
@@ -267,6 +287,14 @@ impl<C: Control + Clone> Streams<C> {
     }
 }
 
+/// Finalizer of MurmurHash3: neighbours in number go separate ways.
+fn flow_hash(serial: u32) -> u32 {
+    let mut hash = serial;
+    hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+    hash ^ (hash >> 16)
+}
+
 /// Packets on their way.
 impl<C: Control + Clone> Streams<C> {
     fn send_data<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, segment: Segment) {
@@ -274,50 +302,74 @@ impl<C: Control + Clone> Streams<C> {
         let payload = self.plan.framing.payload(bytes, segment.number);
         let wire = self.plan.framing.wire(payload).get() as u32;
         core.sent(payload);
-        let body = Body::Data(segment);
-        self.put(core, src, Packet { stream, to: dst, wire, payload: payload as u32, marked: false, body });
+        self.put(core, (src, dst), stream, wire, payload as u32, Body::Data(segment));
     }
 
     fn send_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: Ack) {
         let Stream { src, dst, .. } = self.streams[stream];
         let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
-        self.put(
-            core,
-            dst,
-            Packet { stream, to: src, wire, payload: 0, marked: false, body: Body::Ack(ack) },
-        );
+        self.put(core, (dst, src), stream, wire, 0, Body::Ack(ack));
     }
 
-    /// Puts a packet into the sending queue of `node`.
-    fn put<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, packet: Packet) {
-        self.streams[packet.stream].references += 1;
-        let departure = self.nics[node as usize].enqueue(core.now(), u64::from(packet.wire));
-        let Star { propagation, switch_latency, .. } = self.plan.star;
-        let at = self.received(departure) + propagation + switch_latency;
+    /// Puts a packet into the sending queue of a node.
+    fn put<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        (from, to): (NodeId, NodeId),
+        stream: u32,
+        wire: u32,
+        payload: u32,
+        body: Body,
+    ) {
+        let place = &mut self.streams[stream];
+        place.references += 1;
+        let hash = flow_hash(place.serial);
+        let topology = &self.plan.network.topology;
+        let port = topology.route(topology.switch_of(from), to, hash);
+        let packet = Packet { stream, to, port, hash, wire, payload, marked: false, body };
+        let departure = self.nics[from as usize].enqueue(core.now(), u64::from(wire));
+        let at = self.ready(departure, &packet) + topology.host_link().propagation;
         core.hops(1);
         core.schedule(at, Event::AtSwitch(self.packets.insert(packet)));
     }
 
-    /// When, less propagation, the switch has enough of a packet to pass it on.
-    fn received(&self, departure: Departure) -> Time {
-        if self.plan.cut_through { departure.first } else { departure.last }
+    /// When, but for propagation, a packet that leaves so can be queued at the next port.
+    fn ready(&self, departure: Departure, packet: &Packet) -> Time {
+        let Departure { first, last } = departure;
+        let start = match self.plan.cut_through {
+            // A faster link must not run out of bits in the middle of a packet.
+            true => {
+                let next = self.hops[packet.port as usize].pace;
+                first.max(last.saturating_sub(next.transmit(u64::from(packet.wire))))
+            }
+            false => last,
+        };
+        start + self.plan.network.switch_latency
     }
 
     fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         let packet = &mut self.packets[index];
-        let port = &mut self.ports[packet.to as usize];
-        let ahead = port.backlog(core.now());
+        let hop = &mut self.hops[packet.port as usize];
+        let ahead = hop.port.backlog(core.now());
         if matches!(packet.body, Body::Data(_)) {
-            core.queued(packet.to, ahead);
+            core.queued(packet.port, ahead);
             // DCTCP §3.1: mark what arrives at a queue longer than K.
-            packet.marked = ahead > self.threshold;
+            packet.marked |= ahead > hop.threshold;
         }
         if ahead + u64::from(packet.wire) > self.plan.buffer.get() {
             return self.lose(core, index);
         }
-        let departure = port.enqueue(core.now(), u64::from(packet.wire));
+        let departure = hop.port.enqueue(core.now(), u64::from(packet.wire));
         core.hops(1);
-        core.schedule(departure.last + self.plan.star.propagation, Event::AtNode(index));
+        let (propagation, end) = (hop.propagation, hop.end);
+        match end {
+            End::Node(_) => core.schedule(departure.last + propagation, Event::AtNode(index)),
+            End::Switch(switch) => {
+                packet.port = self.plan.network.topology.route(switch, packet.to, packet.hash);
+                let at = self.ready(departure, &self.packets[index]) + propagation;
+                core.schedule(at, Event::AtSwitch(index));
+            }
+        }
     }
 
     fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {

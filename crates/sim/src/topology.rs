@@ -1,0 +1,262 @@
+//! Who is wired to whom, and which way a packet goes.
+//!
+//! Switch ports are numbered densely over all switches, so that whatever a fabric keeps per port is an
+//! array. Routes are computed, not looked up: a packet goes up to a switch that is above both ends, one
+//! chosen by the hash of its flow (ECMP, RFC 2992), and down the only way there is. All packets of a
+//! flow go the same way.
+
+use crate::network::Pace;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// One way of a full-duplex link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    pub pace: Pace,
+    pub propagation: Time,
+}
+
+/// Where a link leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Switch(u32),
+    Node(NodeId),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// All nodes around one switch.
+    Star { nodes: u32 },
+    /// Racks of hosts around a leaf each; every leaf is linked to every spine.
+    LeafSpine { racks: u32, hosts: u32, spines: u32 },
+    /// Three tiers of switches with `2 * half` ports each (Al-Fares et al., SIGCOMM 2008).
+    FatTree { half: u32 },
+}
+
+/// A network of switches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topology {
+    shape: Shape,
+    host_link: Link,
+    core_link: Link,
+}
+
+impl Topology {
+    pub fn star(nodes: u32, link: Link) -> Topology {
+        Topology { shape: Shape::Star { nodes }, host_link: link, core_link: link }
+    }
+
+    /// `racks` leaves with `hosts` nodes each. `core_link` is that of a leaf to a spine.
+    pub fn leaf_spine(racks: u32, hosts: u32, spines: u32, host_link: Link, core_link: Link) -> Topology {
+        Topology { shape: Shape::LeafSpine { racks, hosts, spines }, host_link, core_link }
+    }
+
+    /// A fat tree of switches with `k` ports, an even number; it has k^3 / 4 nodes.
+    pub fn fat_tree(k: u32, host_link: Link, core_link: Link) -> Topology {
+        Topology { shape: Shape::FatTree { half: k / 2 }, host_link, core_link }
+    }
+
+    pub fn nodes(&self) -> u32 {
+        match self.shape {
+            Shape::Star { nodes } => nodes,
+            Shape::LeafSpine { racks, hosts, .. } => racks * hosts,
+            Shape::FatTree { half } => 2 * half * half * half,
+        }
+    }
+
+    pub fn is_star(&self) -> bool {
+        matches!(self.shape, Shape::Star { .. })
+    }
+
+    pub fn switches(&self) -> u32 {
+        match self.shape {
+            Shape::Star { .. } => 1,
+            Shape::LeafSpine { racks, spines, .. } => racks + spines,
+            Shape::FatTree { half } => 5 * half * half,
+        }
+    }
+
+    pub fn ports(&self) -> u32 {
+        match self.shape {
+            Shape::Star { nodes } => nodes,
+            Shape::LeafSpine { racks, hosts, spines } => racks * (hosts + spines) + spines * racks,
+            Shape::FatTree { half } => 5 * half * half * 2 * half,
+        }
+    }
+
+    /// The link between each node and its switch.
+    pub fn host_link(&self) -> Link {
+        self.host_link
+    }
+
+    /// Each link between switches; on a star, as that of nodes.
+    pub fn core_link(&self) -> Link {
+        self.core_link
+    }
+
+    /// The switch of a node.
+    pub fn switch_of(&self, node: NodeId) -> u32 {
+        match self.shape {
+            Shape::Star { .. } => 0,
+            Shape::LeafSpine { hosts, .. } => node / hosts,
+            Shape::FatTree { half } => node / half,
+        }
+    }
+
+    /// The port by which `switch` sends a packet of the flow with this hash on its way to `dst`.
+    pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
+        match self.shape {
+            Shape::Star { .. } => dst,
+            Shape::LeafSpine { racks, hosts, spines } => {
+                let rack = dst / hosts;
+                if switch >= racks {
+                    return racks * (hosts + spines) + (switch - racks) * racks + rack;
+                }
+                let first = switch * (hosts + spines);
+                first + if rack == switch { dst % hosts } else { hosts + hash % spines }
+            }
+            Shape::FatTree { half } => self.fat_tree_route(half, switch, dst, hash),
+        }
+    }
+
+    /// Switches are numbered edge, aggregation (both by pod), core; ports of each switch down, then up.
+    fn fat_tree_route(&self, half: u32, switch: u32, dst: NodeId, hash: u32) -> u32 {
+        let (tier, first) = (2 * half * half, switch * 2 * half);
+        let (edge, pod) = (dst / half, dst / (half * half));
+        if switch < tier {
+            return first + if edge == switch { dst % half } else { half + hash % half };
+        }
+        if switch < 2 * tier {
+            let own_pod = (switch - tier) / half;
+            return first + if pod == own_pod { edge % half } else { half + hash / half % half };
+        }
+        first + pod
+    }
+
+    /// Where a port leads to.
+    pub fn end(&self, port: u32) -> End {
+        match self.shape {
+            Shape::Star { .. } => End::Node(port),
+            Shape::LeafSpine { racks, hosts, spines } => {
+                let ups = racks * (hosts + spines);
+                if port >= ups {
+                    return End::Switch((port - ups) % racks);
+                }
+                let (leaf, n) = (port / (hosts + spines), port % (hosts + spines));
+                if n < hosts { End::Node(leaf * hosts + n) } else { End::Switch(racks + n - hosts) }
+            }
+            Shape::FatTree { half } => {
+                let (tier, k) = (2 * half * half, 2 * half);
+                let (switch, n) = (port / k, port % k);
+                let (pod, place) = (switch % tier / half, switch % half);
+                match (switch / tier, n < half) {
+                    (0, true) => End::Node(switch * half + n),
+                    (0, false) => End::Switch(tier + pod * half + (n - half)),
+                    (1, true) => End::Switch(pod * half + n),
+                    (1, false) => End::Switch(2 * tier + place * half + (n - half)),
+                    // Core switch g * half + i is above aggregation switch g of every pod.
+                    _ => End::Switch(tier + n * half + (switch - 2 * tier) / half),
+                }
+            }
+        }
+    }
+
+    pub fn link(&self, port: u32) -> Link {
+        match self.end(port) {
+            End::Node(_) => self.host_link,
+            End::Switch(_) => self.core_link,
+        }
+    }
+
+    /// The switch ports on the way of a flow, in order.
+    pub fn path(&self, src: NodeId, dst: NodeId, hash: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut at = End::Switch(self.switch_of(src));
+        std::iter::from_fn(move || {
+            let End::Switch(switch) = at else { return None };
+            let port = self.route(switch, dst, hash);
+            at = self.end(port);
+            Some(port)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use unrack_units::Rate;
+
+    fn link(gbps: u64) -> Link {
+        Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(10) }
+    }
+
+    fn any_topology() -> impl Strategy<Value = Topology> {
+        prop_oneof![
+            (2u32..40).prop_map(|nodes| Topology::star(nodes, link(100))),
+            (1u32..9, 1u32..9, 1u32..5).prop_map(|(racks, hosts, spines)| Topology::leaf_spine(
+                racks,
+                hosts,
+                spines,
+                link(100),
+                link(400)
+            )),
+            (1u32..5).prop_map(|half| Topology::fat_tree(2 * half, link(100), link(100))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_node_is_reached_up_and_then_down(
+            topology in any_topology(), src in any::<u32>(), dst in any::<u32>(), hash in any::<u32>(),
+        ) {
+            let (src, dst) = (src % topology.nodes(), dst % topology.nodes());
+            let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
+            prop_assert!(path.iter().all(|port| *port < topology.ports()));
+            prop_assert_eq!(topology.end(*path.last().unwrap()), End::Node(dst));
+            prop_assert!([1, 3, 5].contains(&path.len()), "{path:?}");
+            prop_assert_eq!(path.len() == 1, topology.switch_of(src) == topology.switch_of(dst));
+            // The way back of the same flow's acknowledgements is as long.
+            prop_assert_eq!(topology.path(dst, src, hash).count(), path.len());
+        }
+
+        #[test]
+        fn every_cable_has_two_ends(topology in any_topology()) {
+            let mut to_nodes = vec![0; topology.nodes() as usize];
+            let mut cables = std::collections::BTreeMap::new();
+            let owner = |port: u32| match topology.shape {
+                Shape::Star { .. } => 0,
+                Shape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
+                    Some(spine) => racks + spine / racks,
+                    None => port / (hosts + spines),
+                },
+                Shape::FatTree { half } => port / (2 * half),
+            };
+            for port in 0..topology.ports() {
+                let from = owner(port);
+                match topology.end(port) {
+                    End::Node(node) => {
+                        prop_assert_eq!(topology.switch_of(node), from);
+                        to_nodes[node as usize] += 1;
+                    }
+                    End::Switch(to) => {
+                        prop_assert!(to < topology.switches() && to != from);
+                        *cables.entry((from.min(to), from.max(to))).or_insert(0) += if from < to { 1 } else { 100 };
+                    }
+                }
+            }
+            prop_assert!(to_nodes.iter().all(|n| *n == 1));
+            prop_assert!(cables.values().all(|n| *n == 101), "{cables:?}");
+        }
+    }
+
+    #[test]
+    fn flows_spread_over_all_ways() {
+        let topology = Topology::fat_tree(8, link(100), link(100));
+        let mut used = std::collections::BTreeSet::new();
+        for hash in 0..1000u32 {
+            used.extend(topology.path(0, topology.nodes() - 1, hash.wrapping_mul(0x9E37_79B9)));
+        }
+        // Up: 4 aggregation and 16 core switches; down: 16 to 4 aggregation switches, 4, 1.
+        assert_eq!(used.len(), 4 + 16 + 16 + 4 + 1);
+    }
+}
