@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_paging::{
-    CaptureTo, Delay, Footprint, Input, Job, MemoryNode, Output, Setup, calibrate, footprint, local_bytes,
-    measure,
+    CaptureTo, Delay, Footprint, Input, Job, MemoryNode, Mode, Output, Setup, calibrate, footprint,
+    local_bytes, measure,
 };
 use unrack_units::{Bytes, Rate, Share, Time};
 
@@ -58,6 +58,9 @@ pub struct Args {
     /// Write all counts to this file (JSON)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Handle faults in the faulting thread: faster, but ends programs that it cannot keep correct
+    #[arg(long, conflicts_with = "remote")]
+    fast: bool,
     /// Measure the footprint again
     #[arg(long)]
     no_cache: bool,
@@ -71,6 +74,8 @@ const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut job = Job::prepare(&args.command)?;
+    let mode = if args.fast { Mode::Fast } else { Mode::Blocking };
+    mode.check()?;
     let delay = args.delay()?;
     let capture = args.capture.as_deref().map(Target::check_file).transpose()?;
     let json = args.json.as_deref().map(Target::check).transpose()?;
@@ -79,7 +84,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if let Some(node) = &args.remote {
         node.greet()?;
     }
-    let calibration = calibrate()?;
+    let calibration = calibrate(mode)?;
     let capture = capture.as_deref().map(|path| CaptureTo {
         path,
         footprint: footprint.map(Footprint::bytes),

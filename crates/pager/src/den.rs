@@ -1,7 +1,7 @@
 //! The one region of a process's address space that is the pager's own.
 //!
 //! ```text
-//! | heap (what the pager allocates) | stacks | doorbell | landings | arena: one slot per tracked page |
+//! | heap | stacks | doorbell | landings | blocks | arena: one slot per tracked page |
 //! ```
 //! Reserved at once without access and opened piece by piece, so that it costs address space only. The
 //! pager never tracks an address in here.
@@ -18,6 +18,9 @@ const STACKS: usize = 2;
 pub const DOORBELL_BYTES: usize = PAGE;
 /// Pages that can be on their way from a memory node at once.
 pub const LANDINGS: usize = 1024;
+/// What fast mode needs for each thread of the program; blocks are aligned to this.
+pub const BLOCK_BYTES: usize = 128 << 10;
+const BLOCKS: usize = 1 << 14;
 /// 256 GiB of pages, in use or remote, per process.
 pub const ARENA_SLOTS: usize = 1 << 26;
 const OPEN_STEP: usize = 32 << 20;
@@ -25,7 +28,8 @@ const OPEN_STEP: usize = 32 << 20;
 const STACKS_AT: usize = HEAP_BYTES;
 const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
 const LANDINGS_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
-const ARENA_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
+const BLOCKS_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
+const ARENA_AT: usize = BLOCKS_AT + (BLOCKS + 1) * BLOCK_BYTES;
 const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -75,6 +79,23 @@ pub fn landing(n: u32) -> usize {
     BASE.load(Relaxed) + LANDINGS_AT + n as usize * PAGE
 }
 
+/// Where block `n` begins.
+pub fn block(n: usize) -> usize {
+    (BASE.load(Relaxed) + BLOCKS_AT).next_multiple_of(BLOCK_BYTES) + n * BLOCK_BYTES
+}
+
+pub fn is_block(address: usize) -> bool {
+    address.wrapping_sub(block(0)) < BLOCKS * BLOCK_BYTES
+}
+
+/// Makes `len` bytes of block `n` usable, from `at` on.
+pub fn open_block(n: usize, at: usize, len: usize) -> Result<(), Errno> {
+    if n >= BLOCKS {
+        return Err(Errno::NOMEM);
+    }
+    open(block(n) + at - BASE.load(Relaxed), len)
+}
+
 pub fn arena() -> usize {
     BASE.load(Relaxed) + ARENA_AT
 }
@@ -99,7 +120,10 @@ pub fn open_arena(bytes: usize) -> Result<(), Errno> {
 /// In the child of a fork only, before its pager starts: the contents were the parent's.
 pub unsafe fn forget_arena() {
     // SAFETY: the caller's promise.
-    unsafe { forget(landing(0), LANDINGS * PAGE + ARENA_OPENED.load(Relaxed)) };
+    unsafe {
+        forget(landing(0), LANDINGS * PAGE);
+        forget(arena(), ARENA_OPENED.load(Relaxed));
+    }
 }
 
 /// Makes the first `bytes` of the heap usable; `opened` is what was usable before.

@@ -8,6 +8,7 @@
 //! | module | idea |
 //! |---|---|
 //! | [`control`] | what `unrack` wants and what pagers count, in one shared file |
+//! | [`fast`] | the other way: faults handled in the faulting thread |
 //! | [`life`] | the pager thread: start, loop, fork |
 //! | [`pager`] | serving a fault |
 //! | [`reclaim`] | which pages go |
@@ -24,6 +25,8 @@
 
 pub mod control;
 pub mod den;
+#[cfg(target_arch = "x86_64")]
+pub mod fast;
 pub mod gate;
 pub mod heap;
 mod helper;

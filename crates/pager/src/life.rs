@@ -109,7 +109,7 @@ pub fn start(control: &'static Control) -> Result<(), Errno> {
     })
 }
 
-fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
+pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: plain sets on our stack. Signals 32 and 33 belong to the C library, which cannot send
     // them to a thread that it does not know.
     unsafe {
@@ -243,13 +243,13 @@ impl Pager {
     }
 }
 
-fn samples(control: &'static Control) -> &'static [AtomicU64] {
+pub(crate) fn samples(control: &'static Control) -> &'static [AtomicU64] {
     let len = control.settings.samples.load(Relaxed) as usize;
     // SAFETY: `attach` checked that the file holds them, right behind the head.
     unsafe { std::slice::from_raw_parts((control as *const Control).add(1).cast(), len) }
 }
 
-fn open_spool(control: &Control, process: u32) -> Result<Option<Spool>, Errno> {
+pub(crate) fn open_spool(control: &Control, process: u32) -> Result<Option<Spool>, Errno> {
     if control.settings.capture.load(Relaxed) == 0 {
         return Ok(None);
     }

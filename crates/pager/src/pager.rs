@@ -473,7 +473,7 @@ impl Pager {
 }
 
 /// Hash of the page at `at`, which must be present and ours. Two contents of one page in 2^64 look alike.
-fn hash_of(at: usize) -> u64 {
+pub(crate) fn hash_of(at: usize) -> u64 {
     // SAFETY: a populated slot of the arena, which only this thread touches.
     rapidhash::v3::rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
 }

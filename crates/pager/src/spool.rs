@@ -43,6 +43,11 @@ impl Spool {
         Ok(Spool { file, window: std::ptr::null_mut(), used: WINDOW_RECORDS, windows: 0 })
     }
 
+    /// The same, by another descriptor.
+    pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Spool, Errno> {
+        Ok(Spool { file: f(self.file)?, ..self })
+    }
+
     /// # Errors
     /// When the file cannot grow (`ENOSPC`). Room on disk is taken before it is written to.
     pub fn push(&mut self, transfer: Transfer) -> Result<(), Errno> {

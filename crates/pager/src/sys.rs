@@ -141,6 +141,11 @@ impl Uffd {
         Ok(Uffd(fd))
     }
 
+    /// The same, by another descriptor.
+    pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Uffd, Errno> {
+        f(self.0).map(Uffd)
+    }
+
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -150,6 +155,12 @@ impl Uffd {
         let range = UffdRange { start: start as u64, len: len as u64 };
         let mut register = UffdRegister { range, mode: 1, ioctls: 0 };
         exchange::<{ read_write::<UffdRegister>(0xAA, 0x00) }, _>(self.fd(), &mut register).map(drop)
+    }
+
+    /// Ends [`Uffd::register`]: from now on, a missing page is the kernel's affair.
+    pub fn unregister(&self, start: usize, len: usize) -> Result<(), Errno> {
+        let mut range = UffdRange { start: start as u64, len: len as u64 };
+        exchange::<{ read_only::<UffdRange>(0xAA, 0x01) }, _>(self.fd(), &mut range).map(drop)
     }
 
     /// Moves pages without copying. Returns the bytes moved and why it stopped early, if it did.

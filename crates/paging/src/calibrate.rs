@@ -11,7 +11,7 @@ use crate::folder::Folder;
 use crate::job::{Job, Output};
 use crate::measure::{Setup, measure};
 use crate::program::Program;
-use crate::{PagingError, proc};
+use crate::{PagingError, machine, proc};
 use memmap2::MmapMut;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,9 +27,33 @@ const PASSES: usize = 9;
 /// The pager needs a moment to notice that the program has outgrown its local memory.
 const LONGEST: Duration = Duration::from_secs(5);
 
+/// Where faults are handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// By a thread of the pager, while the faulting thread waits: correct for every program.
+    #[default]
+    Blocking,
+    /// In the faulting thread: faster, and ends programs that it could not keep correct.
+    Fast,
+}
+
+impl Mode {
+    /// # Errors
+    /// [`PagingError::Lacking`], if this machine cannot do it.
+    pub fn check(self) -> Result<(), PagingError> {
+        match self {
+            Mode::Blocking => Ok(()),
+            Mode::Fast => machine::check_fast(),
+        }
+    }
+}
+
 /// Of one fetch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Calibration {
+    /// What it was measured for, and holds for.
+    pub mode: Mode,
     /// As the program sees it, with no delay injected.
     pub floor_ns: f64,
     /// The part of the floor that the pager's own account lacks.
@@ -37,7 +61,7 @@ pub struct Calibration {
 }
 
 /// Measures this machine's pager, in less than half a second if the machine is idle.
-pub fn calibrate() -> Result<Calibration, PagingError> {
+pub fn calibrate(mode: Mode) -> Result<Calibration, PagingError> {
     let folder = Folder::fast()?;
     let answer = folder.path("passes");
     let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
@@ -46,7 +70,7 @@ pub fn calibrate() -> Result<Calibration, PagingError> {
     let setup = Setup {
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),
         delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),
-        calibration: Calibration::default(),
+        calibration: Calibration { mode, ..Calibration::default() },
         seed: 0,
         capture: None,
         node: None,
@@ -55,7 +79,7 @@ pub fn calibrate() -> Result<Calibration, PagingError> {
     let report = measure(&job, &setup)?;
     let text = std::fs::read_to_string(&answer).unwrap_or_default();
     let passes: Vec<Pass> = text.lines().filter_map(Pass::parse).collect();
-    summary(&passes).ok_or_else(|| {
+    summary(mode, &passes).ok_or_else(|| {
         let said = text.lines().last().unwrap_or("nothing");
         PagingError::Failed(format!("the pager could not be calibrated: {}, {said:?}", report.status))
     })
@@ -85,13 +109,13 @@ impl Pass {
 }
 
 /// Medians over those passes that consist of fetches.
-fn summary(passes: &[Pass]) -> Option<Calibration> {
+fn summary(mode: Mode, passes: &[Pass]) -> Option<Calibration> {
     let (mut floors, mut unseens) = (Vec::new(), Vec::new());
     for pass in passes.iter().filter(|pass| pass.is_good()) {
         floors.push(pass.ns as f64 / pass.fetches as f64);
         unseens.push(pass.ns.saturating_sub(pass.wait_ns) as f64 / pass.fetches as f64);
     }
-    Some(Calibration { floor_ns: median(&mut floors)?, unseen_ns: median(&mut unseens)? })
+    Some(Calibration { mode, floor_ns: median(&mut floors)?, unseen_ns: median(&mut unseens)? })
 }
 
 fn median(values: &mut [f64]) -> Option<f64> {
@@ -147,8 +171,9 @@ mod tests {
             pass(22_000, 2_000, 14_000),
             pass(1, 3, 1),
         ];
-        assert_eq!(summary(&passes), Some(Calibration { floor_ns: 11.0, unseen_ns: 4.0 }));
-        assert_eq!(summary(&passes[3..]), None);
+        let expected = Calibration { mode: Mode::Fast, floor_ns: 11.0, unseen_ns: 4.0 };
+        assert_eq!(summary(Mode::Fast, &passes), Some(expected));
+        assert_eq!(summary(Mode::Fast, &passes[3..]), None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod proc;
 mod program;
 mod signals;
 
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, Mode, calibrate};
 pub use delay::Delay;
 pub use error::PagingError;
 pub use footprint::{Footprint, NativeRun, footprint, native};

@@ -23,6 +23,22 @@ pub fn check() -> Result<(), PagingError> {
     check_scan()
 }
 
+/// What fast mode needs besides.
+#[cfg(target_arch = "x86_64")]
+pub fn check_fast() -> Result<(), PagingError> {
+    use unrack_pager::fast;
+    sys::Uffd::open(fast::FEATURES).map_err(no_userfaultfd)?;
+    match fast::can_dispatch() {
+        true => Ok(()),
+        false => Err(PagingError::Lacking(old_kernel("Syscall User Dispatch (CONFIG_GENERIC_ENTRY)"))),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn check_fast() -> Result<(), PagingError> {
+    Err(PagingError::Lacking("fast mode is made for x86-64 only: run it without --fast".into()))
+}
+
 fn no_userfaultfd(why: Errno) -> PagingError {
     PagingError::Lacking(match why {
         Errno::PERM | Errno::ACCESS => "no permission to use userfaultfd: as root, `sysctl \

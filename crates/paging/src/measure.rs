@@ -1,6 +1,6 @@
 //! A run with remote memory.
 
-use crate::calibrate::Calibration;
+use crate::calibrate::{Calibration, Mode};
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::folder::Folder;
@@ -182,6 +182,7 @@ fn set(control: &ControlFile, setup: &Setup) {
     if let Some(node) = setup.node {
         node.tell(settings);
     }
+    settings.fast.store((setup.calibration.mode == Mode::Fast) as u32, Relaxed);
     settings.capture.store(setup.capture.is_some() as u32, Relaxed);
 }
 

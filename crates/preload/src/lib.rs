@@ -7,6 +7,8 @@
 
 use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+#[cfg(target_arch = "x86_64")]
+use unrack_pager::fast;
 use unrack_pager::{control::CONTROL_VARIABLE, gate, heap, life};
 
 /// Everything Rust allocates in this library comes from the pager's own heap.
@@ -54,6 +56,10 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     // One page at a time goes in and out: no huge pages, in this process and those it starts.
     // SAFETY: plain numbers.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    #[cfg(target_arch = "x86_64")]
+    if fast::is_wanted() {
+        return fast::start(control);
+    }
     // Registered first: runs last before the fork and first after it.
     // SAFETY: the handlers live as long as this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::runs::line::{self, Injected};
 use crate::runs::progress::Steps;
 use crate::runs::{NATIVE, REMOTE, Remote, Runner, with_median};
-use unrack_paging::{Calibration, CaptureTo, Job, RunReport, calibrate, local_bytes};
+use unrack_paging::{Calibration, CaptureTo, Job, Mode, RunReport, calibrate, local_bytes};
 use unrack_record::{Fit, InjectionPoint, RunFolder, Runs};
 use unrack_units::{Bytes, Rate, Share};
 
@@ -40,7 +40,7 @@ pub fn measure(job: &Job, plan: &Plan, folder: &RunFolder, steps: &Steps) -> Res
     let runner = Runner { job, folder, steps, rate: plan.rate, seed: plan.seed };
     let (native, footprint) = run_natively(&runner, plan.repeat)?;
     let local = local_bytes(plan.local, footprint)?;
-    let calibration = calibrate()?;
+    let calibration = calibrate(Mode::Blocking)?;
     let program = Program { runner, footprint, calibration };
     let captured = program.capture(local, native.median_s)?;
     let points = program.inject(local, native.median_s, captured.tally.fetches, plan.repeat)?;

@@ -4,7 +4,7 @@ use crate::failure::{Failure, say};
 use crate::runs::line::Injected;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use unrack_paging::Calibration;
+use unrack_paging::{Calibration, Mode};
 use unrack_record::{RunFolder, read_json};
 use unrack_units::Bytes;
 
@@ -74,11 +74,11 @@ impl<'a> Kept<'a> {
         measure: impl FnOnce() -> Result<Calibration, Failure>,
     ) -> Result<Calibration, Failure> {
         if let Some(KeptCalibration { floor_ns, unseen_ns }) = self.runs.borrow().calibration {
-            return Ok(Calibration { floor_ns, unseen_ns });
+            return Ok(Calibration { mode: Mode::Blocking, floor_ns, unseen_ns });
         }
-        let Calibration { floor_ns, unseen_ns } = measure()?;
+        let Calibration { floor_ns, unseen_ns, .. } = measure()?;
         self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns }))?;
-        Ok(Calibration { floor_ns, unseen_ns })
+        Ok(Calibration { mode: Mode::Blocking, floor_ns, unseen_ns })
     }
 
     pub fn has_native(&self, nth: u32) -> bool {

@@ -5,7 +5,7 @@ use super::kept::Kept;
 use crate::failure::Failure;
 use crate::runs::line::{self, Injected, POINTS};
 use crate::runs::{NATIVE, REMOTE, Remote, Runner, with_median};
-use unrack_paging::{Calibration, calibrate, local_bytes};
+use unrack_paging::{Calibration, Mode, calibrate, local_bytes};
 use unrack_record::{InjectionPoint, MapLocal};
 use unrack_units::{Bytes, Share};
 
@@ -35,7 +35,7 @@ impl<'a> Survey<'a> {
             footprint = footprint.max(needed);
             seconds.push(wall_s);
         }
-        let calibration = kept.calibration(|| Ok(calibrate()?))?;
+        let calibration = kept.calibration(|| Ok(calibrate(Mode::Blocking)?))?;
         let native_s = with_median(seconds).median_s;
         Ok(Survey { runner, kept, repeat, native_s, footprint, calibration })
     }

@@ -1,0 +1,225 @@
+//! New threads, and children that share our memory until they become another program.
+//!
+//! The call is made here, in the parent's handler. The child begins on its own block's stack, with a copy
+//! of the parent's frame in which its stack pointer and its result are its own, and goes on from that.
+
+use super::calls::{Outcome, fetch, hold_some, refuse};
+use super::entry::{self, Context};
+use super::lock::lock;
+use super::raw::{self, Args};
+use super::thread::Thread;
+use crate::{gate, pins};
+use rustix::io::Errno;
+
+/// `struct clone_args`, the parts that all kernels know.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    flags: u64,
+    pidfd: usize,
+    child_tid: usize,
+    parent_tid: usize,
+    exit_signal: usize,
+    stack: usize,
+    stack_size: usize,
+    tls: usize,
+}
+
+const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+
+/// `None`: the call is none of these.
+pub fn outcome(thread: &Thread, context: &Context, number: i64, args: Args) -> Option<Outcome> {
+    let wish = match number {
+        libc::SYS_clone => Ok(Wish::of_clone(args)),
+        libc::SYS_clone3 => Wish::of_clone3(thread, args),
+        libc::SYS_vfork => {
+            Ok(Wish::of_clone([(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize, 0, 0, 0, 0, 0]))
+        }
+        libc::SYS_fork => refuse("fork"),
+        libc::SYS_exit => {
+            thread.leave();
+            return Some(Outcome::GoOn(args));
+        }
+        _ => return None,
+    };
+    Some(Outcome::Made(wish.map_or_else(|error| error, |wish| begin(thread, context, wish))))
+}
+
+impl Wish {
+    fn of_clone([flags, stack, parent_tid, child_tid, tls, _]: Args) -> Wish {
+        const SIGNAL: u64 = 0xff;
+        let flags = flags as u64;
+        Wish {
+            flags: flags & !(SIGNAL | libc::CLONE_DETACHED as u64),
+            pidfd: parent_tid,
+            child_tid,
+            parent_tid,
+            exit_signal: (flags & SIGNAL) as usize,
+            stack,
+            stack_size: 0,
+            tls,
+        }
+    }
+
+    fn of_clone3(thread: &Thread, [at, size, ..]: Args) -> Result<Wish, isize> {
+        if size < 64 {
+            return Err(raw::error(Errno::INVAL));
+        }
+        let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls] =
+            fetch::<[usize; 8]>(thread, at)?;
+        if size > 64 && fetch::<usize>(thread, at + 72)? != 0 {
+            refuse("clone3 with chosen process numbers");
+        }
+        let flags = flags as u64;
+        Ok(Wish { flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls })
+    }
+
+    fn has(&self, flag: i32) -> bool {
+        self.flags & flag as u64 != 0
+    }
+
+    /// Shares our memory for a moment only, with a parent that waits.
+    fn is_guest(&self) -> bool {
+        self.has(libc::CLONE_VFORK) && !self.has(libc::CLONE_THREAD)
+    }
+
+    /// Where the child's stack begins, if it has one of its own.
+    fn stack_top(&self) -> usize {
+        self.stack + self.stack_size
+    }
+}
+
+fn begin(thread: &Thread, context: &Context, wish: Wish) -> isize {
+    if !wish.has(libc::CLONE_VM) {
+        refuse("fork");
+    }
+    if !wish.has(libc::CLONE_THREAD) && !wish.is_guest() {
+        refuse("clone of a process that shares memory");
+    }
+    for word in [wish.pidfd, wish.child_tid, wish.parent_tid] {
+        hold_some(thread, word, 4);
+    }
+    let child = {
+        let mut engine = lock();
+        if wish.stack != 0 {
+            // Of `clone` only the end is known; so much of it may be in use before we see the thread again.
+            const ASSUMED: usize = 256 << 10;
+            let size = if wish.stack_size == 0 { ASSUMED } else { wish.stack_size };
+            let page = crate::sys::PAGE;
+            engine.exclude((wish.stack_top() - size) & !(page - 1), wish.stack_top().next_multiple_of(page));
+        }
+        Thread::take(&engine)
+    };
+    let Some(child) = child else { return raw::error(Errno::AGAIN) };
+    child.set_guest(wish.is_guest());
+    let frame = copy_frame(context, child, wish.stack_top());
+    let result = start(wish, child, frame);
+    if raw::is_error(result) || wish.is_guest() {
+        // It was not born, or it is another program by now, or none.
+        child.release();
+    }
+    result
+}
+
+/// A frame for the child on its block's stack, from which it goes on.
+fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
+    let stack = child.stack();
+    let state = context.0.uc_mcontext.fpregs as usize;
+    let state_len = floating_point_len(state);
+    let state_at = (stack.base + stack.size - state_len) & !63;
+    let frame = (state_at - size_of::<Context>() - 64) & !63;
+    // SAFETY: the kernel's frame is alive during the handler; the block is the child's, which does not run
+    // yet, and has room: a frame is a few KiB.
+    unsafe {
+        std::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
+        std::ptr::copy_nonoverlapping(context, frame as *mut Context, 1);
+        let copy = &mut *(frame as *mut Context);
+        copy.0.uc_mcontext.fpregs = state_at as *mut _;
+        copy.0.uc_stack.ss_sp = stack.base as *mut _;
+        copy.0.uc_stack.ss_flags = 0;
+        copy.0.uc_stack.ss_size = stack.size;
+        copy.set_result(0);
+        if stack_top != 0 {
+            copy.set_register(libc::REG_RSP, stack_top);
+        }
+    }
+    frame
+}
+
+/// Size of what `fpregs` points to: the kernel says so in bytes that processors leave to software.
+fn floating_point_len(state: usize) -> usize {
+    const PLAIN: usize = 512;
+    const MAGIC_AT: usize = 464;
+    const MAGIC: u32 = 0x4650_5853;
+    // SAFETY: the frame holds at least the plain state.
+    let [magic, len] = unsafe { *((state + MAGIC_AT) as *const [u32; 2]) };
+    if magic == MAGIC { len as usize } else { PLAIN }
+}
+
+/// Makes the child. Returns in the parent.
+fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
+    let bottom = child.stack().base;
+    let args = CloneArgs {
+        // Its handlers are ours, and end with the program that the child becomes.
+        flags: wish.flags & !CLEAR_SIGHAND,
+        pidfd: wish.pidfd,
+        child_tid: wish.child_tid,
+        parent_tid: wish.parent_tid,
+        exit_signal: wish.exit_signal,
+        stack: bottom,
+        stack_size: (frame - bottom) & !63,
+        tls: wish.tls,
+    };
+    let result;
+    // SAFETY: the child finds itself on its block's stack, below its frame, and never comes back here. It
+    // shares all memory, and the parent's registers are kept by the kernel.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "mov rsi, r13",
+            "call {live}",
+            "ud2",
+            "2:",
+            live = sym live,
+            inlateout("rax") libc::SYS_clone3 as usize => result,
+            in("rdi") &raw const args,
+            in("rsi") size_of::<CloneArgs>(),
+            in("r12") child,
+            in("r13") frame,
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    result
+}
+
+#[repr(C)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: usize,
+    child_tid: usize,
+    parent_tid: usize,
+    exit_signal: usize,
+    stack: usize,
+    stack_size: usize,
+    tls: usize,
+}
+
+/// The child's first steps.
+extern "C" fn live(thread: &'static Thread, frame: usize) -> ! {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    thread.settle(tid);
+    pins::pin_this_thread();
+    // SAFETY: this thread's own block, whose stack it leaves below.
+    if unsafe { entry::enable(thread) }.is_err() {
+        gate::die(
+            crate::life::control().expect("attached before"),
+            "a new thread cannot have its faults handled",
+        );
+    }
+    // SAFETY: made by `copy_frame`.
+    unsafe { entry::resume(thread, frame) }
+}

@@ -1,0 +1,205 @@
+//! The program's system calls, each before it is made.
+//!
+//! Most go on by themselves, on the program's own stack and with its own signal mask, once their memory is
+//! held: the handler sends the thread to [`entry::go_on`], so that interruptions, restarts and
+//! cancellation are what they always were. Those that change memory, threads, signals or our descriptors
+//! are made here, in the program's stead. What is not known is refused.
+
+use super::entry::{self, Context};
+use super::hold::{hold, release};
+use super::raw::{self, Args};
+use super::requests::request;
+use super::thread::Thread;
+use super::touches::{Touch, touches};
+use super::{birth, descriptors, signals, space};
+use crate::gate;
+use rustix::io::Errno;
+
+/// What became of a call.
+pub enum Outcome {
+    /// It was made; its result.
+    Made(isize),
+    /// Its memory is held: it can go on by itself, with these arguments.
+    GoOn(Args),
+}
+
+/// Handles the call that the context stands at.
+pub fn handle(thread: &Thread, context: &mut Context) {
+    release(thread);
+    let (number, args) = (context.number(), context.args());
+    match outcome(thread, context, number, args) {
+        Outcome::Made(result) => context.set_result(result),
+        // A handler of the program's on our own stack: below it, this frame is in the way.
+        Outcome::GoOn(args) if thread.is_on_stack(context.register(libc::REG_RSP)) => {
+            let result = signals::call_here(thread, number, args);
+            context.set_result(result);
+        }
+        Outcome::GoOn(args) => entry::go_on(context, args),
+    }
+}
+
+/// Before a thread goes back to a call that a signal has interrupted: its memory again.
+pub fn hold_again(thread: &Thread, context: &Context) {
+    if context.stands_at_call() {
+        prepare(thread, context.number(), context.args());
+    }
+}
+
+fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Outcome {
+    space::outcome(thread, number, args)
+        .or_else(|| signals::outcome(thread, context, number, args))
+        .or_else(|| birth::outcome(thread, context, number, args))
+        .or_else(|| descriptors::outcome(number, args))
+        .unwrap_or_else(|| {
+            prepare(thread, number, args);
+            Outcome::GoOn(args)
+        })
+}
+
+/// Holds the memory of a call that is known, and ends the process at any other.
+pub fn prepare(thread: &Thread, number: i64, args: Args) {
+    if let Some(request) = request(number, args) {
+        match request {
+            Ok(parts) => parts.iter().for_each(|(at, len)| hold_some(thread, *at, *len)),
+            Err(what) => refuse(what),
+        }
+        return;
+    }
+    match touches(number) {
+        Some(list) => list.iter().for_each(|touch| hold_touch(thread, *touch, args)),
+        None => refuse(name(number).as_str()),
+    }
+}
+
+/// Ends the process, since nothing else would be certain to be right.
+pub fn refuse(what: &str) -> ! {
+    let control = crate::life::control().expect("attached before");
+    gate::die(control, &format!("the program uses {what}, which fast mode cannot do: run it without --fast"))
+}
+
+fn name(number: i64) -> String {
+    const KNOWN: &[(i64, &str)] = &[
+        (libc::SYS_fork, "fork"),
+        (libc::SYS_io_uring_setup, "io_uring"),
+        (libc::SYS_io_uring_enter, "io_uring"),
+        (libc::SYS_io_setup, "io_setup (asynchronous input and output)"),
+        (libc::SYS_userfaultfd, "userfaultfd"),
+        (libc::SYS_ptrace, "ptrace"),
+        (libc::SYS_process_madvise, "process_madvise"),
+        (libc::SYS_vmsplice, "vmsplice"),
+        (libc::SYS_seccomp, "seccomp"),
+        (libc::SYS_bpf, "bpf"),
+        (libc::SYS_perf_event_open, "perf_event_open"),
+        (libc::SYS_remap_file_pages, "remap_file_pages"),
+        (libc::SYS_shmat, "shmat (System V shared memory)"),
+        (libc::SYS_semctl, "semctl"),
+        (libc::SYS_msgsnd, "msgsnd"),
+        (libc::SYS_msgrcv, "msgrcv"),
+    ];
+    match KNOWN.iter().find(|known| known.0 == number) {
+        Some((_, name)) => (*name).into(),
+        None => format!("system call {number}"),
+    }
+}
+
+/// Holds `[at, at+len)` unless it is empty or no address of the program's.
+pub fn hold_some(thread: &Thread, at: usize, len: usize) {
+    const USER: usize = 1 << 47;
+    if at != 0 && len != 0 && at < USER {
+        hold(thread, at, at.saturating_add(len).min(USER));
+    }
+}
+
+fn hold_touch(thread: &Thread, touch: Touch, args: Args) {
+    let arg = |n: u8| args[n as usize];
+    match touch {
+        Touch::Bytes(at, len) => hold_some(thread, arg(at), arg(len)),
+        Touch::Fixed(at, len) => hold_some(thread, arg(at), len as usize),
+        Touch::Array(at, n, size) => hold_some(thread, arg(at), (arg(n) as u32 as usize) * size as usize),
+        Touch::Bits(at, n) => hold_some(thread, arg(at), (arg(n) as u32 as usize).div_ceil(64) * 8),
+        // Pages that another process lacks cannot be brought there from here.
+        Touch::Own(at) => {
+            if arg(at) as i32 != rustix::process::getpid().as_raw_nonzero().get() {
+                refuse("process_vm_readv or process_vm_writev with another process");
+            }
+        }
+        Touch::Text(at) => hold_text(thread, arg(at)),
+        Touch::Texts(at) => hold_texts(thread, arg(at)),
+        Touch::Vector(at, n) => hold_vector(thread, arg(at), arg(n)),
+        Touch::Message(at) => hold_message(thread, arg(at)),
+        Touch::Messages(at, n) => {
+            const SIZE: usize = 64;
+            hold_some(thread, arg(at), arg(n).min(1024) * SIZE);
+            (0..arg(n).min(1024)).for_each(|n| hold_message(thread, arg(at) + n * SIZE));
+        }
+        Touch::Sized(at, len) => {
+            // It is held already: see the table.
+            let len: Result<u32, isize> = raw::read(arg(len));
+            hold_some(thread, arg(at), len.unwrap_or(0) as usize);
+        }
+    }
+}
+
+/// A text, page by page until its end.
+fn hold_text(thread: &Thread, at: usize) {
+    const PIECE: usize = 256;
+    let mut at = at;
+    loop {
+        let len = PIECE - at % PIECE;
+        let mut piece = [0u8; PIECE];
+        hold_some(thread, at, 1);
+        if raw::read_slice(at, &mut piece[..len]).is_err() || piece[..len].contains(&0) {
+            return;
+        }
+        at += len;
+    }
+}
+
+fn hold_texts(thread: &Thread, at: usize) {
+    for slot in (at..).step_by(8) {
+        hold_some(thread, slot, 8);
+        match raw::read::<usize>(slot) {
+            Ok(text) if text != 0 => hold_text(thread, text),
+            _ => return,
+        }
+    }
+}
+
+fn hold_vector(thread: &Thread, at: usize, n: usize) {
+    // The kernel refuses longer ones.
+    const MOST: usize = 1024;
+    if n > MOST {
+        return;
+    }
+    hold_some(thread, at, n * 16);
+    for part in (at..).step_by(16).take(n) {
+        let Ok([base, len]) = raw::read::<[usize; 2]>(part) else { return };
+        hold_some(thread, base, len);
+    }
+}
+
+/// `struct msghdr`: name, name length, vector, its length, control, control length, flags.
+fn hold_message(thread: &Thread, at: usize) {
+    hold_some(thread, at, 56);
+    let Ok([name, name_len, vector, n, control, control_len, _]) = raw::read::<[usize; 7]>(at) else {
+        return;
+    };
+    hold_some(thread, name, name_len as u32 as usize);
+    hold_vector(thread, vector, n);
+    hold_some(thread, control, control_len);
+}
+
+/// Reads a value that an argument points to.
+pub fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isize> {
+    if at == 0 {
+        return Err(raw::error(Errno::FAULT));
+    }
+    hold_some(thread, at, size_of::<T>());
+    raw::read(at)
+}
+
+/// Writes a value to where an argument points.
+pub fn store<T: raw::Plain>(thread: &Thread, at: usize, value: T) -> Result<(), isize> {
+    hold_some(thread, at, size_of::<T>());
+    raw::write(at, value)
+}

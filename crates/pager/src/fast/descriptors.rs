@@ -1,0 +1,63 @@
+//! Our own file descriptors, which lie in the program's table: it can neither close nor replace them.
+
+use super::calls::Outcome;
+use super::raw::{self, Args};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+/// Where ours begin, if the limit on descriptors allows: programs use low numbers.
+const HIGH: u64 = 1000;
+/// Consecutive numbers, all ours; the first and how many.
+static FIRST: AtomicI32 = AtomicI32::new(i32::MAX);
+static COUNT: AtomicI32 = AtomicI32::new(0);
+
+/// Moves a descriptor of ours to where the program does not look for it.
+pub fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
+    const MOST: u64 = 16;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let lowest = match COUNT.load(Relaxed) {
+        0 => HIGH.min(limit.saturating_sub(MOST)) as i32,
+        count => FIRST.load(Relaxed) + count,
+    };
+    let hidden = rustix::io::fcntl_dupfd_cloexec(&file, lowest)?;
+    match COUNT.fetch_add(1, Relaxed) {
+        0 => FIRST.store(hidden.as_raw_fd(), Relaxed),
+        // One that the program inherited is between: it is as safe from the program as ours are.
+        _ => COUNT.store(hidden.as_raw_fd() + 1 - FIRST.load(Relaxed), Relaxed),
+    }
+    Ok(hidden)
+}
+
+fn ours() -> std::ops::Range<usize> {
+    let first = FIRST.load(Relaxed) as usize;
+    first..first + COUNT.load(Relaxed) as usize
+}
+
+/// Calls that would close a descriptor of ours find it closed, as the program believes it is.
+pub fn outcome(number: i64, args: Args) -> Option<Outcome> {
+    let is_ours = |n: usize| ours().contains(&(args[n] as u32 as usize));
+    let refused = match number {
+        libc::SYS_close => is_ours(0),
+        libc::SYS_dup2 | libc::SYS_dup3 => is_ours(0) || is_ours(1),
+        libc::SYS_close_range => return close_range(args),
+        _ => return None,
+    };
+    Some(if refused { Outcome::Made(raw::error(Errno::BADF)) } else { Outcome::GoOn(args) })
+}
+
+fn close_range(args: Args) -> Option<Outcome> {
+    let ([first, last, ..], ours) = (args, ours());
+    let (first, last) = (first as u32 as usize, last as u32 as usize);
+    if first > last || last < ours.start || first >= ours.end {
+        return Some(Outcome::GoOn(args));
+    }
+    let mut result = 0;
+    for (from, to) in [(first, ours.start.saturating_sub(1)), (first.max(ours.end), last)] {
+        if from <= to && !ours.contains(&from) && result == 0 {
+            // SAFETY: the program's own call, without our part.
+            result = unsafe { raw::call(libc::SYS_close_range as usize, [from, to, args[2], 0, 0, 0]) };
+        }
+    }
+    Some(Outcome::Made(result))
+}

@@ -1,0 +1,66 @@
+//! Memory that the kernel uses for the program.
+//!
+//! A system call that meets a missing page fails, or worse, loses data. So the memory of each call is made
+//! present before it, and held until the thread's next call or fault: by then the call is over.
+
+use super::engine::{Engine, Fault, resolve};
+use super::lock::lock;
+use super::thread::Thread;
+use crate::sys::{PAGE, now_ns};
+use crate::table::State;
+
+/// A part of memory that a thread's system call uses; not taken meanwhile.
+pub(super) struct Hold {
+    pub start: usize,
+    pub end: usize,
+    /// Whose.
+    thread: *const Thread,
+}
+
+// SAFETY: `thread` is compared, never followed.
+unsafe impl Send for Hold {}
+
+/// Makes every page of `[start, end)` present, and keeps it so until [`release`].
+pub fn hold(thread: &Thread, start: usize, end: usize) {
+    let (start, end) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
+    let mut engine = lock();
+    engine.holds.push(Hold { start, end, thread });
+    thread.holds.set(true);
+    let mut at = start;
+    while let Some(address) = engine.next_missing(at, end) {
+        drop(engine);
+        resolve(thread, Fault { address, write: false, entered_ns: now_ns() });
+        at = address + PAGE;
+        engine = lock();
+    }
+}
+
+/// Ends what [`hold`] began.
+pub fn release(thread: &Thread) {
+    if thread.holds.replace(false) {
+        lock().holds.retain(|hold| !std::ptr::eq(hold.thread, thread));
+    }
+}
+
+impl Engine {
+    /// The first page of `[start, end)` that an access would fault on.
+    fn next_missing(&self, start: usize, end: usize) -> Option<usize> {
+        let is_active =
+            |page| self.table.find(page).is_some_and(|id| self.table.get(id).state == State::Active);
+        let mut at = start;
+        while let Some((from, to)) = self.registered.next(at)
+            && from < end
+        {
+            let missing = (at.max(from)..to.min(end)).step_by(PAGE).find(|page| !is_active(*page));
+            if missing.is_some() {
+                return missing;
+            }
+            at = to;
+        }
+        None
+    }
+
+    pub(super) fn is_held(&self, page: usize) -> bool {
+        self.holds.iter().any(|hold| (hold.start..hold.end).contains(&page))
+    }
+}

@@ -1,0 +1,108 @@
+//! Fast mode: faults are handled in the faulting thread.
+//!
+//! The blocking [`Pager`](crate::pager::Pager) costs two switches between threads for each fault. Here a
+//! missing page raises `SIGBUS` in the thread that touched it (`UFFD_FEATURE_SIGBUS`), and the handler
+//! fetches the page. The price is the kernel's own accesses: in this mode they fail instead of waiting. So
+//! every system call of the program is intercepted (Syscall User Dispatch), and its memory is made present
+//! first. What is not known to be safe that way ends the process with the reason.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`entry`] | from the kernel to us and back |
+//! | [`engine`] | what a fault does |
+//! | [`reclaim`] | which pages go |
+//! | [`hold`] | memory that system calls use |
+//! | [`calls`], [`touches`], [`requests`] | which memory that is |
+//! | [`space`] | `mmap` and its family |
+//! | [`signals`] | masks, handlers, stacks |
+//! | [`birth`] | threads and children |
+//! | [`descriptors`] | hiding our files |
+//! | [`thread`], [`lock`], [`ranges`] | what all of these share |
+
+mod birth;
+mod calls;
+mod descriptors;
+mod engine;
+mod entry;
+mod hold;
+mod lock;
+mod ranges;
+mod raw;
+mod reclaim;
+mod requests;
+mod signals;
+mod space;
+mod thread;
+mod touches;
+
+use crate::control::{Control, count};
+use crate::link::Delays;
+use crate::pager::ProcFiles;
+use crate::sys::{FEATURE_MOVE, FEATURE_SIGBUS, PAGE, Uffd, anonymous_pages};
+use crate::{den, life, pins};
+use descriptors::hide;
+use engine::{Engine, Parts};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::ffi::c_void;
+use std::sync::atomic::Ordering::Relaxed;
+use thread::Thread;
+
+/// What the kernel's userfaultfd must offer.
+pub const FEATURES: u64 = FEATURE_SIGBUS | FEATURE_MOVE;
+
+/// Whether this kernel can hand system calls to a handler.
+pub fn can_dispatch() -> bool {
+    entry::can_dispatch()
+}
+
+/// Whether this process, if it runs with remote memory, does so in fast mode.
+pub fn is_wanted() -> bool {
+    life::control().is_some_and(|control| control.settings.fast.load(Relaxed) != 0)
+}
+
+/// Starts it in this process. Call from the program's first thread, before `main`.
+pub fn start(control: &'static Control) -> Result<(), Errno> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
+    let process = slot.process.load(Relaxed);
+    pins::pin_this_thread();
+    let [maps, statm, pagemap] = [c"/proc/self/maps", c"/proc/self/statm", c"/proc/self/pagemap"].map(open);
+    let files = ProcFiles { maps: maps?, statm: statm?, pagemap: pagemap? };
+    let uffd = Uffd::open(FEATURES)?.with_descriptor(hide)?;
+    uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
+    let spool = life::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
+    let baseline = anonymous_pages(files.statm.as_fd()).unwrap_or(0);
+    let delays = Delays::new(control, life::samples(control), process);
+    lock::put(Engine::new(Parts { control, slot, uffd, files, delays, spool, baseline }));
+    count(&control.counts.processes, 1);
+    life::with_signals_blocked(start_tick)?;
+    entry::install()?;
+    let thread = Thread::take(&lock::lock()).ok_or(Errno::NOMEM)?;
+    thread.settle(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+    // SAFETY: this thread's own block; it stands on the program's stack.
+    unsafe { entry::enable(thread)? };
+    thread.selector.store(thread::DISPATCH, Relaxed);
+    Ok(())
+}
+
+fn open(path: &std::ffi::CStr) -> Result<rustix::fd::OwnedFd, Errno> {
+    use rustix::fs::{Mode, OFlags};
+    hide(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn start_tick() -> Result<(), Errno> {
+    let stack = den::stack_top(0) as *mut c_void;
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM;
+    // SAFETY: `tick_main` never returns, uses only its own stack and memory, and touches no thread-local
+    // storage.
+    match unsafe { libc::clone(reclaim::tick_main, stack, flags, std::ptr::null_mut()) } {
+        -1 => Err(Errno::AGAIN),
+        _ => Ok(()),
+    }
+}

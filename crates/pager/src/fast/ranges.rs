@@ -1,0 +1,82 @@
+//! A set of addresses: sorted ranges that neither overlap nor touch.
+
+#[derive(Debug, Default)]
+pub struct Ranges(Vec<(usize, usize)>);
+
+impl Ranges {
+    pub fn contains(&self, address: usize) -> bool {
+        self.next(address).is_some_and(|(start, _)| start <= address)
+    }
+
+    /// Whether all of `[start, end)` is in the set.
+    pub fn covers(&self, start: usize, end: usize) -> bool {
+        self.next(start).is_some_and(|range| range.0 <= start && end <= range.1)
+    }
+
+    /// The first range that ends behind `address`.
+    pub fn next(&self, address: usize) -> Option<(usize, usize)> {
+        self.0.get(self.0.partition_point(|range| range.1 <= address)).copied()
+    }
+
+    /// The parts of `[start, end)` that are in the set.
+    pub fn parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let within = self.0.iter().filter(|range| range.0 < end && start < range.1);
+        within.map(|range| (range.0.max(start), range.1.min(end))).collect()
+    }
+
+    /// The parts of `[start, end)` that are not in the set.
+    pub fn gaps(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let mut rest = Ranges(vec![(start, end)]);
+        for range in self.0.iter().filter(|range| range.0 < end && start < range.1) {
+            rest.remove(range.0, range.1);
+        }
+        rest.0
+    }
+
+    pub fn add(&mut self, start: usize, end: usize) {
+        if start >= end {
+            return;
+        }
+        // Those that overlap or touch become one.
+        let first = self.0.partition_point(|range| range.1 < start);
+        let last = self.0.partition_point(|range| range.0 <= end);
+        let joined = self.0[first..last].iter().fold((start, end), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+        self.0.splice(first..last, [joined]);
+    }
+
+    pub fn remove(&mut self, start: usize, end: usize) {
+        let first = self.0.partition_point(|range| range.1 <= start);
+        let last = self.0.partition_point(|range| range.0 < end);
+        if start >= end || first >= last {
+            return;
+        }
+        let (before, after) = ((self.0[first].0, start), (end, self.0[last - 1].1));
+        self.0.splice(first..last, [before, after].into_iter().filter(|range| range.0 < range.1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        /// The same as a flag per address.
+        #[test]
+        fn is_a_set(ops in proptest::collection::vec((proptest::bool::ANY, 0usize..60, 0usize..20), 0..40)) {
+            let (mut ranges, mut flags) = (Ranges::default(), [false; 100]);
+            for (add, start, len) in ops {
+                if add { ranges.add(start, start + len) } else { ranges.remove(start, start + len) }
+                flags[start..start + len].fill(add);
+                for (address, flag) in flags.iter().enumerate() {
+                    assert_eq!(ranges.contains(address), *flag);
+                }
+                let gaps = Ranges(ranges.gaps(20, 50));
+                let parts = Ranges(ranges.parts(20, 50));
+                assert!((20..50).all(|a| parts.contains(a) != gaps.contains(a)));
+                assert!((0..100).all(|a| gaps.contains(a) == ((20..50).contains(&a) && !flags[a])));
+                assert_eq!(ranges.covers(start, start + len + 1), flags[start..=start + len].iter().all(|f| *f));
+            }
+            assert!(ranges.0.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        }
+    }
+}

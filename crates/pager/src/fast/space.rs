@@ -1,0 +1,267 @@
+//! The program changes its address space: the change and the books are one step, with the lock held.
+
+use super::calls::{Outcome, hold_some, refuse};
+use super::engine::Engine;
+use super::lock::lock;
+use super::raw::{self, Args, is_error};
+use super::thread::Thread;
+use crate::sys::PAGE;
+use crate::table::{Id, State};
+use crate::{den, gate};
+use rustix::io::Errno;
+
+const MADV_GUARD_INSTALL: i32 = 102;
+
+/// `None`: the call is none of these.
+pub fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
+    let made = match number {
+        libc::SYS_mmap => lock().mmap(args),
+        libc::SYS_munmap => lock().munmap(args),
+        libc::SYS_mremap => lock().mremap(args),
+        libc::SYS_brk => lock().brk(args),
+        libc::SYS_madvise => madvise(thread, args),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+            let _still = lock();
+            make(number, args)
+        }
+        // Would keep local what is to be taken away. Nothing that a program computes depends on it.
+        libc::SYS_mlock
+        | libc::SYS_mlock2
+        | libc::SYS_munlock
+        | libc::SYS_mlockall
+        | libc::SYS_munlockall => 0,
+        _ => return None,
+    };
+    Some(Outcome::Made(made))
+}
+
+fn make(number: i64, args: Args) -> isize {
+    // SAFETY: the program's own call.
+    unsafe { raw::call(number as usize, args) }
+}
+
+fn madvise(thread: &Thread, args: Args) -> isize {
+    let [start, len, advice, ..] = args;
+    match advice as i32 {
+        libc::MADV_DONTNEED | libc::MADV_DONTNEED_LOCKED | MADV_GUARD_INSTALL => lock().drop_contents(args),
+        // The kernel may drop these pages at once, and does so: later it could not tell us.
+        libc::MADV_FREE => {
+            let mut engine = lock();
+            let result = make(libc::SYS_madvise, args);
+            if is_error(result) {
+                return result;
+            }
+            engine.drop_contents([start, len, libc::MADV_DONTNEED as usize, 0, 0, 0])
+        }
+        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
+            hold_some(thread, start, len);
+            make(libc::SYS_madvise, args)
+        }
+        // Large, merged and swapped pages cannot be taken.
+        libc::MADV_HUGEPAGE | libc::MADV_MERGEABLE | libc::MADV_COLD | libc::MADV_PAGEOUT => 0,
+        libc::MADV_COLLAPSE => raw::error(Errno::INVAL),
+        _ => make(libc::SYS_madvise, args),
+    }
+}
+
+impl Engine {
+    fn mmap(&mut self, args: Args) -> isize {
+        let result = make(libc::SYS_mmap, args);
+        if !is_error(result) {
+            let (start, end) = span(result as usize, args[1]);
+            self.forget_mapping(start, end);
+            if args[3] as i32 & (libc::MAP_STACK | libc::MAP_GROWSDOWN) != 0 {
+                self.stacks.add(start, end);
+            }
+        }
+        result
+    }
+
+    fn munmap(&mut self, args: Args) -> isize {
+        let result = make(libc::SYS_munmap, args);
+        if !is_error(result) {
+            let (start, end) = span(args[0], args[1]);
+            self.forget_mapping(start, end);
+        }
+        result
+    }
+
+    fn brk(&mut self, args: Args) -> isize {
+        let result = make(libc::SYS_brk, args);
+        let now = result as usize;
+        if now < self.brk {
+            self.forget_mapping(now.next_multiple_of(PAGE), self.brk.next_multiple_of(PAGE));
+        }
+        self.brk = now;
+        result
+    }
+
+    /// `madvise` that drops contents; it does so also around holes, which it reports.
+    fn drop_contents(&mut self, args: Args) -> isize {
+        let result = make(libc::SYS_madvise, args);
+        if !is_error(result) || result == raw::error(Errno::NOMEM) {
+            let (start, end) = span(args[0], args[1]);
+            self.forget(start, end);
+        }
+        result
+    }
+
+    fn mremap(&mut self, args: Args) -> isize {
+        const ELSEWHERE: i32 = libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        let [old, old_len, new_len, flags, ..] = args;
+        let flags = flags as i32;
+        if flags & ELSEWHERE == 0 {
+            let mut stay = args;
+            stay[3] &= !(libc::MREMAP_MAYMOVE as usize);
+            let result = self.mremap_here(stay);
+            if flags & libc::MREMAP_MAYMOVE == 0 || result != raw::error(Errno::NOMEM) {
+                return result;
+            }
+        }
+        self.mremap_away(args, span(old, old_len), new_len, flags & libc::MREMAP_DONTUNMAP != 0)
+    }
+
+    fn mremap_here(&mut self, args: Args) -> isize {
+        let [old, old_len, new_len, ..] = args;
+        let mut result = make(libc::SYS_mremap, args);
+        if result == raw::error(Errno::FAULT) && self.register_whole(old, old_len) {
+            result = make(libc::SYS_mremap, args);
+        }
+        let (old_end, new_end) = (span(old, old_len).1, span(old, new_len).1);
+        if !is_error(result) && new_end < old_end {
+            self.forget_mapping(new_end, old_end);
+        } else if !is_error(result) && self.registered.contains(old_end - 1) {
+            self.register_again(old_end, new_end);
+        }
+        result
+    }
+
+    /// The kernel forgets a registration when memory moves, and with it that of neighbours that the moved
+    /// memory joins. So it moves unregistered, while no thread can use it, and is registered again before
+    /// anybody can know where it is.
+    fn mremap_away(
+        &mut self,
+        args: Args,
+        (old, old_end): (usize, usize),
+        new_len: usize,
+        stays: bool,
+    ) -> isize {
+        let registered = self.registered.parts(old, old_end);
+        for (start, end) in &registered {
+            if self.uffd.unregister(*start, end - start).is_err() {
+                gate::die(self.control, "internal error: memory cannot be unregistered. Please report this");
+            }
+        }
+        let result = make(libc::SYS_mremap, args);
+        if is_error(result) || stays {
+            registered.iter().for_each(|(start, end)| self.register_again(*start, *end));
+        }
+        if !is_error(result) && old < old_end {
+            let (new, new_end) = span(result as usize, new_len);
+            self.moved((old, old_end), (new, new_end), !registered.is_empty(), stays);
+        }
+        result
+    }
+
+    /// Two parts of one mapping, of which one is registered, are two mappings to the kernel.
+    fn register_whole(&mut self, start: usize, len: usize) -> bool {
+        let (start, end) = span(start, len);
+        let any = self.registered.next(start).is_some_and(|range| range.0 < end);
+        any && !self.registered.covers(start, end) && {
+            self.register(start, end);
+            self.registered.covers(start, end)
+        }
+    }
+
+    /// The same pages, elsewhere.
+    fn moved(&mut self, from: (usize, usize), to: (usize, usize), registered: bool, stays: bool) {
+        let ((old, old_end), (new, new_end)) = (from, to);
+        self.forget_mapping(new, new_end);
+        let kept_end = old_end.min(old + (new_end - new));
+        self.forget(kept_end, old_end);
+        for id in self.tracked(old, kept_end) {
+            let address = self.table.get(id).address;
+            self.table.rename(id, new + (address - old));
+        }
+        if self.stacks.covers(old, old_end) {
+            self.stacks.add(new, new_end);
+        }
+        if !stays {
+            self.registered.remove(old, old_end);
+            self.stacks.remove(old, old_end);
+        }
+        if registered {
+            self.register_again(new, new_end);
+        }
+    }
+
+    fn register_again(&mut self, start: usize, end: usize) {
+        if start < end && self.uffd.register(start, end - start).is_err() {
+            gate::die(self.control, "internal error: moved memory cannot be registered. Please report this");
+        }
+        self.registered.add(start, end);
+    }
+
+    /// Nothing of what was known of these addresses holds any more.
+    fn forget_mapping(&mut self, start: usize, end: usize) {
+        self.forget(start, end);
+        self.registered.remove(start, end);
+        self.stacks.remove(start, end);
+    }
+
+    /// The contents of these pages are gone.
+    fn forget(&mut self, start: usize, end: usize) {
+        let mut full: Vec<Id> = Vec::new();
+        for id in self.tracked(start, end) {
+            match self.table.get(id).state {
+                State::Active | State::Stuck | State::Inactive => self.local = self.local.saturating_sub(1),
+                State::Fetching => self.fetching -= 1,
+                State::Remote | State::Free => {}
+            }
+            if !matches!(self.table.get(id).state, State::Active | State::Stuck) {
+                full.push(id);
+            }
+            self.table.remove(id);
+        }
+        full.sort_unstable();
+        for run in full.chunk_by(|a, b| a + 1 == *b) {
+            // SAFETY: nobody wants these contents, and the lock keeps the slots from being used meanwhile.
+            unsafe { den::forget(den::slot(run[0]), run.len() * PAGE) };
+        }
+    }
+
+    fn tracked(&self, start: usize, end: usize) -> Vec<Id> {
+        let mut ids = Vec::new();
+        if start < end {
+            self.table.tracked_in(start, end, &mut ids);
+        }
+        ids
+    }
+
+    /// Memory that the kernel writes to without a call, from now on: all of it comes in and stays.
+    pub(super) fn exclude(&mut self, start: usize, end: usize) {
+        self.stacks.add(start, end);
+        for (from, to) in self.registered.parts(start, end) {
+            for id in self.tracked(from, to) {
+                match self.table.get(id).state {
+                    State::Inactive => self.put_back(id, true),
+                    State::Remote => {
+                        self.put_back(id, true);
+                        self.local += 1;
+                    }
+                    State::Fetching => refuse("a thread's stack that another thread is using"),
+                    State::Active | State::Stuck | State::Free => {}
+                }
+                self.table.remove(id);
+            }
+            if self.uffd.unregister(from, to - from).is_ok() {
+                self.registered.remove(from, to);
+            }
+        }
+    }
+}
+
+/// The pages that `len` bytes from `start` on lie in.
+fn span(start: usize, len: usize) -> (usize, usize) {
+    (start, start.saturating_add(len).next_multiple_of(PAGE))
+}

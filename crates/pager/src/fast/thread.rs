@@ -1,0 +1,155 @@
+//! What fast mode keeps for each thread of the program: a block of memory with a record and a stack.
+//!
+//! ```text
+//! | record | guard page | stack, on which our signal handlers run |
+//! ```
+//! Blocks are aligned to their size, so a handler finds its thread from its own stack pointer.
+
+use super::lock::Held;
+use crate::den;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+
+/// A thread of the program, as its own handlers see it. Others read only `tid`.
+#[repr(C)]
+pub struct Thread {
+    /// What the kernel asks at each system call outside of this library: [`ALLOW`] or [`DISPATCH`].
+    pub selector: AtomicU8,
+    /// 0: the block is free.
+    tid: AtomicU32,
+    /// Set when the thread ends, while it still stands on this block's stack.
+    leaves: AtomicBool,
+    /// In the trace; assigned at its first fault.
+    pub index: Cell<Option<u32>>,
+    /// Our time since its previous fetch on faults that a real blade would not have.
+    pub overhead_ns: Cell<u64>,
+    /// The page after the last ones it touched first, and how many those were.
+    pub next_touch: Cell<usize>,
+    pub touched: Cell<usize>,
+    /// Whether memory is held for its current system call.
+    pub holds: Cell<bool>,
+    /// The alternate signal stack that the program believes to have set.
+    pub alternate: Cell<Stack>,
+    /// Shares memory with its parent for a moment, as another process.
+    is_guest: Cell<bool>,
+    /// Arguments of a system call that goes on after the handler returned.
+    pub scratch: Cell<[u64; 3]>,
+}
+
+/// `stack_t`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Stack {
+    pub base: usize,
+    pub flags: i32,
+    pub size: usize,
+}
+
+impl Stack {
+    /// None is set.
+    pub const NONE: Stack = Stack { base: 0, flags: libc::SS_DISABLE, size: 0 };
+}
+
+pub const ALLOW: u8 = 0;
+pub const DISPATCH: u8 = 1;
+
+const STACK_AT: usize = 8192;
+
+static USED: AtomicU32 = AtomicU32::new(0);
+
+impl Thread {
+    /// The calling thread. Only for our handlers, which run on its block's stack.
+    pub fn current() -> &'static Thread {
+        let here = 0u8;
+        let block = (&raw const here) as usize & !(den::BLOCK_BYTES - 1);
+        assert!(den::is_block(block), "a handler of ours runs on its own stack");
+        // SAFETY: a block in use begins with a record, which is never unmapped; see `Thread::take`.
+        unsafe { &*(block as *const Thread) }
+    }
+
+    /// Takes a block for a new thread, with the engine's lock held; `None` when there are too many or no
+    /// memory is left.
+    pub fn take(_: &Held) -> Option<&'static Thread> {
+        let used = USED.load(Relaxed) as usize;
+        let block = match (0..used).map(den::block).find(|block| Thread::is_free(*block)) {
+            Some(block) => block,
+            None => Thread::open_next()?,
+        };
+        // SAFETY: opened for reading and writing, page-aligned, and nobody else's: any old record's
+        // thread has ended.
+        unsafe {
+            let thread = block as *mut Thread;
+            thread.write(Thread {
+                selector: AtomicU8::new(ALLOW),
+                tid: AtomicU32::new(u32::MAX),
+                leaves: AtomicBool::new(false),
+                index: Cell::new(None),
+                overhead_ns: Cell::new(0),
+                next_touch: Cell::new(0),
+                touched: Cell::new(0),
+                holds: Cell::new(false),
+                alternate: Cell::new(Stack::NONE),
+                is_guest: Cell::new(false),
+                scratch: Cell::new([0; 3]),
+            });
+            Some(&*thread)
+        }
+    }
+
+    /// Whether this block is free, or its thread has ended.
+    fn is_free(block: usize) -> bool {
+        // SAFETY: used blocks have records.
+        let thread = unsafe { &*(block as *const Thread) };
+        let tid = thread.tid.load(Relaxed);
+        tid == 0 || thread.leaves.load(Relaxed) && has_ended(tid)
+    }
+
+    fn open_next() -> Option<usize> {
+        let number = USED.load(Relaxed) as usize;
+        let block = den::block(number);
+        den::open_block(number, 0, size_of::<Thread>()).ok()?;
+        den::open_block(number, STACK_AT, den::BLOCK_BYTES - STACK_AT).ok()?;
+        USED.store(number as u32 + 1, Relaxed);
+        Some(block)
+    }
+
+    /// From now on the block is that of the thread with this number.
+    pub fn settle(&self, tid: u32) {
+        self.tid.store(tid, Relaxed);
+    }
+
+    /// Before the thread ends: its block is free as soon as it is gone.
+    pub fn leave(&self) {
+        self.leaves.store(true, Relaxed);
+    }
+
+    /// Gives back a block on whose stack nothing runs.
+    pub fn release(&self) {
+        self.tid.store(0, Relaxed);
+    }
+
+    pub fn set_guest(&self, is_guest: bool) {
+        self.is_guest.set(is_guest);
+    }
+
+    pub fn is_guest(&self) -> bool {
+        self.is_guest.get()
+    }
+
+    /// Whether `pointer` is on its block's stack.
+    pub fn is_on_stack(&self, pointer: usize) -> bool {
+        pointer.wrapping_sub(self as *const Thread as usize) < den::BLOCK_BYTES
+    }
+
+    pub fn stack(&self) -> Stack {
+        let block = self as *const Thread as usize;
+        Stack { base: block + STACK_AT, flags: 0, size: den::BLOCK_BYTES - STACK_AT }
+    }
+}
+
+fn has_ended(tid: u32) -> bool {
+    use rustix::io::Errno;
+    let pid = rustix::process::Pid::from_raw(tid as i32);
+    // A number of a thread of any process; a stranger's leaves the block unused, which does no harm.
+    pid.is_none_or(|pid| rustix::process::getpriority_process(Some(pid)) == Err(Errno::SRCH))
+}
