@@ -9,6 +9,8 @@ use unrack_record::{Fit, InjectionPoint};
 pub const POINTS: u32 = 3;
 /// The smallest is so many times the pager's own cost.
 const ABOVE_FLOOR: f64 = 2.0;
+/// The largest is at least so many times the smallest, or the line would have nothing to stand on.
+const APART: f64 = 2.0;
 /// Injected waits may make the program take so many times its native run time longer.
 const STRETCH: f64 = 2.0;
 const LARGEST_DELAY_NS: f64 = 500_000.0;
@@ -20,8 +22,9 @@ pub const STRAIGHT_R2: f64 = 0.9;
 pub fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> impl Iterator<Item = f64> {
     let smallest = ABOVE_FLOOR * floor_ns;
     let affordable = STRETCH * native_s * 1e9 / fetches.max(1) as f64;
-    let largest = affordable.clamp(f64::from(POINTS) * smallest, LARGEST_DELAY_NS.max(3.0 * smallest));
-    (1..=POINTS).map(move |n| (largest * f64::from(n) / f64::from(POINTS)).round())
+    let largest = affordable.min(LARGEST_DELAY_NS).max(APART * smallest);
+    let step = (largest - smallest) / f64::from(POINTS - 1);
+    (0..POINTS).map(move |n| (smallest + step * f64::from(n)).round())
 }
 
 /// What all injected runs are reckoned to take, in native runs: see [`stretched`].
@@ -75,8 +78,8 @@ mod tests {
     #[test]
     fn delays_are_above_the_floor_and_affordable() {
         let all = |native_s, fetches| delays_ns(native_s, fetches, 10_000.0).collect::<Vec<_>>();
-        assert_eq!(all(1.0, 20_000), [33_333.0, 66_667.0, 100_000.0]);
-        assert_eq!(all(1.0, 1_000_000), [20_000.0, 40_000.0, 60_000.0], "never near the floor");
+        assert_eq!(all(1.0, 20_000), [20_000.0, 60_000.0, 100_000.0]);
+        assert_eq!(all(1.0, 1_000_000), [20_000.0, 30_000.0, 40_000.0], "never near the floor");
         assert_eq!(all(1.0, 0).last(), Some(&LARGEST_DELAY_NS));
     }
 

@@ -41,8 +41,19 @@ pub struct CapturedTrace {
     /// Where each thread's steps begin; one more than there are threads.
     threads: Vec<usize>,
     window: Window,
-    /// The thread that worked last, and what it computed after its last transfer.
-    last: Option<(u32, Time)>,
+    leader: Option<Leader>,
+}
+
+/// The thread whose timeline is taken for the program's: the one that remote memory held up longest.
+///
+/// What a thread waited for another cannot be told from its computing. So a thread that slept while
+/// others fetched seems to have computed all the time, on any network; the one that fetched most is
+/// the one whose waits the others waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Leader {
+    thread: u32,
+    /// From its last fetch to the end of the window.
+    tail: Time,
 }
 
 /// One transfer in a thread's timeline.
@@ -111,35 +122,28 @@ impl CapturedTrace {
         self.window
     }
 
-    /// What `thread` computes after its last transfer.
-    ///
-    /// Only of the thread that worked last is it known to have computed until the end of the run;
-    /// the others may have ended, or waited for it.
-    pub fn tail(&self, thread: u32) -> Time {
-        self.last.filter(|(last, _)| *last == thread).map_or(Time::ZERO, |(_, tail)| tail)
+    /// From the last fetch of `thread` to the end of the window, if it is the thread whose timeline is
+    /// taken for the program's: the one that waited longest for remote memory.
+    pub fn tail(&self, thread: u32) -> Option<Time> {
+        self.leader.filter(|leader| leader.thread == thread).map(|leader| leader.tail)
     }
 
     /// How long the program takes if every fetch takes `latency`, without replaying it. Zero gives
     /// the program's own computing.
     pub fn run_time_at(&self, latency: Time) -> Time {
-        (0..self.threads()).map(|thread| self.thread_time_at(thread, latency)).max().unwrap_or(self.length())
+        let Some(leader) = self.leader else { return self.length() };
+        let fetches = self.steps(leader.thread).iter().filter(|step| !step.write_back);
+        fetches.fold(leader.tail, |time, step| time + step.after + latency)
+    }
+
+    /// Whether no thread waited for remote memory.
+    pub fn only_computes(&self) -> bool {
+        self.leader.is_none()
     }
 
     /// Length of the window as it was captured.
     fn length(&self) -> Time {
         self.window.until - self.window.from
-    }
-
-    fn thread_time_at(&self, thread: u32, latency: Time) -> Time {
-        let (mut now, mut pending) = (Time::ZERO, Time::ZERO);
-        for step in self.steps(thread) {
-            pending = step.after;
-            if !step.write_back {
-                now = now + step.after + latency;
-                pending = Time::ZERO;
-            }
-        }
-        now + pending + self.tail(thread)
     }
 }
 
@@ -182,10 +186,21 @@ fn cut(rows: &[Row], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace
     let mut by_thread: Vec<&Row> = rows.iter().collect();
     by_thread.sort_by_key(|row| row.thread); // stable: by time within a thread
     let steps = threads.windows(2).flat_map(|range| timeline(&by_thread[range[0]..range[1]], from)).collect();
-    let end = |row: &Row| ns(row.t_ns + row.wait_ns);
-    let last = rows.iter().max_by_key(|row| end(row)).map(|row| (row.thread, until.saturating_sub(end(row))));
+    let leader = leader(rows, count, until);
     let window = Window { from, until, rows: rows.len() as u64, rows_in_all };
-    CapturedTrace { steps, threads, window, last }
+    CapturedTrace { steps, threads, window, leader }
+}
+
+fn leader(rows: &[Row], threads: usize, until: Time) -> Option<Leader> {
+    let mut held_up = vec![(0, Time::ZERO); threads];
+    for row in rows.iter().filter(|row| !row.write_back) {
+        let (ns_in_all, end) = &mut held_up[row.thread as usize];
+        *ns_in_all += row.wait_ns + row.overhead_ns;
+        *end = ns(row.t_ns + row.wait_ns);
+    }
+    let fetching = (0..).zip(held_up).filter(|(_, (_, end))| *end > Time::ZERO);
+    let (thread, (_, end)) = fetching.max_by_key(|(_, (ns_in_all, _))| *ns_in_all)?;
+    Some(Leader { thread, tail: until.saturating_sub(end) })
 }
 
 /// One thread's steps.

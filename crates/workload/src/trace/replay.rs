@@ -4,7 +4,9 @@
 //! completion, computes as long as it did when captured, and fetches again; so a slow fabric slows
 //! the traffic as it would slow the program. Write-backs go out at their place in the thread's
 //! timeline, and nobody waits for them. Threads do not wait for each other: what one thread waited
-//! for another by other means than remote memory counts as its computing.
+//! for another by other means than remote memory counts as its computing. The program is over when
+//! the thread is that remote memory held up longest in the captured run: where threads hand work to
+//! one another, the waits of the others come on top, and the replay says too little.
 //!
 //! Open loop: every transfer at its captured time, whatever the fabric does.
 
@@ -55,7 +57,7 @@ pub struct Replay {
     starts: Vec<Time>,
     /// One per replica and thread, replica by replica.
     actors: Vec<Actor>,
-    /// When each replica's last thread was done.
+    /// When each replica's program was over.
     ends: Vec<Time>,
     submitted: u64,
     total: u64,
@@ -84,8 +86,8 @@ impl Replay {
         }
         let starts = starts(spec, placement.replicas(), trace.length());
         let actors = vec![Actor { resumed: Time::ZERO, next: 0 }; actors as usize];
-        // A program without remote traffic computes until the end of its window.
-        let least = if trace.is_empty() { trace.length() } else { Time::ZERO };
+        // A program that waits for nothing computes until the end of its window.
+        let least = if trace.only_computes() { trace.length() } else { Time::ZERO };
         let ends = starts.iter().map(|start| *start + least).collect();
         Ok(Replay { trace, mode: spec.mode, placement, starts, actors, ends, submitted: 0, total })
     }
@@ -96,8 +98,8 @@ impl Replay {
 
     /// How long the program took on each replica, once the run is done.
     ///
-    /// The latest end of a thread: its last completion (or write-back), and its own computing after
-    /// it where that is known ([`CapturedTrace::tail`]). Meaningless in open loop.
+    /// The last completion of the thread that is taken for the program, and its computing after it
+    /// ([`CapturedTrace::tail`]). Meaningless in open loop.
     pub fn run_times(&self) -> impl Iterator<Item = Time> + '_ {
         self.ends.iter().zip(&self.starts).map(|(end, start)| *end - *start)
     }
@@ -122,14 +124,15 @@ impl Replay {
     fn go_on<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
         match self.step(actor) {
             Some(step) => out.wake_at(self.due(actor, &step).max(now), actor),
-            None => self.end(actor, now),
+            None => self.end(actor),
         }
     }
 
-    fn end(&mut self, actor: u32, now: Time) {
-        let tail = self.trace.tail(actor % self.trace.threads());
-        let replica = self.replica(actor) as usize;
-        self.ends[replica] = self.ends[replica].max(now + tail);
+    fn end(&mut self, actor: u32) {
+        if let Some(tail) = self.trace.tail(actor % self.trace.threads()) {
+            let replica = self.replica(actor) as usize;
+            self.ends[replica] = self.actors[actor as usize].resumed + tail;
+        }
     }
 
     fn message(&self, actor: u32, step: &Step, waits: bool) -> Message {

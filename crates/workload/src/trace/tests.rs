@@ -18,7 +18,7 @@ fn computing_is_what_remains_of_the_time_between_fetches() {
     let trace = CapturedTrace::new(&rows, Time::from_ns(1_000)).unwrap();
     // 100 - 20; 300 - 100 - 10 - 40; 400 - 300 - 50 - 0; the run ends 595 after the last fetch.
     assert_eq!(afters(&trace, 0), [80, 150, 50]);
-    assert_eq!(trace.tail(0), Time::from_ns(595));
+    assert_eq!(trace.tail(0), Some(Time::from_ns(595)));
     assert_eq!(trace.run_time_at(Time::ZERO), Time::from_ns(80 + 150 + 50 + 595));
     assert_eq!(trace.run_time_at(Time::from_ns(7)), Time::from_ns(80 + 150 + 50 + 595 + 3 * 7));
 }
@@ -31,11 +31,13 @@ fn a_write_back_keeps_its_place_before_the_next_fetch() {
 }
 
 #[test]
-fn only_the_thread_that_worked_last_computes_to_the_end() {
-    let rows = [fetch(100, 0, 10, 0), fetch(500, 1, 10, 0)];
+fn a_thread_that_sleeps_does_not_hide_the_one_that_waits() {
+    // Thread 1 waits for 0 most of the time: its 890 ns between two fetches are no computing.
+    let rows = [fetch(0, 1, 10, 0), fetch(100, 0, 300, 0), fetch(500, 0, 390, 0), fetch(900, 1, 10, 0)];
     let trace = CapturedTrace::new(&rows, Time::from_ns(1_000)).unwrap();
-    assert_eq!([trace.tail(0), trace.tail(1)], [Time::ZERO, Time::from_ns(490)]);
-    assert_eq!(trace.run_time_at(Time::from_ns(10)), Time::from_ns(1_000));
+    assert_eq!([trace.tail(0), trace.tail(1)], [Some(Time::from_ns(110)), None]);
+    assert_eq!(trace.run_time_at(Time::ZERO), Time::from_ns(1_000 - 300 - 390));
+    assert_eq!(trace.run_time_at(Time::from_ns(5)), Time::from_ns(310 + 2 * 5));
 }
 
 #[test]
