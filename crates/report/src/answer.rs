@@ -27,8 +27,17 @@ pub(crate) fn comparison(c: &Comparison) -> String {
 }
 
 fn loss_on(fabric: &FabricResult) -> String {
-    format!("{} on {}", loss(fabric.slowdown), fabric.fabric)
+    let text = format!("{} on {}", loss(fabric.slowdown), fabric.fabric);
+    let (estimate, [_, most]) = (fabric.slowdown - 1.0, fabric.slowdown_ci95.map(|value| value - 1.0));
+    // An interval that reaches beyond twice the estimate belongs into the same breath.
+    match most > (2.0 * estimate).max(LITTLE) {
+        true => format!("{text} (at most {})", loss(1.0 + most)),
+        false => text,
+    }
 }
+
+/// A loss that needs no remark.
+const LITTLE: f64 = 0.01;
 
 /// A slowdown in words.
 fn loss(slowdown: f64) -> String {

@@ -79,12 +79,22 @@ impl Work {
         spec.map(|spec| Some(Work::Synthetic(spec))).map_err(|error| error.in_scenario(scenario))
     }
 
-    /// The replay of a captured program: the rows of its `trace.parquet`, sorted by time, and how
-    /// long the run took. At most `limit` transfers are replayed over all replicas: a window in the
+    /// The replay of a captured program: the rows of its `trace.parquet`, sorted by time, how long the
+    /// run took, and a native run, if that is known. At most `limit` transfers are replayed over all replicas: a window in the
     /// middle of the run ([`CapturedTrace::middle`]), which the summary reports.
-    pub fn captured(rows: &[Row], run_time: Time, spec: ReplaySpec, limit: u64) -> Result<Work, SetupError> {
+    pub fn captured(
+        rows: &[Row],
+        (run_time, native): (Time, Option<Time>),
+        spec: ReplaySpec,
+        limit: u64,
+    ) -> Result<Work, SetupError> {
         let per_replica = limit / u64::from(spec.blades.compute.max(1));
-        Ok(Work::Replay(Arc::new(CapturedTrace::middle(rows, run_time, per_replica)?), spec))
+        let trace = CapturedTrace::middle(rows, run_time, per_replica)?;
+        let trace = match native {
+            Some(native) => trace.at_native_pace(native),
+            None => trace,
+        };
+        Ok(Work::Replay(Arc::new(trace), spec))
     }
 
     /// Messages at given times, sorted.

@@ -68,7 +68,7 @@ fn a_captured_trace_runs_on_the_blades_of_its_scenario() {
         overhead_ns: 0,
     };
     let rows: Vec<Row> = (0..1_000).map(row).collect();
-    let work = Work::captured(&rows, Time::from_us(1_000), spec, 300).unwrap();
+    let work = Work::captured(&rows, (Time::from_us(1_000), None), spec, 300).unwrap();
     let summary = setup.run(&work, |_| {}).unwrap().summary(1.0, Excluded { warm_up: 30, cool_down: 20 });
     assert_eq!((summary.messages, summary.slowdown.count), (300, 250));
     let program = summary.program.unwrap();

@@ -73,7 +73,9 @@ fn captured_work(args: &Args, measured: &Measured, folder: &RunFolder) -> Result
     let rows = captured_rows(&rows);
     let blades = Blades { compute: args.nodes / 2, memory: args.nodes - args.nodes / 2 };
     let spec = ReplaySpec { blades, mode: Mode::ClosedLoop, offsets: Offsets::Window, seed: args.seed };
-    Work::captured(&rows, Time::from_secs_f64(measured.captured.wall_s), spec, args.transfers).map_err(failed)
+    let (run, native) = (measured.captured.wall_s, measured.native.median_s);
+    let times = (Time::from_secs_f64(run), Some(Time::from_secs_f64(native)));
+    Work::captured(&rows, times, spec, args.transfers).map_err(failed)
 }
 
 fn simulate_one(

@@ -49,7 +49,10 @@ fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Re
         Contents::Captured(meta, rows) => {
             let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
             let run_time = run_time(&meta).map_err(refused)?;
-            Work::captured(&captured_rows(&rows), run_time, spec, most).map_err(refused)
+            // A native run that is no shorter says nothing about the pace.
+            let native = meta.native_ns.filter(|native| *native < meta.run_ns).map(Time::from_ns);
+            let times = (run_time, native);
+            Work::captured(&captured_rows(&rows), times, spec, most).map_err(refused)
         }
         Contents::Listed(messages) => Ok(Work::listed(messages)),
     }

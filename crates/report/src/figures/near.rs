@@ -24,9 +24,10 @@ fn drawing(c: &Comparison, width: f64) -> Drawing {
     let plot = Plot::filling(width, height, 16.0, x_axis(c), y_axis(c));
     plot.frame(&mut body);
     prediction(c, &plot, &mut body);
+    let mut free = plot.bottom;
     for requirement in &c.requirements {
         if let Some(max_us) = requirement.max_fetch_us.filter(|us| plot.x.contains(*us)) {
-            allowed(&plot, &mut body, requirement.loss, max_us);
+            free = allowed(&plot, &mut body, requirement.loss, max_us, free);
         }
     }
     fabrics(c, &plot, &mut body);
@@ -70,15 +71,20 @@ fn prediction(c: &Comparison, plot: &Plot, m: &mut Markup) {
     );
 }
 
-/// From the allowed loss to the line, and down to the time.
-fn allowed(plot: &Plot, m: &mut Markup, loss: f64, max_us: f64) {
+/// From the allowed loss to the line, and down to the time; its text where that is free, above the line
+/// at the left. Answers below what height space is free then.
+fn allowed(plot: &Plot, m: &mut Markup, loss: f64, max_us: f64, free: f64) -> f64 {
     let (x, y) = (plot.at_x(max_us), plot.at_y(1.0 + loss));
     let d = format!("M{} {}H{}V{}", Px(plot.left), Px(y), Px(x), Px(plot.bottom));
     let text = format!("At most {} loss: at most {} per fetch", percent(loss), us(max_us));
     m.explained("path", &[("class", &"mark line accent thin"), ("d", &d)], &text);
+    if y > free || y - LINE < plot.top {
+        return free;
+    }
     let place: Attributes =
-        &[("class", &"accent-text halo"), ("x", &Px(x + 6.0)), ("y", &Px(plot.bottom - 7.0))];
+        &[("class", &"accent-text halo"), ("x", &Px(plot.left + 6.0)), ("y", &Px(y - 4.0))];
     m.text("text", place, &format!("{} loss: {}", percent(loss), us(max_us)));
+    y - LINE
 }
 
 /// The fabrics from right to left, so that a label can give way upward.

@@ -1,10 +1,10 @@
-use unrack_record::{Comparison, FabricResult, InjectionPoint};
+use unrack_record::{Comparison, InjectionPoint};
 
-use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend, style};
+use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend};
 use crate::markup::{Markup, Px};
 use crate::words::{count, nanoseconds, ratio};
 
-/// Measured run times at injected delays, the straight line through them, and the fabrics on it.
+/// Measured run times at injected delays, and the straight line through them.
 pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
     if c.injection.points.is_empty() || c.native.median_s <= 0.0 {
         return None;
@@ -26,7 +26,7 @@ pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
 fn drawing(c: &Comparison, width: f64) -> Drawing {
     let height = if width < WIDE { 320.0 } else { 400.0 };
     let mut body = Markup::new();
-    let top = keys(c, &mut body, width);
+    let top = keys(&mut body, width);
     let plot = Plot::filling(width, height, top, x_axis(c), y_axis(c));
     plot.frame(&mut body);
     floor(c, &plot, &mut body);
@@ -34,23 +34,12 @@ fn drawing(c: &Comparison, width: f64) -> Drawing {
     for point in &c.injection.points {
         measured(c, point, &plot, &mut body);
     }
-    for fabric in &c.fabrics {
-        predicted(c, fabric, &plot, &mut body);
-    }
     Drawing { width, height, body }
 }
 
-fn keys(c: &Comparison, m: &mut Markup, width: f64) -> f64 {
-    let fabrics = names(c);
-    let classes: Vec<_> = fabrics.iter().map(|name| style::fabric(&fabrics, name)).collect();
-    let mut entries =
-        vec![(Key::Dot, "ink", "measured: median, least and most"), (Key::Line, "ink", "fit, 95 %")];
-    entries.extend(classes.iter().zip(&fabrics).map(|(class, name)| (Key::Ring, class.as_str(), *name)));
+fn keys(m: &mut Markup, width: f64) -> f64 {
+    let entries = [(Key::Dot, "ink", "measured: median, least and most"), (Key::Line, "ink", "fit, 95 %")];
     legend(m, 40.0, width - 56.0, &entries)
-}
-
-fn names(c: &Comparison) -> Vec<&str> {
-    c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect()
 }
 
 fn longest(c: &Comparison) -> f64 {
@@ -58,15 +47,13 @@ fn longest(c: &Comparison) -> f64 {
 }
 
 fn x_axis(c: &Comparison) -> Axis {
-    let fabrics = c.fabrics.iter().map(|fabric| fabric.fetch_us.mean);
-    Axis::linear("time of one page fetch (µs)", 0.0, fabrics.fold(longest(c) / 1e3, f64::max))
+    Axis::linear("time of one page fetch (µs)", 0.0, longest(c) / 1e3)
 }
 
 fn y_axis(c: &Comparison) -> Axis {
     let measured =
         c.injection.points.iter().flat_map(|p| p.runs.seconds.iter().map(|s| s / c.native.median_s));
-    let predicted = c.fabrics.iter().flat_map(|fabric| fabric.slowdown_ci95);
-    let all: Vec<f64> = measured.chain(predicted).filter(|v| v.is_finite()).collect();
+    let all: Vec<f64> = measured.filter(|v| v.is_finite()).collect();
     let (lo, hi) = (all.iter().copied().fold(1.0, f64::min), all.iter().copied().fold(1.0, f64::max));
     Axis::linear("slowdown (run time over native)", lo, hi)
 }
@@ -124,16 +111,4 @@ fn measured(c: &Comparison, point: &InjectionPoint, plot: &Plot, m: &mut Markup)
     );
     let range = if range[0].is_finite() { range } else { [median; 2] };
     plot.dot(m, "ink", (point.delay_ns / 1e3, median), range, &text);
-}
-
-fn predicted(c: &Comparison, fabric: &FabricResult, plot: &Plot, m: &mut Markup) {
-    let class = format!("mark ring {}", style::fabric(&names(c), &fabric.fabric));
-    let (x, y) = (plot.at_x(fabric.fetch_us.mean), plot.at_y(fabric.slowdown));
-    let text = format!(
-        "{}: {} with {} per fetch on average",
-        fabric.fabric,
-        ratio(fabric.slowdown),
-        nanoseconds(fabric.fetch_us.mean * 1e3)
-    );
-    m.explained("circle", &[("class", &class), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &"4.5")], &text);
 }

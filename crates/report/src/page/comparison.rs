@@ -99,10 +99,11 @@ fn fit(section: &mut Section, c: &Comparison) {
     section.figure(
         "slowdown-latency",
         "Dots are real runs with an injected delay per fetch. If they lie on the line, the program waits the same \
-         number of times whatever a fetch takes, and the line may be followed down to the fabrics' times.",
+         number of times whatever a fetch takes. Where the line meets the left edge is the program with the pager's own \
+         work, which is this machine's; the slope is the program's.",
     );
-    let text = "The same line close to zero: slowdown = 1 + waits × time of a fetch / native run time. Dashed: what a \
-                fetch may take for each allowed loss.";
+    let text = "The same slope from 1, without the pager: slowdown = 1 + waits × time of a fetch / native run time. \
+                Dashed: what a fetch may take for each allowed loss.";
     section.figure("slowdown-fabrics", text);
     section.body.text("p", &[("class", &"fit")], &format!("{}.", capital(&answer::fit(&c.injection.fit))));
     section.body.text("p", &[("class", &"fit")], &format!("The floor: {}.", answer::floor(c)));

@@ -42,6 +42,8 @@ pub struct CapturedTrace {
     threads: Vec<usize>,
     window: Window,
     leader: Option<Leader>,
+    /// What the program computed in the whole captured run.
+    computed: Time,
 }
 
 /// The thread whose timeline is taken for the program's: the one that remote memory held up longest.
@@ -83,7 +85,8 @@ impl CapturedTrace {
     pub fn new(rows: &[Row], run: Time) -> Result<CapturedTrace, WorkloadError> {
         check(rows)?;
         let end = rows.last().map_or(Time::ZERO, |row| ns(row.t_ns + row.wait_ns));
-        Ok(cut(rows, rows.len() as u64, Time::ZERO, run.max(end)))
+        let whole = cut(rows, rows.len() as u64, Time::ZERO, run.max(end));
+        Ok(CapturedTrace { computed: whole.run_time_at(Time::ZERO), ..whole })
     }
 
     /// The middle of the run, at most `limit` transfers: the same number is left out before and
@@ -95,10 +98,28 @@ impl CapturedTrace {
         if rows.len() as u64 <= limit {
             return CapturedTrace::new(rows, run);
         }
-        check(rows)?;
+        let computed = CapturedTrace::new(rows, run)?.computed;
         let skip = (rows.len() - limit as usize) / 2;
         let kept = &rows[skip..skip + limit as usize];
-        Ok(cut(kept, rows.len() as u64, ns(kept[0].t_ns), ns(rows[skip + limit as usize].t_ns)))
+        let middle = cut(kept, rows.len() as u64, ns(kept[0].t_ns), ns(rows[skip + limit as usize].t_ns));
+        Ok(CapturedTrace { computed, ..middle })
+    }
+
+    /// The same program, computing as fast as in a native run that took `native`: what it computed
+    /// between fetches when captured also holds what paging cost besides the waits (cold caches, and
+    /// whatever else ran on the machine).
+    pub fn at_native_pace(mut self, native: Time) -> CapturedTrace {
+        if native >= self.computed {
+            return self; // nothing on top
+        }
+        let computed = u128::from(self.computed.as_ps());
+        let pace = |time: Time| {
+            Time::from_ps((u128::from(time.as_ps()) * u128::from(native.as_ps()) / computed) as u64)
+        };
+        self.steps.iter_mut().for_each(|step| step.after = pace(step.after));
+        self.leader = self.leader.map(|leader| Leader { tail: pace(leader.tail), ..leader });
+        self.computed = native;
+        self
     }
 
     pub fn threads(&self) -> u32 {
@@ -188,7 +209,7 @@ fn cut(rows: &[Row], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace
     let steps = threads.windows(2).flat_map(|range| timeline(&by_thread[range[0]..range[1]], from)).collect();
     let leader = leader(rows, count, until);
     let window = Window { from, until, rows: rows.len() as u64, rows_in_all };
-    CapturedTrace { steps, threads, window, leader }
+    CapturedTrace { steps, threads, window, leader, computed: Time::ZERO }
 }
 
 fn leader(rows: &[Row], threads: usize, until: Time) -> Option<Leader> {

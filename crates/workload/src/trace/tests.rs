@@ -52,6 +52,17 @@ fn a_window_says_what_it_leaves_out() {
 }
 
 #[test]
+fn at_native_pace_the_whole_run_computes_as_long_as_natively() {
+    let rows: Vec<Row> = (0..100).map(|n| fetch(n * 1_000, 0, 200, 0)).collect();
+    let run = Time::from_us(100);
+    let whole = CapturedTrace::new(&rows, run).unwrap().at_native_pace(Time::from_us(20));
+    assert_eq!(whole.run_time_at(Time::ZERO), Time::from_us(20), "80 us were computed when captured");
+    let middle = CapturedTrace::middle(&rows, run, 10).unwrap().at_native_pace(Time::from_us(20));
+    assert_eq!(middle.run_time_at(Time::ZERO), Time::from_us(2));
+    assert_eq!(middle.run_time_at(Time::from_ns(7)), Time::from_ns(2_070));
+}
+
+#[test]
 fn what_is_no_trace_is_refused() {
     let message = |rows: &[Row]| CapturedTrace::new(rows, Time::ZERO).unwrap_err().to_string();
     assert!(
