@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs real programs natively and under `unrack run`, and compares every byte they print.
 #
-#   run.sh [--local X]... [--scale small|full] [NAME...]
+#   run.sh [--local X]... [--fast] [--scale small|full] [NAME...]
 #
 # X is a local share such as 25% (default: 25% and 10%); NAME is a script beside this one (default: all).
 # The binary is $UNRACK, or else the newest of target/release/unrack and target/ci/unrack.
@@ -15,10 +15,11 @@ usage() {
     exit 2
 }
 
-shares=() names=() scale=${UNRACK_TEST_SCALE:-small}
+shares=() names=() mode=() scale=${UNRACK_TEST_SCALE:-small}
 while (($#)); do
     case $1 in
         --local) shares+=("${2:?--local needs a share}") && shift ;;
+        --fast) mode=(--fast) ;;
         --scale) scale=${2:?--scale needs small or full} && shift ;;
         -*) usage ;;
         *) names+=("$1") ;;
@@ -79,7 +80,7 @@ verdict() {
 
 compare() {
     local name=$1 share=$2 native=$3 reason=''
-    timed "$out/$name.$share" "$unrack" run --local "$share" -- "$here/$name.sh"
+    timed "$out/$name.$share" "$unrack" run "${mode[@]}" --local "$share" -- "$here/$name.sh"
     if ((status != 0)); then
         reason="ended with status $status"
     elif ! cmp -s "$out/$name.native" "$out/$name.$share"; then

@@ -66,6 +66,15 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     life::start(control)
 }
 
+/// Whether this process has a pager thread. In fast mode, what is done here is done at the system calls.
+fn is_blocking() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if fast::is_wanted() {
+        return false;
+    }
+    life::control().is_some()
+}
+
 extern "C" fn before_fork() {
     gate::close();
 }
@@ -81,7 +90,7 @@ extern "C" fn in_child() {
 
 /// Runs `fork`, one of the ways that pass by the handlers of `pthread_atfork`.
 fn around<T: Copy + PartialEq + Default>(fork: impl FnOnce() -> T) -> T {
-    if life::control().is_none() {
+    if !is_blocking() {
         return fork();
     }
     before_fork();
@@ -211,7 +220,7 @@ pub unsafe extern "C" fn clone(
     ) -> c_int;
     // SAFETY: variadic in C; all arguments are registers on the machines we run on.
     let next: Clone = unsafe { NEXT_CLONE.get() };
-    if flags & libc::CLONE_VM != 0 || life::control().is_none() {
+    if flags & libc::CLONE_VM != 0 || !is_blocking() {
         return next(function, stack, flags, argument, parent_tid, tls, child_tid);
     }
     extern "C" fn begin_child(start: *mut c_void) -> c_int {
@@ -252,7 +261,7 @@ pub unsafe extern "C" fn pthread_create(
     ) -> c_int;
     // SAFETY: its type in <pthread.h>.
     let next: Create = unsafe { NEXT_PTHREAD_CREATE.get() };
-    if life::control().is_none() {
+    if !is_blocking() {
         return next(thread, attributes, function, argument);
     }
     extern "C-unwind" fn begin_thread(start: *mut c_void) -> *mut c_void {
@@ -341,7 +350,7 @@ pub unsafe extern "C" fn mremap(
     let result = next(old, old_len, new_len, flags, new);
     // SAFETY: this thread's own error number.
     let refused = result == libc::MAP_FAILED && unsafe { *libc::__errno_location() } == libc::EFAULT;
-    if !refused || life::control().is_none() {
+    if !refused || !is_blocking() {
         return result;
     }
     gate::merge(old as usize, old_len);

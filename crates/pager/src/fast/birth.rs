@@ -1,6 +1,6 @@
-//! New threads, and children that share our memory until they become another program.
+//! New threads, children that share our memory until they become another program, and forks.
 //!
-//! The call is made here, in the parent's handler. The child begins on its own block's stack, with a copy
+//! The call is made here, in the parent's handler. A child that shares our memory begins on its own block's stack, with a copy
 //! of the parent's frame in which its stack pointer and its result are its own, and goes on from that.
 
 use super::calls::{Outcome, fetch, hold_some, refuse};
@@ -27,14 +27,14 @@ struct Wish {
 const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
 /// `None`: the call is none of these.
-pub fn outcome(thread: &Thread, context: &Context, number: i64, args: Args) -> Option<Outcome> {
+pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let wish = match number {
         libc::SYS_clone => Ok(Wish::of_clone(args)),
         libc::SYS_clone3 => Wish::of_clone3(thread, args),
         libc::SYS_vfork => {
             Ok(Wish::of_clone([(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize, 0, 0, 0, 0, 0]))
         }
-        libc::SYS_fork => refuse("fork"),
+        libc::SYS_fork => Ok(Wish::of_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
         libc::SYS_exit => {
             thread.leave();
             return Some(Outcome::GoOn(args));
@@ -88,15 +88,15 @@ impl Wish {
     }
 }
 
-fn begin(thread: &Thread, context: &Context, wish: Wish) -> isize {
+fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
+    for word in [wish.pidfd, wish.child_tid, wish.parent_tid] {
+        hold_some(thread, word, 4);
+    }
     if !wish.has(libc::CLONE_VM) {
-        refuse("fork");
+        return fork(thread, context, wish);
     }
     if !wish.has(libc::CLONE_THREAD) && !wish.is_guest() {
         refuse("clone of a process that shares memory");
-    }
-    for word in [wish.pidfd, wish.child_tid, wish.parent_tid] {
-        hold_some(thread, word, 4);
     }
     let child = {
         let mut engine = lock();
@@ -118,6 +118,36 @@ fn begin(thread: &Thread, context: &Context, wish: Wish) -> isize {
         child.release();
     }
     result
+}
+
+/// The whole address space is copied, so every page must be in it; the lock keeps them there. The child has
+/// this one thread, no registered memory, and books of its own.
+fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
+    if thread.is_guest() {
+        refuse("fork in a child of vfork");
+    }
+    let mut engine = lock();
+    engine.thaw();
+    let args = CloneArgs::of(wish, 0, 0);
+    let request = [&raw const args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0];
+    // SAFETY: the program's own call; parent and child both go on from here, each in its own memory.
+    let result = unsafe { raw::call(libc::SYS_clone3 as usize, request) };
+    if result != 0 {
+        return result;
+    }
+    let control = engine.control;
+    let stacks = std::mem::take(&mut engine.stacks);
+    super::lock::forget(engine);
+    super::descriptors::close_all();
+    thread.be_alone(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+    thread.holds.set(false);
+    if super::start_engine(control, stacks).and_then(|()| entry::dispatch(thread)).is_err() {
+        gate::die(control, "cannot handle faults in a forked process: no slot, thread or descriptor is free");
+    }
+    if wish.stack != 0 {
+        context.set_register(libc::REG_RSP, wish.stack_top());
+    }
+    0
 }
 
 /// A frame for the child on its block's stack, from which it goes on.
@@ -158,17 +188,7 @@ fn floating_point_len(state: usize) -> usize {
 /// Makes the child. Returns in the parent.
 fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
     let bottom = child.stack().base;
-    let args = CloneArgs {
-        // Its handlers are ours, and end with the program that the child becomes.
-        flags: wish.flags & !CLEAR_SIGHAND,
-        pidfd: wish.pidfd,
-        child_tid: wish.child_tid,
-        parent_tid: wish.parent_tid,
-        exit_signal: wish.exit_signal,
-        stack: bottom,
-        stack_size: (frame - bottom) & !63,
-        tls: wish.tls,
-    };
+    let args = CloneArgs::of(wish, bottom, (frame - bottom) & !63);
     let result;
     // SAFETY: the child finds itself on its block's stack, below its frame, and never comes back here. It
     // shares all memory, and the parent's registers are kept by the kernel.
@@ -206,6 +226,15 @@ struct CloneArgs {
     stack: usize,
     stack_size: usize,
     tls: usize,
+}
+
+impl CloneArgs {
+    fn of(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
+        let Wish { flags, pidfd, child_tid, parent_tid, exit_signal, tls, .. } = wish;
+        // Its handlers are ours, and end with the program that the child becomes.
+        let flags = flags & !CLEAR_SIGHAND;
+        CloneArgs { flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls }
+    }
 }
 
 /// The child's first steps.

@@ -79,7 +79,6 @@ pub fn refuse(what: &str) -> ! {
 
 fn name(number: i64) -> String {
     const KNOWN: &[(i64, &str)] = &[
-        (libc::SYS_fork, "fork"),
         (libc::SYS_io_uring_setup, "io_uring"),
         (libc::SYS_io_uring_enter, "io_uring"),
         (libc::SYS_io_setup, "io_setup (asynchronous input and output)"),

@@ -29,6 +29,16 @@ pub fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(hidden)
 }
 
+/// In the child of a fork: closes what is its parent's.
+pub fn close_all() {
+    for number in ours() {
+        // SAFETY: ours, and what used it was forgotten.
+        unsafe { raw::call(libc::SYS_close as usize, [number, 0, 0, 0, 0, 0]) };
+    }
+    COUNT.store(0, Relaxed);
+    FIRST.store(i32::MAX, Relaxed);
+}
+
 fn ours() -> std::ops::Range<usize> {
     let first = FIRST.load(Relaxed) as usize;
     first..first + COUNT.load(Relaxed) as usize

@@ -42,8 +42,11 @@ pub struct Engine {
     pub(super) baseline: u64,
     pub(super) fetching: u64,
     pub(super) next_scan_ns: u64,
+    pub(super) next_tick_ns: u64,
+    /// When this process last forked, and until when taking pages is not tried.
+    pub(super) forked_ns: u64,
+    pub(super) rest_until_ns: u64,
     pub(super) scans: u64,
-    /// Where the heap ends.
     pub(super) brk: usize,
     delays: Delays,
     spool: Option<Spool>,
@@ -87,8 +90,11 @@ pub struct Parts {
     pub files: ProcFiles,
     pub delays: Delays,
     pub spool: Option<Spool>,
+    pub stacks: Ranges,
     /// Anonymous pages at the start; not counted as the run's local memory.
     pub baseline: u64,
+    /// Where the heap ends.
+    pub brk: usize,
 }
 
 /// Waits shorter than this are spun: a sleeping core takes too long to wake.
@@ -107,21 +113,22 @@ pub fn resolve(thread: &Thread, fault: Fault) -> bool {
             }
             Step::Wait(fetch) => {
                 drop(engine);
-                wait_until(fetch.due_ns);
+                let arrived_ns = wait_until(fetch.due_ns);
                 let mut engine = lock();
-                engine.finish(thread, fault, fetch);
-                engine.reclaim();
+                engine.finish(thread, fault, fetch, arrived_ns);
+                engine.reclaim(arrived_ns);
                 return true;
             }
         }
     }
 }
 
-fn wait_until(due_ns: u64) {
+/// Returns the time, which is not before `due_ns`.
+fn wait_until(due_ns: u64) -> u64 {
     loop {
         let now = now_ns();
         if now >= due_ns {
-            return;
+            return now;
         }
         let left = due_ns - now;
         if left > 2 * SPIN_NS {
@@ -153,7 +160,7 @@ impl Engine {
             baseline: parts.baseline,
             table: Table::new(),
             registered: Ranges::default(),
-            stacks: Ranges::default(),
+            stacks: parts.stacks,
             holds: Vec::new(),
             areas: Vec::new(),
             text: Vec::new(),
@@ -162,8 +169,11 @@ impl Engine {
             is_oldest: true,
             fetching: 0,
             next_scan_ns: 0,
+            next_tick_ns: 0,
+            forked_ns: 0,
+            rest_until_ns: 0,
             scans: 0,
-            brk: 0,
+            brk: parts.brk,
             finish_ns: 0,
             next_serial: 1,
         }
@@ -179,9 +189,9 @@ impl Engine {
             State::Fetching => Step::Elsewhere,
             State::Remote => Step::Wait(self.start_fetch(id, fault)),
             State::Inactive => {
-                self.put_back(id, fault.write);
+                self.put_back(id, fault.write, fault.entered_ns);
                 count(&self.control.counts.soft_faults, 1);
-                self.reclaim();
+                self.reclaim(fault.entered_ns);
                 self.charge(thread, fault);
                 Step::Done
             }
@@ -212,11 +222,11 @@ impl Engine {
         thread.touched.set(given);
         for n in 0..given {
             let id = self.track(page + n * PAGE);
-            self.activate(id, true);
+            self.activate(id, true, fault.entered_ns);
         }
         self.local += given as u64;
         count(&self.control.counts.first_touches, given as u64);
-        self.reclaim();
+        self.reclaim(fault.entered_ns);
         self.charge(thread, fault);
         // If nothing could be given, the access itself will say why.
         Step::Done
@@ -241,24 +251,24 @@ impl Engine {
         Fetch { id, serial, due_ns }
     }
 
-    fn finish(&mut self, thread: &Thread, fault: Fault, fetch: Fetch) {
-        let begin_ns = now_ns();
+    fn finish(&mut self, thread: &Thread, fault: Fault, fetch: Fetch, begin_ns: u64) {
         let record = self.table.get(fetch.id);
         if record.state != State::Fetching || record.since_ns != fetch.serial {
             // Dropped meanwhile, and so the access means something else now.
             return;
         }
         self.fetching -= 1;
-        self.put_back(fetch.id, fault.write);
+        self.put_back(fetch.id, fault.write, begin_ns);
         self.local += 1;
-        self.account_fetch(thread, fault);
-        let work_ns = now_ns() - begin_ns.max(fetch.due_ns);
+        let now = now_ns();
+        self.account_fetch(thread, fault, now);
         // One interruption is no measure of the next.
-        self.finish_ns = (15 * self.finish_ns + work_ns.min(2 * self.finish_ns + 500)) / 16;
+        let work_ns = (now - begin_ns).min(2 * self.finish_ns + 500);
+        self.finish_ns = (15 * self.finish_ns + work_ns) / 16;
     }
 
-    fn account_fetch(&mut self, thread: &Thread, fault: Fault) {
-        let wait_ns = now_ns() - fault.entered_ns + self.unseen_ns;
+    fn account_fetch(&mut self, thread: &Thread, fault: Fault, now: u64) {
+        let wait_ns = now - fault.entered_ns + self.unseen_ns;
         count(&self.control.counts.fetches, 1);
         count(&self.control.counts.wait_ns, wait_ns);
         let transfer = Transfer {
@@ -286,17 +296,17 @@ impl Engine {
     }
 
     /// Moves a page's contents from its slot into the program.
-    pub(super) fn put_back(&mut self, id: Id, write: bool) {
+    pub(super) fn put_back(&mut self, id: Id, write: bool, now: u64) {
         let record = *self.table.get(id);
         let slot = den::slot(id);
         match self.uffd.move_pages(record.address, slot, PAGE, false).1 {
-            Ok(()) => self.activate(id, write),
-            Err(_) => self.put_back_copy(id, write),
+            Ok(()) => self.activate(id, write, now),
+            Err(_) => self.put_back_copy(id, write, now),
         }
     }
 
     /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it.
-    fn put_back_copy(&mut self, id: Id, write: bool) {
+    fn put_back_copy(&mut self, id: Id, write: bool, now: u64) {
         let (address, slot) = (self.table.get(id).address, den::slot(id));
         match self.uffd.copy(address, slot, PAGE).1 {
             Ok(()) => {}
@@ -307,13 +317,13 @@ impl Engine {
         }
         // SAFETY: the contents are in the program again.
         unsafe { den::forget(slot, PAGE) };
-        self.activate(id, write);
+        self.activate(id, write, now);
     }
 
-    pub(super) fn activate(&mut self, id: Id, write: bool) {
+    pub(super) fn activate(&mut self, id: Id, write: bool, now: u64) {
         self.table.set_state(id, State::Active);
         let record = self.table.get_mut(id);
-        record.since_ns = now_ns();
+        record.since_ns = now;
         record.dirty |= write;
     }
 
@@ -327,15 +337,15 @@ impl Engine {
     }
 
     /// Makes an inactive page remote: from here on only the link brings it back.
-    pub(super) fn write_out(&mut self, id: Id) {
+    pub(super) fn write_out(&mut self, id: Id, now: u64) {
         let record = *self.table.get(id);
         let hash = hash_of(den::slot(id));
         let changed = record.dirty || hash != record.hash;
         if changed {
-            link::arrival(&self.control.uplink_free_ns, now_ns(), self.transmit_ns, 0);
+            link::arrival(&self.control.uplink_free_ns, now, self.transmit_ns, 0);
             count(&self.control.counts.write_backs, 1);
             self.record(Transfer {
-                t_ns: now_ns().saturating_sub(self.start_ns),
+                t_ns: now.saturating_sub(self.start_ns),
                 page: (record.address / PAGE) as u64,
                 wait_ns: 0,
                 overhead_ns: 0,

@@ -226,16 +226,20 @@ pub fn can_dispatch() -> bool {
 /// # Safety
 /// `thread` is the calling thread's, which does not stand on its block's stack or is about to leave it.
 pub unsafe fn enable(thread: &Thread) -> Result<(), Errno> {
-    const PR_SYS_DISPATCH_ON: usize = 1;
     let stack = thread.stack();
+    // SAFETY: this thread's own memory, which stays.
+    check(unsafe { raw::call(libc::SYS_sigaltstack as usize, [&raw const stack as usize, 0, 0, 0, 0, 0]) })?;
+    dispatch(thread)
+}
+
+/// The part of [`enable`] that a fork does not copy.
+pub fn dispatch(thread: &Thread) -> Result<(), Errno> {
+    const PR_SYS_DISPATCH_ON: usize = 1;
     let [start, len] = TEXT.each_ref().map(|part| part.load(Relaxed));
     let selector = thread.selector.as_ptr() as usize;
     let dispatch = [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, len, selector, 0];
-    // SAFETY: both are this thread's own memory, which stays.
-    unsafe {
-        check(raw::call(libc::SYS_sigaltstack as usize, [&raw const stack as usize, 0, 0, 0, 0, 0]))?;
-        check(raw::call(libc::SYS_prctl as usize, dispatch))
-    }
+    // SAFETY: the selector is this thread's own, and stays.
+    check(unsafe { raw::call(libc::SYS_prctl as usize, dispatch) })
 }
 
 fn check(result: isize) -> Result<(), Errno> {

@@ -40,6 +40,14 @@ pub fn put(engine: Engine) {
     LOCKED.held.store(false, Release);
 }
 
+/// In the child of a fork, which holds the lock: forgets the engine, which was its parent's.
+pub fn forget(held: Held) {
+    std::mem::forget(held);
+    // SAFETY: the lock is ours, and this process has no other thread.
+    std::mem::forget(unsafe { (*LOCKED.engine.get()).take() });
+    LOCKED.held.store(false, Release);
+}
+
 fn acquire() {
     let mut spins = 0;
     while LOCKED.held.swap(true, Acquire) {

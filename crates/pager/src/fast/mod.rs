@@ -15,7 +15,7 @@
 //! | [`calls`], [`touches`], [`requests`] | which memory that is |
 //! | [`space`] | `mmap` and its family |
 //! | [`signals`] | masks, handlers, stacks |
-//! | [`birth`] | threads and children |
+//! | [`birth`] | threads, children and forks |
 //! | [`descriptors`] | hiding our files |
 //! | [`thread`], [`lock`], [`ranges`] | what all of these share |
 
@@ -42,6 +42,7 @@ use crate::sys::{FEATURE_MOVE, FEATURE_SIGBUS, PAGE, Uffd, anonymous_pages};
 use crate::{den, life, pins};
 use descriptors::hide;
 use engine::{Engine, Parts};
+use ranges::Ranges;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::ffi::c_void;
@@ -63,20 +64,8 @@ pub fn is_wanted() -> bool {
 
 /// Starts it in this process. Call from the program's first thread, before `main`.
 pub fn start(control: &'static Control) -> Result<(), Errno> {
-    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
-    let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
-    let process = slot.process.load(Relaxed);
     pins::pin_this_thread();
-    let [maps, statm, pagemap] = [c"/proc/self/maps", c"/proc/self/statm", c"/proc/self/pagemap"].map(open);
-    let files = ProcFiles { maps: maps?, statm: statm?, pagemap: pagemap? };
-    let uffd = Uffd::open(FEATURES)?.with_descriptor(hide)?;
-    uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
-    let spool = life::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
-    let baseline = anonymous_pages(files.statm.as_fd()).unwrap_or(0);
-    let delays = Delays::new(control, life::samples(control), process);
-    lock::put(Engine::new(Parts { control, slot, uffd, files, delays, spool, baseline }));
-    count(&control.counts.processes, 1);
-    life::with_signals_blocked(start_tick)?;
+    start_engine(control, Ranges::default())?;
     entry::install()?;
     let thread = Thread::take(&lock::lock()).ok_or(Errno::NOMEM)?;
     thread.settle(rustix::thread::gettid().as_raw_nonzero().get() as u32);
@@ -84,6 +73,25 @@ pub fn start(control: &'static Control) -> Result<(), Errno> {
     unsafe { entry::enable(thread)? };
     thread.selector.store(thread::DISPATCH, Relaxed);
     Ok(())
+}
+
+/// The books, with nothing in them yet, and the tick thread.
+fn start_engine(control: &'static Control, stacks: Ranges) -> Result<(), Errno> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
+    let process = slot.process.load(Relaxed);
+    let [maps, statm, pagemap] = [c"/proc/self/maps", c"/proc/self/statm", c"/proc/self/pagemap"].map(open);
+    let files = ProcFiles { maps: maps?, statm: statm?, pagemap: pagemap? };
+    let uffd = Uffd::open(FEATURES)?.with_descriptor(hide)?;
+    uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
+    let spool = life::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
+    let baseline = anonymous_pages(files.statm.as_fd()).unwrap_or(0);
+    let delays = Delays::new(control, life::samples(control), process);
+    // SAFETY: asks where the heap ends.
+    let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
+    lock::put(Engine::new(Parts { control, slot, uffd, files, delays, spool, stacks, baseline, brk }));
+    count(&control.counts.processes, 1);
+    life::with_signals_blocked(start_tick)
 }
 
 fn open(path: &std::ffi::CStr) -> Result<rustix::fd::OwnedFd, Errno> {

@@ -23,6 +23,10 @@ const MOST_AT_ONCE: u64 = 256;
 const INACTIVE_PART: usize = 5;
 /// No more often than this does a process look for new pages while it is over the limit.
 const SCAN_PAUSE_NS: u64 = 1_000_000;
+/// How long a fork's child is expected to live, or to share memory, at least.
+const PATIENCE_NS: u64 = 20_000_000;
+/// Pages to unshare at once.
+const UNSHARE_PAGES: usize = 512;
 /// Every so many scans.
 const LOOK_EVERYWHERE: u64 = 8;
 const SHORTEST_TICK_NS: u64 = 1_000_000;
@@ -34,19 +38,22 @@ impl Engine {
     /// Brings the run back under its limit. Local memory is shared by the run's processes, and the one
     /// that holds the oldest page makes room for all. It may need a moment to notice: a small excess is
     /// its business alone.
-    pub(super) fn reclaim(&mut self) {
+    pub(super) fn reclaim(&mut self, now: u64) {
+        if now >= self.next_tick_ns {
+            self.tick(now);
+        }
         let limit = self.control.settings.limit_pages.load(Relaxed);
         let total = self.local + self.others;
         if total <= limit || !self.is_oldest && total < limit + limit / 8 {
             return;
         }
-        self.evict((total - limit + SLACK).min(MOST_AT_ONCE) as usize);
+        self.evict((total - limit + SLACK).min(MOST_AT_ONCE) as usize, now);
     }
 
     /// Makes up to `pages` of this process's pages remote.
-    fn evict(&mut self, pages: usize) {
+    fn evict(&mut self, pages: usize, now: u64) {
         let mut evicted = 0;
-        while evicted < pages {
+        while evicted < pages && now >= self.rest_until_ns {
             let wanted = (self.local as usize / INACTIVE_PART).max(BATCH);
             if self.table.len(Queue::Inactive) < wanted
                 && self.deactivate() == 0
@@ -57,7 +64,10 @@ impl Engine {
                 return;
             }
             if let Some(oldest) = self.table.oldest(Queue::Inactive) {
-                self.write_out(oldest);
+                if let Some(next) = self.table.after(oldest) {
+                    prefetch(den::slot(next));
+                }
+                self.write_out(oldest, now);
                 evicted += 1;
             }
         }
@@ -67,12 +77,14 @@ impl Engine {
     fn deactivate(&mut self) -> usize {
         let mut batch = [0 as Id; BATCH];
         let mut len = 0;
+        let mut next = self.table.oldest(Queue::Active);
         for _ in 0..self.table.len(Queue::Active).min(2 * BATCH) {
-            let Some(id) = self.table.oldest(Queue::Active) else { break };
+            let Some(id) = next else { break };
+            next = self.table.after(id);
             let page = self.table.get(id).address;
-            // To the end of the list: what cannot be taken now is not asked for again at once.
-            self.table.set_state(id, State::Active);
-            if !pins::is_pinned(page) && !self.stacks.contains(page) && !self.is_held(page) {
+            if pins::is_pinned(page) || self.stacks.contains(page) || self.is_held(page) {
+                self.keep(id);
+            } else {
                 batch[len] = id;
                 len += 1;
             }
@@ -91,6 +103,12 @@ impl Engine {
         }
         count(&self.control.counts.deactivations, taken as u64);
         taken
+    }
+
+    /// A page that cannot be taken now is not asked for again at once, and does not make this process the
+    /// one with the oldest page, which makes room for all.
+    fn keep(&mut self, id: Id) {
+        self.activate(id, false, now_ns());
     }
 
     /// How many of the first records are neighbours, in the program and in the arena.
@@ -115,11 +133,52 @@ impl Engine {
             Err(Errno::INVAL) if left.len() > 1 => {
                 moved + left.chunks(1).map(|page| self.take(page)).sum::<usize>()
             }
-            Err(_) => {
+            Err(error) => {
                 count(&self.control.counts.stuck, 1);
+                self.keep(left[0]);
+                if error == Errno::BUSY {
+                    self.unshare(left[0]);
+                }
                 moved + if left.len() > 1 { self.take(&left[1..]) } else { 0 }
             }
         }
+    }
+
+    /// A page that is shared since a fork. Most children are gone in a moment: so wait a little, and then
+    /// have the kernel give this process its own copy.
+    fn unshare(&mut self, id: Id) {
+        let now = now_ns();
+        self.rest_until_ns = now + PATIENCE_NS / 16;
+        if now < self.forked_ns + PATIENCE_NS {
+            return;
+        }
+        let start = self.table.get(id).address;
+        let is_active =
+            |page| self.table.find(page).is_some_and(|id| self.table.get(id).state == State::Active);
+        let pages = (1..UNSHARE_PAGES).take_while(|n| is_active(start + n * PAGE)).count();
+        let len = (1 + pages) * PAGE;
+        // SAFETY: changes no contents. It fails, harmlessly, where memory is not writable.
+        let _ = unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxPopulateWrite) };
+    }
+
+    /// Before a fork: every page into the program. Fetches on the wire need not come any more.
+    pub(super) fn thaw(&mut self) {
+        let now = now_ns();
+        let mut away: Vec<Id> = self.table.away().collect();
+        away.sort_unstable_by_key(|id| self.table.get(*id).address);
+        count(&self.control.counts.thawed, away.len() as u64);
+        for id in away {
+            match self.table.get(id).state {
+                State::Inactive => {}
+                State::Fetching => {
+                    self.fetching -= 1;
+                    self.local += 1;
+                }
+                _ => self.local += 1,
+            }
+            self.put_back(id, false, now);
+        }
+        self.forked_ns = now;
     }
 
     /// Looks for pages not seen yet, unless it just did. Returns whether there are any.
@@ -184,7 +243,7 @@ impl Engine {
             {
                 if self.table.find(page).is_none() {
                     let id = self.track(page);
-                    self.activate(id, true);
+                    self.activate(id, true, now_ns());
                     found = true;
                 }
             }
@@ -193,19 +252,16 @@ impl Engine {
         found
     }
 
-    /// What has to be done from time to time. Returns how long until the next.
-    fn tick(&mut self) -> u64 {
+    /// What has to be done from time to time: by whoever faults then, or else by the tick thread.
+    fn tick(&mut self, now: u64) {
         self.sync_local();
         let limit = self.control.settings.limit_pages.load(Relaxed);
         let total = self.local + self.others;
-        if total > limit {
-            if self.others > 0 {
-                self.control.bury();
-            }
-            self.reclaim();
-            return SHORTEST_TICK_NS;
+        let room_ns = limit.saturating_sub(total) / 2 * FASTEST_TOUCH_NS;
+        self.next_tick_ns = now + room_ns.clamp(SHORTEST_TICK_NS, LONGEST_TICK_NS);
+        if total > limit && self.others > 0 {
+            self.control.bury();
         }
-        ((limit - total) / 2 * FASTEST_TOUCH_NS).clamp(SHORTEST_TICK_NS, LONGEST_TICK_NS)
     }
 
     fn sync_local(&mut self) {
@@ -223,12 +279,31 @@ impl Engine {
     }
 }
 
-/// The tick thread: made by a bare `clone`, as the pager's, it shares the descriptors and blocks all signals.
+/// Has the processor bring a page closer, for its hash, while it does something else.
+fn prefetch(page: usize) {
+    const LINE: usize = 64;
+    for line in (page..page + PAGE).step_by(LINE) {
+        // SAFETY: a hint, which harms at no address.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line as *const i8) };
+    }
+}
+
+/// The tick thread: made by a bare `clone`, as the pager's, it shares the descriptors and blocks all
+/// signals. While it is on another core, the kernel has to tell that core of each page that moves: as long as
+/// faults do its work, it sleeps longer and longer.
 pub(super) extern "C" fn tick_main(_: *mut c_void) -> c_int {
+    let mut pause_ns = SHORTEST_TICK_NS;
     loop {
-        let pause_ns = lock().tick();
         let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: pause_ns as i64 };
         // Interrupted or not, it is time to look again.
         let _ = rustix::thread::nanosleep(&pause);
+        let mut engine = lock();
+        let now = now_ns();
+        if now < engine.next_tick_ns {
+            pause_ns = (2 * pause_ns).min(LONGEST_TICK_NS);
+        } else {
+            engine.reclaim(now);
+            pause_ns = engine.next_tick_ns - now;
+        }
     }
 }

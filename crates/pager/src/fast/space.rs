@@ -5,7 +5,7 @@ use super::engine::Engine;
 use super::lock::lock;
 use super::raw::{self, Args, is_error};
 use super::thread::Thread;
-use crate::sys::PAGE;
+use crate::sys::{PAGE, now_ns};
 use crate::table::{Id, State};
 use crate::{den, gate};
 use rustix::io::Errno;
@@ -244,9 +244,9 @@ impl Engine {
         for (from, to) in self.registered.parts(start, end) {
             for id in self.tracked(from, to) {
                 match self.table.get(id).state {
-                    State::Inactive => self.put_back(id, true),
+                    State::Inactive => self.put_back(id, true, now_ns()),
                     State::Remote => {
-                        self.put_back(id, true);
+                        self.put_back(id, true, now_ns());
                         self.local += 1;
                     }
                     State::Fetching => refuse("a thread's stack that another thread is using"),

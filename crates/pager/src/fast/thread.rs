@@ -123,6 +123,18 @@ impl Thread {
         self.leaves.store(true, Relaxed);
     }
 
+    /// In the child of a fork: this is its only thread, and a new one.
+    pub fn be_alone(&self, tid: u32) {
+        let own = self as *const Thread as usize;
+        for block in (0..USED.load(Relaxed) as usize).map(den::block).filter(|block| *block != own) {
+            // SAFETY: used blocks have records.
+            unsafe { &*(block as *const Thread) }.release();
+        }
+        self.settle(tid);
+        self.index.set(None);
+        self.overhead_ns.set(0);
+    }
+
     /// Gives back a block on whose stack nothing runs.
     pub fn release(&self) {
         self.tid.store(0, Relaxed);
