@@ -3,8 +3,7 @@
 /// A protocol that a scenario can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// A lower bound: data waits only at the busier of its two host links, which serves the message with
-    /// the least left to send and preempts; everything else is free.
+    /// What no fabric on the same links can beat: every message is alone, and free but for its bits.
     Ideal,
     /// Scheduled by the switch, inside the Ethernet PHY.
     Edm,
@@ -12,12 +11,15 @@ pub enum Protocol {
     Cxl,
     /// Windows cut in proportion to the marks of switches.
     Dctcp,
+    /// Windows cut by loss.
+    Tcp,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 4] = [Protocol::Ideal, Protocol::Edm, Protocol::Cxl, Protocol::Dctcp];
+    pub const ALL: [Protocol; 5] =
+        [Protocol::Ideal, Protocol::Edm, Protocol::Cxl, Protocol::Dctcp, Protocol::Tcp];
     /// Their names, in the same order.
-    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp"];
+    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp", "tcp"];
 
     /// As in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
@@ -36,5 +38,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] =
-    &["r2c2", "tcp", "mptcp", "pfabric", "phost", "ird", "fastpass", "pfc_dcqcn"];
+pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "pfabric", "phost", "ird", "fastpass", "pfc_dcqcn"];

@@ -6,9 +6,10 @@
 use rustix::time::{ClockId, clock_gettime};
 use unrack_protocol::{cxl, dctcp};
 use unrack_sim::fabric::cxl::Cxl;
-use unrack_sim::fabric::dctcp::{Dctcp, Ethernet};
+use unrack_sim::fabric::dctcp::Dctcp;
 use unrack_sim::fabric::edm::{Edm, EdmConfig};
 use unrack_sim::fabric::ideal::Ideal;
+use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{Fabric, Run, Sim};
 use unrack_units::{Bytes, Rate, Time};

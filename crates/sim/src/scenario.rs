@@ -2,13 +2,13 @@
 //! simulator.
 
 use crate::error::SetupError;
-use crate::fabric::dctcp::Ethernet;
+use crate::fabric::stream::Ethernet;
 use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
 use serde::Deserialize;
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp};
+use unrack_protocol::{cxl, dctcp, tcp};
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -25,6 +25,7 @@ impl Setup {
             Protocol::Edm => scenario.fabric_params().map(FabricConfig::Edm),
             Protocol::Cxl => scenario.fabric_params().map(FabricConfig::Cxl),
             Protocol::Dctcp => scenario.fabric_params().map(FabricConfig::Dctcp),
+            Protocol::Tcp => scenario.fabric_params().map(FabricConfig::Tcp),
         }?;
         Ok(Setup::with_fabric(scenario, fabric))
     }
@@ -63,6 +64,7 @@ impl FabricConfig {
             Protocol::Edm => FabricConfig::Edm(Default::default()),
             Protocol::Cxl => FabricConfig::Cxl(cxl::Params::default()),
             Protocol::Dctcp => FabricConfig::Dctcp(dctcp::Params::default()),
+            Protocol::Tcp => FabricConfig::Tcp(tcp::Params::default()),
         }
     }
 }

@@ -7,14 +7,16 @@ use crate::engine::{Progress, Sim, Unobserved};
 use crate::error::SetupError;
 use crate::fabric::Fabric;
 use crate::fabric::cxl::Cxl;
-use crate::fabric::dctcp::{Dctcp, Ethernet};
+use crate::fabric::dctcp::Dctcp;
 use crate::fabric::edm::{Edm, EdmConfig};
 use crate::fabric::ideal::Ideal;
+use crate::fabric::stream::Ethernet;
+use crate::fabric::tcp::Tcp;
 use crate::network::Network;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp};
+use unrack_protocol::{cxl, dctcp, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{CapturedTrace, Listed, Message, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec};
@@ -38,6 +40,7 @@ pub enum FabricConfig {
     Edm(EdmConfig),
     Cxl(cxl::Params),
     Dctcp(dctcp::Params),
+    Tcp(tcp::Params),
 }
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
@@ -80,6 +83,9 @@ impl Setup {
             }
             FabricConfig::Dctcp(params) => {
                 self.run_on(Dctcp::new(&self.network, &self.ethernet, params)?, work, progress)
+            }
+            FabricConfig::Tcp(params) => {
+                self.run_on(Tcp::new(&self.network, &self.ethernet, params)?, work, progress)
             }
         }
     }

@@ -4,7 +4,8 @@ mod common;
 
 use common::{Script, assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_protocol::dctcp::Params;
-use unrack_sim::fabric::dctcp::{Dctcp, Ethernet};
+use unrack_sim::fabric::dctcp::Dctcp;
+use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{Observer, Run, Sim};
 use unrack_units::{Bytes, Rate, Time};

@@ -5,9 +5,12 @@ mod common;
 use common::{assert_conserved, assert_unloaded_is_exact_between};
 use proptest::prelude::*;
 use unrack_protocol::dctcp::Params;
+use unrack_protocol::tcp;
 use unrack_rack::Protocol;
-use unrack_sim::fabric::dctcp::{Dctcp, Ethernet};
+use unrack_sim::fabric::dctcp::Dctcp;
 use unrack_sim::fabric::ideal::Ideal;
+use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::tcp::Tcp;
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work};
@@ -40,6 +43,8 @@ fn unloaded_is_exact_within_and_between_racks() {
                 let params = Params { min_rto: Time::from_us(1_000), ..Params::default() };
                 let dctcp = Dctcp::new(&network, &ethernet, &params).unwrap();
                 assert_unloaded_is_exact_between(dctcp, 0, dst);
+                let params = tcp::Params { min_rto: Time::from_us(1_000), ..tcp::Params::default() };
+                assert_unloaded_is_exact_between(Tcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
             }
         }
     }
@@ -100,6 +105,7 @@ proptest! {
     fn nothing_is_lost_for_good_and_nothing_beats_ideal(
         topology in any_topology(),
         cut_through in any::<bool>(),
+        fabric in prop::sample::select(vec![Protocol::Dctcp, Protocol::Tcp]),
         drawn in prop::collection::vec((0u64..5_000, any::<u32>(), any::<u32>(), 1u64..60_000), 1..60),
     ) {
         let network = network(topology);
@@ -110,7 +116,7 @@ proptest! {
             (Time::from_ns(at), if bytes % 2 == 0 { Message::read(src, dst, bytes) } else { Message::write(src, dst, bytes) })
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
-        let fabric = FabricConfig::Dctcp(Params::default());
+        let fabric = FabricConfig::default_of(fabric);
         let ethernet = Ethernet { buffer: Bytes::new(20_000), cut_through, ..DEEP };
         let setup = Setup { network, ethernet, fabric, seed: 1, time_limit: Time::MAX };
         let run = setup.run(&Work::listed(messages), |_| {}).unwrap().run;

@@ -21,7 +21,7 @@ fn calm() -> Params {
 }
 
 fn ack(una: u32, next: u32, marked: bool) -> Acked {
-    Acked { delivered: 1, marked, una, next, may_grow: true }
+    Acked { delivered: 1, marked, una, next, may_grow: true, now: Time::ZERO, rtt: Time::ZERO }
 }
 
 proptest! {
@@ -77,7 +77,7 @@ fn alpha_converges_to_the_closed_form() {
     let mut control = Control::new(&calm());
     for window in 1..=40u32 {
         let una = window * 10;
-        control.handle_ack(&Acked { delivered: 10, marked: true, una, next: una + 9, may_grow: true });
+        control.handle_ack(&Acked { delivered: 10, ..ack(una, una + 9, true) });
         let expected = 1.0 - (15.0f64 / 16.0).powi(window as i32);
         assert!((control.alpha() - expected).abs() < 1e-12, "window {window}: {}", control.alpha());
     }

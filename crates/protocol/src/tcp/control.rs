@@ -1,5 +1,7 @@
 //! How much may be in flight: the contract between a sender and its congestion control.
 
+use unrack_units::Time;
+
 /// An acknowledgement, as congestion control sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Acked {
@@ -15,6 +17,9 @@ pub struct Acked {
     /// holes are filled (RFC 6675 §5), nor when it did not hold anything back in the last round trip,
     /// because the sender's own link is the bottleneck (RFC 7661 §4.4).
     pub may_grow: bool,
+    pub now: Time,
+    /// Since the copy of the segment was sent that this acknowledges.
+    pub rtt: Time,
 }
 
 /// What was outstanding when a loss was noticed.

@@ -13,8 +13,10 @@
 
 mod control;
 mod framing;
+mod loss_based;
 #[cfg(test)]
 pub(crate) mod pair;
+mod params;
 mod ranges;
 mod receiver;
 mod rto;
@@ -23,6 +25,8 @@ mod sender;
 
 pub use control::{Acked, Control, Outstanding};
 pub use framing::Framing;
+pub use loss_based::LossBased;
+pub use params::{Congestion, Params};
 pub use receiver::Receiver;
 pub use sender::{Sender, Timeouts};
 

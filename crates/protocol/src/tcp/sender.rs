@@ -108,6 +108,8 @@ impl<C: Control> Sender<C> {
             una: self.board.una(),
             next: self.board.next(),
             may_grow: held_back && progress.advanced && !matches!(self.phase, Phase::Recovery { .. }),
+            now,
+            rtt: now - ack.echo,
         });
         if progress.advanced {
             // RFC 7323 §4.1: only acknowledgements that advance are sampled. RFC 6298 §5.3: restart.

@@ -25,7 +25,8 @@ pub mod cxl;
 pub mod dctcp;
 pub mod edm;
 pub mod ideal;
-mod stream;
+pub mod stream;
+pub mod tcp;
 
 use crate::engine::{Core, Observer};
 use unrack_units::Time;

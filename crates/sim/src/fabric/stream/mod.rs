@@ -12,54 +12,21 @@
 
 mod alone;
 mod nic;
+mod plan;
 mod slab;
 mod timers;
 
-use self::alone::Alone;
 use self::nic::{Nic, QUANTUM};
+pub use self::plan::Ethernet;
+pub(super) use self::plan::Plan;
 use self::slab::Slab;
 use self::timers::{Alarm, Needs, Timers};
 use crate::engine::{Core, Observer};
-use crate::network::{Departure, Network, Pace, Port};
+use crate::network::{Departure, Pace, Port};
 use crate::topology::End;
-use unrack_protocol::tcp::{Ack, Control, Framing, Receiver, Segment, Sender, Timeouts};
+use unrack_protocol::tcp::{Ack, Control, Receiver, Segment, Sender, Timeouts};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId};
-
-/// The network under the streams.
-#[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub network: Network,
-    pub framing: Framing,
-    /// Of each switch port.
-    pub buffer: Bytes,
-    pub cut_through: bool,
-    /// Segments that a stream may send before anything is acknowledged.
-    pub initial_window: u32,
-}
-
-impl Plan {
-    fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
-        Alone {
-            links: self.network.links(src, dst).collect(),
-            switch_latency: self.network.switch_latency,
-            framing: self.framing,
-            cut_through: self.cut_through,
-            initial_window: u64::from(self.initial_window),
-        }
-    }
-
-    /// From the start of a full packet until its acknowledgement is back, in an empty network, between
-    /// the first node and the last: none are further apart.
-    pub(super) fn round_trip(&self) -> Time {
-        self.alone(0, self.network.nodes() - 1).round_trip()
-    }
-
-    /// Bytes of a full packet on the wire.
-    pub(super) fn full_packet(&self) -> Bytes {
-        self.framing.wire(self.framing.mss().get())
-    }
-}
 
 /// A switch port and the link behind it.
 struct Hop {

@@ -1,0 +1,242 @@
+//! Congestion controls that know congestion by loss: NewReno and CUBIC.
+//!
+//! Slow start and what a loss means are common to both; they differ in how the window grows after it,
+//! and by how much it is cut.
+
+use super::{Acked, Congestion, Control, Outstanding, Params};
+use unrack_units::Time;
+
+/// The congestion window of one stream, in segments.
+#[derive(Debug, Clone)]
+pub struct LossBased {
+    window: f64,
+    /// Slow start ends here.
+    threshold: f64,
+    /// The window was cut; it is not cut again before this segment is acknowledged.
+    cut_until: u32,
+    growth: Growth,
+}
+
+/// How the window grows in congestion avoidance.
+#[derive(Debug, Clone)]
+enum Growth {
+    /// One segment per window.
+    Linear,
+    Cubic(Cubic),
+}
+
+/// RFC 9438 §4: what CUBIC remembers of the last congestion.
+#[derive(Debug, Clone, Default)]
+struct Cubic {
+    /// W_max, to which it returns; 0: there was no congestion yet.
+    most: f64,
+    /// cwnd_prior, from which it was cut.
+    prior: f64,
+    /// W_est, the window that Reno would have.
+    reno: f64,
+    /// When the current growth began, and K, seconds until it is back at `most`.
+    epoch: Option<(Time, f64)>,
+}
+
+/// RFC 9438 §4.1: C, segments per cubic second; and the factor of a cut.
+const SCALE: f64 = 0.4;
+const BETA: f64 = 0.7;
+/// RFC 5681 §3.1 eq. 4: segments below which a cut never goes.
+const MIN_WINDOW: f64 = 2.0;
+
+impl LossBased {
+    pub fn new(params: &Params) -> LossBased {
+        LossBased {
+            window: f64::from(params.initial_window.max(1)),
+            threshold: f64::INFINITY,
+            cut_until: 0,
+            growth: match params.congestion {
+                Congestion::NewReno => Growth::Linear,
+                Congestion::Cubic => Growth::Cubic(Cubic::default()),
+            },
+        }
+    }
+
+    fn factor(&self) -> f64 {
+        match self.growth {
+            Growth::Linear => 0.5,
+            Growth::Cubic(_) => BETA,
+        }
+    }
+
+    /// RFC 5681 §3.1 eq. 4 (RFC 9438 §4.6): cuts by what was in flight, and not twice for one window.
+    fn cut_threshold(&mut self, lost: Outstanding) -> bool {
+        if lost.una < self.cut_until {
+            return false;
+        }
+        self.threshold = (f64::from(lost.flight()) * self.factor()).max(MIN_WINDOW);
+        self.cut_until = lost.next;
+        if let Growth::Cubic(cubic) = &mut self.growth {
+            cubic.congested(self.window);
+        }
+        true
+    }
+}
+
+impl Cubic {
+    /// RFC 9438 §4.7, fast convergence: who loses before it is back where it was gives way.
+    fn congested(&mut self, window: f64) {
+        self.most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
+        self.prior = window;
+        self.epoch = None;
+    }
+
+    /// RFC 9438 §4.2 to §4.5: the window after these segments arrived.
+    fn grown(&mut self, window: f64, delivered: f64, now: Time, rtt: Time) -> f64 {
+        let seconds = |time: Time| time.as_ps() as f64 * 1e-12;
+        let (begin, until_most) = *self.epoch.get_or_insert_with(|| {
+            self.most = self.most.max(window);
+            self.reno = window;
+            (now, ((self.most - window) / SCALE).cbrt())
+        });
+        let at = |t: f64| SCALE * (t - until_most).powi(3) + self.most;
+        // §4.3: as fast as Reno, which grows by less than 1 a window for cutting less.
+        let share = if self.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
+        self.reno += share * delivered / window;
+        let elapsed = seconds(now - begin);
+        if at(elapsed) < self.reno {
+            return window.max(self.reno);
+        }
+        let target = at(elapsed + seconds(rtt)).clamp(window, 1.5 * window);
+        window + (target - window) * delivered / window
+    }
+}
+
+impl Control for LossBased {
+    fn window(&self) -> u32 {
+        self.window as u32
+    }
+
+    fn handle_ack(&mut self, ack: &Acked) {
+        if !ack.may_grow {
+            return;
+        }
+        let delivered = f64::from(ack.delivered);
+        // RFC 3465 §2.1: count what was acknowledged, not acknowledgements.
+        if self.window < self.threshold {
+            self.window += delivered;
+            return;
+        }
+        self.window = match &mut self.growth {
+            Growth::Linear => self.window + delivered / self.window,
+            Growth::Cubic(cubic) => cubic.grown(self.window, delivered, ack.now, ack.rtt),
+        };
+    }
+
+    fn handle_loss(&mut self, lost: Outstanding) {
+        if self.cut_threshold(lost) {
+            self.window = self.threshold;
+        }
+    }
+
+    fn handle_timeout(&mut self, lost: Outstanding) {
+        self.cut_threshold(lost);
+        // RFC 5681 §3.1: the loss window is one segment.
+        self.window = 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pair::{Link, Pair};
+    use super::super::{Receiver, Sender};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn params(congestion: Congestion) -> Params {
+        Params { congestion, max_rto: Time::from_us(3_000), ..Params::default() }
+    }
+
+    fn pair(congestion: Congestion, segments: u32, link: Link, seed: u64) -> Pair<LossBased> {
+        let params = params(congestion);
+        let sender = Sender::new(LossBased::new(&params), params.timeouts(Time::from_us(2)), segments);
+        Pair::new(sender, Receiver::new(1, Time::from_us(100)), link, seed)
+    }
+
+    /// In congestion avoidance, at `window`, after a loss at `most`.
+    fn after_a_loss(congestion: Congestion, most: u32) -> LossBased {
+        let mut control = LossBased::new(&Params { initial_window: most, ..params(congestion) });
+        control.handle_loss(Outstanding { una: 0, next: most });
+        control
+    }
+
+    fn acked(control: &mut LossBased, delivered: u32, now: Time) {
+        let (una, next, rtt) = (u32::MAX - 1, u32::MAX, Time::from_us(100));
+        control.handle_ack(&Acked { delivered, marked: false, una, next, may_grow: true, now, rtt });
+    }
+
+    #[test]
+    fn a_loss_cuts_once_a_window() {
+        for (congestion, left) in [(Congestion::NewReno, 50), (Congestion::Cubic, 70)] {
+            let mut control = after_a_loss(congestion, 100);
+            assert_eq!(control.window(), left);
+            control.handle_loss(Outstanding { una: 99, next: 150 });
+            assert_eq!(control.window(), left, "the same window");
+            control.handle_timeout(Outstanding { una: 100, next: 150 });
+            assert_eq!(control.window(), 1);
+        }
+    }
+
+    #[test]
+    fn new_reno_grows_by_one_a_round_trip() {
+        let mut control = after_a_loss(Congestion::NewReno, 100);
+        (0..50).for_each(|_| acked(&mut control, 1, Time::from_us(1)));
+        assert_eq!(control.window(), 50);
+        (0..2).for_each(|_| acked(&mut control, 1, Time::from_us(1)));
+        assert_eq!(control.window(), 51);
+    }
+
+    #[test]
+    fn cubic_is_back_where_it_was_after_k_seconds_and_flat_there() {
+        // K = cbrt(W_max (1 - beta) / C) = cbrt(10000 * 0.3 / 0.4) = 19.57 s.
+        let mut control = after_a_loss(Congestion::Cubic, 10_000);
+        let (mut now, step) = (Time::ZERO, Time::from_us(100_000));
+        let mut at = |seconds: u64, control: &mut LossBased| {
+            while now < Time::from_us(seconds * 1_000_000) {
+                now += step;
+                // A window each 100 ms: Reno is slower than the cubic here.
+                acked(control, control.window(), now);
+            }
+            control.window()
+        };
+        // W(t) = 0.4 (t - K)^3 + W_max, one round trip ahead.
+        let cubic = |t: f64| 0.4 * (t - 7500f64.cbrt()).powi(3) + 10_000.0;
+        for seconds in [5, 10, 19, 20, 25] {
+            let (window, expected) = (f64::from(at(seconds, &mut control)), cubic(seconds as f64 + 0.1));
+            assert!((window - expected).abs() < 0.01 * expected, "{seconds} s: {window}, {expected}");
+        }
+    }
+
+    #[test]
+    fn cubic_keeps_up_with_reno_where_round_trips_are_short() {
+        let mut control = after_a_loss(Congestion::Cubic, 100);
+        // 200 round trips of 100 us: the cubic has not moved, Reno has gained 0.53 a window.
+        for n in 0..200u64 {
+            let window = control.window();
+            acked(&mut control, window, Time::from_us(100 * n));
+        }
+        let gained = control.window() - 70;
+        assert!((100..=200).contains(&gained), "{gained}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn everything_arrives_once_in_order(
+            cubic: bool, segments in 1u32..400, drop_data in 0u64..500, drop_ack in 0u64..500,
+            jitter_ns in 0u64..5_000, seed: u64,
+        ) {
+            let congestion = if cubic { Congestion::Cubic } else { Congestion::NewReno };
+            let link = Link { drop_data, drop_ack, jitter: Time::from_ns(jitter_ns), ..Link::default() };
+            let mut pair = pair(congestion, segments, link, seed);
+            prop_assert!(pair.run().is_some(), "the sender gave up");
+            prop_assert_eq!(pair.handed_on, segments);
+            prop_assert!(pair.sender.is_done());
+        }
+    }
+}

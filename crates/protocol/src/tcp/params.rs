@@ -1,0 +1,48 @@
+//! What can be set about TCP.
+
+use super::Timeouts;
+use serde::{Deserialize, Serialize};
+use unrack_units::Time;
+
+/// Which loss-based congestion control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Congestion {
+    /// RFC 9438, Linux's default.
+    #[default]
+    Cubic,
+    /// RFC 5681 and RFC 6582.
+    NewReno,
+}
+
+/// Parameters of TCP without congestion marks.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    pub congestion: Congestion,
+    /// Segments that a new stream may send at once. Default 10 (RFC 6928 §2).
+    pub initial_window: u32,
+    /// Smallest retransmission timeout. Default 200 us: fine-grained timers (Vasudevan et al., SIGCOMM
+    /// 2009), as in the evaluation of pFabric (SIGCOMM 2013).
+    pub min_rto: Time,
+    /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
+    pub max_rto: Time,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            congestion: Congestion::default(),
+            initial_window: 10,
+            min_rto: Time::from_us(200),
+            max_rto: Time::from_us(60_000_000),
+        }
+    }
+}
+
+impl Params {
+    /// Retransmission timeouts in a network of this unloaded round-trip time.
+    pub fn timeouts(&self, rtt: Time) -> Timeouts {
+        Timeouts::known(rtt, self.min_rto, self.max_rto)
+    }
+}

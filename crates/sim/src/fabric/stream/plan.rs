@@ -1,0 +1,85 @@
+//! The network under streams: what they ask of it, and whether it can be.
+
+use super::alone::Alone;
+use crate::error::SetupError;
+use crate::network::Network;
+use unrack_protocol::tcp::Framing;
+use unrack_units::{Bytes, Time};
+use unrack_workload::NodeId;
+
+/// What streams ask of the network besides its topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ethernet {
+    /// Largest packet, IP header included.
+    pub mtu: Bytes,
+    /// Of each switch port. What does not fit is dropped.
+    pub buffer: Bytes,
+    /// The switch passes a packet on while it comes in; else when it has come in.
+    pub cut_through: bool,
+}
+
+/// The network under the streams.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Plan {
+    pub network: Network,
+    pub framing: Framing,
+    /// Of each switch port.
+    pub buffer: Bytes,
+    pub cut_through: bool,
+    /// Segments that a stream may send before anything is acknowledged.
+    pub initial_window: u32,
+}
+
+impl Plan {
+    pub(in super::super) fn new(
+        network: &Network,
+        ethernet: &Ethernet,
+        initial_window: u32,
+        min_rto: Time,
+    ) -> Result<Plan, SetupError> {
+        let Ethernet { mtu, buffer, cut_through } = *ethernet;
+        let framing = Framing::ethernet(mtu).filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
+            SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
+        })?;
+        if initial_window == 0 {
+            return Err(SetupError::new("fabric.initial_window", "is at least 1", 0));
+        }
+        if min_rto == Time::ZERO {
+            return Err(SetupError::new("fabric.min_rto", "is above 0", min_rto));
+        }
+        let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
+        if core.rate() < host.rate() {
+            let rule = "is at least network.link.rate";
+            return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
+        }
+        let plan = Plan { network: network.clone(), framing, buffer, cut_through, initial_window };
+        if buffer < plan.full_packet() {
+            return Err(SetupError::new("switch.buffer", "holds at least one full packet", buffer));
+        }
+        Ok(plan)
+    }
+
+    pub(super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
+        Alone {
+            links: self.network.links(src, dst).collect(),
+            switch_latency: self.network.switch_latency,
+            framing: self.framing,
+            cut_through: self.cut_through,
+            initial_window: u64::from(self.initial_window),
+        }
+    }
+
+    /// From the start of a full packet until its acknowledgement is back, in an empty network, between
+    /// the first node and the last: none are further apart.
+    pub(in super::super) fn round_trip(&self) -> Time {
+        self.alone(0, self.network.nodes() - 1).round_trip()
+    }
+
+    /// Bytes of a full packet on the wire.
+    pub(in super::super) fn full_packet(&self) -> Bytes {
+        self.framing.wire(self.framing.mss().get())
+    }
+}
+
+/// IPv4's length field ends here.
+const MAX_MTU: Bytes = Bytes::new(65_536);

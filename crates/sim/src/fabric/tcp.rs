@@ -1,0 +1,43 @@
+//! `tcp`: windows cut by loss (NewReno: RFC 5681, RFC 6582; CUBIC: RFC 9438), with selective
+//! acknowledgements (RFC 6675). Switches drop what does not fit, and mark nothing.
+
+use super::Fabric;
+use super::stream::{self, Ethernet, Plan, Streams};
+use crate::engine::{Core, Observer};
+use crate::error::SetupError;
+use crate::network::Network;
+use unrack_protocol::tcp::{LossBased, Params};
+use unrack_units::{Bytes, Time};
+use unrack_workload::{Message, MessageId};
+
+/// TCP.
+pub struct Tcp {
+    streams: Streams<LossBased>,
+}
+
+const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
+
+impl Tcp {
+    pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Tcp, SetupError> {
+        let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
+        let (control, timeouts) = (LossBased::new(params), params.timeouts(plan.round_trip()));
+        Ok(Tcp { streams: Streams::new(&plan, control, timeouts, |_| NEVER_MARKED) })
+    }
+}
+
+impl Fabric for Tcp {
+    type Event = stream::Event;
+
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, id: MessageId) {
+        self.streams.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, event: stream::Event) {
+        self.streams.handle(core, event);
+    }
+    fn unloaded(&self, message: &Message) -> Time {
+        self.streams.unloaded(message)
+    }
+}
