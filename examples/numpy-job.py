@@ -1,9 +1,9 @@
-"""PageRank on a random power-law graph (R-MAT), with NumPy: about a second of work over some 70 MB.
+"""PageRank on a random power-law graph (R-MAT), with NumPy: about a second of work over some 60 MB.
 
     unrack compare --local 25% --fabric ideal,edm,cxl,dctcp -- .venv/bin/python examples/numpy-job.py
 
 The graph is the same every time, and so is what is printed. The first argument is the logarithm of the number
-of nodes (default 17), the second the edges per node (default 16).
+of nodes (default 17), the second the edges per node (default 12).
 """
 
 import sys
@@ -51,7 +51,7 @@ def pagerank(starts, sources, out_degree, rounds):
 
 
 def main():
-    levels, per_node = (int(v) for v in (sys.argv[1:] + ["17", "16"][len(sys.argv) - 1 :]))
+    levels, per_node = (int(v) for v in (sys.argv[1:] + ["17", "12"][len(sys.argv) - 1 :]))
     nodes = 1 << levels
     src, dst = rmat(levels, nodes * per_node)
     print(f"graph: {nodes} nodes, {len(src)} edges")

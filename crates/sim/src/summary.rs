@@ -90,7 +90,8 @@ pub struct Program {
     pub run_time_max_ns: f64,
     /// The same with a network that takes no time.
     pub zero_latency_ns: f64,
-    /// The one over the other.
+    /// Of the whole run: run time over what the program computes, if every transfer costs what those of
+    /// the window do.
     pub slowdown: f64,
     /// Transfers replayed per replica, and in the captured run.
     pub rows: u64,
@@ -149,12 +150,13 @@ impl Program {
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let zero_latency = replay.trace().run_time_at(Time::ZERO).as_ns_f64();
         let window = replay.trace().window();
+        let waits = (mean - zero_latency) * window.rows_in_all as f64 / window.rows.max(1) as f64;
         Program {
             replicas: times.len() as u64,
             run_time_ns: mean,
             run_time_max_ns: times.into_iter().fold(0.0, f64::max),
             zero_latency_ns: zero_latency,
-            slowdown: mean / zero_latency,
+            slowdown: 1.0 + waits / replay.trace().computed().as_ns_f64(),
             rows: window.rows,
             rows_in_all: window.rows_in_all,
             window_from_ns: window.from.as_ns_f64(),

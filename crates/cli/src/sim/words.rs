@@ -44,7 +44,8 @@ fn simulator(summary: &Summary) -> String {
 
 fn replayed(program: &Program) -> String {
     format!(
-        "program    {:.3} times as long as without any network: {:.3} ms for {:.3} ms (mean of {} copies)",
+        "program    {:.3} times as long as without any network; what was replayed took {:.3} ms for {:.3} ms \
+         (mean of {} copies)",
         program.slowdown,
         program.run_time_ns / 1e6,
         program.zero_latency_ns / 1e6,

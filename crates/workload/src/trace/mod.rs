@@ -157,6 +157,11 @@ impl CapturedTrace {
         fetches.fold(leader.tail, |time, step| time + step.after + latency)
     }
 
+    /// What the program computed in the whole run, of which a window may be replayed.
+    pub fn computed(&self) -> Time {
+        self.computed
+    }
+
     /// Whether no thread waited for remote memory.
     pub fn only_computes(&self) -> bool {
         self.leader.is_none()
