@@ -4,11 +4,11 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 if [[ ${1:-} == --prepare ]]; then
-    generate text "$(size 200000 32000000)" text-for-zstd
+    generate text "$(size 6000000 32000000)" text-for-zstd
     exit
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-zstd -q -T2 -9 --long=25 -c "$data/text-for-zstd" > "$dir/text.zst"
+zstd -q -T2 "-$(size 3 9)" --long=25 -c "$data/text-for-zstd" > "$dir/text.zst"
 zstd -q -dc --long=25 "$dir/text.zst" | cmp - "$data/text-for-zstd"
 cat "$dir/text.zst"
