@@ -99,6 +99,22 @@ fn nothing_is_lost() {
     }
 }
 
+/// §3.1.1 (1): zero queuing. What remains is that data already on its way shifts by the control that is sent
+/// meanwhile: the share of control in what a link carries within one grant's way (240 ns, 3 KB), and a chunk.
+#[test]
+fn data_of_edm_hardly_queues_in_the_switch_however_long_links_are_saturated() {
+    let sizes = [Size::Fixed(64), Size::Fixed(4096), Size::Cdf(Cdf::built_in("hadoop").unwrap())];
+    for size in sizes {
+        for read_fraction in [0.0, 0.5, 1.0] {
+            let traffic = Traffic::memory(read_fraction);
+            let case = SyntheticSpec { traffic, messages: 20_000, ..spec(0.95, size.clone()) };
+            let run = run(Edm::new(&star(), &EdmConfig::default()).unwrap(), case, 1);
+            let queued = run.queue_bytes.max();
+            assert!(queued <= 600, "{queued} B of {size:?}, {read_fraction} reads");
+        }
+    }
+}
+
 #[test]
 fn one_port_waits_as_an_m_d_1_queue_does() {
     // Writes of one size from many sources into one port: Poisson arrivals, equal service times.

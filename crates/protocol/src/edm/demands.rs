@@ -4,6 +4,9 @@
 //! granted (messages of a pair are delivered in order, §3.1.1 (5)), so the list of a destination is
 //! the set of its pairs' heads, each with its priority.
 
+use super::scheduler::Demand;
+use unrack_units::Time;
+
 /// What the scheduler keeps of one message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
@@ -12,6 +15,8 @@ pub(super) struct Entry {
     /// Order of arrival at the scheduler.
     pub order: u32,
     pub started: bool,
+    /// Time on a link of what will be its first grant.
+    pub first_grant: Time,
     next: u32,
 }
 
@@ -42,10 +47,11 @@ impl Demands {
     }
 
     /// Adds a demand at the end of its pair's queue; whether it is now the head.
-    pub fn push(&mut self, src: u32, dst: u32, token: u32, bytes: u32) -> bool {
+    pub fn push(&mut self, demand: &Demand, first_grant: Time) -> bool {
+        let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;
         self.arrived = self.arrived.wrapping_add(1);
-        let entry = Entry { token, remaining: bytes, order, started: false, next: NONE };
+        let entry = Entry { token, remaining: bytes, order, started: false, first_grant, next: NONE };
         let index = self.store(entry);
         let slot = self.slot(src, dst);
         let pair = &mut self.pairs[slot];

@@ -17,6 +17,13 @@
 //! iteration: 5.12 ns of a 64 B chunk at 100 Gb/s would become 6 ns, and a load of 0.9 would not be
 //! carried at all.
 //!
+//! Links also carry what is not granted: notifications and requests up, grants and requests down
+//! (§3.1.4: 6 % for 64 B). (7) has no room for it, so a busy link would fall further and further
+//! behind its grants, and data would queue in the switch, of which §3.1.1 promises the contrary.
+//! Departure: a port that is busy is busy for its control too, by the time of that control on the
+//! link. What has left in the meantime still shifts by the control that came after its grant: data
+//! waits in the switch for as much as a link carries of control within one grant's way.
+//!
 //! Where the hardware iterates every three cycles whether or not there is work, this core starts an
 //! iteration when there is a pair to match and the pipeline is free: the phase of an idle pipeline
 //! (under one iteration, 1 ns at 3 GHz) is not modelled. It touches only ports whose state
@@ -55,6 +62,8 @@ pub struct SchedulerConfig {
     pub iteration: Time,
     /// Time on a link of one 8-byte block: l/B is this times the blocks of l bytes.
     pub block: Time,
+    /// Time on a link of one notification or grant.
+    pub control: Time,
 }
 
 /// Bytes that wait to go from `src` to `dst`.
@@ -65,6 +74,9 @@ pub struct Demand {
     pub bytes: u32,
     /// The driver's name for the message, handed back with each grant.
     pub token: u32,
+    /// Time on a link of the request of `dst` that implies this demand, and will be its first grant.
+    /// Zero: `src` sent a notification.
+    pub request: Time,
 }
 
 /// Permission for `src` to send `bytes` of a message to `dst`.
@@ -98,8 +110,8 @@ pub struct Scheduler {
     candidates: PortSet,
     /// When a port has carried what was granted.
     free_at: Vec<PortTimes>,
-    /// From when on an iteration may match ports again: (time, src, dst).
-    releases: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    /// From when on an iteration may match a port again, if it is not held longer by then.
+    releases: BinaryHeap<Reverse<(Time, Role, u32)>>,
     pipeline_free: Time,
     /// The best request to each source in the iteration under way: (priority, dst).
     requests: Vec<(u64, u32)>,
@@ -108,11 +120,32 @@ pub struct Scheduler {
     refused: Vec<u32>,
 }
 
+/// A port's direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    Src,
+    Dst,
+}
+
 /// The two directions of one port.
 #[derive(Debug, Clone, Copy, Default)]
 struct PortTimes {
     as_src: Time,
     as_dst: Time,
+}
+
+impl PortTimes {
+    /// Control has come up the link. An idle link had time for it: no grant follows within its length.
+    fn also_carries_up(&mut self, length: Time, now: Time) {
+        if self.as_src > now {
+            self.as_src += length;
+        }
+    }
+
+    /// Control goes down the link at `at`.
+    fn also_carries_down(&mut self, length: Time, at: Time) {
+        self.as_dst = self.as_dst.max(at) + length;
+    }
 }
 
 /// No request.
@@ -147,8 +180,12 @@ impl Scheduler {
     pub fn handle_demand(&mut self, now: Time, demand: Demand) {
         debug_assert!(demand.bytes > 0 && demand.src != demand.dst);
         self.release_ports(now);
-        let Demand { src, dst, bytes, token } = demand;
-        if self.demands.push(src, dst, token, bytes) {
+        let Demand { src, dst, request, .. } = demand;
+        let is_implied = request > Time::ZERO;
+        let (sender, length) = if is_implied { (dst, request) } else { (src, self.config.control) };
+        self.free_at[sender as usize].also_carries_up(length, now);
+        let first_grant = if is_implied { request } else { self.config.control };
+        if self.demands.push(&demand, first_grant) {
             self.rank(src, dst);
             self.wants_dst.insert(dst, src);
             self.wants_src.insert(src, dst);
@@ -227,6 +264,7 @@ impl Scheduler {
         let head = self.demands.head(src, dst);
         let bytes = head.remaining.min(self.config.chunk);
         let first = !head.started;
+        let length = if first { head.first_grant } else { self.config.control };
         head.started = true;
         head.remaining -= bytes;
         let (token, last) = (head.token, head.remaining == 0);
@@ -238,6 +276,7 @@ impl Scheduler {
             self.rank(src, dst);
         }
         let at = self.occupy(now, src, dst, bytes);
+        self.free_at[src as usize].also_carries_down(length, at);
         Grant { src, dst, token, bytes, first, last, at }
     }
 
@@ -250,10 +289,16 @@ impl Scheduler {
         self.free_at[dst as usize].as_dst = free_at;
         self.free_src.remove(src);
         self.free_dst.remove(dst);
-        // Strictly before the grants of the iteration after the one that matches them.
-        let release = (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2);
-        self.releases.push(Reverse((release, src, dst)));
+        let release = self.release_at(free_at);
+        self.releases.push(Reverse((release, Role::Src, src)));
+        self.releases.push(Reverse((release, Role::Dst, dst)));
         at
+    }
+
+    /// When an iteration may match a port that is free from `free_at` on: strictly before the grants of
+    /// the iteration after it.
+    fn release_at(&self, free_at: Time) -> Time {
+        (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2)
     }
 
     /// l/B of §3.1.1 (7).
@@ -263,14 +308,30 @@ impl Scheduler {
 
     /// Makes eligible the ports that an iteration starting now may match.
     fn release_ports(&mut self, now: Time) {
-        while let Some(Reverse((at, src, dst))) = self.releases.peek().copied()
+        while let Some(Reverse((at, role, port))) = self.releases.peek().copied()
             && at <= now
         {
             self.releases.pop();
-            self.free_src.insert(src);
-            self.free_dst.insert(dst);
-            self.reconsider(dst);
-            self.candidates.add_all(self.wants_src.meet(src, &self.free_dst));
+            let times = self.free_at[port as usize];
+            let due = self.release_at(if role == Role::Src { times.as_src } else { times.as_dst });
+            if due > now {
+                self.releases.push(Reverse((due, role, port))); // control came on top
+            } else {
+                self.release(role, port);
+            }
+        }
+    }
+
+    fn release(&mut self, role: Role, port: u32) {
+        match role {
+            Role::Src => {
+                self.free_src.insert(port);
+                self.candidates.add_all(self.wants_src.meet(port, &self.free_dst));
+            }
+            Role::Dst => {
+                self.free_dst.insert(port);
+                self.reconsider(port);
+            }
         }
     }
 

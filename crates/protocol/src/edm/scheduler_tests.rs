@@ -6,14 +6,19 @@ use proptest::prelude::*;
 const PORTS: u32 = 6;
 const ITERATION: Time = Time::from_ps(1_000);
 const BLOCK: Time = Time::from_ps(640);
+const CONTROL: Time = Time::from_ps(330);
 
 fn config(policy: Policy) -> SchedulerConfig {
-    SchedulerConfig { ports: PORTS, chunk: 256, policy, iteration: ITERATION, block: BLOCK }
+    SchedulerConfig { ports: PORTS, chunk: 256, policy, iteration: ITERATION, block: BLOCK, control: CONTROL }
 }
 
 /// Feeds demands at their times, runs the scheduler whenever it asks, and returns all grants.
 fn grants_of(policy: Policy, demands: &[(u64, Demand)]) -> Vec<Grant> {
-    let mut scheduler = Scheduler::new(config(policy));
+    grants_with(config(policy), demands)
+}
+
+fn grants_with(config: SchedulerConfig, demands: &[(u64, Demand)]) -> Vec<Grant> {
+    let mut scheduler = Scheduler::new(config);
     let mut grants = Vec::new();
     let mut waiting = demands.iter().peekable();
     let mut now = Time::ZERO;
@@ -35,11 +40,12 @@ fn grants_of(policy: Policy, demands: &[(u64, Demand)]) -> Vec<Grant> {
 }
 
 fn arbitrary_demands() -> impl Strategy<Value = Vec<(u64, Demand)>> {
-    let one = (0..40_000u64, 0..PORTS, 1..PORTS, 1..1_500u32);
+    let requests = prop_oneof![Just(Time::ZERO), Just(BLOCK), Just(BLOCK * 3)];
+    let one = (0..40_000u64, 0..PORTS, 1..PORTS, 1..1_500u32, requests);
     proptest::collection::vec(one, 1..80).prop_map(|mut rows| {
         rows.sort_by_key(|row| row.0);
-        let demand = |(token, (at, src, offset, bytes)): (usize, (u64, u32, u32, u32))| {
-            (at, Demand { src, dst: (src + offset) % PORTS, bytes, token: token as u32 })
+        let demand = |(token, (at, src, offset, bytes, request)): (usize, (u64, u32, u32, u32, Time))| {
+            (at, Demand { src, dst: (src + offset) % PORTS, bytes, token: token as u32, request })
         };
         rows.into_iter().enumerate().map(demand).collect()
     })
@@ -83,11 +89,14 @@ proptest! {
         prop_assert!(left.iter().all(|left| *left == 0));
     }
 
-    /// Maximality: whenever a port of a waiting pair falls free for both ends, a grant to one of
-    /// the two ends follows within the iterations it takes to settle (at most one per port).
+    /// Maximality, were control to take no time: whenever a port of a waiting pair falls free for both
+    /// ends, a grant to one of the two ends follows within the iterations it takes to settle (at most
+    /// one per port).
     #[test]
     fn no_pair_waits_while_both_its_ports_stay_free(policy in policies(), demands in arbitrary_demands()) {
-        let grants = grants_of(policy, &demands);
+        let demands: Vec<_> =
+            demands.into_iter().map(|(at, demand)| (at, Demand { request: Time::ZERO, ..demand })).collect();
+        let grants = grants_with(SchedulerConfig { control: Time::ZERO, ..config(policy) }, &demands);
         let slack = ITERATION * u64::from(PORTS + 1);
         for (index, (at, demand)) in demands.iter().enumerate() {
             let last = grants.iter().find(|grant| grant.token == index as u32 && grant.last).unwrap().at;
@@ -109,8 +118,18 @@ proptest! {
     }
 }
 
+/// A port that receives without a pause, and is granted to send all the while.
+#[test]
+fn a_busy_port_is_busy_for_the_grants_that_it_receives_too() {
+    let demands = [demand(0, 1, 256 * 200, 0), demand(1, 2, 256 * 100, 1)];
+    let grants = grants_of(Policy::Srpt, &demands);
+    let received: Vec<_> = grants.iter().filter(|grant| grant.dst == 1).collect();
+    // The first grant that it receives comes before all data.
+    assert_eq!(received[199].at - received[0].at, length(received[0]) * 199 + CONTROL * 99);
+}
+
 fn demand(src: u32, dst: u32, bytes: u32, token: u32) -> (u64, Demand) {
-    (0, Demand { src, dst, bytes, token })
+    (0, Demand { src, dst, bytes, token, request: Time::ZERO })
 }
 
 fn order(policy: Policy, demands: &[(u64, Demand)]) -> Vec<u32> {
@@ -127,9 +146,9 @@ fn srpt_takes_the_shortest_across_pairs_and_keeps_each_pair_in_order() {
 #[test]
 fn srpt_counts_what_is_left_not_what_was_asked() {
     // 600 B is 256 + 256 + 88: with 88 left it goes before 100.
-    let demands = [demand(0, 5, 600, 0), (41_000 - 1_000, Demand { src: 1, dst: 5, bytes: 100, token: 1 })];
+    let demands = [demand(0, 5, 600, 0), (41_000 - 1_000, Demand { src: 1, ..demand(0, 5, 100, 1).1 })];
     assert_eq!(order(Policy::Srpt, &demands), [0, 0, 0, 1]);
-    let demands = [demand(0, 5, 600, 0), (10_000, Demand { src: 1, dst: 5, bytes: 100, token: 1 })];
+    let demands = [demand(0, 5, 600, 0), (10_000, Demand { src: 1, ..demand(0, 5, 100, 1).1 })];
     assert_eq!(order(Policy::Srpt, &demands), [0, 1, 0, 0]);
 }
 

@@ -41,6 +41,10 @@ pub const BURST_BYTES: u64 = 64;
 /// Bytes that one 66-bit block carries.
 pub const BLOCK_BYTES: u64 = 8;
 
+/// §3.1.4: a notification or grant holds a destination of 9 bits, a message id of 8 and a size of 16;
+/// 6 % of 64 B is what the paper takes it to cost.
+const CONTROL_BITS: u128 = 9 + 8 + 16;
+
 /// State per pair of ports is kept for all pairs; beyond this it would not fit in memory. The
 /// paper's block formats end at 512 (§3.1.4: nine bits of destination).
 const MAX_NODES: u32 = 2048;
@@ -92,6 +96,12 @@ impl EdmConfig {
             policy: self.policy,
             iteration: self.iteration(),
             block,
+            control: control(star),
         }
     }
+}
+
+/// Time on a link of a notification or grant.
+pub(super) fn control(star: &Star) -> Time {
+    star.rate.transmit_bits(CONTROL_BITS)
 }

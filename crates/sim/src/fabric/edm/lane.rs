@@ -7,7 +7,7 @@
 //! Departure: times are not rounded to the block clock, and a control block that slips into a chunk
 //! already under way delays what comes after that chunk, not the rest of the chunk. Both shift a
 //! block by at most one block time (0.64 ns at 100 Gb/s) per control block; no bandwidth is lost
-//! or gained.
+//! or gained. The scheduler holds a port for its control as well, so the shift does not add up.
 
 use unrack_units::Time;
 

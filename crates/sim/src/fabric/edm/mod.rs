@@ -19,8 +19,12 @@
 //! # What is on the wire
 //!
 //! A block carries 8 bytes in the time of 64 bits at the link's rate: the 66/64 of the line code is
-//! in the baud rate (25.78 GBd at 25 Gb/s). Notification and grant are one block; a request is as
-//! many as its bytes need; a chunk of l bytes is ceil(l/8), the l/B of §3.1.1 (7).
+//! in the baud rate (25.78 GBd at 25 Gb/s). A request is as many blocks as its bytes need; a chunk of
+//! l bytes is ceil(l/8), the l/B of §3.1.1 (7). A notification or grant takes the time of its 33 bits,
+//! as §3.1.4 reckons (6 % of 64 B).
+//!
+//! Departure: on a real link /N/ and /G/ are blocks of their own, 12.5 % of 64 B; then writes of 64 B
+//! alone would offer more than a link carries at a load of 0.89, and no bound of §4.3.1 could hold.
 //!
 //! Departure: the framing of a chunk (/MS/ and /MT/, address and message id) is not charged, since
 //! the scheduler of §3.1.1 does not charge it either. The size field of a notification is as wide
@@ -64,6 +68,8 @@ pub struct Edm {
     grants: Vec<Grant>,
     pace: Pace,
     block: Time,
+    /// Of a notification or grant.
+    control: Time,
     chunk: u64,
     latency: Latency,
 }
@@ -155,6 +161,7 @@ impl Edm {
             grants: Vec::new(),
             pace: star.pace(),
             block,
+            control: config::control(star),
             chunk: config.chunk.get(),
             latency: Latency::new(config, star.propagation),
         })
@@ -174,7 +181,7 @@ impl Edm {
     fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = core.message(id);
         let request = u64::from(message.request);
-        let length = if message.kind.is_answered() { self.occupancy(request) } else { self.block };
+        let length = if message.kind.is_answered() { self.occupancy(request) } else { self.control };
         let up = &mut self.nodes[message.src as usize].up;
         let start = up.control(core.now() + self.latency.host_ahead, length);
         core.sent(request);
@@ -189,6 +196,11 @@ impl Edm {
             dst: message.data_dst(),
             bytes: message.bytes as u32,
             token: id.0,
+            request: if message.kind.is_answered() {
+                self.occupancy(u64::from(message.request))
+            } else {
+                Time::ZERO
+            },
         };
         self.scheduler.handle_demand(core.now(), demand);
         self.arm(core);
@@ -226,13 +238,13 @@ impl Edm {
         let message = core.message(id);
         let request = u64::from(message.request);
         let by_request = grant.first && message.kind.is_answered();
-        let (blocks, on_wire_to_send) = match by_request {
+        let (length, on_wire_to_send) = match by_request {
             true => (self.occupancy(request), self.lead(request) + self.latency.request_to_send),
-            false => (self.block, self.latency.grant_to_send),
+            false => (self.control, self.latency.grant_to_send),
         };
         let node = &mut self.nodes[grant.src as usize];
         let at = grant.at + self.latency.granted;
-        let start = node.down.control(at, blocks);
+        let start = node.down.control(at, length);
         node.granted = node.granted.max(start + on_wire_to_send);
         let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
         core.hops(1);
