@@ -53,7 +53,11 @@ fn x_axis(c: &Comparison) -> Axis {
 fn y_axis(c: &Comparison) -> Axis {
     let measured =
         c.injection.points.iter().flat_map(|p| p.runs.seconds.iter().map(|s| s / c.native.median_s));
-    let all: Vec<f64> = measured.filter(|v| v.is_finite()).collect();
+    let ends = c.injection.fit.waits_ci95.into_iter().flat_map(|waits| {
+        let line = Turned::about_the_mean(c, waits);
+        [line.at(0.0).1.max(0.0), line.at(longest(c) / 1e3).1]
+    });
+    let all: Vec<f64> = measured.chain(ends).filter(|v| v.is_finite()).collect();
     let (lo, hi) = (all.iter().copied().fold(1.0, f64::min), all.iter().copied().fold(1.0, f64::max));
     Axis::linear("slowdown (run time over native)", lo, hi)
 }
@@ -78,23 +82,44 @@ fn floor(c: &Comparison, plot: &Plot, m: &mut Markup) {
 /// turns about the mean of its points.
 fn model(c: &Comparison, plot: &Plot, m: &mut Markup) {
     let fit = &c.injection.fit;
-    let points = &c.injection.points;
-    let pivot_s = points.iter().map(|p| p.delay_ns).sum::<f64>() / points.len() as f64 / 1e9;
-    let pivot_run_s = fit.intercept_s + fit.waits * pivot_s;
-    let run_s = |waits: f64, us: f64| pivot_run_s + waits * (us / 1e6 - pivot_s);
-    let line =
-        |waits: f64| [0.0, pivot_s * 1e6, plot.x.end()].map(|us| (us, run_s(waits, us) / c.native.median_s));
-    let [a, b] = fit.waits_ci95.map(line);
-    let pick = |choose: fn(f64, f64) -> f64| -> Vec<_> {
-        a.iter().zip(&b).map(|(a, b)| (a.0, choose(a.1, b.1))).collect()
-    };
-    plot.band(m, "ink", &pick(f64::min), &pick(f64::max));
+    let [flat, steep] = fit.waits_ci95.map(|waits| Turned::about_the_mean(c, waits));
+    let (pivot, end) = (flat.pivot, longest(c) / 1e3);
+    let below = [steep.left_half(), vec![pivot, flat.at(end)]].concat();
+    plot.band(m, "ink", &below, &[flat.at(0.0), pivot, steep.at(end)]);
+    let line = Turned::about_the_mean(c, fit.waits);
     let text = format!(
         "Run time = {:.3} s + {} waits × time of a fetch",
         fit.intercept_s,
         count(fit.waits.max(0.0) as u64)
     );
-    plot.line(m, "ink", &line(fit.waits), &text);
+    plot.line(m, "ink", &[line.left_half(), vec![line.at(end)]].concat(), &text);
+}
+
+/// A line of slowdown over microseconds.
+struct Turned {
+    pivot: (f64, f64),
+    slope: f64,
+}
+
+impl Turned {
+    fn about_the_mean(c: &Comparison, waits: f64) -> Turned {
+        let (points, native_s) = (&c.injection.points, c.native.median_s);
+        let us = points.iter().map(|p| p.delay_ns).sum::<f64>() / points.len() as f64 / 1e3;
+        let run_s = c.injection.fit.intercept_s + c.injection.fit.waits * us / 1e6;
+        Turned { pivot: (us, run_s / native_s), slope: waits / 1e6 / native_s }
+    }
+
+    fn at(&self, us: f64) -> (f64, f64) {
+        (us, self.pivot.1 + self.slope * (us - self.pivot.0))
+    }
+
+    /// From 0 us, along the axis as long as the line is below it.
+    fn left_half(&self) -> Vec<(f64, f64)> {
+        match self.at(0.0) {
+            (_, start) if start < 0.0 => vec![(0.0, 0.0), (self.pivot.0 - self.pivot.1 / self.slope, 0.0)],
+            start => vec![start],
+        }
+    }
 }
 
 fn measured(c: &Comparison, point: &InjectionPoint, plot: &Plot, m: &mut Markup) {
