@@ -6,8 +6,8 @@ use resvg::usvg::roxmltree::{Document, ParsingOptions};
 use synthetic::{HOSTILE, Scratch};
 use unrack_report::{Report, ReportError};
 
-fn compare_page() -> String {
-    let scratch = Scratch::new("page");
+fn compare_page(scratch: &str) -> String {
+    let scratch = Scratch::new(scratch);
     Report::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap().html()
 }
 
@@ -23,7 +23,7 @@ fn ids<'a>(page: &'a Document) -> Vec<&'a str> {
 
 #[test]
 fn a_comparison_has_every_part() {
-    let page = compare_page();
+    let page = compare_page("structure");
     let document = parsed(&page);
     let ids = ids(&document);
     for id in [
@@ -73,7 +73,7 @@ fn column_heads_lead_to_their_explanation_and_ids_are_unique() {
 
 #[test]
 fn nothing_from_outside_becomes_markup() {
-    let page = compare_page();
+    let page = compare_page("markup");
     assert!(!page.contains(HOSTILE) && !page.contains("<b>"));
     let document = parsed(&page);
     let scripts = document.descendants().filter(|node| node.has_tag_name("script"));
