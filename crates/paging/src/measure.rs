@@ -19,7 +19,9 @@ use unrack_pager::sys::now_ns;
 use unrack_record::trace;
 use unrack_units::Bytes;
 
-const PACE: Duration = Duration::from_millis(20);
+/// Not more often: while somebody reads in `/proc`, `wait4` of a process that ended can spin in the kernel for
+/// seconds (Linux 6.18, `shrink_dcache_parent`).
+const PACE: Duration = Duration::from_millis(200);
 /// A program has its pager within this time after it was started.
 const SETTLED: Duration = Duration::from_millis(200);
 const PRELOADED: &str = "libunrack_preload";
