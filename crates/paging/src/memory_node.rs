@@ -17,9 +17,11 @@ impl FromStr for MemoryNode {
 
     fn from_str(text: &str) -> Result<MemoryNode, String> {
         if text.contains('/') {
-            return match text.len() {
-                ..=MOST_PATH => Ok(MemoryNode(Address::Shared(text.into()))),
-                _ => Err(format!("a socket's path has {MOST_PATH} bytes at most")),
+            // Processes connect when they need to, wherever they have gone by then.
+            let path = std::path::absolute(text).map_err(|why| why.to_string())?.display().to_string();
+            return match path.len() {
+                ..=MOST_PATH => Ok(MemoryNode(Address::Shared(path))),
+                _ => Err(format!("a socket's path has {MOST_PATH} bytes at most, and {path} has more")),
             };
         }
         match text.parse::<SocketAddrV4>() {
@@ -84,6 +86,13 @@ mod tests {
             node.tell(&settings);
             assert_eq!(settings.node(), Some(node.0));
         }
+    }
+
+    #[test]
+    fn a_path_holds_wherever_a_process_goes() {
+        let node: MemoryNode = "./node.sock".parse().unwrap();
+        let here = std::env::current_dir().unwrap().join("node.sock");
+        assert_eq!(node.to_string(), here.display().to_string());
     }
 
     #[test]
