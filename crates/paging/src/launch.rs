@@ -16,8 +16,11 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_millis(500);
 const LAST_GRACE: Duration = Duration::from_secs(2);
 const LONGEST_PACE: Duration = Duration::from_millis(200);
-/// The observer may take one part in this many of a core.
+/// The observer may take one part in this many of a core,
 const OBSERVER_SHARE: u32 = 40;
+/// but a run is looked at again after one part in this many of its age: a look that took long because the
+/// machine was busy must not hide the whole of a short run.
+const AGE_SHARE: u32 = 8;
 
 /// Signals and orphans come to the process, so it has one run at a time.
 static ONE_RUN: Mutex<()> = Mutex::new(());
@@ -149,9 +152,8 @@ impl Run<'_> {
             if now >= next_look {
                 self.family.bury_orphans(self.program);
                 observer.look(&self.family.members())?;
-                let pace = observer.pace();
-                next_look =
-                    Instant::now() + (now.elapsed() * OBSERVER_SHARE).clamp(pace, LONGEST_PACE.max(pace));
+                let longest = LONGEST_PACE.min(self.started.elapsed() / AGE_SHARE).max(observer.pace());
+                next_look = Instant::now() + (now.elapsed() * OBSERVER_SHARE).clamp(observer.pace(), longest);
             }
             self.watch.wait(next_look.saturating_duration_since(Instant::now()));
         }
