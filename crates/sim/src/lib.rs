@@ -26,7 +26,7 @@ pub mod setup;
 pub mod summary;
 pub mod topology;
 
-pub use engine::{Core, Observer, Progress, Sim, Unobserved};
+pub use engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Progress, Sim, Unobserved, Wait};
 pub use error::SetupError;
 pub use fabric::Fabric;
 pub use run::{Outcome, Run};

@@ -1,25 +1,11 @@
 //! What a fabric may know and do: the time, timers, messages, and the books to keep.
 
+use super::observe::{Hop, Observer, Wait};
 use super::queue::EventQueue;
 use crate::run::{Ending, Outcome, Run};
 use hdrhistogram::Histogram;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
-
-/// Looks on. Every method does nothing unless overridden, and then costs nothing.
-pub trait Observer {
-    fn submitted(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
-    fn completed(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
-    /// A packet of `bytes` was lost on its way.
-    fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
-    /// A packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
-    fn queued(&mut self, _port: u32, _bytes: u64, _now: Time) {}
-}
-
-/// Nobody looks on.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unobserved;
-impl Observer for Unobserved {}
 
 /// Totals of a run. Payload only: what protocols add (headers, control blocks) is not in the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,9 +72,23 @@ impl<E: Copy, O: Observer> Core<E, O> {
         self.observer.completed(id, &self.messages[id.index()], self.now);
     }
 
-    /// A packet crossed (or will cross, its time being decided) `hops` links.
+    /// A packet crosses a link at times that are decided now. `hop` is called only if somebody looks on.
+    pub fn hop(&mut self, hop: impl FnOnce() -> Hop) {
+        self.counters.packet_hops += 1;
+        if O::HOPS {
+            self.observer.hop(&hop(), self.now);
+        }
+    }
+    /// As many times [`Core::hop`] as a fabric takes links for, that has no packets to look at.
     pub fn hops(&mut self, hops: u64) {
         self.counters.packet_hops += hops;
+    }
+    /// From now on `wait` keeps message `id` from sending: for those who ask where its time went. It is
+    /// called only if somebody looks on.
+    pub fn waits(&mut self, id: MessageId, wait: impl FnOnce() -> Wait) {
+        if O::HOPS {
+            self.observer.waits(id, wait(), self.now);
+        }
     }
     /// An end node put `bytes` of payload on the network.
     pub fn sent(&mut self, bytes: u64) {

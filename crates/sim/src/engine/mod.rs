@@ -11,9 +11,11 @@
 //! of outcome, 8 of ideal time.
 
 mod core;
+mod observe;
 mod queue;
 
-pub use self::core::{Core, Counters, Observer, Unobserved};
+pub use self::core::{Core, Counters};
+pub use observe::{Hop, LinkId, Observer, Packet, PacketKind, Unobserved, Wait};
 pub use queue::EventQueue;
 
 use self::core::Event;

@@ -21,7 +21,7 @@ mod tests;
 use self::alone::Alone;
 use self::link::Link;
 use super::Fabric;
-use crate::engine::{Core, Observer};
+use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind};
 use crate::error::SetupError;
 use crate::network::Star;
 use std::collections::VecDeque;
@@ -110,6 +110,8 @@ fn check(star: &Star, params: &Params) -> Result<(), SetupError> {
     Ok(())
 }
 
+/// CXL 3.x §4.2: a flit is cut into slots of 16 B.
+const SLOT_BYTES: u32 = 16;
 /// CXL 3.x §7.7: port-based routing addresses 4096 edge ports.
 const MAX_NODES: u32 = 4096;
 
@@ -144,20 +146,26 @@ impl Cxl {
         let (now, end) = (core.now(), core.now() + self.flit);
         let arrival = end + self.latency(link);
         let Cxl { links, nodes, switch, freed, .. } = self;
-        let Link { transmitter, wire, .. } = &mut links[link];
+        let Link { transmitter, wire, began, .. } = &mut links[link];
+        let resumed = transmitter.is_midway().then_some(*began);
         let (node, before) = ((link / 2) as u16, wire.len());
         let sent = Sent { wire, freed, arrival };
         let carries = match link.is_multiple_of(2) {
             true => transmitter.fill(now, &mut FromNode { node: &mut nodes[link / 2], sent }),
             false => transmitter.fill(now, &mut FromSwitch { switch, output: node, sent }),
         };
-        let wire = &self.links[link].wire;
-        let completed = before..wire.len();
+        let completed = before..self.links[link].wire.len();
         if carries {
             self.links[link].free_at = end;
         }
+        if resumed.is_none() || !completed.is_empty() {
+            self.links[link].began = now;
+        }
+        for place in completed.clone() {
+            let first = resumed.filter(|_| place == before).unwrap_or(now);
+            core.hop(|| self.hop(link, place, [first, end, arrival]));
+        }
         if !completed.is_empty() {
-            core.hops(completed.len() as u64);
             core.schedule(arrival, Event::Arrive(link as u32));
         }
         if link.is_multiple_of(2) {
@@ -165,6 +173,30 @@ impl Cxl {
         }
         self.return_credits(core);
         self.continue_after(core, link, carries);
+    }
+
+    /// A line that a flit completes; when it began, ends, and can go on.
+    fn hop(&self, link: usize, place: usize, [first, last, onward]: [Time; 3]) -> Hop {
+        let line = self.links[link].wire[place].1;
+        let kind = match (line.class, line.fetches) {
+            (Class::Req, _) | (Class::RwD, true) => PacketKind::Request,
+            (Class::RwD, false) | (Class::Drs, _) => PacketKind::Data,
+            (Class::Ndr, _) => PacketKind::Ack,
+        };
+        let (node, payload) = ((link / 2) as u32, if line.class.has_data() { LINE_BYTES as u32 } else { 0 });
+        Hop {
+            link: if link.is_multiple_of(2) { LinkId::Host(node) } else { LinkId::Port(node) },
+            message: Some(MessageId(line.message)),
+            packet: Packet::new(kind, u32::from(line.src), u32::from(line.dst)),
+            wire: line.class.slots() * SLOT_BYTES,
+            payload,
+            ready: first,
+            first,
+            last,
+            serial: last - first,
+            propagation: self.propagation,
+            onward,
+        }
     }
 
     /// When to try again.

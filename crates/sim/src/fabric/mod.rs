@@ -9,8 +9,9 @@
 //!    named by index, and a small `Copy` event enum.
 //! 3. It implements [`Fabric`]: `submit` when a message comes, `handle` when one of its own events
 //!    is due, `unloaded` as arithmetic. Both get the engine as [`Core`]: `now`, `schedule`,
-//!    `message`, `complete`, and the books every fabric keeps: `hops` at each link crossed, `sent`
-//!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port.
+//!    `message`, `complete`, and the books every fabric keeps: `hop` at each link crossed, `sent`
+//!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port; and
+//!    `waits` when something other than the network begins or ends to hold a message up.
 //! 4. Tests: unloaded completion equals `unloaded` to the picosecond for sizes around every
 //!    boundary (`crates/sim/tests` has the loop: add the fabric's name to it), conservation
 //!    (`sent = arrived + dropped` when a run is done), same seed same bytes.

@@ -8,6 +8,8 @@ pub(super) struct Link {
     pub transmitter: Transmitter,
     /// Messages sent and not arrived, with their time of arrival.
     pub wire: VecDeque<(Time, Line)>,
+    /// The flit in which the message that is midway began.
+    pub began: Time,
     /// The flit under way ends.
     pub free_at: Time,
     /// When the next flit is due to be tried; `MAX`: when something comes.
@@ -19,6 +21,7 @@ impl Link {
         Link {
             transmitter: Transmitter::new(params.flit.slots(), params.credits),
             wire: VecDeque::new(),
+            began: Time::ZERO,
             free_at: Time::ZERO,
             wake_at: Time::MAX,
         }

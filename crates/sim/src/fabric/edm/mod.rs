@@ -51,7 +51,7 @@ pub use config::{BLOCK_BYTES, BURST_BYTES, EdmConfig};
 use self::host::Announcements;
 use self::lane::Lane;
 use super::Fabric;
-use crate::engine::{Core, Observer};
+use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::{Pace, Star};
 use unrack_protocol::edm::{Demand, Grant, Scheduler, steps};
@@ -111,6 +111,8 @@ pub struct Chunk {
 /// the switch puts on one `switch_ahead`: so bookings come in order without an event of their own.
 #[derive(Clone, Copy)]
 struct Latency {
+    /// Of a link.
+    propagation: Time,
     host_ahead: Time,
     switch_ahead: Time,
     /// From the scheduler's grant to the switch's link, when it comes from the first iteration.
@@ -132,6 +134,7 @@ impl Latency {
         let link = steps.link(propagation);
         let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);
         Latency {
+            propagation,
             host_ahead,
             switch_ahead: steps.cycles(steps::FORWARD),
             granted: steps.cycles(steps::FORWARD) - config.iteration(),
@@ -179,17 +182,27 @@ impl Edm {
 
     /// §3.1.1: a write sends a notification, a read or rmw its request.
     fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
-        let message = core.message(id);
+        let message = *core.message(id);
         let request = u64::from(message.request);
         let length = if message.kind.is_answered() { self.occupancy(request) } else { self.control };
         let up = &mut self.nodes[message.src as usize].up;
-        let start = up.control(core.now() + self.latency.host_ahead, length);
+        let ready = core.now() + self.latency.host_ahead;
+        let start = up.control(ready, length);
         core.sent(request);
-        core.hops(1);
-        core.schedule(start + self.lead(request) + self.latency.to_scheduler, Event::Demand(id));
+        let kind = if message.kind.is_answered() { PacketKind::Request } else { PacketKind::Notification };
+        let packet = Packet::new(kind, message.src, message.dst);
+        let at = start + self.lead(request) + self.latency.to_scheduler;
+        core.hop(|| Hop {
+            serial: self.lead(request),
+            onward: at,
+            ..self.hop(LinkId::Host(message.src), id, packet, request, (ready, start, length))
+        });
+        core.waits(id, || Wait::Notification);
+        core.schedule(at, Event::Demand(id));
     }
 
     fn demand<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        core.waits(id, || Wait::Grant);
         let message = core.message(id);
         let demand = Demand {
             src: message.data_src(),
@@ -235,9 +248,9 @@ impl Edm {
     /// Sends a grant block down, or the buffered request in its place (§3.1.1 (4)).
     fn grant<O: Observer>(&mut self, core: &mut Core<Event, O>, grant: Grant) {
         let id = MessageId(grant.token);
-        let message = core.message(id);
-        let request = u64::from(message.request);
+        let message = *core.message(id);
         let by_request = grant.first && message.kind.is_answered();
+        let request = if by_request { u64::from(message.request) } else { 0 };
         let (length, on_wire_to_send) = match by_request {
             true => (self.occupancy(request), self.lead(request) + self.latency.request_to_send),
             false => (self.control, self.latency.grant_to_send),
@@ -246,9 +259,19 @@ impl Edm {
         let at = grant.at + self.latency.granted;
         let start = node.down.control(at, length);
         node.granted = node.granted.max(start + on_wire_to_send);
+        let send_at = node.granted;
         let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
-        core.hops(1);
-        core.schedule(node.granted, Event::Send(chunk));
+        let kind = if by_request { PacketKind::Request } else { PacketKind::Grant };
+        let packet = Packet::new(kind, grant.dst, grant.src);
+        core.hop(|| Hop {
+            serial: self.lead(request),
+            onward: start + on_wire_to_send,
+            ..self.hop(LinkId::Port(grant.src), id, packet, request, (at, start, length))
+        });
+        core.schedule(send_at, Event::Send(chunk));
+        if grant.last {
+            core.waits(id, || Wait::Nothing);
+        }
         if by_request {
             core.arrived(request);
         }
@@ -259,17 +282,23 @@ impl Edm {
         let bytes = u64::from(chunk.bytes);
         let length = self.occupancy(bytes);
         let up = &mut self.nodes[message.data_src() as usize].up;
-        let start = up.data(core.now() + self.latency.host_ahead, length);
+        let ready = core.now() + self.latency.host_ahead;
+        let start = up.data(ready, length);
         core.sent(bytes);
-        core.hops(1);
-        core.schedule(start + self.latency.to_forward, Event::Forward(chunk));
+        let packet = Packet::new(PacketKind::Data, message.data_src(), message.data_dst());
+        let at = start + self.latency.to_forward;
+        core.hop(|| Hop {
+            onward: at + self.latency.switch_ahead,
+            ..self.hop(LinkId::Host(packet.src), chunk.id, packet, bytes, (ready, start, length))
+        });
+        core.schedule(at, Event::Forward(chunk));
         if chunk.last && !message.kind.is_answered() {
             self.release(core, &message);
         }
     }
 
     fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, chunk: Chunk) {
-        let message = core.message(chunk.id);
+        let message = *core.message(chunk.id);
         let bytes = u64::from(chunk.bytes);
         let (dst, at) = (message.data_dst(), core.now() + self.latency.switch_ahead);
         let length = self.occupancy(bytes);
@@ -277,10 +306,15 @@ impl Edm {
         let ahead = self.pace.bytes_in(down.backlog(at));
         let start = down.data(at, length);
         core.queued(dst, ahead);
-        core.hops(1);
+        let packet = Packet::new(PacketKind::Data, message.data_src(), dst);
+        let delivered = start + self.lead(bytes) + self.latency.to_receiver;
+        core.hop(|| Hop {
+            serial: self.lead(bytes),
+            onward: delivered,
+            ..self.hop(LinkId::Port(dst), chunk.id, packet, bytes, (at, start, length))
+        });
         core.arrived(bytes);
         if chunk.last {
-            let delivered = start + self.lead(bytes) + self.latency.to_receiver;
             core.schedule(delivered, Event::Deliver(chunk.id));
         }
     }
@@ -310,6 +344,8 @@ impl Fabric for Edm {
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         if self.announcements.admit(id, core.message(id)) {
             self.announce(core, id);
+        } else {
+            core.waits(id, || Wait::Turn);
         }
     }
 
@@ -337,6 +373,23 @@ impl Fabric for Edm {
 }
 
 impl Edm {
+    /// A block or several over a link: ready, started, and how long. The next step begins with the
+    /// first of them.
+    fn hop(
+        &self,
+        link: LinkId,
+        id: MessageId,
+        packet: Packet,
+        payload: u64,
+        (ready, first, length): (Time, Time, Time),
+    ) -> Hop {
+        let (message, payload, last) = (Some(id), payload as u32, first + length);
+        let (serial, propagation) = (Time::ZERO, self.latency.propagation);
+        // A byte more than what the time is good for, if it ends within one.
+        let wire = self.pace.bytes_in(length + self.pace.transmit(1) - Time::from_ps(1)) as u32;
+        Hop { link, message, packet, wire, payload, ready, first, last, serial, propagation, onward: last }
+    }
+
     /// From the start of the first chunk to that of the last burst, with nothing in the way.
     fn last_chunk_after_first(&self, message: &Message) -> Time {
         let before = (message.bytes - 1) / self.chunk;

@@ -12,16 +12,18 @@
 
 mod alone;
 mod nic;
+mod packet;
 mod plan;
 mod slab;
 mod timers;
 
 use self::nic::{Nic, QUANTUM};
+use self::packet::{Body, Packet};
 pub use self::plan::Ethernet;
 pub(super) use self::plan::Plan;
 use self::slab::Slab;
 use self::timers::{Alarm, Needs, Timers};
-use crate::engine::{Core, Observer};
+use crate::engine::{Core, LinkId, Observer, Wait};
 use crate::network::{Departure, Pace, Port};
 use crate::topology::End;
 use unrack_protocol::tcp::{Ack, Control, Receiver, Segment, Sender, Timeouts};
@@ -95,26 +97,6 @@ enum Role {
     Request,
     /// As data; its first packet to arrive acknowledges the request, the stream of this number.
     Answer(u32),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Packet {
-    stream: u32,
-    to: NodeId,
-    /// The switch port it is on its way to, or in.
-    port: u32,
-    /// Of its stream: which of equal ways it takes.
-    hash: u32,
-    wire: u32,
-    payload: u32,
-    marked: bool,
-    body: Body,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Body {
-    Data(Segment),
-    Ack(Ack),
 }
 
 impl<C: Control + Clone> Streams<C> {
@@ -204,6 +186,7 @@ impl<C: Control + Clone> Streams<C> {
         let open = self.nics[src as usize].is_open(core.now(), self.nic_limit);
         if !open || self.take_turn(core, stream) {
             self.streams[stream].waits = true;
+            core.waits(self.streams[stream].id, || Wait::Turn);
             self.nics[src as usize].wait(stream);
             self.schedule_refill(core, src);
         }
@@ -223,6 +206,7 @@ impl<C: Control + Clone> Streams<C> {
             sent += 1;
         }
         self.set_timer(core, stream);
+        core.waits(self.streams[stream].id, || Wait::Window);
         sent == QUANTUM && self.streams[stream].sender.is_ready()
     }
 
@@ -296,7 +280,8 @@ impl<C: Control + Clone> Streams<C> {
         let packet = Packet { stream, to, port, hash, wire, payload, marked: false, body };
         let departure = self.nics[from as usize].enqueue(core.now(), u64::from(wire));
         let at = self.ready(departure, &packet) + topology.host_link().propagation;
-        core.hops(1);
+        let now = core.now();
+        core.hop(|| self.seen(&packet, LinkId::Host(from), now, departure, at));
         core.schedule(at, Event::AtSwitch(self.packets.insert(packet)));
     }
 
@@ -327,16 +312,18 @@ impl<C: Control + Clone> Streams<C> {
             return self.lose(core, index);
         }
         let departure = hop.port.enqueue(core.now(), u64::from(packet.wire));
-        core.hops(1);
-        let (propagation, end) = (hop.propagation, hop.end);
-        match end {
-            End::Node(_) => core.schedule(departure.last + propagation, Event::AtNode(index)),
+        let (propagation, end, link) = (hop.propagation, hop.end, LinkId::Port(packet.port));
+        let (at, event) = match end {
+            End::Node(_) => (departure.last + propagation, Event::AtNode(index)),
             End::Switch(switch) => {
                 packet.port = self.plan.network.topology.route(switch, packet.to, packet.hash);
                 let at = self.ready(departure, &self.packets[index]) + propagation;
-                core.schedule(at, Event::AtSwitch(index));
+                (at, Event::AtSwitch(index))
             }
-        }
+        };
+        core.schedule(at, event);
+        let now = core.now();
+        core.hop(|| self.seen(&self.packets[index], link, now, departure, at));
     }
 
     fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {

@@ -1,0 +1,83 @@
+//! A packet on its way, and how it looks to whoever looks on.
+
+use super::{Role, Streams};
+use crate::engine::{self, Hop, LinkId, PacketKind};
+use crate::network::Departure;
+use crate::topology::End;
+use unrack_protocol::tcp::{Ack, Control, Segment};
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packet {
+    pub stream: u32,
+    pub to: NodeId,
+    /// The switch port it is on its way to, or in.
+    pub port: u32,
+    /// Of its stream: which of equal ways it takes.
+    pub hash: u32,
+    pub wire: u32,
+    pub payload: u32,
+    pub marked: bool,
+    pub body: Body,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Body {
+    Data(Segment),
+    Ack(Ack),
+}
+
+impl<C: Control + Clone> Streams<C> {
+    /// A packet over a link: when it joined what waits there, leaves, and can go on.
+    pub(super) fn seen(
+        &self,
+        packet: &Packet,
+        link: LinkId,
+        ready: Time,
+        Departure { first, last }: Departure,
+        onward: Time,
+    ) -> Hop {
+        let network = &self.plan.network;
+        let (propagation, to_switch) = match link {
+            LinkId::Host(_) => (network.topology.host_link().propagation, true),
+            LinkId::Port(port) => {
+                let hop = &self.hops[port as usize];
+                (hop.propagation, matches!(hop.end, End::Switch(_)))
+            }
+        };
+        let device = if to_switch { network.switch_latency } else { Time::ZERO };
+        let stream = &self.streams[packet.stream];
+        let mss = self.plan.framing.mss().get();
+        let bytes = |segment: u32| (u64::from(segment) * mss).min(stream.bytes);
+        let from = if packet.to == stream.dst { stream.src } else { stream.dst };
+        let seen = match packet.body {
+            Body::Data(segment) => {
+                let kind = if stream.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
+                let offset = Some(bytes(segment.number));
+                engine::Packet { offset, marked: packet.marked, ..engine::Packet::new(kind, from, packet.to) }
+            }
+            Body::Ack(ack) => {
+                let mut sack = [(0, 0); 3];
+                for (range, block) in sack.iter_mut().zip(ack.sack.blocks()) {
+                    *range = (bytes(block.start), bytes(block.end));
+                }
+                let plain = engine::Packet::new(PacketKind::Ack, from, packet.to);
+                engine::Packet { offset: Some(bytes(ack.next)), sack, echo: ack.marked, ..plain }
+            }
+        };
+        Hop {
+            link,
+            message: Some(stream.id),
+            packet: seen,
+            wire: packet.wire,
+            payload: packet.payload,
+            ready,
+            first,
+            last,
+            serial: onward - first - propagation - device,
+            propagation,
+            onward,
+        }
+    }
+}
