@@ -5,4 +5,6 @@
 pub mod cxl;
 pub mod dctcp;
 pub mod edm;
+pub mod pfabric;
+pub mod segments;
 pub mod tcp;

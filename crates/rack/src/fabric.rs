@@ -13,13 +13,15 @@ pub enum Protocol {
     Dctcp,
     /// Windows cut by loss.
     Tcp,
+    /// Switches send what has least left first, and drop what has most.
+    Pfabric,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 5] =
-        [Protocol::Ideal, Protocol::Edm, Protocol::Cxl, Protocol::Dctcp, Protocol::Tcp];
+    pub const ALL: [Protocol; 6] =
+        [Protocol::Ideal, Protocol::Edm, Protocol::Cxl, Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric];
     /// Their names, in the same order.
-    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp", "tcp"];
+    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric"];
 
     /// As in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
@@ -38,4 +40,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "pfabric", "phost", "ird", "fastpass", "pfc_dcqcn"];
+pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "phost", "ird", "fastpass", "pfc_dcqcn"];

@@ -8,7 +8,7 @@ use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
 use serde::Deserialize;
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp, tcp};
+use unrack_protocol::{cxl, dctcp, pfabric, tcp};
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -26,6 +26,7 @@ impl Setup {
             Protocol::Cxl => scenario.fabric_params().map(FabricConfig::Cxl),
             Protocol::Dctcp => scenario.fabric_params().map(FabricConfig::Dctcp),
             Protocol::Tcp => scenario.fabric_params().map(FabricConfig::Tcp),
+            Protocol::Pfabric => scenario.fabric_params().map(FabricConfig::Pfabric),
         }?;
         Ok(Setup::with_fabric(scenario, fabric))
     }
@@ -65,6 +66,7 @@ impl FabricConfig {
             Protocol::Cxl => FabricConfig::Cxl(cxl::Params::default()),
             Protocol::Dctcp => FabricConfig::Dctcp(dctcp::Params::default()),
             Protocol::Tcp => FabricConfig::Tcp(tcp::Params::default()),
+            Protocol::Pfabric => FabricConfig::Pfabric(pfabric::Params::default()),
         }
     }
 }

@@ -10,13 +10,14 @@ use crate::fabric::cxl::Cxl;
 use crate::fabric::dctcp::Dctcp;
 use crate::fabric::edm::{Edm, EdmConfig};
 use crate::fabric::ideal::Ideal;
+use crate::fabric::pfabric::Pfabric;
 use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
 use crate::network::Network;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp, tcp};
+use unrack_protocol::{cxl, dctcp, pfabric, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{CapturedTrace, Listed, Message, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec};
@@ -41,6 +42,7 @@ pub enum FabricConfig {
     Cxl(cxl::Params),
     Dctcp(dctcp::Params),
     Tcp(tcp::Params),
+    Pfabric(pfabric::Params),
 }
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
@@ -86,6 +88,9 @@ impl Setup {
             }
             FabricConfig::Tcp(params) => {
                 self.run_on(Tcp::new(&self.network, &self.ethernet, params)?, work, progress)
+            }
+            FabricConfig::Pfabric(params) => {
+                self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, progress)
             }
         }
     }

@@ -26,8 +26,12 @@ pub mod cxl;
 pub mod dctcp;
 pub mod edm;
 pub mod ideal;
+mod packet;
+pub mod pfabric;
+mod slab;
 pub mod stream;
 pub mod tcp;
+mod timers;
 
 use crate::engine::{Core, Observer};
 use unrack_units::Time;

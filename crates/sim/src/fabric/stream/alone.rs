@@ -6,7 +6,7 @@ use unrack_units::Time;
 
 /// What the time of a lone stream depends on.
 #[derive(Debug, Clone)]
-pub(super) struct Alone {
+pub(in super::super) struct Alone {
     /// From the sender's on. None is slower than the first.
     pub links: Vec<Link>,
     pub switch_latency: Time,
@@ -45,7 +45,7 @@ impl Alone {
     }
 
     /// From the start of a full packet until its acknowledgement is back.
-    pub(super) fn round_trip(&self) -> Time {
+    pub(in super::super) fn round_trip(&self) -> Time {
         let alone = |wire| self.arrive([Sent { start: Time::ZERO, wire }]);
         alone(self.full()) + alone(self.framing.ack_wire(0).get())
     }
@@ -70,8 +70,13 @@ impl Alone {
         start + packet * (number - first)
     }
 
+    /// Until a packet of these bytes on the wire is at the other end.
+    pub(in super::super) fn packet(&self, wire: u64) -> Time {
+        self.arrive([Sent { start: Time::ZERO, wire }])
+    }
+
     /// Until the last byte of a stream of `bytes` is at the other end.
-    pub(super) fn stream(&self, bytes: u64) -> Time {
+    pub(in super::super) fn stream(&self, bytes: u64) -> Time {
         let last = u64::from(self.framing.segments(bytes) - 1);
         let wire = self.framing.wire(self.framing.payload(bytes, last as u32)).get();
         let packet = Sent { start: self.start(last), wire };

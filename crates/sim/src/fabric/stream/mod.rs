@@ -14,15 +14,13 @@ mod alone;
 mod nic;
 mod packet;
 mod plan;
-mod slab;
-mod timers;
 
 use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
 pub use self::plan::Ethernet;
 pub(super) use self::plan::Plan;
-use self::slab::Slab;
-use self::timers::{Alarm, Needs, Timers};
+use super::slab::Slab;
+use super::timers::{Alarm, Needs, Timers};
 use crate::engine::{Core, LinkId, Observer, Wait};
 use crate::network::{Departure, Pace, Port};
 use crate::topology::End;
@@ -239,7 +237,7 @@ impl<C: Control + Clone> Streams<C> {
 }
 
 /// Finalizer of MurmurHash3: neighbours in number go separate ways.
-fn flow_hash(serial: u32) -> u32 {
+pub(super) fn flow_hash(serial: u32) -> u32 {
     let mut hash = serial;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
     hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -409,7 +407,7 @@ impl<C: Control + Clone> Streams<C> {
         let place = &mut self.streams[stream];
         let Some(at) = place.sender.poll_timeout().filter(|at| *at < place.alarm) else { return };
         place.alarm = at;
-        let alarm = Alarm { stream, serial: place.serial };
+        let alarm = Alarm { owner: stream, serial: place.serial };
         match self.timers.set(at, alarm) {
             Needs::Nothing => {}
             Needs::QueueEvent => core.schedule(at, Event::Timers),
@@ -422,19 +420,19 @@ impl<C: Control + Clone> Streams<C> {
             self.expire(core, alarm);
         }
         let streams = &self.streams;
-        if let Some(at) = self.timers.next(|alarm| streams[alarm.stream].serial == alarm.serial) {
+        if let Some(at) = self.timers.next(|alarm| streams[alarm.owner].serial == alarm.serial) {
             core.schedule(at, Event::Timers);
         }
     }
 
     fn expire<O: Observer>(&mut self, core: &mut Core<Event, O>, alarm: Alarm) {
-        let stream = &mut self.streams[alarm.stream];
+        let stream = &mut self.streams[alarm.owner];
         if stream.serial != alarm.serial || core.now() < stream.alarm {
             return;
         }
         stream.alarm = Time::MAX;
         stream.sender.handle_timeout(core.now());
-        self.send(core, alarm.stream);
-        self.set_timer(core, alarm.stream);
+        self.send(core, alarm.owner);
+        self.set_timer(core, alarm.owner);
     }
 }

@@ -31,27 +31,34 @@ pub(in super::super) struct Plan {
 }
 
 impl Plan {
+    /// For streams that start with this window.
     pub(in super::super) fn new(
         network: &Network,
         ethernet: &Ethernet,
         initial_window: u32,
         min_rto: Time,
     ) -> Result<Plan, SetupError> {
-        let Ethernet { mtu, buffer, cut_through } = *ethernet;
-        let framing = Framing::ethernet(mtu).filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
-            SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
-        })?;
         if initial_window == 0 {
             return Err(SetupError::new("fabric.initial_window", "is at least 1", 0));
         }
         if min_rto == Time::ZERO {
             return Err(SetupError::new("fabric.min_rto", "is above 0", min_rto));
         }
+        Ok(Plan { initial_window, ..Plan::at_line_rate(network, ethernet)? })
+    }
+
+    /// For streams that, alone in the network, are sent without a break.
+    pub(in super::super) fn at_line_rate(network: &Network, ethernet: &Ethernet) -> Result<Plan, SetupError> {
+        let Ethernet { mtu, buffer, cut_through } = *ethernet;
+        let framing = Framing::ethernet(mtu).filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
+            SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
+        })?;
         let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
         if core.rate() < host.rate() {
             let rule = "is at least network.link.rate";
             return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
         }
+        let initial_window = u32::MAX;
         let plan = Plan { network: network.clone(), framing, buffer, cut_through, initial_window };
         if buffer < plan.full_packet() {
             return Err(SetupError::new("switch.buffer", "holds at least one full packet", buffer));
@@ -59,7 +66,7 @@ impl Plan {
         Ok(plan)
     }
 
-    pub(super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
+    pub(in super::super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
         Alone {
             links: self.network.links(src, dst).collect(),
             switch_latency: self.network.switch_latency,
@@ -73,6 +80,26 @@ impl Plan {
     /// the first node and the last: none are further apart.
     pub(in super::super) fn round_trip(&self) -> Time {
         self.alone(0, self.network.nodes() - 1).round_trip()
+    }
+
+    /// Packets that a sender may have under way without acknowledgement: as asked, or one bandwidth-delay
+    /// product. With less, it could not send without a break even if alone.
+    pub(in super::super) fn line_rate_window(
+        &self,
+        key: &'static str,
+        asked: Option<u32>,
+    ) -> Result<u32, SetupError> {
+        let packet = self.network.topology.host_link().pace.transmit(self.full_packet().get());
+        let least = self.round_trip().as_ps().div_ceil(packet.as_ps()) as u32;
+        match asked {
+            Some(asked) if asked < least => Err(SetupError::new(
+                key,
+                "covers the round trip of the network",
+                format!("{asked}, below {least}"),
+            )),
+            Some(asked) => Ok(asked),
+            None => Ok(least),
+        }
     }
 
     /// Bytes of a full packet on the wire.

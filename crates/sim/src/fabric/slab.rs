@@ -1,16 +1,16 @@
 //! Things that come and go, in one dense array: named by index, places reused last in, first out.
 
-pub(super) struct Slab<T> {
+pub(in crate::fabric) struct Slab<T> {
     places: Vec<T>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
-    pub(super) fn new() -> Self {
+    pub(in crate::fabric) fn new() -> Self {
         Slab { places: Vec::new(), free: Vec::new() }
     }
 
-    pub(super) fn insert(&mut self, value: T) -> u32 {
+    pub(in crate::fabric) fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = value;
@@ -24,7 +24,7 @@ impl<T> Slab<T> {
     }
 
     /// The place may be given to another. What is in it stays until then.
-    pub(super) fn release(&mut self, place: u32) {
+    pub(in crate::fabric) fn release(&mut self, place: u32) {
         self.free.push(place);
     }
 }

@@ -1,0 +1,301 @@
+//! pFabric: minimal near-optimal datacenter transport (Alizadeh et al., SIGCOMM 2013).
+//!
+//! Switches schedule: packets carry what their transfer has left, and the smallest leaves first (§4.1).
+//! All that is left for the ends is [`Sender`], the minimal rate control of §4.2: start at line rate,
+//! slow down only when many packets are lost.
+
+use crate::segments::SegmentSet;
+use serde::{Deserialize, Serialize};
+use unrack_units::Time;
+
+/// Parameters of pFabric.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Packets that a transfer may send at once. Default: one bandwidth-delay product (§4.2, rule 1).
+    pub initial_window: Option<u32>,
+    /// Time after which what was sent and not acknowledged is taken as lost. Default: three round trips of
+    /// the empty network (§4.2, "Details of rate control": about 3 RTT).
+    pub rto: Option<Time>,
+}
+
+/// Timeouts in a row after which only probes are sent (§4.2, rule 3: "a fixed number"; 5 in its §5).
+const TIMEOUTS_BEFORE_PROBE: u32 = 5;
+
+/// The sending side of one transfer.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    segments: u32,
+    acknowledged: SegmentSet,
+    /// Sent, and neither acknowledged nor taken as lost.
+    outstanding: SegmentSet,
+    /// All before are acknowledged or outstanding.
+    cursor: u32,
+    /// Sent at least once.
+    sent: u32,
+    window: u32,
+    /// Slow start ends here.
+    threshold: u32,
+    /// Acknowledgements since the window last grew, beyond slow start.
+    since_growth: u32,
+    timeouts: u32,
+    /// A probe is to be sent.
+    probe: bool,
+    deadline: Time,
+    rto: Time,
+}
+
+/// What to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transmit {
+    Segment {
+        number: u32,
+        again: bool,
+    },
+    /// A packet without payload; it is acknowledged.
+    Probe,
+}
+
+/// What an acknowledgement answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acknowledged {
+    Segment(u32),
+    Probe,
+    /// The whole transfer is there.
+    All,
+}
+
+impl Sender {
+    /// A transfer of `segments` segments that starts with a window of `window`.
+    pub fn new(segments: u32, window: u32, rto: Time) -> Sender {
+        Sender {
+            segments,
+            acknowledged: SegmentSet::new(segments),
+            outstanding: SegmentSet::new(segments),
+            cursor: 0,
+            sent: 0,
+            window,
+            threshold: u32::MAX,
+            since_growth: 0,
+            timeouts: 0,
+            probe: false,
+            deadline: Time::MAX,
+            rto,
+        }
+    }
+
+    /// Segments that are not acknowledged.
+    pub fn remaining(&self) -> u32 {
+        self.segments - self.acknowledged.count()
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.remaining() == 0
+    }
+
+    fn is_probing(&self) -> bool {
+        self.timeouts >= TIMEOUTS_BEFORE_PROBE
+    }
+
+    /// Whether it may send now.
+    pub fn is_ready(&self) -> bool {
+        match self.is_probing() {
+            true => self.probe,
+            false => self.cursor < self.segments && self.outstanding.count() < self.window,
+        }
+    }
+
+    /// What to send now.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if !self.is_ready() {
+            return None;
+        }
+        if self.deadline == Time::MAX {
+            self.deadline = now + self.rto;
+        }
+        if std::mem::take(&mut self.probe) {
+            return Some(Transmit::Probe);
+        }
+        let number = self.cursor;
+        self.outstanding.insert(number);
+        self.advance(number + 1);
+        let again = number < self.sent;
+        self.sent = self.sent.max(number + 1);
+        Some(Transmit::Segment { number, again })
+    }
+
+    /// Moves the cursor to the next segment that is to be sent, `from` or later.
+    fn advance(&mut self, from: u32) {
+        self.cursor = from;
+        while self.cursor < self.sent
+            && (self.acknowledged.contains(self.cursor) || self.outstanding.contains(self.cursor))
+        {
+            self.cursor += 1;
+        }
+    }
+
+    pub fn handle_ack(&mut self, now: Time, what: Acknowledged) {
+        let new = match what {
+            Acknowledged::Segment(number) => {
+                self.outstanding.remove(number);
+                let new = self.acknowledged.insert(number);
+                if number == self.cursor {
+                    self.advance(number);
+                }
+                new
+            }
+            Acknowledged::Probe => false,
+            Acknowledged::All => {
+                for number in 0..self.segments {
+                    self.acknowledged.insert(number);
+                }
+                self.outstanding.clear();
+                self.cursor = self.segments;
+                true
+            }
+        };
+        (self.timeouts, self.probe) = (0, false);
+        if new {
+            self.grow();
+        }
+        self.deadline =
+            if self.is_done() || self.outstanding.count() == 0 { Time::MAX } else { now + self.rto };
+    }
+
+    /// Slow start, then one segment per window, as TCP (§4.2).
+    fn grow(&mut self) {
+        self.since_growth += 1;
+        if self.window < self.threshold || self.since_growth >= self.window {
+            self.window = self.window.saturating_add(1);
+            self.since_growth = 0;
+        }
+    }
+
+    /// When [`handle_timeout`](Sender::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        (self.deadline != Time::MAX).then_some(self.deadline)
+    }
+
+    /// Nothing was acknowledged for a timeout: all that is outstanding is lost. There are no fast
+    /// retransmissions (§4.2, rule 2).
+    pub fn handle_timeout(&mut self, now: Time) {
+        if now < self.deadline || self.is_done() {
+            return;
+        }
+        self.timeouts += 1;
+        self.threshold = (self.window / 2).max(1);
+        self.window = 1;
+        self.since_growth = 0;
+        self.outstanding.clear();
+        self.advance(0);
+        self.probe = self.is_probing();
+        self.deadline = now + self.rto;
+    }
+}
+
+/// The receiving side of one transfer: acknowledges each packet by itself.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    arrived: SegmentSet,
+    segments: u32,
+}
+
+impl Receiver {
+    pub fn new(segments: u32) -> Receiver {
+        Receiver { arrived: SegmentSet::new(segments), segments }
+    }
+
+    /// Whether this was the last that was missing.
+    pub fn handle_segment(&mut self, number: u32) -> bool {
+        self.arrived.insert(number) && self.is_complete()
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.arrived.count() == self.segments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RTO: Time = Time::from_us(10);
+
+    fn segments(sender: &mut Sender, now: Time) -> Vec<u32> {
+        std::iter::from_fn(|| match sender.poll_transmit(now)? {
+            Transmit::Segment { number, .. } => Some(number),
+            Transmit::Probe => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn it_starts_at_line_rate_and_slows_down_only_after_timeouts() {
+        let mut sender = Sender::new(20, 8, RTO);
+        assert_eq!(segments(&mut sender, Time::ZERO), [0, 1, 2, 3, 4, 5, 6, 7]);
+        sender.handle_ack(Time::from_us(1), Acknowledged::Segment(5));
+        // Slow start: one is gone, and the window grew by one. What is missing before 5 is not resent.
+        assert_eq!(segments(&mut sender, Time::from_us(1)), [8, 9]);
+        assert_eq!(sender.poll_timeout(), Some(Time::from_us(11)));
+        sender.handle_timeout(Time::from_us(11));
+        assert_eq!(segments(&mut sender, Time::from_us(11)), [0]);
+        sender.handle_ack(Time::from_us(12), Acknowledged::Segment(0));
+        assert_eq!(segments(&mut sender, Time::from_us(12)), [1, 2]);
+    }
+
+    #[test]
+    fn after_five_timeouts_it_only_probes() {
+        let mut sender = Sender::new(3, 8, RTO);
+        let mut now = Time::ZERO;
+        for n in 0..5 {
+            assert_eq!(segments(&mut sender, now).len(), if n == 0 { 3 } else { 1 });
+            now = sender.poll_timeout().unwrap();
+            sender.handle_timeout(now);
+        }
+        for _ in 0..3 {
+            assert_eq!(sender.poll_transmit(now), Some(Transmit::Probe));
+            assert_eq!(sender.poll_transmit(now), None);
+            now = sender.poll_timeout().unwrap();
+            sender.handle_timeout(now);
+        }
+        sender.handle_ack(now, Acknowledged::Probe);
+        assert_eq!(segments(&mut sender, now), [0]);
+    }
+
+    proptest! {
+        /// Whatever is lost, all arrives in the end, and no more than the window is outstanding.
+        #[test]
+        fn every_segment_arrives(n in 1u32..100, window in 1u32..20, losses in prop::collection::vec(any::<bool>(), 0..400)) {
+            let mut losses = losses.into_iter();
+            let (mut sender, mut receiver) = (Sender::new(n, window, RTO), Receiver::new(n));
+            let mut now = Time::ZERO;
+            let mut complete = 0;
+            for _ in 0..10_000 {
+                let mut acks = Vec::new();
+                while let Some(sent) = sender.poll_transmit(now) {
+                    prop_assert!(sender.outstanding.count() <= sender.window);
+                    if losses.next().unwrap_or(false) {
+                        continue;
+                    }
+                    acks.push(match sent {
+                        Transmit::Segment { number, .. } => {
+                            complete += u32::from(receiver.handle_segment(number));
+                            Acknowledged::Segment(number)
+                        }
+                        Transmit::Probe => Acknowledged::Probe,
+                    });
+                }
+                now += Time::from_us(1);
+                acks.into_iter().for_each(|ack| sender.handle_ack(now, ack));
+                if let Some(at) = sender.poll_timeout().filter(|_| !sender.is_ready()) {
+                    now = now.max(at);
+                    sender.handle_timeout(now);
+                }
+            }
+            prop_assert!(sender.is_done() && receiver.is_complete());
+            prop_assert_eq!(complete, 1);
+            prop_assert_eq!(sender.poll_timeout(), None);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Which segments of a transfer: a set of small numbers.
+
+/// A set of numbers below a limit. Up to 64 take no memory of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentSet {
+    words: Words,
+    count: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Words {
+    One(u64),
+    Many(Box<[u64]>),
+}
+
+impl SegmentSet {
+    /// An empty set of numbers below `limit`.
+    pub fn new(limit: u32) -> SegmentSet {
+        let words = match limit {
+            0..=64 => Words::One(0),
+            _ => Words::Many(vec![0; limit.div_ceil(64) as usize].into()),
+        };
+        SegmentSet { words, count: 0 }
+    }
+
+    fn words(&self) -> &[u64] {
+        match &self.words {
+            Words::One(word) => std::slice::from_ref(word),
+            Words::Many(words) => words,
+        }
+    }
+
+    fn word(&mut self, number: u32) -> &mut u64 {
+        match &mut self.words {
+            Words::One(word) => word,
+            Words::Many(words) => &mut words[number as usize / 64],
+        }
+    }
+
+    pub fn contains(&self, number: u32) -> bool {
+        self.words()[number as usize / 64] & (1 << (number % 64)) != 0
+    }
+
+    /// Whether it was not in the set.
+    pub fn insert(&mut self, number: u32) -> bool {
+        let (word, bit) = (self.word(number), 1 << (number % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        self.count += u32::from(new);
+        new
+    }
+
+    /// Whether it was in the set.
+    pub fn remove(&mut self, number: u32) -> bool {
+        let (word, bit) = (self.word(number), 1 << (number % 64));
+        let old = *word & bit != 0;
+        *word &= !bit;
+        self.count -= u32::from(old);
+        old
+    }
+
+    pub fn clear(&mut self) {
+        match &mut self.words {
+            Words::One(word) => *word = 0,
+            Words::Many(words) => words.fill(0),
+        }
+        self.count = 0;
+    }
+
+    /// How many are in it.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The first number from `start` on that is not in the set; it may be the limit or above.
+    pub fn first_absent(&self, start: u32) -> u32 {
+        let words = self.words();
+        let mut at = start as usize / 64;
+        let mut below = (1u64 << (start % 64)) - 1;
+        while let Some(word) = words.get(at) {
+            let absent = !(word | below);
+            if absent != 0 {
+                return at as u32 * 64 + absent.trailing_zeros();
+            }
+            (at, below) = (at + 1, 0);
+        }
+        (words.len() as u32 * 64).max(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn it_is_a_set(limit in 1u32..300, steps in prop::collection::vec((any::<bool>(), any::<u32>()), 0..200)) {
+            let (mut set, mut model) = (SegmentSet::new(limit), BTreeSet::new());
+            for (insert, number) in steps {
+                let number = number % limit;
+                match insert {
+                    true => prop_assert_eq!(set.insert(number), model.insert(number)),
+                    false => prop_assert_eq!(set.remove(number), model.remove(&number)),
+                }
+                prop_assert_eq!(set.count() as usize, model.len());
+                prop_assert_eq!(set.contains(number), insert);
+                let absent = (number..limit).find(|n| !model.contains(n)).unwrap_or(limit);
+                prop_assert_eq!(set.first_absent(number).min(limit), absent);
+            }
+            set.clear();
+            prop_assert_eq!(set.first_absent(0), 0);
+        }
+    }
+}

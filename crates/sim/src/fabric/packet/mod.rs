@@ -1,0 +1,476 @@
+//! A network of queues under transports that send packet by packet: what `pfabric`, `phost`, `ird`,
+//! `fastpass`, `ndp` and `homa` share.
+//!
+//! A [`Transport`] holds the cores of all nodes and is asked for a packet whenever a node's link is free,
+//! so that what leaves next is decided when it leaves. A switch port is a [`Queue`], whose rules are the
+//! protocol's. A packet costs an event at each switch and one at its end; where it waits, one more.
+
+mod queue;
+mod transfers;
+
+pub(super) use self::queue::{Loss, Queue, SmallestFirst, StrictPriority, Trimming};
+pub(super) use self::transfers::{Role, Transfer};
+
+use self::transfers::Transfers;
+use super::slab::Slab;
+use super::stream::{Plan, flow_hash};
+use super::timers::{Alarm, Needs, Timers};
+use crate::engine::{Core, Observer};
+use crate::network::{Departure, Pace};
+use crate::topology::End;
+use std::collections::VecDeque;
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// What decides who sends what, and when.
+pub(super) trait Transport: Sized {
+    /// What a packet says to its receiver.
+    type Header: Copy;
+    /// What it asks to be told later.
+    type Timer: Copy;
+    type Queue: Queue;
+    /// Packets of a transfer take all ways in turn; else all the same.
+    const SPRAYS: bool;
+
+    /// A transfer was opened now.
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
+    /// A packet has arrived at its end.
+    fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Self::Header>);
+    /// The first packet of its answer has arrived, which acknowledges this request.
+    fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32);
+    /// The link of a node is free: what it sends now.
+    fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Self::Header>>;
+    /// Whether [`Transport::poll`] may have something for this node.
+    fn is_ready(&self, node: NodeId) -> bool;
+    fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, timer: Self::Timer);
+    /// The alarm of this transfer is due ([`Net::set_alarm`]).
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packet<H> {
+    pub transfer: u32,
+    pub to: NodeId,
+    /// On the wire.
+    pub wire: u32,
+    pub payload: u32,
+    /// What the queues go by.
+    pub rank: u32,
+    /// A queue took the payload away.
+    pub trimmed: bool,
+    pub header: H,
+    /// The switch port it is on its way to, or in.
+    port: u32,
+    /// Which of equal ways it takes.
+    hash: u32,
+}
+
+impl<H> Packet<H> {
+    pub fn new(transfer: u32, to: NodeId, (wire, payload): (u32, u32), rank: u32, header: H) -> Packet<H> {
+        Packet { transfer, to, wire, payload, rank, trimmed: false, header, port: 0, hash: 0 }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Event<T> {
+    /// A packet is ready to be queued at its switch port.
+    AtSwitch(u32),
+    /// The last bit of a packet has come to its node.
+    AtNode(u32),
+    /// A switch port at which packets wait is free.
+    PortFree(u32),
+    /// A node that has more to send is free to.
+    NodeFree(NodeId),
+    /// The first alarm of the common queue is due.
+    Alarms,
+    Alarm(Alarm),
+    Transport(T),
+}
+
+/// A switch port and the link behind it.
+struct Port<Q> {
+    pace: Pace,
+    propagation: Time,
+    end: End,
+    free_at: Time,
+    /// Has an event for when it is free.
+    draining: bool,
+    queue: Q,
+}
+
+/// The sending side of a node.
+struct Host<H> {
+    free_at: Time,
+    /// Has an event for when it is free.
+    waking: bool,
+    /// Leaves before anything that the transport has.
+    control: VecDeque<Packet<H>>,
+}
+
+/// All but the transport.
+pub(super) struct Wires<T: Transport> {
+    pub plan: Plan,
+    ports: Vec<Port<T::Queue>>,
+    hosts: Vec<Host<T::Header>>,
+    packets: Slab<Packet<T::Header>>,
+    transfers: Transfers,
+    alarms: Timers,
+    sprayed: u32,
+    losses: Vec<Loss>,
+    /// What the transport has asked for and has not happened yet.
+    opened: Vec<u32>,
+    woken: Vec<NodeId>,
+}
+
+pub(super) struct PacketNetwork<T: Transport> {
+    wires: Wires<T>,
+    transport: T,
+}
+
+/// The network as a transport sees it.
+pub(super) struct Net<'a, T: Transport, O> {
+    core: &'a mut Core<Event<T::Timer>, O>,
+    wires: &'a mut Wires<T>,
+}
+
+impl<T: Transport, O: Observer> Net<'_, T, O> {
+    pub fn now(&self) -> Time {
+        self.core.now()
+    }
+
+    pub fn transfer(&self, transfer: u32) -> &Transfer {
+        &self.wires.transfers[transfer]
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.wires.plan
+    }
+
+    /// Segment `number` of a transfer: bytes on the wire, and payload.
+    pub fn segment(&self, transfer: u32, number: u32) -> (u32, u32) {
+        let framing = &self.wires.plan.framing;
+        let payload = framing.payload(self.wires.transfers[transfer].bytes, number);
+        (framing.wire(payload).get() as u32, payload as u32)
+    }
+
+    /// A packet without payload: bytes on the wire, and payload.
+    pub fn bare(&self) -> (u32, u32) {
+        (self.wires.plan.framing.wire(0).get() as u32, 0)
+    }
+
+    /// The node may have something to send.
+    pub fn wake(&mut self, node: NodeId) {
+        self.wires.woken.push(node);
+    }
+
+    /// Sends a packet from `node` before any that the transport may have for it.
+    pub fn send_first(&mut self, node: NodeId, packet: Packet<T::Header>) {
+        self.wires.transfers[packet.transfer].references += 1;
+        self.wires.hosts[node as usize].control.push_back(packet);
+        self.wake(node);
+    }
+
+    pub fn schedule(&mut self, at: Time, timer: T::Timer) {
+        self.core.schedule(at, Event::Transport(timer));
+    }
+
+    /// Wakes a transfer then, if it is open then. Nearly all alarms should be set the same time ahead.
+    pub fn set_alarm(&mut self, at: Time, transfer: u32) {
+        let alarm = Alarm { owner: transfer, serial: self.wires.transfers[transfer].serial };
+        match self.wires.alarms.set(at, alarm) {
+            Needs::Nothing => {}
+            Needs::QueueEvent => self.core.schedule(at, Event::Alarms),
+            Needs::OwnEvent => self.core.schedule(at, Event::Alarm(alarm)),
+        }
+    }
+
+    /// The last byte of a transfer is here. Whether it is to be acknowledged: a request is by its answer.
+    pub fn delivered(&mut self, transfer: u32) -> bool {
+        let place = &mut self.wires.transfers[transfer];
+        debug_assert!(!place.delivered);
+        place.delivered = true;
+        let (message, role) = (place.message, place.role);
+        if role != Role::Request {
+            self.core.complete(message);
+            return true;
+        }
+        place.references += 1;
+        let ends = (place.dst, place.src);
+        let bytes = self.core.message(message).bytes;
+        self.wires.open(message, ends, bytes, Role::Answer(transfer));
+        false
+    }
+
+    /// The sender of a transfer has nothing more to do.
+    pub fn close(&mut self, transfer: u32) {
+        self.wires.transfers.close(transfer);
+    }
+
+    pub fn retransmitted(&mut self, transfer: u32) {
+        self.core.retransmitted(self.wires.transfers[transfer].message);
+    }
+}
+
+impl<T: Transport> PacketNetwork<T> {
+    pub(super) fn new(plan: Plan, transport: T, queue: T::Queue) -> Self {
+        let topology = &plan.network.topology;
+        let port = |port| {
+            let (link, end) = (topology.link(port), topology.end(port));
+            let (pace, propagation, queue) = (link.pace, link.propagation, queue.clone());
+            Port { pace, propagation, end, free_at: Time::ZERO, draining: false, queue }
+        };
+        let host = |_| Host { free_at: Time::ZERO, waking: false, control: VecDeque::new() };
+        let wires = Wires {
+            ports: (0..topology.ports()).map(port).collect(),
+            hosts: (0..plan.network.nodes()).map(host).collect(),
+            plan,
+            packets: Slab::new(),
+            transfers: Transfers::new(),
+            alarms: Timers::default(),
+            sprayed: 0,
+            losses: Vec::new(),
+            opened: Vec::new(),
+            woken: Vec::new(),
+        };
+        PacketNetwork { wires, transport }
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.wires.plan
+    }
+
+    pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
+        let message = *core.message(id);
+        let (bytes, role) = match message.kind.is_answered() {
+            true => (u64::from(message.request), Role::Request),
+            false => (message.bytes, Role::Data),
+        };
+        self.wires.open(id, (message.src, message.dst), bytes, role);
+        self.settle(core);
+    }
+
+    pub(super) fn handle<O: Observer>(
+        &mut self,
+        core: &mut Core<Event<T::Timer>, O>,
+        event: Event<T::Timer>,
+    ) {
+        match event {
+            Event::AtSwitch(packet) => return self.wires.forward(core, packet),
+            Event::PortFree(port) => return self.wires.drain(core, port),
+            Event::AtNode(packet) => self.arrive(core, packet),
+            Event::NodeFree(node) => {
+                self.wires.hosts[node as usize].waking = false;
+                self.transmit(core, node);
+            }
+            Event::Alarms => self.alarms_due(core),
+            Event::Alarm(alarm) => self.alarm(core, alarm),
+            Event::Transport(timer) => {
+                self.transport.handle_timer(&mut Net { core, wires: &mut self.wires }, timer);
+            }
+        }
+        self.settle(core);
+    }
+
+    /// Does what the transport asked for, until it asks for nothing more.
+    fn settle<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>) {
+        loop {
+            if let Some(transfer) = self.wires.opened.pop() {
+                self.transport.open(&mut Net { core, wires: &mut self.wires }, transfer);
+            } else if let Some(node) = self.wires.woken.pop() {
+                self.transmit(core, node);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Sends one packet, if the link is free; else, or if there may be more, sees to it when it is.
+    fn transmit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, node: NodeId) {
+        let host = &mut self.wires.hosts[node as usize];
+        if host.waking {
+            return;
+        }
+        if host.free_at <= core.now() {
+            let packet = match host.control.pop_front() {
+                Some(packet) => packet,
+                None => {
+                    let net = &mut Net { core, wires: &mut self.wires };
+                    let Some(packet) = self.transport.poll(net, node) else { return };
+                    self.wires.transfers[packet.transfer].references += 1;
+                    packet
+                }
+            };
+            self.wires.put(core, node, packet);
+        }
+        let host = &mut self.wires.hosts[node as usize];
+        if !host.control.is_empty() || self.transport.is_ready(node) {
+            host.waking = true;
+            core.schedule(host.free_at, Event::NodeFree(node));
+        }
+    }
+
+    fn arrive<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, index: u32) {
+        let packet = self.wires.packets[index];
+        self.wires.packets.release(index);
+        core.arrived(u64::from(packet.payload));
+        let net = &mut Net { core, wires: &mut self.wires };
+        let place = &mut net.wires.transfers[packet.transfer];
+        if let Role::Answer(request) = place.role
+            && packet.to == place.dst
+        {
+            place.role = Role::Data;
+            self.transport.answered(net, request);
+            net.wires.transfers.drop_reference(request);
+        }
+        self.transport.receive(net, &packet);
+        self.wires.transfers.drop_reference(packet.transfer);
+    }
+
+    fn alarms_due<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>) {
+        while let Some(alarm) = self.wires.alarms.pop_due(core.now()) {
+            self.alarm(core, alarm);
+        }
+        let transfers = &self.wires.transfers;
+        if let Some(at) = self.wires.alarms.next(|alarm| transfers[alarm.owner].serial == alarm.serial) {
+            core.schedule(at, Event::Alarms);
+        }
+    }
+
+    fn alarm<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, alarm: Alarm) {
+        if self.wires.transfers[alarm.owner].serial == alarm.serial {
+            self.transport.handle_alarm(&mut Net { core, wires: &mut self.wires }, alarm.owner);
+        }
+    }
+}
+
+impl<T: Transport> Wires<T> {
+    fn open(&mut self, id: MessageId, ends: (NodeId, NodeId), bytes: u64, role: Role) {
+        let segments = self.plan.framing.segments(bytes);
+        let transfer = self.transfers.open(id, ends, (bytes, segments), role);
+        self.opened.push(transfer);
+    }
+
+    /// Puts a packet on the link of a node, which is free.
+    fn put<O: Observer>(
+        &mut self,
+        core: &mut Core<Event<T::Timer>, O>,
+        from: NodeId,
+        mut packet: Packet<T::Header>,
+    ) {
+        let serial = match T::SPRAYS {
+            true => {
+                self.sprayed = self.sprayed.wrapping_add(1);
+                self.sprayed
+            }
+            false => self.transfers[packet.transfer].serial,
+        };
+        let topology = &self.plan.network.topology;
+        let link = topology.host_link();
+        packet.hash = flow_hash(serial);
+        packet.port = topology.route(topology.switch_of(from), packet.to, packet.hash);
+        let first = core.now();
+        let last = first + link.pace.transmit(u64::from(packet.wire));
+        self.hosts[from as usize].free_at = last;
+        core.sent(u64::from(packet.payload));
+        core.hops(1);
+        let at = self.ready(Departure { first, last }, &packet) + link.propagation;
+        core.schedule(at, Event::AtSwitch(self.packets.insert(packet)));
+    }
+
+    /// When, but for propagation, a packet that leaves so can be queued at the next port.
+    fn ready(&self, departure: Departure, packet: &Packet<T::Header>) -> Time {
+        let Departure { first, last } = departure;
+        let start = match self.plan.cut_through {
+            // A faster link must not run out of bits in the middle of a packet.
+            true => {
+                let next = self.ports[packet.port as usize].pace;
+                first.max(last.saturating_sub(next.transmit(u64::from(packet.wire))))
+            }
+            false => last,
+        };
+        start + self.plan.network.switch_latency
+    }
+
+    fn forward<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, index: u32) {
+        let packet = &self.packets[index];
+        let number = packet.port;
+        let port = &mut self.ports[number as usize];
+        let idle = port.free_at <= core.now() && port.queue.is_empty();
+        if packet.payload > 0 {
+            let under_way = port.pace.bytes_in(port.free_at.saturating_sub(core.now()));
+            core.queued(number, if idle { 0 } else { under_way + port.queue.bytes() });
+        }
+        if idle {
+            return self.depart(core, number, index);
+        }
+        port.queue.offer(index, &mut self.packets, &mut self.losses);
+        if !port.draining && !port.queue.is_empty() {
+            port.draining = true;
+            core.schedule(port.free_at, Event::PortFree(number));
+        }
+        while let Some(loss) = self.losses.pop() {
+            self.lose(core, loss);
+        }
+    }
+
+    /// Sends a packet from a port that is free.
+    fn depart<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32, index: u32) {
+        let port = &mut self.ports[number as usize];
+        let packet = &mut self.packets[index];
+        let first = core.now();
+        let last = first + port.pace.transmit(u64::from(packet.wire));
+        port.free_at = last;
+        core.hops(1);
+        let (propagation, end) = (port.propagation, port.end);
+        match end {
+            End::Node(_) => core.schedule(last + propagation, Event::AtNode(index)),
+            End::Switch(switch) => {
+                packet.port = self.plan.network.topology.route(switch, packet.to, packet.hash);
+                let at = self.ready(Departure { first, last }, &self.packets[index]) + propagation;
+                core.schedule(at, Event::AtSwitch(index));
+            }
+        }
+    }
+
+    fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {
+        let port = &mut self.ports[number as usize];
+        port.draining = false;
+        let Some(index) = port.queue.take(&self.packets) else { return };
+        self.depart(core, number, index);
+        let port = &mut self.ports[number as usize];
+        if !port.queue.is_empty() {
+            port.draining = true;
+            core.schedule(port.free_at, Event::PortFree(number));
+        }
+    }
+
+    fn lose<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, loss: Loss) {
+        let transfer = self.packets[loss.packet].transfer;
+        core.dropped(self.transfers[transfer].message, u64::from(loss.bytes));
+        if loss.whole {
+            self.packets.release(loss.packet);
+            self.transfers.drop_reference(transfer);
+        }
+    }
+}
+
+/// How long a message takes alone in the network, if each of its transfers is sent without a break, `ahead`
+/// after it was opened.
+pub(super) fn unloaded(plan: &Plan, message: &Message, ahead: impl Fn(NodeId, NodeId) -> Time) -> Time {
+    let transfer = |src, dst, bytes| ahead(src, dst) + plan.alone(src, dst).stream(bytes);
+    match message.kind.is_answered() {
+        true => {
+            transfer(message.src, message.dst, u64::from(message.request))
+                + transfer(message.dst, message.src, message.bytes)
+        }
+        false => transfer(message.src, message.dst, message.bytes),
+    }
+}
+
+/// Keeps `value` at this index, which is at most one beyond the last.
+pub(super) fn put<V>(all: &mut Vec<V>, index: u32, value: V) {
+    match all.get_mut(index as usize) {
+        Some(place) => *place = value,
+        None => all.push(value),
+    }
+}

@@ -1,0 +1,77 @@
+//! pFabric's port (Alizadeh et al., SIGCOMM 2013, §4.1): the packet of the highest priority leaves, the
+//! one of the lowest is dropped.
+
+use super::{Loss, Queue};
+use crate::fabric::packet::Packet;
+use crate::fabric::slab::Slab;
+
+/// A packet's rank is what its transfer had left when it was sent: the smallest leaves first. So that
+/// later packets of a transfer, whose rank is better, do not overtake earlier ones, the earliest packet
+/// of the best one's transfer leaves.
+///
+/// The queue is two dozen packets, in order of arrival: looking through all is faster than any heap.
+#[derive(Clone)]
+pub(in crate::fabric) struct SmallestFirst {
+    waiting: Vec<Entry>,
+    bytes: u64,
+    limit: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    rank: u32,
+    transfer: u32,
+    packet: u32,
+    wire: u32,
+}
+
+impl SmallestFirst {
+    /// At most `limit` bytes wait.
+    pub(in crate::fabric) fn new(limit: u64) -> SmallestFirst {
+        SmallestFirst { waiting: Vec::new(), bytes: 0, limit }
+    }
+
+    fn remove(&mut self, at: usize) -> Entry {
+        let entry = self.waiting.remove(at);
+        self.bytes -= u64::from(entry.wire);
+        entry
+    }
+
+    /// Of the lowest priority, the latest.
+    fn worst(&self) -> Option<(usize, u32)> {
+        let ranks = self.waiting.iter().map(|entry| entry.rank).enumerate();
+        ranks.max_by_key(|(_, rank)| *rank)
+    }
+}
+
+impl Queue for SmallestFirst {
+    fn offer<H: Copy>(&mut self, packet: u32, packets: &mut Slab<Packet<H>>, losses: &mut Vec<Loss>) {
+        let Packet { rank, transfer, wire, .. } = packets[packet];
+        while self.bytes + u64::from(wire) > self.limit {
+            let lost = match self.worst() {
+                Some((at, worst)) if worst > rank => self.remove(at).packet,
+                _ => packet,
+            };
+            losses.push(Loss { packet: lost, bytes: packets[lost].payload, whole: true });
+            if lost == packet {
+                return;
+            }
+        }
+        self.bytes += u64::from(wire);
+        self.waiting.push(Entry { rank, transfer, packet, wire });
+    }
+
+    fn take<H: Copy>(&mut self, _packets: &Slab<Packet<H>>) -> Option<u32> {
+        let best = self.waiting.iter().min_by_key(|entry| entry.rank)?.transfer;
+        let earliest = self.waiting.iter().position(|entry| entry.transfer == best)?;
+        Some(self.remove(earliest).packet)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}

@@ -1,0 +1,56 @@
+//! Strict priorities (IEEE 802.1Q §8.6.8.1): eight classes, each first in first out, under one limit.
+
+use super::{Loss, Queue};
+use crate::fabric::packet::Packet;
+use crate::fabric::slab::Slab;
+use std::collections::VecDeque;
+
+/// A packet's rank is its class: 0 leaves first. What does not fit is dropped.
+#[derive(Clone)]
+pub(in crate::fabric) struct StrictPriority {
+    classes: [VecDeque<u32>; CLASSES],
+    /// One bit per class that has packets.
+    waiting: u8,
+    bytes: u64,
+    limit: u64,
+}
+
+pub(in crate::fabric) const CLASSES: usize = 8;
+
+impl StrictPriority {
+    /// At most `limit` bytes wait.
+    pub(in crate::fabric) fn new(limit: u64) -> StrictPriority {
+        StrictPriority { classes: Default::default(), waiting: 0, bytes: 0, limit }
+    }
+}
+
+impl Queue for StrictPriority {
+    fn offer<H: Copy>(&mut self, packet: u32, packets: &mut Slab<Packet<H>>, losses: &mut Vec<Loss>) {
+        let Packet { wire, payload, rank, .. } = packets[packet];
+        if self.bytes + u64::from(wire) > self.limit {
+            return losses.push(Loss { packet, bytes: payload, whole: true });
+        }
+        self.bytes += u64::from(wire);
+        self.classes[rank as usize].push_back(packet);
+        self.waiting |= 1 << rank;
+    }
+
+    fn take<H: Copy>(&mut self, packets: &Slab<Packet<H>>) -> Option<u32> {
+        let class = self.waiting.trailing_zeros() as usize;
+        let queue = self.classes.get_mut(class)?;
+        let packet = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting &= !(1 << class);
+        }
+        self.bytes -= u64::from(packets[packet].wire);
+        Some(packet)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+}

@@ -1,0 +1,75 @@
+//! NDP's port (Handley et al., SIGCOMM 2017, §3.1): a short queue of data; a packet that finds it full
+//! loses its payload, and its header goes on in a queue of its own that leaves first, but for one data
+//! packet after ten headers.
+
+use super::{Loss, Queue};
+use crate::fabric::packet::Packet;
+use crate::fabric::slab::Slab;
+use std::collections::VecDeque;
+
+/// Rank 0: headers and control. Others: data.
+#[derive(Clone)]
+pub(in crate::fabric) struct Trimming {
+    headers: VecDeque<u32>,
+    data: VecDeque<u32>,
+    data_limit: usize,
+    /// Bytes that both queues hold together at most.
+    limit: u64,
+    bytes: u64,
+    /// Headers that left since the last data packet did.
+    in_a_row: u32,
+    /// What a packet without payload takes on the wire.
+    header_wire: u32,
+}
+
+/// Headers that leave before a data packet that waits (§3.1: 10:1 round robin).
+const HEADERS_PER_DATA: u32 = 10;
+
+impl Trimming {
+    /// At most `data_packets` wait with their payload, and at most `limit` bytes in all.
+    pub(in crate::fabric) fn new(data_packets: u32, limit: u64, header_wire: u32) -> Trimming {
+        let (headers, data) = (VecDeque::new(), VecDeque::new());
+        let data_limit = data_packets as usize;
+        Trimming { headers, data, data_limit, limit, bytes: 0, in_a_row: 0, header_wire }
+    }
+}
+
+impl Queue for Trimming {
+    fn offer<H: Copy>(&mut self, index: u32, packets: &mut Slab<Packet<H>>, losses: &mut Vec<Loss>) {
+        let packet = &mut packets[index];
+        let trim = packet.rank > 0 && self.data.len() >= self.data_limit;
+        let wire = if trim { self.header_wire } else { packet.wire };
+        if self.bytes + u64::from(wire) > self.limit {
+            return losses.push(Loss { packet: index, bytes: packet.payload, whole: true });
+        }
+        if trim {
+            losses.push(Loss { packet: index, bytes: packet.payload, whole: false });
+            (packet.wire, packet.payload, packet.rank, packet.trimmed) = (wire, 0, 0, true);
+        }
+        self.bytes += u64::from(wire);
+        if packet.rank == 0 { &mut self.headers } else { &mut self.data }.push_back(index);
+    }
+
+    fn take<H: Copy>(&mut self, packets: &Slab<Packet<H>>) -> Option<u32> {
+        let data_turn = self.in_a_row >= HEADERS_PER_DATA && !self.data.is_empty();
+        let packet = match self.headers.pop_front() {
+            Some(header) if data_turn => {
+                self.headers.push_front(header);
+                self.data.pop_front()
+            }
+            Some(header) => Some(header),
+            None => self.data.pop_front(),
+        }?;
+        self.in_a_row = if packets[packet].rank == 0 { self.in_a_row + 1 } else { 0 };
+        self.bytes -= u64::from(packets[packet].wire);
+        Some(packet)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.headers.is_empty() && self.data.is_empty()
+    }
+}

@@ -1,0 +1,101 @@
+//! One-way transfers: what transports carry. A flow or write is one; a read or rmw is a request and,
+//! once that has arrived, an answer.
+
+use super::super::slab::Slab;
+use unrack_workload::{MessageId, NodeId};
+
+/// Bytes from one node to another.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer {
+    pub message: MessageId,
+    pub src: NodeId,
+    pub dst: NodeId,
+    pub bytes: u64,
+    /// Packets that it is cut into.
+    pub segments: u32,
+    pub role: Role,
+    /// Tells it from others that had its place.
+    pub serial: u32,
+    /// Its last byte has arrived.
+    pub delivered: bool,
+    /// Its sender has nothing more to do.
+    pub(super) closed: bool,
+    /// Packets under way, and an answer that acknowledges this request.
+    pub(super) references: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Its end is the end of the message.
+    Data,
+    /// Its end opens the answer.
+    Request,
+    /// As data; its first packet to arrive acknowledges the request, the transfer of this number.
+    Answer(u32),
+}
+
+/// All that are open, and those of whom packets are still under way.
+pub(super) struct Transfers {
+    places: Slab<Transfer>,
+    opened: u32,
+}
+
+impl Transfers {
+    pub(super) fn new() -> Transfers {
+        Transfers { places: Slab::new(), opened: 0 }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        message: MessageId,
+        (src, dst): (NodeId, NodeId),
+        (bytes, segments): (u64, u32),
+        role: Role,
+    ) -> u32 {
+        self.opened = self.opened.wrapping_add(1).max(1);
+        let (serial, delivered, closed, references) = (self.opened, false, false, 0);
+        self.places.insert(Transfer {
+            message,
+            src,
+            dst,
+            bytes,
+            segments,
+            role,
+            serial,
+            delivered,
+            closed,
+            references,
+        })
+    }
+
+    pub(super) fn drop_reference(&mut self, transfer: u32) {
+        self.places[transfer].references -= 1;
+        self.free_if_over(transfer);
+    }
+
+    pub(super) fn close(&mut self, transfer: u32) {
+        self.places[transfer].closed = true;
+        self.free_if_over(transfer);
+    }
+
+    fn free_if_over(&mut self, transfer: u32) {
+        let place = &mut self.places[transfer];
+        if place.references == 0 && place.closed && place.serial != 0 {
+            place.serial = 0;
+            self.places.release(transfer);
+        }
+    }
+}
+
+impl std::ops::Index<u32> for Transfers {
+    type Output = Transfer;
+    fn index(&self, transfer: u32) -> &Transfer {
+        &self.places[transfer]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Transfers {
+    fn index_mut(&mut self, transfer: u32) -> &mut Transfer {
+        &mut self.places[transfer]
+    }
+}

@@ -1,0 +1,197 @@
+//! `pfabric`: switches send what has least left first (Alizadeh et al., SIGCOMM 2013).
+//!
+//! Nodes do so too, among all that they have to send. Acknowledgements go before all data.
+
+use super::Fabric;
+use super::packet::{self, Net, Packet, PacketNetwork, SmallestFirst, Transport};
+use super::stream::{Ethernet, Plan};
+use crate::engine::{Core, Observer};
+use crate::error::SetupError;
+use crate::network::Network;
+use std::collections::BTreeSet;
+use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, Transmit};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// pFabric.
+pub struct Pfabric {
+    network: PacketNetwork<Ends>,
+}
+
+impl Pfabric {
+    pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Pfabric, SetupError> {
+        let plan = Plan::at_line_rate(network, ethernet)?;
+        let round_trip = plan.round_trip();
+        let window = plan.line_rate_window("fabric.initial_window", params.initial_window)?;
+        let rto = params.rto.unwrap_or(round_trip * 3);
+        if rto < round_trip {
+            return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
+        }
+        let queue = SmallestFirst::new(plan.buffer.get());
+        let ready = vec![BTreeSet::new(); network.nodes() as usize];
+        let ends = Ends { window, rto, transfers: Vec::new(), ready };
+        Ok(Pfabric { network: PacketNetwork::new(plan, ends, queue) })
+    }
+}
+
+/// The ends of all transfers.
+struct Ends {
+    window: u32,
+    rto: Time,
+    transfers: Vec<Pair>,
+    /// Of each node: transfers that may send, the smallest first.
+    ready: Vec<BTreeSet<(u32, u32)>>,
+}
+
+struct Pair {
+    sender: Sender,
+    receiver: Receiver,
+    /// What it is ready under.
+    rank: Option<u32>,
+    alarm: Time,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Header {
+    Segment(u32),
+    Probe,
+    Ack(Acknowledged),
+}
+
+/// Before all data: rank of what carries none.
+const FIRST: u32 = 0;
+
+impl Ends {
+    /// Puts the transfer where it belongs among those of its node that may send.
+    fn rank<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let src = net.transfer(transfer).src;
+        let pair = &mut self.transfers[transfer as usize];
+        let rank = pair.sender.is_ready().then(|| pair.sender.remaining());
+        if rank == pair.rank {
+            return;
+        }
+        let ready = &mut self.ready[src as usize];
+        if let Some(old) = pair.rank {
+            ready.remove(&(old, transfer));
+        }
+        if let Some(new) = rank {
+            ready.insert((new, transfer));
+            net.wake(src);
+        }
+        pair.rank = rank;
+    }
+
+    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if let Some(at) = pair.sender.poll_timeout().filter(|at| *at < pair.alarm) {
+            pair.alarm = at;
+            net.set_alarm(at, transfer);
+        }
+    }
+
+    fn acknowledged<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, what: Acknowledged) {
+        let sender = &mut self.transfers[transfer as usize].sender;
+        if sender.is_done() {
+            return;
+        }
+        sender.handle_ack(net.now(), what);
+        let done = sender.is_done();
+        self.rank(net, transfer);
+        if done {
+            net.close(transfer);
+        }
+    }
+}
+
+impl Transport for Ends {
+    type Header = Header;
+    type Timer = ();
+    type Queue = SmallestFirst;
+    const SPRAYS: bool = false;
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let segments = net.transfer(transfer).segments;
+        let sender = Sender::new(segments, self.window, self.rto);
+        let pair = Pair { sender, receiver: Receiver::new(segments), rank: None, alarm: Time::MAX };
+        packet::put(&mut self.transfers, transfer, pair);
+        self.rank(net, transfer);
+    }
+
+    fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
+        let &(_, transfer) = self.ready[node as usize].first()?;
+        let sender = &mut self.transfers[transfer as usize].sender;
+        let rank = sender.remaining();
+        let sent = sender.poll_transmit(net.now())?;
+        self.set_alarm(net, transfer);
+        self.rank(net, transfer);
+        let to = net.transfer(transfer).dst;
+        Some(match sent {
+            Transmit::Segment { number, again } => {
+                if again {
+                    net.retransmitted(transfer);
+                }
+                Packet::new(transfer, to, net.segment(transfer, number), rank, Header::Segment(number))
+            }
+            Transmit::Probe => Packet::new(transfer, to, net.bare(), FIRST, Header::Probe),
+        })
+    }
+
+    fn is_ready(&self, node: NodeId) -> bool {
+        !self.ready[node as usize].is_empty()
+    }
+
+    fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
+        let transfer = packet.transfer;
+        let receiver = &mut self.transfers[transfer as usize].receiver;
+        let what = match packet.header {
+            Header::Ack(what) => return self.acknowledged(net, transfer, what),
+            Header::Probe => Acknowledged::Probe,
+            Header::Segment(number) => {
+                let last = receiver.handle_segment(number);
+                // Its answer acknowledges a request.
+                if last && !net.delivered(transfer) {
+                    return;
+                }
+                Acknowledged::Segment(number)
+            }
+        };
+        let what =
+            if self.transfers[transfer as usize].receiver.is_complete() { Acknowledged::All } else { what };
+        let (from, to) = (packet.to, net.transfer(transfer).src);
+        net.send_first(from, Packet::new(transfer, to, net.bare(), FIRST, Header::Ack(what)));
+    }
+
+    fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32) {
+        self.acknowledged(net, request, Acknowledged::All);
+    }
+
+    fn handle_timer<O: Observer>(&mut self, _net: &mut Net<Self, O>, (): ()) {}
+
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if net.now() < pair.alarm {
+            return;
+        }
+        pair.alarm = Time::MAX;
+        pair.sender.handle_timeout(net.now());
+        self.set_alarm(net, transfer);
+        self.rank(net, transfer);
+    }
+}
+
+impl Fabric for Pfabric {
+    type Event = packet::Event<()>;
+
+    fn name(&self) -> &'static str {
+        "pfabric"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
+        self.network.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
+        self.network.handle(core, event);
+    }
+    fn unloaded(&self, message: &Message) -> Time {
+        packet::unloaded(self.network.plan(), message, |_, _| Time::ZERO)
+    }
+}
