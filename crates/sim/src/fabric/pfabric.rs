@@ -5,7 +5,7 @@
 use super::Fabric;
 use super::packet::{self, Net, Packet, PacketNetwork, SmallestFirst, Transport};
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Core, Observer};
+use crate::engine::{Core, Observer, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
 use std::collections::BTreeSet;
@@ -74,9 +74,13 @@ impl Ends {
         if let Some(old) = pair.rank {
             ready.remove(&(old, transfer));
         }
-        if let Some(new) = rank {
-            ready.insert((new, transfer));
-            net.wake(src);
+        match rank {
+            Some(new) => {
+                ready.insert((new, transfer));
+                net.wake(src);
+                net.waits(transfer, Wait::Turn);
+            }
+            None => net.waits(transfer, Wait::Window),
         }
         pair.rank = rank;
     }
@@ -163,6 +167,15 @@ impl Transport for Ends {
 
     fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32) {
         self.acknowledged(net, request, Acknowledged::All);
+    }
+
+    fn describe(header: &Header) -> (PacketKind, Option<u32>) {
+        match *header {
+            Header::Segment(number) => (PacketKind::Data, Some(number)),
+            Header::Probe => (PacketKind::Notification, None),
+            Header::Ack(Acknowledged::Segment(number)) => (PacketKind::Ack, Some(number)),
+            Header::Ack(_) => (PacketKind::Ack, None),
+        }
     }
 
     fn handle_timer<O: Observer>(&mut self, _net: &mut Net<Self, O>, (): ()) {}

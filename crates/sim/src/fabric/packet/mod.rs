@@ -6,6 +6,7 @@
 //! protocol's. A packet costs an event at each switch and one at its end; where it waits, one more.
 
 mod queue;
+mod seen;
 mod transfers;
 
 pub(super) use self::queue::{Loss, Queue, SmallestFirst, StrictPriority, Trimming};
@@ -15,7 +16,7 @@ use self::transfers::Transfers;
 use super::slab::Slab;
 use super::stream::{Plan, flow_hash};
 use super::timers::{Alarm, Needs, Timers};
-use crate::engine::{Core, Observer};
+use crate::engine::{Core, LinkId, Observer, PacketKind, Wait};
 use crate::network::{Departure, Pace};
 use crate::topology::End;
 use std::collections::VecDeque;
@@ -43,6 +44,8 @@ pub(super) trait Transport: Sized {
     /// Whether [`Transport::poll`] may have something for this node.
     fn is_ready(&self, node: NodeId) -> bool;
     fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, timer: Self::Timer);
+    /// What a packet is, and of data or what answers it: which segment.
+    fn describe(header: &Self::Header) -> (PacketKind, Option<u32>);
     /// The alarm of this transfer is due ([`Net::set_alarm`]).
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
 }
@@ -63,11 +66,14 @@ pub(super) struct Packet<H> {
     port: u32,
     /// Which of equal ways it takes.
     hash: u32,
+    /// When it joined what waits for the link that it is to cross next.
+    ready: Time,
 }
 
 impl<H> Packet<H> {
     pub fn new(transfer: u32, to: NodeId, (wire, payload): (u32, u32), rank: u32, header: H) -> Packet<H> {
-        Packet { transfer, to, wire, payload, rank, trimmed: false, header, port: 0, hash: 0 }
+        let (trimmed, port, hash, ready) = (false, 0, 0, Time::ZERO);
+        Packet { transfer, to, wire, payload, rank, trimmed, header, port, hash, ready }
     }
 }
 
@@ -168,6 +174,12 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         self.wires.transfers[packet.transfer].references += 1;
         self.wires.hosts[node as usize].control.push_back(packet);
         self.wake(node);
+    }
+
+    /// From now on `wait` keeps the transfer from sending.
+    pub fn waits(&mut self, transfer: u32, wait: Wait) {
+        let message = self.wires.transfers[transfer].message;
+        self.core.waits(message, || wait);
     }
 
     pub fn schedule(&mut self, at: Time, timer: T::Timer) {
@@ -372,8 +384,10 @@ impl<T: Transport> Wires<T> {
         let last = first + link.pace.transmit(u64::from(packet.wire));
         self.hosts[from as usize].free_at = last;
         core.sent(u64::from(packet.payload));
-        core.hops(1);
-        let at = self.ready(Departure { first, last }, &packet) + link.propagation;
+        packet.ready = first;
+        let departure = Departure { first, last };
+        let at = self.ready(departure, &packet) + link.propagation;
+        core.hop(|| self.seen(&packet, LinkId::Host(from), departure, at));
         core.schedule(at, Event::AtSwitch(self.packets.insert(packet)));
     }
 
@@ -392,7 +406,8 @@ impl<T: Transport> Wires<T> {
     }
 
     fn forward<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, index: u32) {
-        let packet = &self.packets[index];
+        let packet = &mut self.packets[index];
+        packet.ready = core.now();
         let number = packet.port;
         let port = &mut self.ports[number as usize];
         let idle = port.free_at <= core.now() && port.queue.is_empty();
@@ -420,16 +435,16 @@ impl<T: Transport> Wires<T> {
         let first = core.now();
         let last = first + port.pace.transmit(u64::from(packet.wire));
         port.free_at = last;
-        core.hops(1);
-        let (propagation, end) = (port.propagation, port.end);
-        match end {
-            End::Node(_) => core.schedule(last + propagation, Event::AtNode(index)),
+        let (propagation, end, departure) = (port.propagation, port.end, Departure { first, last });
+        let (at, event) = match end {
+            End::Node(_) => (last + propagation, Event::AtNode(index)),
             End::Switch(switch) => {
                 packet.port = self.plan.network.topology.route(switch, packet.to, packet.hash);
-                let at = self.ready(Departure { first, last }, &self.packets[index]) + propagation;
-                core.schedule(at, Event::AtSwitch(index));
+                (self.ready(departure, &self.packets[index]) + propagation, Event::AtSwitch(index))
             }
-        }
+        };
+        core.schedule(at, event);
+        core.hop(|| self.seen(&self.packets[index], LinkId::Port(number), departure, at));
     }
 
     fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {
