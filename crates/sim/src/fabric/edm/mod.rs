@@ -189,13 +189,13 @@ impl Edm {
         let ready = core.now() + self.latency.host_ahead;
         let start = up.control(ready, length);
         core.sent(request);
-        let kind = if message.kind.is_answered() { PacketKind::Request } else { PacketKind::Notification };
-        let packet = Packet::new(kind, message.src, message.dst);
         let at = start + self.lead(request) + self.latency.to_scheduler;
-        core.hop(|| Hop {
-            serial: self.lead(request),
-            onward: at,
-            ..self.hop(LinkId::Host(message.src), id, packet, request, (ready, start, length))
+        core.hop(|| {
+            let asks = message.kind.is_answered();
+            let kind = if asks { PacketKind::Request } else { PacketKind::Notification };
+            let packet = Packet::new(kind, message.src, message.dst);
+            let hop = self.hop(LinkId::Host(message.src), id, packet, request, (ready, start, length));
+            Hop { serial: self.lead(request), onward: at, ..hop }
         });
         core.waits(id, || Wait::Notification);
         core.schedule(at, Event::Demand(id));
@@ -248,9 +248,9 @@ impl Edm {
     /// Sends a grant block down, or the buffered request in its place (§3.1.1 (4)).
     fn grant<O: Observer>(&mut self, core: &mut Core<Event, O>, grant: Grant) {
         let id = MessageId(grant.token);
-        let message = *core.message(id);
+        let message = core.message(id);
+        let request = u64::from(message.request);
         let by_request = grant.first && message.kind.is_answered();
-        let request = if by_request { u64::from(message.request) } else { 0 };
         let (length, on_wire_to_send) = match by_request {
             true => (self.occupancy(request), self.lead(request) + self.latency.request_to_send),
             false => (self.control, self.latency.grant_to_send),
@@ -261,12 +261,12 @@ impl Edm {
         node.granted = node.granted.max(start + on_wire_to_send);
         let send_at = node.granted;
         let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
-        let kind = if by_request { PacketKind::Request } else { PacketKind::Grant };
-        let packet = Packet::new(kind, grant.dst, grant.src);
-        core.hop(|| Hop {
-            serial: self.lead(request),
-            onward: start + on_wire_to_send,
-            ..self.hop(LinkId::Port(grant.src), id, packet, request, (at, start, length))
+        core.hop(|| {
+            let kind = if by_request { PacketKind::Request } else { PacketKind::Grant };
+            let packet = Packet::new(kind, grant.dst, grant.src);
+            let payload = if by_request { request } else { 0 };
+            let hop = self.hop(LinkId::Port(grant.src), id, packet, payload, (at, start, length));
+            Hop { serial: self.lead(payload), onward: start + on_wire_to_send, ..hop }
         });
         core.schedule(send_at, Event::Send(chunk));
         if grant.last {
@@ -285,11 +285,11 @@ impl Edm {
         let ready = core.now() + self.latency.host_ahead;
         let start = up.data(ready, length);
         core.sent(bytes);
-        let packet = Packet::new(PacketKind::Data, message.data_src(), message.data_dst());
         let at = start + self.latency.to_forward;
-        core.hop(|| Hop {
-            onward: at + self.latency.switch_ahead,
-            ..self.hop(LinkId::Host(packet.src), chunk.id, packet, bytes, (ready, start, length))
+        core.hop(|| {
+            let packet = Packet::new(PacketKind::Data, message.data_src(), message.data_dst());
+            let hop = self.hop(LinkId::Host(packet.src), chunk.id, packet, bytes, (ready, start, length));
+            Hop { onward: at + self.latency.switch_ahead, ..hop }
         });
         core.schedule(at, Event::Forward(chunk));
         if chunk.last && !message.kind.is_answered() {
@@ -298,23 +298,23 @@ impl Edm {
     }
 
     fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, chunk: Chunk) {
-        let message = *core.message(chunk.id);
+        let message = core.message(chunk.id);
         let bytes = u64::from(chunk.bytes);
-        let (dst, at) = (message.data_dst(), core.now() + self.latency.switch_ahead);
+        let (src, dst, at) = (message.data_src(), message.data_dst(), core.now() + self.latency.switch_ahead);
         let length = self.occupancy(bytes);
         let down = &mut self.nodes[dst as usize].down;
         let ahead = self.pace.bytes_in(down.backlog(at));
         let start = down.data(at, length);
         core.queued(dst, ahead);
-        let packet = Packet::new(PacketKind::Data, message.data_src(), dst);
-        let delivered = start + self.lead(bytes) + self.latency.to_receiver;
-        core.hop(|| Hop {
-            serial: self.lead(bytes),
-            onward: delivered,
-            ..self.hop(LinkId::Port(dst), chunk.id, packet, bytes, (at, start, length))
+        core.hop(|| {
+            let packet = Packet::new(PacketKind::Data, src, dst);
+            let hop = self.hop(LinkId::Port(dst), chunk.id, packet, bytes, (at, start, length));
+            let serial = self.lead(bytes);
+            Hop { serial, onward: start + serial + self.latency.to_receiver, ..hop }
         });
         core.arrived(bytes);
         if chunk.last {
+            let delivered = start + self.lead(bytes) + self.latency.to_receiver;
             core.schedule(delivered, Event::Deliver(chunk.id));
         }
     }
