@@ -3,7 +3,7 @@
 //! The engine is generic; here, once, the choice of fabric and work becomes one of its compiled
 //! loops.
 
-use crate::engine::{Progress, Sim, Unobserved};
+use crate::engine::{Observer, Progress, Sim, Unobserved};
 use crate::error::SetupError;
 use crate::fabric::Fabric;
 use crate::fabric::cxl::Cxl;
@@ -14,6 +14,7 @@ use crate::fabric::pfabric::Pfabric;
 use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
 use crate::network::Network;
+use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
@@ -75,22 +76,41 @@ impl Finished {
 impl Setup {
     /// Runs `work`; `progress` is told about once every million events, and at the end.
     pub fn run(&self, work: &Work, progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
+        self.observed(work, Unobserved, progress)
+    }
+
+    /// The same run, with somebody who looks on. It takes about twice as long.
+    pub fn watched(
+        &self,
+        work: &Work,
+        watch: &mut Watch,
+        progress: impl FnMut(Progress),
+    ) -> Result<Finished, SetupError> {
+        self.observed(work, watch, progress)
+    }
+
+    fn observed<O: Observer>(
+        &self,
+        work: &Work,
+        observer: O,
+        progress: impl FnMut(Progress),
+    ) -> Result<Finished, SetupError> {
         match &self.fabric {
-            FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, progress),
+            FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, observer, progress),
             FabricConfig::Edm(config) => {
-                self.run_on(Edm::new(&self.network.as_star("edm")?, config)?, work, progress)
+                self.run_on(Edm::new(&self.network.as_star("edm")?, config)?, work, observer, progress)
             }
             FabricConfig::Cxl(params) => {
-                self.run_on(Cxl::new(&self.network.as_star("cxl")?, params)?, work, progress)
+                self.run_on(Cxl::new(&self.network.as_star("cxl")?, params)?, work, observer, progress)
             }
             FabricConfig::Dctcp(params) => {
-                self.run_on(Dctcp::new(&self.network, &self.ethernet, params)?, work, progress)
+                self.run_on(Dctcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::Tcp(params) => {
-                self.run_on(Tcp::new(&self.network, &self.ethernet, params)?, work, progress)
+                self.run_on(Tcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::Pfabric(params) => {
-                self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, progress)
+                self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
         }
     }
@@ -99,21 +119,22 @@ impl Setup {
         &self,
         fabric: F,
         work: &Work,
+        observer: impl Observer,
         progress: impl FnMut(Progress),
     ) -> Result<Finished, SetupError> {
         let nodes = self.network.nodes();
         match work {
             Work::Synthetic(spec) => {
                 let source = Synthetic::new(spec.clone(), nodes, self.network.host_rate(), self.seed)?;
-                Ok(self.finish(fabric, source, progress).0)
+                Ok(self.finish(fabric, source, observer, progress).0)
             }
             Work::Listed(messages) => {
                 let source = Listed::new(messages.clone(), nodes)?;
-                Ok(self.finish(fabric, source, progress).0)
+                Ok(self.finish(fabric, source, observer, progress).0)
             }
             Work::Replay(trace, spec) => {
                 let source = Replay::new(trace.clone(), spec, nodes)?;
-                let (finished, source) = self.finish(fabric, source, progress);
+                let (finished, source) = self.finish(fabric, source, observer, progress);
                 let complete = finished.run.is_complete() && spec.mode == Mode::ClosedLoop;
                 Ok(Finished { program: complete.then(|| Program::new(&source)), ..finished })
             }
@@ -124,10 +145,11 @@ impl Setup {
         &self,
         fabric: F,
         source: S,
+        observer: impl Observer,
         progress: impl FnMut(Progress),
     ) -> (Finished, S) {
         let name = fabric.name();
-        let sim = Sim::observed(fabric, source, Unobserved).until(self.time_limit);
+        let sim = Sim::observed(fabric, source, observer).until(self.time_limit);
         let (run, source, _) = sim.run_with_progress(progress);
         let finished =
             Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program: None };

@@ -133,6 +133,18 @@ impl Topology {
         first + pod
     }
 
+    /// The switch that a port is of.
+    pub fn switch_with(&self, port: u32) -> u32 {
+        match self.shape {
+            Shape::Star { .. } => 0,
+            Shape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
+                Some(spine) => racks + spine / racks,
+                None => port / (hosts + spines),
+            },
+            Shape::FatTree { half } => port / (2 * half),
+        }
+    }
+
     /// Where a port leads to.
     pub fn end(&self, port: u32) -> End {
         match self.shape {
@@ -223,16 +235,8 @@ mod tests {
         fn every_cable_has_two_ends(topology in any_topology()) {
             let mut to_nodes = vec![0; topology.nodes() as usize];
             let mut cables = std::collections::BTreeMap::new();
-            let owner = |port: u32| match topology.shape {
-                Shape::Star { .. } => 0,
-                Shape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
-                    Some(spine) => racks + spine / racks,
-                    None => port / (hosts + spines),
-                },
-                Shape::FatTree { half } => port / (2 * half),
-            };
             for port in 0..topology.ports() {
-                let from = owner(port);
+                let from = topology.switch_with(port);
                 match topology.end(port) {
                     End::Node(node) => {
                         prop_assert_eq!(topology.switch_of(node), from);

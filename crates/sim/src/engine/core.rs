@@ -108,6 +108,7 @@ impl<E: Copy, O: Observer> Core<E, O> {
     /// A packet of message `id` was sent again.
     pub fn retransmitted(&mut self, id: MessageId) {
         self.outcomes[id.index()].retransmissions += 1;
+        self.observer.retransmitted(id, self.now);
     }
     /// A packet found `bytes` waiting ahead of it at this switch port. Called once per data packet and switch port, also when nothing waits: it is what `queue_bytes` averages.
     pub fn queued(&mut self, port: u32, bytes: u64) {

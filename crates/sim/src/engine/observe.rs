@@ -13,6 +13,8 @@ pub trait Observer {
 
     fn submitted(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
     fn completed(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
+    /// A packet of message `id` was sent again.
+    fn retransmitted(&mut self, _id: MessageId, _now: Time) {}
     /// A packet of `bytes` was lost on its way.
     fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
     /// A packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
@@ -22,6 +24,32 @@ pub trait Observer {
     fn hop(&mut self, _hop: &Hop, _now: Time) {}
     /// What keeps a message from sending, from `now` until it is told otherwise. If [`Observer::HOPS`].
     fn waits(&mut self, _id: MessageId, _wait: Wait, _now: Time) {}
+}
+
+impl<O: Observer> Observer for &mut O {
+    const HOPS: bool = O::HOPS;
+
+    fn submitted(&mut self, id: MessageId, message: &Message, now: Time) {
+        (**self).submitted(id, message, now);
+    }
+    fn completed(&mut self, id: MessageId, message: &Message, now: Time) {
+        (**self).completed(id, message, now);
+    }
+    fn retransmitted(&mut self, id: MessageId, now: Time) {
+        (**self).retransmitted(id, now);
+    }
+    fn dropped(&mut self, id: MessageId, bytes: u64, now: Time) {
+        (**self).dropped(id, bytes, now);
+    }
+    fn queued(&mut self, port: u32, bytes: u64, now: Time) {
+        (**self).queued(port, bytes, now);
+    }
+    fn hop(&mut self, hop: &Hop, now: Time) {
+        (**self).hop(hop, now);
+    }
+    fn waits(&mut self, id: MessageId, wait: Wait, now: Time) {
+        (**self).waits(id, wait, now);
+    }
 }
 
 /// Nobody looks on.
@@ -46,6 +74,8 @@ pub struct Hop {
     pub first: Time,
     /// Its last bit has left.
     pub last: Time,
+    /// Others may be on the link in the same time: they share a flit.
+    pub shares: bool,
     /// How much of its transmission what comes next waits for: nothing before a switch that cuts
     /// through, all of it at its end.
     pub serial: Time,
@@ -84,6 +114,8 @@ pub struct Packet {
     pub offset: Option<u64>,
     /// Ranges of bytes received beyond `offset`; an empty one ends the list.
     pub sack: [(u64, u64); 3],
+    /// When what it carries or acknowledges was sent, if it says so.
+    pub sent: Option<Time>,
     /// 0 is the highest, and that of fabrics without priorities.
     pub priority: u8,
     /// A switch marked it for congestion.
@@ -96,7 +128,8 @@ impl Packet {
     /// A packet that says no more than this.
     pub fn new(kind: PacketKind, src: NodeId, dst: NodeId) -> Packet {
         let sack = [(0, 0); 3];
-        Packet { kind, src, dst, offset: None, sack, priority: 0, marked: false, echo: false }
+        let (sent, priority, marked, echo) = (None, 0, false, false);
+        Packet { kind, src, dst, offset: None, sack, sent, priority, marked, echo }
     }
 }
 

@@ -193,6 +193,7 @@ impl Cxl {
             ready: first,
             first,
             last,
+            shares: true,
             serial: last - first,
             propagation: self.propagation,
             onward,

@@ -269,9 +269,6 @@ impl Edm {
             Hop { serial: self.lead(payload), onward: start + on_wire_to_send, ..hop }
         });
         core.schedule(send_at, Event::Send(chunk));
-        if grant.last {
-            core.waits(id, || Wait::Nothing);
-        }
         if by_request {
             core.arrived(request);
         }
@@ -292,6 +289,9 @@ impl Edm {
             Hop { onward: at + self.latency.switch_ahead, ..hop }
         });
         core.schedule(at, Event::Forward(chunk));
+        if chunk.last {
+            core.waits(chunk.id, || Wait::Nothing);
+        }
         if chunk.last && !message.kind.is_answered() {
             self.release(core, &message);
         }
@@ -387,7 +387,8 @@ impl Edm {
         let (serial, propagation) = (Time::ZERO, self.latency.propagation);
         // A byte more than what the time is good for, if it ends within one.
         let wire = self.pace.bytes_in(length + self.pace.transmit(1) - Time::from_ps(1)) as u32;
-        Hop { link, message, packet, wire, payload, ready, first, last, serial, propagation, onward: last }
+        let (shares, onward) = (false, last);
+        Hop { link, message, packet, wire, payload, ready, first, last, shares, serial, propagation, onward }
     }
 
     /// From the start of the first chunk to that of the last burst, with nothing in the way.

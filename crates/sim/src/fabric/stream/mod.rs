@@ -212,6 +212,7 @@ impl<C: Control + Clone> Streams<C> {
         self.nics[node as usize].refilling = false;
         while let Some(stream) = self.nics[node as usize].next_ready() {
             if self.take_turn(core, stream) {
+                core.waits(self.streams[stream].id, || Wait::Turn);
                 self.nics[node as usize].wait(stream);
             } else {
                 self.streams[stream].waits = false;

@@ -55,7 +55,8 @@ impl<C: Control + Clone> Streams<C> {
             Body::Data(segment) => {
                 let kind = if stream.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
                 let offset = Some(bytes(segment.number));
-                engine::Packet { offset, marked: packet.marked, ..engine::Packet::new(kind, from, packet.to) }
+                let (sent, marked) = (Some(segment.sent), packet.marked);
+                engine::Packet { offset, sent, marked, ..engine::Packet::new(kind, from, packet.to) }
             }
             Body::Ack(ack) => {
                 let mut sack = [(0, 0); 3];
@@ -63,7 +64,8 @@ impl<C: Control + Clone> Streams<C> {
                     *range = (bytes(block.start), bytes(block.end));
                 }
                 let plain = engine::Packet::new(PacketKind::Ack, from, packet.to);
-                engine::Packet { offset: Some(bytes(ack.next)), sack, echo: ack.marked, ..plain }
+                let (offset, sent, echo) = (Some(bytes(ack.next)), Some(ack.echo), ack.marked);
+                engine::Packet { offset, sack, sent, echo, ..plain }
             }
         };
         Hop {
@@ -75,6 +77,7 @@ impl<C: Control + Clone> Streams<C> {
             ready,
             first,
             last,
+            shares: false,
             serial: onward - first - propagation - device,
             propagation,
             onward,

@@ -1,0 +1,83 @@
+//! All that happened to one message, or to every one.
+
+use crate::engine::{Hop, Wait};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId};
+
+/// What fabrics said about a message, in the order in which they said it.
+#[derive(Debug, Clone, Default)]
+pub struct Journal {
+    only: Option<MessageId>,
+    entries: Vec<(MessageId, Entry)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Entry {
+    Submitted(Time, Message),
+    Completed(Time),
+    Waits(Time, Wait),
+    /// Payload was lost.
+    Dropped(Time),
+    SentAgain(Time),
+    Hop(Hop),
+}
+
+impl Journal {
+    /// Of every message: about 200 bytes for each packet and link.
+    pub fn of_all() -> Journal {
+        Journal::default()
+    }
+
+    pub fn of(message: MessageId) -> Journal {
+        Journal { only: Some(message), entries: Vec::new() }
+    }
+
+    pub(super) fn entries(&self, id: MessageId) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |(of, _)| *of == id).map(|(_, entry)| entry)
+    }
+
+    /// Packets of a message over links, as decided.
+    pub fn hops(&self, id: MessageId) -> impl Iterator<Item = &Hop> {
+        self.entries(id).filter_map(|entry| match entry {
+            Entry::Hop(hop) => Some(hop),
+            _ => None,
+        })
+    }
+
+    /// What kept a message from sending, and from when on.
+    pub fn waiting(&self, id: MessageId) -> impl Iterator<Item = (Time, Wait)> {
+        self.entries(id).filter_map(|entry| match entry {
+            Entry::Waits(from, wait) => Some((*from, *wait)),
+            _ => None,
+        })
+    }
+
+    fn note(&mut self, id: MessageId, entry: Entry) {
+        if self.only.is_none_or(|only| only == id) {
+            self.entries.push((id, entry));
+        }
+    }
+
+    pub(super) fn submitted(&mut self, id: MessageId, message: &Message, now: Time) {
+        self.note(id, Entry::Submitted(now, *message));
+    }
+    pub(super) fn completed(&mut self, id: MessageId, now: Time) {
+        self.note(id, Entry::Completed(now));
+    }
+    pub(super) fn sent_again(&mut self, id: MessageId, now: Time) {
+        self.note(id, Entry::SentAgain(now));
+    }
+    pub(super) fn dropped(&mut self, id: MessageId, bytes: u64, now: Time) {
+        if bytes > 0 {
+            self.note(id, Entry::Dropped(now));
+        }
+    }
+    pub(super) fn hop(&mut self, hop: &Hop) {
+        if let Some(id) = hop.message {
+            self.note(id, Entry::Hop(*hop));
+        }
+    }
+    pub(super) fn waits(&mut self, id: MessageId, wait: Wait, now: Time) {
+        self.note(id, Entry::Waits(now, wait));
+    }
+}

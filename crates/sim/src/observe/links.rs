@@ -1,0 +1,135 @@
+//! How busy links are and how long their queues, in intervals of equal length.
+
+use crate::engine::{Hop, LinkId};
+use unrack_units::Time;
+
+/// What went over each link and what waited for it, interval by interval. Holds 40 bytes for each link
+/// and interval up to the last in which the link was used.
+pub struct LinkSamples {
+    every: Time,
+    hosts: Vec<Bins>,
+    ports: Vec<Bins>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Bins {
+    bins: Vec<Bin>,
+    /// Bits that may be shared are counted until then.
+    counted_until: Time,
+}
+
+/// One link in one interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    pub link: LinkId,
+    pub from: Time,
+    /// Time in which it carried bits. What shares a flit or slips into a packet counts once.
+    pub busy: Time,
+    /// Packets whose last bit left, and their bytes on the wire and of payload.
+    pub packets: u32,
+    pub wire_bytes: u64,
+    pub payload_bytes: u64,
+    /// Bytes that waited, averaged over the time of the interval. Those being sent do not wait.
+    pub queue_mean_bytes: f64,
+    /// The most that a data packet found ahead of it at this switch port, with what was being sent.
+    pub queue_max_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Bin {
+    busy: Time,
+    packets: u32,
+    wire: u64,
+    payload: u64,
+    /// Bytes times picoseconds.
+    waited: u128,
+    most: u64,
+}
+
+impl LinkSamples {
+    /// # Panics
+    /// If `every` is zero.
+    pub fn new(every: Time) -> LinkSamples {
+        assert!(every > Time::ZERO, "intervals have a length");
+        LinkSamples { every, hosts: Vec::new(), ports: Vec::new() }
+    }
+
+    pub fn every(&self) -> Time {
+        self.every
+    }
+
+    pub(super) fn hop(&mut self, hop: &Hop) {
+        let every = self.every;
+        let wire = u64::from(hop.wire);
+        let Bins { bins, counted_until } = self.of(hop.link);
+        spread(bins, every, (hop.ready, hop.first), |bin, time| {
+            bin.waited += u128::from(wire) * u128::from(time.as_ps());
+        });
+        let from = if hop.shares { hop.first.max(*counted_until) } else { hop.first };
+        *counted_until = hop.last;
+        spread(bins, every, (from, hop.last), |bin, time| bin.busy += time);
+        let bin = at(bins, (hop.last.as_ps() - 1) / every.as_ps());
+        bin.packets += 1;
+        bin.wire += wire;
+        bin.payload += u64::from(hop.payload);
+    }
+
+    pub(super) fn queued(&mut self, port: u32, bytes: u64, now: Time) {
+        let number = now.as_ps() / self.every.as_ps();
+        let bin = at(&mut self.of(LinkId::Port(port)).bins, number);
+        bin.most = bin.most.max(bytes);
+    }
+
+    /// Every link in every interval in which it was not idle, by interval, then by link.
+    pub fn samples(&self) -> impl Iterator<Item = Sample> + '_ {
+        let intervals = self.hosts.iter().chain(&self.ports).map(|of| of.bins.len()).max().unwrap_or(0);
+        (0..intervals).flat_map(move |n| {
+            let hosts = (0..).zip(&self.hosts).map(|(node, of)| (LinkId::Host(node), of));
+            let ports = (0..).zip(&self.ports).map(|(port, of)| (LinkId::Port(port), of));
+            hosts.chain(ports).filter_map(move |(link, of)| self.sample(link, n as u64, of.bins.get(n)?))
+        })
+    }
+
+    fn sample(&self, link: LinkId, number: u64, bin: &Bin) -> Option<Sample> {
+        let used = bin.busy > Time::ZERO || bin.waited > 0 || bin.most > 0;
+        used.then(|| Sample {
+            link,
+            from: self.every * number,
+            busy: bin.busy.min(self.every),
+            packets: bin.packets,
+            wire_bytes: bin.wire,
+            payload_bytes: bin.payload,
+            queue_mean_bytes: bin.waited as f64 / self.every.as_ps() as f64,
+            queue_max_bytes: bin.most,
+        })
+    }
+
+    fn of(&mut self, link: LinkId) -> &mut Bins {
+        let (links, number) = match link {
+            LinkId::Host(node) => (&mut self.hosts, node as usize),
+            LinkId::Port(port) => (&mut self.ports, port as usize),
+        };
+        if links.len() <= number {
+            links.resize_with(number + 1, Bins::default);
+        }
+        &mut links[number]
+    }
+}
+
+fn at(bins: &mut Vec<Bin>, number: u64) -> &mut Bin {
+    let number = number as usize;
+    if bins.len() <= number {
+        bins.resize(number + 1, Bin::default());
+    }
+    &mut bins[number]
+}
+
+/// Tells `add` how much of a span lies in each interval.
+fn spread(bins: &mut Vec<Bin>, every: Time, (mut from, until): (Time, Time), add: impl Fn(&mut Bin, Time)) {
+    while from < until {
+        let number = from.as_ps() / every.as_ps();
+        let end = (every * (number + 1)).min(until);
+        add(at(bins, number), end - from);
+        from = end;
+    }
+}

@@ -1,0 +1,84 @@
+//! What a run was like inside: collected while it happens, for those who ask.
+//!
+//! | to see | ask for |
+//! |---|---|
+//! | how busy links were and how long their queues, over time | [`Watch::links`] |
+//! | packets, in order, as they leave | [`Watch::packets`] |
+//! | where one message spent its time | [`Watch::journal`], and then [`explain`] |
+//!
+//! A run that is watched gives the same results as one that is not.
+
+mod explain;
+mod journal;
+mod links;
+mod packets;
+
+pub use explain::{Explanation, Part, Place, explain};
+pub use journal::Journal;
+pub use links::{LinkSamples, Sample};
+pub use packets::Packets;
+
+use crate::engine::{Hop, LinkId, Observer, Wait};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// What is looked at. Nothing, unless it is asked for.
+#[derive(Default)]
+pub struct Watch<'a> {
+    pub links: Option<LinkSamples>,
+    pub packets: Option<Packets<'a>>,
+    pub journal: Option<Journal>,
+}
+
+/// Which packets are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Only {
+    #[default]
+    All,
+    /// Of one message.
+    Message(MessageId),
+    /// Over the links of one node, both ways.
+    Node(NodeId),
+    /// Out of one switch port.
+    Port(u32),
+}
+
+impl Only {
+    /// `port_of` is the switch port towards a node.
+    pub fn takes(self, hop: &Hop, port_of: impl Fn(NodeId) -> u32) -> bool {
+        match self {
+            Only::All => true,
+            Only::Message(id) => hop.message == Some(id),
+            Only::Node(node) => hop.link == LinkId::Host(node) || hop.link == LinkId::Port(port_of(node)),
+            Only::Port(port) => hop.link == LinkId::Port(port),
+        }
+    }
+}
+
+impl Observer for Watch<'_> {
+    const HOPS: bool = true;
+
+    fn submitted(&mut self, id: MessageId, message: &Message, now: Time) {
+        self.journal.iter_mut().for_each(|journal| journal.submitted(id, message, now));
+    }
+    fn completed(&mut self, id: MessageId, _message: &Message, now: Time) {
+        self.journal.iter_mut().for_each(|journal| journal.completed(id, now));
+    }
+    fn retransmitted(&mut self, id: MessageId, now: Time) {
+        self.journal.iter_mut().for_each(|journal| journal.sent_again(id, now));
+    }
+    fn dropped(&mut self, id: MessageId, bytes: u64, now: Time) {
+        self.journal.iter_mut().for_each(|journal| journal.dropped(id, bytes, now));
+    }
+    fn queued(&mut self, port: u32, bytes: u64, now: Time) {
+        self.links.iter_mut().for_each(|links| links.queued(port, bytes, now));
+    }
+    fn hop(&mut self, hop: &Hop, now: Time) {
+        self.links.iter_mut().for_each(|links| links.hop(hop));
+        self.packets.iter_mut().for_each(|packets| packets.hop(hop, now));
+        self.journal.iter_mut().for_each(|journal| journal.hop(hop));
+    }
+    fn waits(&mut self, id: MessageId, wait: Wait, now: Time) {
+        self.journal.iter_mut().for_each(|journal| journal.waits(id, wait, now));
+    }
+}

@@ -1,0 +1,70 @@
+//! Packets as they leave, in the order of time.
+
+use crate::engine::Hop;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use unrack_units::Time;
+
+/// Hands packets on in the order in which their last bits leave.
+///
+/// Fabrics tell of a packet ahead of its time: what is still to leave is held back here.
+pub struct Packets<'a> {
+    held: BinaryHeap<Reverse<Held>>,
+    told: u64,
+    sink: Box<dyn FnMut(&Hop) + 'a>,
+}
+
+impl<'a> Packets<'a> {
+    pub fn new(sink: impl FnMut(&Hop) + 'a) -> Packets<'a> {
+        Packets { held: BinaryHeap::new(), told: 0, sink: Box::new(sink) }
+    }
+
+    pub(super) fn hop(&mut self, hop: &Hop, now: Time) {
+        self.release(now);
+        self.held.push(Reverse(Held { number: self.told, hop: *hop }));
+        self.told += 1;
+    }
+
+    /// The run is over: hands on what is held back.
+    pub fn finish(mut self) {
+        self.release(Time::MAX);
+    }
+
+    fn release(&mut self, until: Time) {
+        while let Some(Reverse(held)) = self.held.peek()
+            && held.hop.last <= until
+        {
+            (self.sink)(&held.hop);
+            self.held.pop();
+        }
+    }
+}
+
+struct Held {
+    /// Packets that were told of before.
+    number: u64,
+    hop: Hop,
+}
+
+impl Held {
+    fn key(&self) -> (Time, u64) {
+        (self.hop.last, self.number)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for Held {}
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
