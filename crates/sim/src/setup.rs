@@ -21,7 +21,9 @@ use std::sync::Arc;
 use unrack_protocol::{cxl, dctcp, pfabric, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
-use unrack_workload::{CapturedTrace, Listed, Message, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec};
+use unrack_workload::{
+    CapturedTrace, Listed, Message, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec, size,
+};
 
 /// A network and who carries on it.
 #[derive(Debug, Clone)]
@@ -52,6 +54,25 @@ pub enum Work {
     Synthetic(SyntheticSpec),
     Listed(Arc<Vec<(Time, Message)>>),
     Replay(Arc<CapturedTrace>, ReplaySpec),
+}
+
+impl Work {
+    /// Whether the tail of its sizes is above an exponential's.
+    pub fn is_heavy_tailed(&self) -> bool {
+        match self {
+            Work::Synthetic(spec) => spec.size.is_heavy_tailed(),
+            Work::Listed(messages) => {
+                let mean = |power| {
+                    let sum: f64 =
+                        messages.iter().map(|(_, message)| (message.bytes as f64).powi(power)).sum();
+                    sum / messages.len() as f64
+                };
+                size::heavy_tailed(mean(1), mean(2))
+            }
+            // Pages, all of one size.
+            Work::Replay(..) => false,
+        }
+    }
 }
 
 /// A run that has ended.
@@ -98,7 +119,9 @@ impl Setup {
         match &self.fabric {
             FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, observer, progress),
             FabricConfig::Edm(config) => {
-                self.run_on(Edm::new(&self.network.as_star("edm")?, config)?, work, observer, progress)
+                let config = config.for_tail(work.is_heavy_tailed());
+                let edm = Edm::new(&self.network.as_star("edm")?, &config)?;
+                self.run_on(edm, work, observer, progress)
             }
             FabricConfig::Cxl(params) => {
                 self.run_on(Cxl::new(&self.network.as_star("cxl")?, params)?, work, observer, progress)

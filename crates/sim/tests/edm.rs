@@ -3,8 +3,7 @@
 mod common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
-use unrack_protocol::edm::Policy;
-use unrack_sim::fabric::edm::{Edm, EdmConfig};
+use unrack_sim::fabric::edm::{Edm, EdmConfig, Order};
 use unrack_sim::network::Star;
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
@@ -72,7 +71,7 @@ fn an_incast_keeps_the_port_busy_and_the_switch_empty() {
 #[test]
 fn a_pair_has_at_most_three_active_messages_and_keeps_their_order() {
     let script: Vec<_> = (0..10).map(|n| (Time::from_ps(n), Message::write(0, 1, 4096 >> n))).collect();
-    for policy in [Policy::Fcfs, Policy::Srpt] {
+    for policy in [Order::Fcfs, Order::Srpt] {
         let config = EdmConfig { policy, ..EdmConfig::default() };
         let run = run(Edm::new(&star(2, 100), &config).unwrap(), script.clone());
         assert_conserved(&run);
@@ -89,8 +88,8 @@ fn srpt_lets_a_short_message_pass_a_long_one() {
         run(Edm::new(&star(3, 100), &config).unwrap(), script.clone())
     };
     let chunk_ps = 256 * 80;
-    assert!(completion_ps(&with(Policy::Srpt), 1) <= 296_960 + chunk_ps);
-    assert!(completion_ps(&with(Policy::Fcfs), 1) > 6_000_000);
+    assert!(completion_ps(&with(Order::Srpt), 1) <= 296_960 + chunk_ps);
+    assert!(completion_ps(&with(Order::Fcfs), 1) > 6_000_000);
 }
 
 #[test]

@@ -39,6 +39,14 @@ impl Size {
         }
     }
 
+    /// Whether its tail is heavier than an exponential's: its variance is above the square of its mean.
+    pub fn is_heavy_tailed(&self) -> bool {
+        match self {
+            Size::Fixed(_) => false,
+            Size::Cdf(cdf) => heavy_tailed(cdf.mean(), cdf.mean_square()),
+        }
+    }
+
     /// The size at cumulative probability `p` in 0..1, at least 1.
     pub fn at(&self, p: f64) -> u64 {
         match self {
@@ -91,12 +99,24 @@ impl Cdf {
         first * p + self.0.windows(2).map(segment).sum::<f64>()
     }
 
+    fn mean_square(&self) -> f64 {
+        let (first, p) = self.0[0];
+        let square = |a: f64, b: f64| (a * a + a * b + b * b) / 3.0;
+        let segment = |two: &[(f64, f64)]| (two[1].1 - two[0].1) * square(two[0].0, two[1].0);
+        first * first * p + self.0.windows(2).map(segment).sum::<f64>()
+    }
+
     fn at(&self, p: f64) -> f64 {
         let after = self.0.partition_point(|point| point.1 <= p).min(self.0.len() - 1);
         let (size, to) = self.0[after];
         let (before, from) = if after == 0 { (size, 0.0) } else { self.0[after - 1] };
         if to == from { size } else { before + (size - before) * (p - from) / (to - from) }
     }
+}
+
+/// As [`Size::is_heavy_tailed`], of any sizes with these means.
+pub fn heavy_tailed(mean: f64, mean_square: f64) -> bool {
+    mean_square > 2.0 * mean * mean
 }
 
 /// DCTCP (SIGCOMM 2010).

@@ -2,7 +2,8 @@
 //!
 //! The hardware keeps one ordered list per destination. Only the first demand of a pair may be
 //! granted (messages of a pair are delivered in order, §3.1.1 (5)), so the list of a destination is
-//! the set of its pairs' heads, each with its priority.
+//! the set of its pairs' heads, each with its priority. To see what that order costs, it can be given up:
+//! then the queue of a pair is ordered by what is left.
 
 use super::scheduler::Demand;
 use unrack_units::Time;
@@ -28,6 +29,14 @@ struct Pair {
     key: u64,
 }
 
+/// Where in its pair's queue a demand came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Alone,
+    First,
+    Behind,
+}
+
 /// All queues of a switch.
 #[derive(Debug, Clone)]
 pub(super) struct Demands {
@@ -46,22 +55,40 @@ impl Demands {
         Demands { ports, pairs: vec![EMPTY; ports * ports], entries: Vec::new(), unused: NONE, arrived: 0 }
     }
 
-    /// Adds a demand at the end of its pair's queue; whether it is now the head.
-    pub fn push(&mut self, demand: &Demand, first_grant: Time) -> bool {
+    /// Adds a demand to its pair's queue: at the end, or, if it `overtakes`, ahead of what has more left.
+    pub fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> Place {
         let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;
         self.arrived = self.arrived.wrapping_add(1);
         let entry = Entry { token, remaining: bytes, order, started: false, first_grant, next: NONE };
         let index = self.store(entry);
         let slot = self.slot(src, dst);
-        let pair = &mut self.pairs[slot];
-        let first = pair.head == NONE;
-        match first {
-            true => pair.head = index,
-            false => self.entries[pair.tail as usize].next = index,
+        let (before, after) = match overtakes {
+            true => self.around(slot, bytes),
+            false => (self.pairs[slot].tail, NONE),
+        };
+        self.entries[index as usize].next = after;
+        if after == NONE {
+            self.pairs[slot].tail = index;
         }
-        self.pairs[slot].tail = index;
-        first
+        match before {
+            NONE => self.pairs[slot].head = index,
+            before => self.entries[before as usize].next = index,
+        }
+        match (before, after) {
+            (NONE, NONE) => Place::Alone,
+            (NONE, _) => Place::First,
+            _ => Place::Behind,
+        }
+    }
+
+    /// The last of a pair with at most `bytes` left, and what is behind it.
+    fn around(&self, slot: usize, bytes: u32) -> (u32, u32) {
+        let (mut before, mut after) = (NONE, self.pairs[slot].head);
+        while after != NONE && self.entries[after as usize].remaining <= bytes {
+            (before, after) = (after, self.entries[after as usize].next);
+        }
+        (before, after)
     }
 
     /// The head of a pair that has one.
@@ -78,6 +105,9 @@ impl Demands {
         self.entries[head as usize].next = self.unused;
         self.unused = head;
         self.pairs[slot].head = next;
+        if next == NONE {
+            self.pairs[slot].tail = NONE;
+        }
         next != NONE
     }
 

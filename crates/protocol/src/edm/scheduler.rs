@@ -18,11 +18,10 @@
 //! carried at all.
 //!
 //! Links also carry what is not granted: notifications and requests up, grants and requests down
-//! (§3.1.4: 6 % for 64 B). (7) has no room for it, so a busy link would fall further and further
-//! behind its grants, and data would queue in the switch, of which §3.1.1 promises the contrary.
-//! Departure: a port that is busy is busy for its control too, by the time of that control on the
-//! link. What has left in the meantime still shifts by the control that came after its grant: data
-//! waits in the switch for as much as a link carries of control within one grant's way.
+//! (§3.1.4: 6 % for 64 B). (7) has no room for it. What a link does not carry in idle time it falls
+//! behind, and a link without idle time would fall behind for ever, with the data queued in the switch.
+//! Departure: a port whose link is more than one chunk behind stays busy until it is not.
+//! Why a chunk and not nothing, and what comes out, is in decision 4.
 //!
 //! Where the hardware iterates every three cycles whether or not there is work, this core starts an
 //! iteration when there is a pair to match and the pipeline is free: the phase of an idle pipeline
@@ -30,8 +29,7 @@
 //! changed, and finds eligible messages with the same rows of bits as the hardware.
 
 use super::bits::{PortSet, PortSets, ports_of};
-use super::demands::Demands;
-use serde::{Deserialize, Serialize};
+use super::demands::{Demands, Place};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
@@ -39,15 +37,13 @@ use unrack_units::Time;
 /// §3.1.2: cycles of the scheduler's clock in one matching iteration.
 pub const ITERATION_CYCLES: u64 = 3;
 
-/// Which message goes first (§3.1.1 (4)). Messages of one pair always go in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Which message goes first (§3.1.1 (4)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// By time of notification: best for light-tailed sizes.
     Fcfs,
     /// By bytes left, then by time of notification: best for heavy-tailed sizes, and the same as
     /// first-come-first-served when all are of one chunk and size.
-    #[default]
     Srpt,
 }
 
@@ -58,6 +54,8 @@ pub struct SchedulerConfig {
     /// The most that one grant allows (c in §3.1.1), in bytes.
     pub chunk: u32,
     pub policy: Policy,
+    /// Messages of one pair go in the order of their demands (§3.1.1 (5)). If not, `policy` orders them too.
+    pub pairs_in_order: bool,
     /// Length of one iteration: three cycles of the scheduler's clock.
     pub iteration: Time,
     /// Time on a link of one 8-byte block: l/B is this times the blocks of l bytes.
@@ -108,8 +106,9 @@ pub struct Scheduler {
     waiting: usize,
     /// Destinations that may have a message to ask for.
     candidates: PortSet,
-    /// When a port has carried what was granted.
-    free_at: Vec<PortTimes>,
+    ports: Vec<PortTimes>,
+    /// How far control may put a link behind what was granted: one chunk.
+    slack: Time,
     /// From when on an iteration may match a port again, if it is not held longer by then.
     releases: BinaryHeap<Reverse<(Time, Role, u32)>>,
     pipeline_free: Time,
@@ -130,22 +129,38 @@ enum Role {
 /// The two directions of one port.
 #[derive(Debug, Clone, Copy, Default)]
 struct PortTimes {
-    as_src: Time,
-    as_dst: Time,
+    as_src: Way,
+    as_dst: Way,
 }
 
-impl PortTimes {
-    /// Control has come up the link. An idle link had time for it: no grant follows within its length.
-    fn also_carries_up(&mut self, length: Time, now: Time) {
-        if self.as_src > now {
-            self.as_src += length;
-        }
+/// What was granted and what was carried of one direction of a link.
+#[derive(Debug, Clone, Copy, Default)]
+struct Way {
+    /// l/B after the last grant: §3.1.1 (7).
+    granted: Time,
+    /// When all that was granted, and all control, would have passed one after the other.
+    carried: Time,
+}
+
+impl Way {
+    /// When the next chunk may be granted, if the link may be `slack` behind.
+    fn free_at(&self, slack: Time) -> Time {
+        self.granted.max(self.carried.saturating_sub(slack))
     }
 
-    /// Control goes down the link at `at`.
-    fn also_carries_down(&mut self, length: Time, at: Time) {
-        self.as_dst = self.as_dst.max(at) + length;
+    fn grant(&mut self, at: Time, length: Time) {
+        self.granted = at + length;
+        self.carry(at, length);
     }
+
+    fn carry(&mut self, at: Time, length: Time) {
+        self.carried = self.carried.max(at) + length;
+    }
+}
+
+/// l/B of §3.1.1 (7).
+fn occupancy(config: &SchedulerConfig, bytes: u32) -> Time {
+    config.block * u64::from(bytes.div_ceil(8))
 }
 
 /// No request.
@@ -163,7 +178,8 @@ impl Scheduler {
             wants_src: PortSets::empty(ports),
             waiting: 0,
             candidates: PortSet::empty(ports),
-            free_at: vec![PortTimes::default(); ports],
+            ports: vec![PortTimes::default(); ports],
+            slack: occupancy(&config, config.chunk),
             releases: BinaryHeap::new(),
             pipeline_free: Time::ZERO,
             requests: vec![NO_REQUEST; ports],
@@ -183,10 +199,14 @@ impl Scheduler {
         let Demand { src, dst, request, .. } = demand;
         let is_implied = request > Time::ZERO;
         let (sender, length) = if is_implied { (dst, request) } else { (src, self.config.control) };
-        self.free_at[sender as usize].also_carries_up(length, now);
+        self.ports[sender as usize].as_src.carry(now, length);
         let first_grant = if is_implied { request } else { self.config.control };
-        if self.demands.push(&demand, first_grant) {
+        let overtakes = !self.config.pairs_in_order && self.config.policy == Policy::Srpt;
+        let place = self.demands.push(&demand, first_grant, overtakes);
+        if place != Place::Behind {
             self.rank(src, dst);
+        }
+        if place == Place::Alone {
             self.wants_dst.insert(dst, src);
             self.wants_src.insert(src, dst);
             self.waiting += 1;
@@ -276,22 +296,23 @@ impl Scheduler {
             self.rank(src, dst);
         }
         let at = self.occupy(now, src, dst, bytes);
-        self.free_at[src as usize].also_carries_down(length, at);
+        self.ports[src as usize].as_dst.carry(at, length);
         Grant { src, dst, token, bytes, first, last, at }
     }
 
     /// Takes both ports for l/B from when both are free; when that is.
     fn occupy(&mut self, now: Time, src: u32, dst: u32, bytes: u32) -> Time {
-        let (src_free, dst_free) = (self.free_at[src as usize].as_src, self.free_at[dst as usize].as_dst);
-        let at = (now + self.config.iteration).max(src_free).max(dst_free);
-        let free_at = at + self.occupancy(bytes);
-        self.free_at[src as usize].as_src = free_at;
-        self.free_at[dst as usize].as_dst = free_at;
+        let ready = now + self.config.iteration;
+        let at = ready.max(self.free_at(Role::Src, src)).max(self.free_at(Role::Dst, dst));
+        let length = occupancy(&self.config, bytes);
+        self.ports[src as usize].as_src.grant(at, length);
+        self.ports[dst as usize].as_dst.grant(at, length);
         self.free_src.remove(src);
         self.free_dst.remove(dst);
-        let release = self.release_at(free_at);
-        self.releases.push(Reverse((release, Role::Src, src)));
-        self.releases.push(Reverse((release, Role::Dst, dst)));
+        for (role, port) in [(Role::Src, src), (Role::Dst, dst)] {
+            let release = self.release_at(self.free_at(role, port));
+            self.releases.push(Reverse((release, role, port)));
+        }
         at
     }
 
@@ -301,9 +322,9 @@ impl Scheduler {
         (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2)
     }
 
-    /// l/B of §3.1.1 (7).
-    fn occupancy(&self, bytes: u32) -> Time {
-        self.config.block * u64::from(bytes.div_ceil(8))
+    fn free_at(&self, role: Role, port: u32) -> Time {
+        let PortTimes { as_src, as_dst } = &self.ports[port as usize];
+        if role == Role::Src { as_src } else { as_dst }.free_at(self.slack)
     }
 
     /// Makes eligible the ports that an iteration starting now may match.
@@ -312,8 +333,7 @@ impl Scheduler {
             && at <= now
         {
             self.releases.pop();
-            let times = self.free_at[port as usize];
-            let due = self.release_at(if role == Role::Src { times.as_src } else { times.as_dst });
+            let due = self.release_at(self.free_at(role, port));
             if due > now {
                 self.releases.push(Reverse((due, role, port))); // control came on top
             } else {

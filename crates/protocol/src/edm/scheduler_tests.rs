@@ -9,7 +9,15 @@ const BLOCK: Time = Time::from_ps(640);
 const CONTROL: Time = Time::from_ps(330);
 
 fn config(policy: Policy) -> SchedulerConfig {
-    SchedulerConfig { ports: PORTS, chunk: 256, policy, iteration: ITERATION, block: BLOCK, control: CONTROL }
+    SchedulerConfig {
+        ports: PORTS,
+        chunk: 256,
+        policy,
+        pairs_in_order: true,
+        iteration: ITERATION,
+        block: BLOCK,
+        control: CONTROL,
+    }
 }
 
 /// Feeds demands at their times, runs the scheduler whenever it asks, and returns all grants.
@@ -120,12 +128,12 @@ proptest! {
 
 /// A port that receives without a pause, and is granted to send all the while.
 #[test]
-fn a_busy_port_is_busy_for_the_grants_that_it_receives_too() {
+fn a_port_falls_behind_its_control_by_one_chunk_and_no_more() {
     let demands = [demand(0, 1, 256 * 200, 0), demand(1, 2, 256 * 100, 1)];
     let grants = grants_of(Policy::Srpt, &demands);
     let received: Vec<_> = grants.iter().filter(|grant| grant.dst == 1).collect();
-    // The first grant that it receives comes before all data.
-    assert_eq!(received[199].at - received[0].at, length(received[0]) * 199 + CONTROL * 99);
+    // Every grant to port 1 as a source came down the link that the data comes down, but for one chunk.
+    assert_eq!(received[199].at - received[0].at, length(received[0]) * 198 + CONTROL * 100);
 }
 
 fn demand(src: u32, dst: u32, bytes: u32, token: u32) -> (u64, Demand) {
@@ -141,6 +149,17 @@ fn srpt_takes_the_shortest_across_pairs_and_keeps_each_pair_in_order() {
     let demands = [demand(0, 5, 200, 0), demand(0, 5, 8, 1), demand(1, 5, 64, 2), demand(2, 5, 100, 3)];
     assert_eq!(order(Policy::Srpt, &demands), [2, 3, 0, 1]);
     assert_eq!(order(Policy::Fcfs, &demands), [0, 1, 2, 3]);
+}
+
+#[test]
+fn without_order_srpt_goes_for_a_pair_too() {
+    let demands = [demand(0, 5, 600, 0), demand(0, 5, 8, 1), demand(0, 5, 64, 2), demand(0, 5, 8, 3)];
+    let granted = |pairs_in_order| {
+        let config = SchedulerConfig { pairs_in_order, ..config(Policy::Srpt) };
+        grants_with(config, &demands).iter().map(|grant| grant.token).collect::<Vec<_>>()
+    };
+    assert_eq!(granted(true), [0, 0, 0, 1, 2, 3]);
+    assert_eq!(granted(false), [1, 3, 2, 0, 0, 0]);
 }
 
 #[test]

@@ -16,8 +16,10 @@ pub struct EdmConfig {
     pub chunk: Bytes,
     /// X: active notifications per sender and destination. Default 3 (§3.1.2, §4.3).
     pub max_active: u32,
-    /// Which message goes first. Default `srpt`.
-    pub policy: Policy,
+    /// Which message goes first. Default `by-tail` (§3.1.1 (4)).
+    pub policy: Order,
+    /// Messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
+    pub pairs_in_order: bool,
     /// Clock of the scheduler. Default 3 GHz, an ASIC's (§3.1.3, §4.1).
     pub scheduler_ghz: f64,
     /// Period of the PCS clock. Default 2.56 ns, the testbed's, which the paper's simulations keep
@@ -30,9 +32,28 @@ pub struct EdmConfig {
 impl Default for EdmConfig {
     fn default() -> Self {
         let Steps { cycle, pma } = Steps::default();
-        let (chunk, policy) = (Bytes::new(256), Policy::default());
-        EdmConfig { chunk, max_active: 3, policy, scheduler_ghz: 3.0, cycle, pma }
+        EdmConfig {
+            chunk: Bytes::new(256),
+            max_active: 3,
+            policy: Order::ByTail,
+            pairs_in_order: true,
+            scheduler_ghz: 3.0,
+            cycle,
+            pma,
+        }
     }
+}
+
+/// Which message the scheduler prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). Heavy is a tail above an
+    /// exponential's ([`Size::is_heavy_tailed`](unrack_workload::Size::is_heavy_tailed)).
+    /// Before [`EdmConfig::for_tail`] says which, as `srpt`.
+    ByTail,
+    Fcfs,
+    Srpt,
 }
 
 /// DDR4's burst (§3.1.4): what a memory access moves at a time.
@@ -56,6 +77,16 @@ const ITERATION_PCS_CYCLES: u64 = steps::SCHEDULE - 1;
 impl EdmConfig {
     pub fn steps(&self) -> Steps {
         Steps { cycle: self.cycle, pma: self.pma }
+    }
+
+    /// For sizes with such a tail.
+    pub fn for_tail(self, is_heavy: bool) -> EdmConfig {
+        let policy = match (self.policy, is_heavy) {
+            (Order::ByTail, true) => Order::Srpt,
+            (Order::ByTail, false) => Order::Fcfs,
+            (chosen, _) => chosen,
+        };
+        EdmConfig { policy, ..self }
     }
 
     /// Length of a matching iteration, rounded up to a picosecond.
@@ -93,7 +124,11 @@ impl EdmConfig {
         SchedulerConfig {
             ports: star.nodes,
             chunk: self.chunk.get() as u32,
-            policy: self.policy,
+            policy: match self.policy {
+                Order::Fcfs => Policy::Fcfs,
+                Order::Srpt | Order::ByTail => Policy::Srpt,
+            },
+            pairs_in_order: self.pairs_in_order,
             iteration: self.iteration(),
             block,
             control: control(star),

@@ -46,7 +46,7 @@ mod config;
 mod host;
 mod lane;
 
-pub use config::{BLOCK_BYTES, BURST_BYTES, EdmConfig};
+pub use config::{BLOCK_BYTES, BURST_BYTES, EdmConfig, Order};
 
 use self::host::Announcements;
 use self::lane::Lane;
