@@ -5,6 +5,11 @@
 pub mod cxl;
 pub mod dctcp;
 pub mod edm;
+pub mod homa;
+pub mod ird;
 pub mod pfabric;
+pub mod phost;
+pub mod receiver_driven;
 pub mod segments;
 pub mod tcp;
+pub mod turns;

@@ -15,13 +15,28 @@ pub enum Protocol {
     Tcp,
     /// Switches send what has least left first, and drop what has most.
     Pfabric,
+    /// Receivers give tokens for what senders send; short transfers need none.
+    Phost,
+    /// Receivers grant to several senders at once, at priorities of their own.
+    Homa,
+    /// Receivers that know of everything at once: the idealized receiver-driven transport of EDM.
+    Ird,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 6] =
-        [Protocol::Ideal, Protocol::Edm, Protocol::Cxl, Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric];
+    pub const ALL: [Protocol; 9] = [
+        Protocol::Ideal,
+        Protocol::Edm,
+        Protocol::Cxl,
+        Protocol::Dctcp,
+        Protocol::Tcp,
+        Protocol::Pfabric,
+        Protocol::Phost,
+        Protocol::Homa,
+        Protocol::Ird,
+    ];
     /// Their names, in the same order.
-    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric"];
+    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric", "phost", "homa", "ird"];
 
     /// As in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
@@ -40,4 +55,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "phost", "ird", "fastpass", "pfc_dcqcn"];
+pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "fastpass", "pfc-dcqcn", "ndp"];

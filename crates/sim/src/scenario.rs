@@ -8,7 +8,7 @@ use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
 use serde::Deserialize;
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp, pfabric, tcp};
+use unrack_protocol::{cxl, dctcp, homa, ird, pfabric, phost, tcp};
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -27,6 +27,9 @@ impl Setup {
             Protocol::Dctcp => scenario.fabric_params().map(FabricConfig::Dctcp),
             Protocol::Tcp => scenario.fabric_params().map(FabricConfig::Tcp),
             Protocol::Pfabric => scenario.fabric_params().map(FabricConfig::Pfabric),
+            Protocol::Ird => scenario.fabric_params().map(FabricConfig::Ird),
+            Protocol::Homa => scenario.fabric_params().map(FabricConfig::Homa),
+            Protocol::Phost => scenario.fabric_params().map(FabricConfig::Phost),
         }?;
         Ok(Setup::with_fabric(scenario, fabric))
     }
@@ -67,6 +70,9 @@ impl FabricConfig {
             Protocol::Dctcp => FabricConfig::Dctcp(dctcp::Params::default()),
             Protocol::Tcp => FabricConfig::Tcp(tcp::Params::default()),
             Protocol::Pfabric => FabricConfig::Pfabric(pfabric::Params::default()),
+            Protocol::Ird => FabricConfig::Ird(ird::Params::default()),
+            Protocol::Homa => FabricConfig::Homa(homa::Params::default()),
+            Protocol::Phost => FabricConfig::Phost(phost::Params::default()),
         }
     }
 }

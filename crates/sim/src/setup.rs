@@ -11,6 +11,7 @@ use crate::fabric::dctcp::Dctcp;
 use crate::fabric::edm::{Edm, EdmConfig};
 use crate::fabric::ideal::Ideal;
 use crate::fabric::pfabric::Pfabric;
+use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
 use crate::network::Network;
@@ -18,7 +19,7 @@ use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp, pfabric, tcp};
+use unrack_protocol::{cxl, dctcp, homa, ird, pfabric, phost, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -46,6 +47,9 @@ pub enum FabricConfig {
     Dctcp(dctcp::Params),
     Tcp(tcp::Params),
     Pfabric(pfabric::Params),
+    Ird(ird::Params),
+    Homa(homa::Params),
+    Phost(phost::Params),
 }
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
@@ -134,6 +138,15 @@ impl Setup {
             }
             FabricConfig::Pfabric(params) => {
                 self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
+            }
+            FabricConfig::Ird(params) => {
+                self.run_on(Ird::with(&self.network, &self.ethernet, params)?, work, progress)
+            }
+            FabricConfig::Homa(params) => {
+                self.run_on(Homa::with(&self.network, &self.ethernet, params)?, work, progress)
+            }
+            FabricConfig::Phost(params) => {
+                self.run_on(Phost::with(&self.network, &self.ethernet, params)?, work, progress)
             }
         }
     }

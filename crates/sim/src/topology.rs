@@ -180,6 +180,16 @@ impl Topology {
         }
     }
 
+    /// Packets from `src` to `dst` with as many hashes in a row share no link between switches.
+    pub fn ways(&self, src: NodeId, dst: NodeId) -> u32 {
+        match self.shape {
+            _ if self.switch_of(src) == self.switch_of(dst) => 1,
+            Shape::Star { .. } => 1,
+            Shape::LeafSpine { spines, .. } => spines,
+            Shape::FatTree { half } => half,
+        }
+    }
+
     /// The switch ports on the way of a flow, in order.
     pub fn path(&self, src: NodeId, dst: NodeId, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = End::Switch(self.switch_of(src));

@@ -12,7 +12,7 @@ use unrack_sim::{FabricConfig, Run, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-const PROTOCOLS: [Protocol; 1] = [Protocol::Pfabric];
+const PROTOCOLS: [Protocol; 4] = [Protocol::Pfabric, Protocol::Phost, Protocol::Homa, Protocol::Ird];
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -71,7 +71,7 @@ fn any_topology() -> impl Strategy<Value = Topology> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn nothing_is_lost_for_good_and_nothing_beats_ideal(
         topology in any_topology(),

@@ -28,6 +28,7 @@ pub mod edm;
 pub mod ideal;
 mod packet;
 pub mod pfabric;
+pub mod receiver_driven;
 mod slab;
 pub mod stream;
 pub mod tcp;

@@ -30,7 +30,7 @@ pub(super) trait Transport: Sized {
     /// What it asks to be told later.
     type Timer: Copy;
     type Queue: Queue;
-    /// Packets of a transfer take all ways in turn; else all the same.
+    /// Packets of a node take all ways in turn; else those of a transfer all take the same.
     const SPRAYS: bool;
 
     /// A transfer was opened now.
@@ -111,6 +111,8 @@ struct Host<H> {
     waking: bool,
     /// Leaves before anything that the transport has.
     control: VecDeque<Packet<H>>,
+    /// Packets sent, if they take all ways in turn.
+    sprayed: u32,
 }
 
 /// All but the transport.
@@ -121,7 +123,6 @@ pub(super) struct Wires<T: Transport> {
     packets: Slab<Packet<T::Header>>,
     transfers: Transfers,
     alarms: Timers,
-    sprayed: u32,
     losses: Vec<Loss>,
     /// What the transport has asked for and has not happened yet.
     opened: Vec<u32>,
@@ -231,7 +232,7 @@ impl<T: Transport> PacketNetwork<T> {
             let (pace, propagation, queue) = (link.pace, link.propagation, queue.clone());
             Port { pace, propagation, end, free_at: Time::ZERO, draining: false, queue }
         };
-        let host = |_| Host { free_at: Time::ZERO, waking: false, control: VecDeque::new() };
+        let host = |_| Host { free_at: Time::ZERO, waking: false, control: VecDeque::new(), sprayed: 0 };
         let wires = Wires {
             ports: (0..topology.ports()).map(port).collect(),
             hosts: (0..plan.network.nodes()).map(host).collect(),
@@ -239,7 +240,6 @@ impl<T: Transport> PacketNetwork<T> {
             packets: Slab::new(),
             transfers: Transfers::new(),
             alarms: Timers::default(),
-            sprayed: 0,
             losses: Vec::new(),
             opened: Vec::new(),
             woken: Vec::new(),
@@ -369,20 +369,20 @@ impl<T: Transport> Wires<T> {
         from: NodeId,
         mut packet: Packet<T::Header>,
     ) {
-        let serial = match T::SPRAYS {
+        let host = &mut self.hosts[from as usize];
+        packet.hash = match T::SPRAYS {
             true => {
-                self.sprayed = self.sprayed.wrapping_add(1);
-                self.sprayed
+                host.sprayed = host.sprayed.wrapping_add(1);
+                host.sprayed
             }
-            false => self.transfers[packet.transfer].serial,
+            false => flow_hash(self.transfers[packet.transfer].serial),
         };
         let topology = &self.plan.network.topology;
         let link = topology.host_link();
-        packet.hash = flow_hash(serial);
         packet.port = topology.route(topology.switch_of(from), packet.to, packet.hash);
         let first = core.now();
         let last = first + link.pace.transmit(u64::from(packet.wire));
-        self.hosts[from as usize].free_at = last;
+        host.free_at = last;
         core.sent(u64::from(packet.payload));
         packet.ready = first;
         let departure = Departure { first, last };
@@ -471,8 +471,19 @@ impl<T: Transport> Wires<T> {
 
 /// How long a message takes alone in the network, if each of its transfers is sent without a break, `ahead`
 /// after it was opened.
-pub(super) fn unloaded(plan: &Plan, message: &Message, ahead: impl Fn(NodeId, NodeId) -> Time) -> Time {
-    let transfer = |src, dst, bytes| ahead(src, dst) + plan.alone(src, dst).stream(bytes);
+pub(super) fn unloaded<T: Transport>(
+    network: &PacketNetwork<T>,
+    message: &Message,
+    ahead: impl Fn(NodeId, NodeId) -> Time,
+) -> Time {
+    let plan = network.plan();
+    let transfer = |src, dst, bytes| {
+        let mut alone = plan.alone(src, dst);
+        if T::SPRAYS {
+            alone.ways = plan.network.topology.ways(src, dst);
+        }
+        ahead(src, dst) + alone.stream(bytes)
+    };
     match message.kind.is_answered() {
         true => {
             transfer(message.src, message.dst, u64::from(message.request))

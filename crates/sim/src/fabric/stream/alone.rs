@@ -13,6 +13,8 @@ pub(in super::super) struct Alone {
     pub framing: Framing,
     pub cut_through: bool,
     pub initial_window: u64,
+    /// Ways that packets take in turn. 1: all take the same.
+    pub ways: u32,
 }
 
 /// A packet that is sent as soon as `start`.
@@ -70,6 +72,29 @@ impl Alone {
         start + packet * (number - first)
     }
 
+    /// Until `full` full packets and this one after them have arrived by ways of their own, sent without a
+    /// break: where switches store and forward, a short last packet may overtake full ones.
+    fn sprayed(&self, full: u64, packet: Sent) -> Time {
+        let last_port = |packet: Sent| {
+            let before = self.links.iter().rev().skip(1);
+            before.fold(packet.start, |at, link| {
+                at + link.pace.transmit(packet.wire) + link.propagation + self.switch_latency
+            })
+        };
+        let last_link = self.links[self.links.len() - 1];
+        let of = |number| Sent { start: self.start(number), wire: self.full() };
+        let (full_time, short_time) =
+            (last_link.pace.transmit(self.full()), last_link.pace.transmit(packet.wire));
+        let (first, short) = (last_port(of(0)), last_port(packet));
+        // Not the one before it on the same way.
+        let overtakes_all = full < u64::from(self.ways) && short < first;
+        let done = match overtakes_all {
+            true => first.max(short + short_time) + full_time * full,
+            false => (last_port(of(full - 1)) + full_time).max(short) + short_time,
+        };
+        done + last_link.propagation
+    }
+
     /// Until a packet of these bytes on the wire is at the other end.
     pub(in super::super) fn packet(&self, wire: u64) -> Time {
         self.arrive([Sent { start: Time::ZERO, wire }])
@@ -82,6 +107,7 @@ impl Alone {
         let packet = Sent { start: self.start(last), wire };
         match last {
             0 => self.arrive([packet]),
+            _ if self.ways > 1 && !self.cut_through => self.sprayed(last, packet),
             // A short last packet may have to wait for the full one before it.
             _ => self.arrive([Sent { start: self.start(last - 1), wire: self.full() }, packet]),
         }

@@ -73,6 +73,7 @@ impl Plan {
             framing: self.framing,
             cut_through: self.cut_through,
             initial_window: u64::from(self.initial_window),
+            ways: 1,
         }
     }
 

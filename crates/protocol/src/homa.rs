@@ -1,0 +1,192 @@
+//! Homa: a receiver-driven low-latency transport protocol using network priorities (Montazeri et al.,
+//! SIGCOMM 2018).
+//!
+//! A transfer sends a round trip's worth unasked; its receiver grants the rest, packet by packet, to the few
+//! transfers with the least left at once (*overcommitment*, §3.5), each at a priority of its own (§3.4). The
+//! priority of what is sent unasked depends on the size of the transfer alone, by cutoffs that share out the
+//! unasked bytes evenly ([`Cutoffs`]).
+
+use crate::receiver_driven::{Grants, Scheduler, TransferId};
+use crate::turns::Turns;
+use serde::{Deserialize, Serialize};
+use unrack_units::Time;
+
+/// Parameters of Homa.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Packets that a transfer may send unasked, and that may be granted beyond what has arrived. Default:
+    /// one bandwidth-delay product (§3.2, RTTbytes).
+    pub unscheduled: Option<u32>,
+    /// Time without a packet after which a receiver asks again for what is missing. Default 2 ms: "a few
+    /// milliseconds" (§3.7).
+    pub resend: Time,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params { unscheduled: None, resend: Time::from_us(2_000) }
+    }
+}
+
+/// Data has ranks 1 to 7: switches have eight (§3.4), of which control has one.
+const RANKS: u8 = 7;
+
+/// Which rank unasked segments have, by the size of their transfer (§3.4).
+#[derive(Debug, Clone)]
+pub struct Cutoffs {
+    /// Unasked segments of transfers whose size in segments has this many bits.
+    unasked: [u64; 33],
+    granted: u64,
+    /// Transfers until the next look.
+    until_next: u32,
+    /// Ranks for unasked segments: 1 to this.
+    ranks: u8,
+    /// The rank of each number of bits.
+    rank: [u8; 33],
+}
+
+/// Transfers after which cutoffs are set anew.
+const LOOK_EVERY: u32 = 256;
+
+impl Default for Cutoffs {
+    fn default() -> Cutoffs {
+        // Until something is known, half and half, all unasked alike.
+        Cutoffs { unasked: [0; 33], granted: 0, until_next: LOOK_EVERY, ranks: RANKS / 2, rank: [1; 33] }
+    }
+}
+
+fn bits(segments: u32) -> usize {
+    (32 - segments.leading_zeros()) as usize
+}
+
+impl Cutoffs {
+    /// A transfer of `segments` has been announced, of which `unasked` need no grant.
+    pub fn count(&mut self, segments: u32, unasked: u32) {
+        self.unasked[bits(segments)] += u64::from(unasked.min(segments));
+        self.granted += u64::from(segments.saturating_sub(unasked));
+        self.until_next -= 1;
+        if self.until_next == 0 {
+            self.until_next = LOOK_EVERY;
+            self.set();
+        }
+    }
+
+    /// As many ranks as there are unasked bytes among all, but at least one for each kind; then so many
+    /// sizes to each that they carry the same.
+    fn set(&mut self) {
+        let unasked: u64 = self.unasked.iter().sum();
+        let share = unasked * u64::from(RANKS) / (unasked + self.granted).max(1);
+        self.ranks = (share as u8).clamp(1, RANKS - 1);
+        let mut before = 0;
+        for (bits, segments) in self.unasked.iter().enumerate() {
+            let middle = before + segments / 2;
+            self.rank[bits] = 1 + (middle * u64::from(self.ranks) / unasked.max(1)) as u8;
+            before += segments;
+        }
+    }
+
+    /// Of unasked segments of a transfer of this size.
+    pub fn rank(&self, segments: u32) -> u8 {
+        self.rank[bits(segments)].min(self.ranks)
+    }
+}
+
+/// Whom a receiver grants, and at which priority.
+#[derive(Debug, Clone)]
+pub struct Overcommitment {
+    pending: Turns,
+    cutoffs: Cutoffs,
+    /// Packets that may be granted to one transfer beyond what has arrived.
+    window: u32,
+}
+
+impl Overcommitment {
+    pub fn new(window: u32) -> Overcommitment {
+        Overcommitment { pending: Turns::default(), cutoffs: Cutoffs::default(), window }
+    }
+
+    /// A transfer has been announced.
+    pub fn count(&mut self, segments: u32) {
+        self.cutoffs.count(segments, self.window);
+    }
+
+    /// Of unasked segments of a transfer of this size to this receiver.
+    pub fn unasked_rank(&self, segments: u32) -> u8 {
+        self.cutoffs.rank(segments)
+    }
+}
+
+impl Scheduler for Overcommitment {
+    fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
+        let size = grants.is_pending().then(|| grants.remaining());
+        self.pending.set(transfer, &mut grants.place, size);
+    }
+
+    fn poll(
+        &self,
+        _now: Time,
+        _all: u32,
+        outstanding: impl Fn(TransferId) -> u32,
+    ) -> Option<(TransferId, u8)> {
+        // §3.5: as many transfers at once as there are priorities for them.
+        let degree = usize::from(RANKS - self.cutoffs.ranks);
+        let active = self.pending.len().min(degree);
+        let (at, transfer) = self
+            .pending
+            .iter()
+            .take(degree)
+            .enumerate()
+            .find(|(_, transfer)| outstanding(*transfer) < self.window)?;
+        // §3.4: the lowest that are enough, so that there is room above for a newcomer.
+        Some((transfer, RANKS - (active - 1 - at) as u8))
+    }
+
+    fn granted(&mut self, _now: Time, _pace: Time) {}
+
+    fn next(&self) -> Option<Time> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unasked_bytes_are_shared_out_evenly() {
+        let mut cutoffs = Cutoffs::default();
+        assert_eq!((cutoffs.rank(1), cutoffs.rank(1000)), (1, 1));
+        // Two thirds of the bytes are unasked; half of those in single packets.
+        for n in 0..LOOK_EVERY {
+            cutoffs.count(if n % 16 == 0 { 31 } else { 1 }, 15);
+        }
+        assert_eq!(cutoffs.ranks, 4);
+        assert_eq!((cutoffs.rank(1), cutoffs.rank(31)), (2, 4));
+    }
+
+    #[test]
+    fn the_smallest_few_are_granted_at_ranks_of_their_own() {
+        let mut receiver = Overcommitment::new(2);
+        let mut all: Vec<_> = (0..6).map(|n| Grants::new(10 + n, 2)).collect();
+        for (n, grants) in all.iter_mut().enumerate() {
+            receiver.update(n as u32, grants);
+        }
+        let poll = |receiver: &Overcommitment, all: &[Grants]| {
+            receiver.poll(Time::ZERO, 0, |transfer| all[transfer as usize].outstanding())
+        };
+        assert_eq!(poll(&receiver, &all), None, "all are on their way");
+        for n in [5, 3, 1] {
+            all[n].arrive(0);
+            receiver.update(n as u32, &mut all[n]);
+        }
+        // Half of seven ranks are for four transfers: 0 to 3.
+        assert_eq!(poll(&receiver, &all), Some((1, 5)));
+        all[1].grant();
+        receiver.update(1, &mut all[1]);
+        assert_eq!(poll(&receiver, &all), Some((3, 7)));
+        all[3].grant();
+        receiver.update(3, &mut all[3]);
+        assert_eq!(poll(&receiver, &all), None, "5 is not among the smallest");
+    }
+}

@@ -1,0 +1,132 @@
+//! What a receiver knows of one transfer.
+
+use crate::segments::SegmentSet;
+use crate::turns::Place;
+
+/// Which segments have arrived, and which were granted and have not.
+#[derive(Debug, Clone)]
+pub struct Grants {
+    segments: u32,
+    arrived: SegmentSet,
+    outstanding: SegmentSet,
+    /// All before have arrived or are outstanding.
+    cursor: u32,
+    /// With the scheduler of its receiver.
+    pub(crate) place: Place,
+}
+
+impl Grants {
+    /// The first `unasked` are under way without a grant.
+    pub fn new(segments: u32, unasked: u32) -> Grants {
+        let mut outstanding = SegmentSet::new(segments);
+        let cursor = unasked.min(segments);
+        for segment in 0..cursor {
+            outstanding.insert(segment);
+        }
+        let (arrived, place) = (SegmentSet::new(segments), Place::default());
+        Grants { segments, arrived, outstanding, cursor, place }
+    }
+
+    /// Of the whole transfer.
+    pub fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// Segments that have not arrived.
+    pub fn remaining(&self) -> u32 {
+        self.segments - self.arrived.count()
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.remaining() == 0
+    }
+
+    /// Granted (or unasked), and not arrived.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding.count()
+    }
+
+    /// Something is left to be granted.
+    pub fn is_pending(&self) -> bool {
+        self.cursor < self.segments
+    }
+
+    /// Whether it had not arrived before.
+    pub fn arrive(&mut self, segment: u32) -> bool {
+        self.outstanding.remove(segment);
+        let new = self.arrived.insert(segment);
+        self.advance();
+        new
+    }
+
+    /// The next segment to be granted, which it is by this.
+    pub fn grant(&mut self) -> Option<u32> {
+        let segment = self.cursor;
+        if segment >= self.segments {
+            return None;
+        }
+        self.outstanding.insert(segment);
+        self.advance();
+        Some(segment)
+    }
+
+    /// What is outstanding is lost, and is to be granted again.
+    pub fn expire(&mut self) {
+        self.outstanding.clear();
+        self.cursor = 0;
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        while self.cursor < self.segments
+            && (self.arrived.contains(self.cursor) || self.outstanding.contains(self.cursor))
+        {
+            self.cursor += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Each segment is always exactly one of: arrived, outstanding, to be granted.
+        #[test]
+        fn no_segment_is_lost_or_granted_twice(
+            segments in 1u32..150, unasked in 0u32..20, steps in prop::collection::vec(0u32..400, 0..300),
+        ) {
+            let mut grants = Grants::new(segments, unasked);
+            let mut under_way: Vec<u32> = (0..unasked.min(segments)).collect();
+            let mut arrived = std::collections::BTreeSet::new();
+            for step in steps {
+                match step {
+                    0..150 => if let Some(segment) = grants.grant() {
+                        prop_assert!(!under_way.contains(&segment) && !arrived.contains(&segment));
+                        under_way.push(segment);
+                    },
+                    150..380 if !under_way.is_empty() => {
+                        let segment = under_way.remove(step as usize % under_way.len());
+                        prop_assert_eq!(grants.arrive(segment), arrived.insert(segment));
+                    }
+                    380..400 => {
+                        grants.expire();
+                        under_way.clear();
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(grants.outstanding() as usize, under_way.len());
+                prop_assert_eq!(grants.remaining() as usize, segments as usize - arrived.len());
+                prop_assert_eq!(grants.is_pending(), under_way.len() + arrived.len() < segments as usize);
+            }
+            while let Some(segment) = grants.grant() {
+                under_way.push(segment);
+            }
+            for segment in under_way {
+                grants.arrive(segment);
+            }
+            prop_assert!(grants.is_complete());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The sending side of one transfer.
+
+use std::collections::VecDeque;
+use unrack_units::Time;
+
+/// Sends its first segments unasked, then what is granted, in the order of grants.
+#[derive(Debug, Clone)]
+pub struct Source {
+    segments: u32,
+    /// The next of those that need no grant, and their end.
+    unasked: std::ops::Range<u32>,
+    granted: VecDeque<Granted>,
+    /// No segment from here on was ever granted.
+    new: u32,
+    /// Segments sent at least once.
+    sent: u32,
+    expiry: Option<Expiry>,
+    /// What was allowed until now could have been sent by then.
+    allowed_until: Time,
+    /// Nothing has been heard since the deadline was set.
+    deadline: Time,
+    timeout: Time,
+    done: bool,
+}
+
+/// How long a grant is of use: `after`, from when it has come and all that was allowed before could have been
+/// sent, at one segment in `pace`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expiry {
+    pub after: Time,
+    pub pace: Time,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Granted {
+    segment: u32,
+    rank: u8,
+    until: Time,
+}
+
+/// What to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Send {
+    pub segment: u32,
+    /// That of its grant. `None`: it needed none.
+    pub rank: Option<u8>,
+    /// It had been sent before.
+    pub again: bool,
+}
+
+impl Source {
+    /// A transfer of `segments`, of which the first `unasked` need no grant. A grant that is not used
+    /// by its `expiry`, if it has one, is lost. After `timeout` without a word from the receiver, it has to be told again.
+    pub fn new(segments: u32, unasked: u32, expiry: Option<Expiry>, timeout: Time, now: Time) -> Source {
+        let new = unasked.min(segments);
+        let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
+        let allowed_until = now + expiry.map_or(Time::ZERO, |expiry| expiry.pace * u64::from(new));
+        let (sent, done) = (0, false);
+        Source { segments, unasked, granted, new, sent, expiry, allowed_until, deadline, timeout, done }
+    }
+
+    /// Segments that were never sent.
+    pub fn unsent(&self) -> u32 {
+        self.segments - self.sent
+    }
+
+    /// The whole transfer is known to have arrived.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether there may be something to send.
+    pub fn is_ready(&self) -> bool {
+        !self.done && (!self.unasked.is_empty() || !self.granted.is_empty())
+    }
+
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Send> {
+        if self.done {
+            return None;
+        }
+        let (segment, rank) = match self.unasked.next() {
+            Some(segment) => (segment, None),
+            None => loop {
+                let granted = self.granted.pop_front()?;
+                if granted.until >= now {
+                    break (granted.segment, Some(granted.rank));
+                }
+            },
+        };
+        let again = segment < self.sent;
+        self.sent = self.sent.max(segment + 1);
+        Some(Send { segment, rank, again })
+    }
+
+    /// What is to be sent already is not sent twice.
+    pub fn handle_grant(&mut self, now: Time, segment: u32, rank: u8) {
+        self.deadline = now + self.timeout;
+        let until = self.expiry.map_or(Time::MAX, |Expiry { after, pace }| {
+            let usable = self.allowed_until.max(now);
+            self.allowed_until = usable + pace;
+            usable + after
+        });
+        if segment >= self.new {
+            self.new = segment + 1;
+        } else if self.unasked.contains(&segment) {
+            return;
+        } else if let Some(known) = self.granted.iter_mut().find(|known| known.segment == segment) {
+            known.until = until;
+            return;
+        }
+        self.granted.push_back(Granted { segment, rank, until });
+    }
+
+    /// The receiver has it all.
+    pub fn handle_done(&mut self) {
+        self.done = true;
+        self.granted.clear();
+    }
+
+    /// When [`handle_timeout`](Source::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        (!self.done).then_some(self.deadline)
+    }
+
+    /// Whether the receiver is to be told of the transfer again.
+    pub fn handle_timeout(&mut self, now: Time) -> bool {
+        if self.done || now < self.deadline {
+            return false;
+        }
+        self.deadline = now + self.timeout;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Time = Time::from_us(10);
+
+    fn segments(source: &mut Source, now: Time) -> Vec<u32> {
+        std::iter::from_fn(|| source.poll_transmit(now).map(|send| send.segment)).collect()
+    }
+
+    #[test]
+    fn it_sends_unasked_and_then_what_is_granted_once() {
+        let mut source = Source::new(6, 2, None, TIMEOUT, Time::ZERO);
+        source.handle_grant(Time::ZERO, 1, 1);
+        assert_eq!(segments(&mut source, Time::ZERO), [0, 1]);
+        source.handle_grant(Time::from_us(1), 2, 1);
+        source.handle_grant(Time::from_us(1), 3, 1);
+        source.handle_grant(Time::from_us(1), 2, 1);
+        assert_eq!(segments(&mut source, Time::from_us(50)), [2, 3]);
+        source.handle_grant(Time::from_us(51), 0, 4);
+        let again = source.poll_transmit(Time::from_us(51));
+        assert_eq!(again, Some(Send { segment: 0, rank: Some(4), again: true }));
+        assert_eq!(source.unsent(), 2);
+        source.handle_done();
+        assert!(source.is_done() && !source.is_ready() && source.poll_timeout().is_none());
+    }
+
+    #[test]
+    fn grants_expire_and_silence_is_broken() {
+        let expiry = Expiry { after: Time::from_us(2), pace: Time::from_us(1) };
+        let mut source = Source::new(7, 0, Some(expiry), TIMEOUT, Time::ZERO);
+        assert!(!source.handle_timeout(Time::from_us(9)));
+        assert!(source.handle_timeout(TIMEOUT));
+        source.handle_grant(Time::from_us(11), 0, 1);
+        source.handle_grant(Time::from_us(12), 1, 1);
+        assert_eq!(source.poll_timeout(), Some(Time::from_us(22)));
+        assert_eq!(segments(&mut source, Time::from_us(14)), [1]);
+        // Three at once: the third could not be used before two microseconds had passed.
+        (2..5).for_each(|segment| source.handle_grant(Time::from_us(20), segment, 1));
+        assert_eq!(segments(&mut source, Time::from_us(24)), [4]);
+    }
+}

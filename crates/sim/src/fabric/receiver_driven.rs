@@ -1,0 +1,449 @@
+//! `phost`, `homa` and `ird`: receivers grant what senders send.
+//!
+//! What the three share is [`Ends`]; what tells them apart is a [`Policy`]. Grants and acknowledgements go
+//! before all data.
+
+use super::Fabric;
+use super::packet::{self, Net, Packet, PacketNetwork, StrictPriority, Transport};
+use super::stream::{Ethernet, Plan};
+use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::error::SetupError;
+use crate::network::Network;
+use unrack_protocol::receiver_driven::{Expiry, Grants, Scheduler, Source};
+use unrack_protocol::turns::{Place, Turns};
+use unrack_protocol::{homa, ird, phost};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// When a receiver learns of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Announced {
+    /// When it is opened.
+    AtOnce,
+    /// From a packet that is sent before all data.
+    ByPacket,
+    /// From any data: it says how much there is.
+    ByData,
+}
+
+/// What one of the three does its own way.
+pub trait Policy {
+    type Scheduler: Scheduler;
+    const NAME: &'static str;
+    /// Rank of unasked segments to this receiver.
+    fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
+    /// The receiver learns of a transfer.
+    fn count(&self, _receiver: &mut Self::Scheduler, _segments: u32) {}
+}
+
+/// Transfers, receivers and what they agreed on.
+struct Ends<P: Policy> {
+    policy: P,
+    announced: Announced,
+    /// Segments of a transfer that need no grant.
+    unasked: u32,
+    expiry: Option<Expiry>,
+    timeout: Time,
+    transfers: Vec<Pair>,
+    /// Of each node: transfers that may send, the smallest first.
+    ready: Vec<Turns>,
+    receivers: Vec<Receiver<P::Scheduler>>,
+}
+
+struct Pair {
+    source: Source,
+    place: Place,
+    grants: Grants,
+    /// Its receiver knows of it.
+    known: bool,
+    /// What its receiver has granted is lost then.
+    deadline: Time,
+    alarm: Time,
+}
+
+struct Receiver<S> {
+    scheduler: S,
+    /// Granted by it and not arrived.
+    outstanding: u32,
+    /// When it has been promised to be polled.
+    polled_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Header {
+    /// There is a transfer.
+    Announce,
+    Segment(u32),
+    Grant {
+        segment: u32,
+        rank: u8,
+    },
+    Done,
+}
+
+/// The scheduler of this node may have a grant.
+#[derive(Debug, Clone, Copy)]
+pub struct Poll(NodeId);
+
+/// Before all data.
+const CONTROL: u32 = 0;
+
+impl<P: Policy> Ends<P> {
+    fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let src = net.transfer(transfer).src;
+        let Pair { source, place, .. } = &mut self.transfers[transfer as usize];
+        let size = source.is_ready().then(|| source.unsent());
+        self.ready[src as usize].set(transfer, place, size);
+        net.waits(transfer, if size.is_some() { Wait::Turn } else { Wait::Grant });
+        if size.is_some() {
+            net.wake(src);
+        }
+    }
+
+    fn announce<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let (dst, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
+        let pair = &mut self.transfers[transfer as usize];
+        let receiver = &mut self.receivers[dst as usize];
+        pair.known = true;
+        pair.deadline = net.now() + self.timeout;
+        receiver.outstanding += pair.grants.outstanding();
+        self.policy.count(&mut receiver.scheduler, segments);
+        receiver.scheduler.update(transfer, &mut pair.grants);
+        self.set_alarm(net, transfer);
+    }
+
+    /// Sends what grants a receiver may send now.
+    fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
+        let receiver = &mut self.receivers[node as usize];
+        loop {
+            let transfers = &self.transfers;
+            let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
+            let turn = receiver.scheduler.poll(net.now(), receiver.outstanding, outstanding);
+            let Some((transfer, rank)) = turn else { break };
+            let pair = &mut self.transfers[transfer as usize];
+            let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
+            let (wire, _) = net.segment(transfer, segment);
+            let pace = net.plan().network.topology.host_link().pace.transmit(u64::from(wire));
+            receiver.scheduler.granted(net.now(), pace);
+            receiver.scheduler.update(transfer, &mut pair.grants);
+            receiver.outstanding += 1;
+            let to = net.transfer(transfer).src;
+            let header = Header::Grant { segment, rank };
+            net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
+        }
+        let next = receiver.scheduler.next().filter(|at| *at > net.now());
+        if let Some(at) = next
+            && receiver.polled_at.is_none_or(|polled| at < polled)
+        {
+            receiver.polled_at = Some(at);
+            net.schedule(at, Poll(node));
+        }
+    }
+
+    fn segment<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, number: u32) {
+        let (transfer, node) = (packet.transfer, packet.to);
+        let pair = &mut self.transfers[transfer as usize];
+        let before = pair.grants.outstanding();
+        let new = pair.grants.arrive(number);
+        let receiver = &mut self.receivers[node as usize];
+        receiver.outstanding -= before - pair.grants.outstanding();
+        receiver.scheduler.update(transfer, &mut pair.grants);
+        pair.deadline = net.now() + self.timeout;
+        let complete = pair.grants.is_complete();
+        // Its answer acknowledges a request.
+        if complete && (!new || net.delivered(transfer)) {
+            self.say_done(net, packet);
+        }
+        self.grant(net, node);
+    }
+
+    fn say_done<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
+        let to = net.transfer(packet.transfer).src;
+        net.send_first(packet.to, Packet::new(packet.transfer, to, net.bare(), CONTROL, Header::Done));
+    }
+
+    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        let waiting = pair.known && !pair.grants.is_complete();
+        let at = match (pair.source.poll_timeout(), waiting.then_some(pair.deadline)) {
+            (Some(source), Some(receiver)) => source.min(receiver),
+            (Some(at), None) | (None, Some(at)) => at,
+            (None, None) => return,
+        };
+        if at < pair.alarm {
+            pair.alarm = at;
+            net.set_alarm(at, transfer);
+        }
+    }
+
+    fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let source = &mut self.transfers[transfer as usize].source;
+        if !source.is_done() {
+            source.handle_done();
+            self.sendable(net, transfer);
+            net.close(transfer);
+        }
+    }
+}
+
+impl<P: Policy> Transport for Ends<P> {
+    type Header = Header;
+    type Timer = Poll;
+    type Queue = StrictPriority;
+    const SPRAYS: bool = true;
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let (segments, src, dst) = {
+            let transfer = net.transfer(transfer);
+            (transfer.segments, transfer.src, transfer.dst)
+        };
+        let source = Source::new(segments, self.unasked, self.expiry, self.timeout, net.now());
+        let (place, grants) = (Place::default(), Grants::new(segments, self.unasked));
+        let pair = Pair { source, place, grants, known: false, deadline: Time::MAX, alarm: Time::MAX };
+        packet::put(&mut self.transfers, transfer, pair);
+        match self.announced {
+            Announced::AtOnce => {
+                self.announce(net, transfer);
+                self.grant(net, dst);
+            }
+            Announced::ByPacket => {
+                net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
+            }
+            Announced::ByData => {}
+        }
+        self.set_alarm(net, transfer);
+        self.sendable(net, transfer);
+    }
+
+    fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
+        loop {
+            let transfer = self.ready[node as usize].first()?;
+            let sent = self.transfers[transfer as usize].source.poll_transmit(net.now());
+            self.sendable(net, transfer);
+            let Some(sent) = sent else { continue };
+            if sent.again {
+                net.retransmitted(transfer);
+            }
+            let (to, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
+            let receiver = &self.receivers[to as usize].scheduler;
+            let rank = sent.rank.unwrap_or_else(|| self.policy.unasked_rank(receiver, segments));
+            let size = net.segment(transfer, sent.segment);
+            return Some(Packet::new(transfer, to, size, u32::from(rank), Header::Segment(sent.segment)));
+        }
+    }
+
+    fn is_ready(&self, node: NodeId) -> bool {
+        !self.ready[node as usize].is_empty()
+    }
+
+    fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
+        let transfer = packet.transfer;
+        let pair = &mut self.transfers[transfer as usize];
+        match packet.header {
+            Header::Announce | Header::Segment(_) if !pair.known => {
+                self.announce(net, transfer);
+                if let Header::Segment(number) = packet.header {
+                    return self.segment(net, packet, number);
+                }
+                self.grant(net, packet.to);
+            }
+            Header::Announce if pair.grants.is_complete() => self.say_done(net, packet),
+            Header::Announce => {}
+            Header::Segment(number) => self.segment(net, packet, number),
+            Header::Grant { segment, rank } => {
+                pair.source.handle_grant(net.now(), segment, rank);
+                self.sendable(net, transfer);
+            }
+            Header::Done => self.done(net, transfer),
+        }
+    }
+
+    fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32) {
+        self.done(net, request);
+    }
+
+    fn describe(header: &Header) -> (PacketKind, Option<u32>) {
+        match *header {
+            Header::Announce => (PacketKind::Notification, None),
+            Header::Segment(number) => (PacketKind::Data, Some(number)),
+            Header::Grant { segment, .. } => (PacketKind::Grant, Some(segment)),
+            Header::Done => (PacketKind::Ack, None),
+        }
+    }
+
+    fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, Poll(node): Poll) {
+        let receiver = &mut self.receivers[node as usize];
+        if receiver.polled_at == Some(net.now()) {
+            receiver.polled_at = None;
+            self.grant(net, node);
+        }
+    }
+
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let dst = net.transfer(transfer).dst;
+        let src = net.transfer(transfer).src;
+        let pair = &mut self.transfers[transfer as usize];
+        if net.now() < pair.alarm {
+            return;
+        }
+        pair.alarm = Time::MAX;
+        if pair.source.handle_timeout(net.now()) {
+            net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
+        }
+        if pair.known && !pair.grants.is_complete() && net.now() >= pair.deadline {
+            let receiver = &mut self.receivers[dst as usize];
+            receiver.outstanding -= pair.grants.outstanding();
+            pair.grants.expire();
+            receiver.scheduler.update(transfer, &mut pair.grants);
+            pair.deadline = net.now() + self.timeout;
+            self.grant(net, dst);
+        }
+        self.set_alarm(net, transfer);
+    }
+}
+
+/// A network under one of the three.
+pub struct ReceiverDriven<P: Policy> {
+    network: PacketNetwork<Ends<P>>,
+    announced: Announced,
+}
+
+impl<P: Policy> ReceiverDriven<P> {
+    fn new(plan: Plan, ends: Ends<P>) -> Self {
+        let queue = StrictPriority::new(plan.buffer.get());
+        ReceiverDriven { announced: ends.announced, network: PacketNetwork::new(plan, ends, queue) }
+    }
+
+    /// What a lone transfer waits for before its first data.
+    fn ahead(&self, src: NodeId, dst: NodeId) -> Time {
+        let plan = self.network.plan();
+        let bare = plan.framing.wire(0).get();
+        match self.announced {
+            Announced::AtOnce => plan.alone(dst, src).packet(bare),
+            Announced::ByPacket => plan.network.topology.host_link().pace.transmit(bare),
+            Announced::ByData => Time::ZERO,
+        }
+    }
+}
+
+impl<P: Policy> Fabric for ReceiverDriven<P> {
+    type Event = packet::Event<Poll>;
+
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
+        self.network.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
+        self.network.handle(core, event);
+    }
+    fn unloaded(&self, message: &Message) -> Time {
+        packet::unloaded(&self.network, message, |src, dst| self.ahead(src, dst))
+    }
+}
+
+/// What the three are made of. `timeout` and `unasked` in packets.
+fn ends<P: Policy>(
+    policy: P,
+    nodes: u32,
+    (announced, unasked): (Announced, u32),
+    (expiry, timeout): (Option<Expiry>, Time),
+    scheduler: impl Fn() -> P::Scheduler,
+) -> Ends<P> {
+    let receiver = |_| Receiver { scheduler: scheduler(), outstanding: 0, polled_at: None };
+    let ready = vec![Turns::default(); nodes as usize];
+    let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
+    Ends { policy, announced, unasked, expiry, timeout, transfers, ready, receivers }
+}
+
+/// pHost (Gao et al., CoNEXT 2015).
+pub type Phost = ReceiverDriven<PhostPolicy>;
+pub struct PhostPolicy {
+    free_tokens: u32,
+}
+
+impl Policy for PhostPolicy {
+    type Scheduler = phost::Tokens;
+    const NAME: &'static str = "phost";
+    fn unasked_rank(&self, _receiver: &phost::Tokens, segments: u32) -> u8 {
+        phost::free_rank(segments, self.free_tokens)
+    }
+}
+
+impl Phost {
+    pub fn with(network: &Network, ethernet: &Ethernet, params: &phost::Params) -> Result<Phost, SetupError> {
+        let plan = Plan::at_line_rate(network, ethernet)?;
+        let free_tokens = plan.line_rate_window("fabric.free_tokens", params.free_tokens)?;
+        let packet = network.topology.host_link().pace.transmit(plan.full_packet().get());
+        let after = params.token_expiry.unwrap_or(Time::from_ps(packet.as_ps() * 3 / 2));
+        let expiry = Expiry { after, pace: packet };
+        let timeout = at_least_a_round_trip("fabric.timeout", params.timeout, &plan)?;
+        let how = (Announced::ByPacket, free_tokens);
+        let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
+        let ends = ends(policy, nodes, how, (Some(expiry), timeout), || phost::Tokens::new(free_tokens));
+        Ok(ReceiverDriven::new(plan, ends))
+    }
+}
+
+/// Homa (Montazeri et al., SIGCOMM 2018).
+pub type Homa = ReceiverDriven<HomaPolicy>;
+pub struct HomaPolicy;
+
+impl Policy for HomaPolicy {
+    type Scheduler = homa::Overcommitment;
+    const NAME: &'static str = "homa";
+    fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
+        receiver.unasked_rank(segments)
+    }
+    fn count(&self, receiver: &mut homa::Overcommitment, segments: u32) {
+        receiver.count(segments);
+    }
+}
+
+impl Homa {
+    pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
+        let plan = Plan::at_line_rate(network, ethernet)?;
+        let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
+        let timeout = at_least_a_round_trip("fabric.resend", Some(params.resend), &plan)?;
+        let (how, nodes) = ((Announced::ByData, window), network.nodes());
+        let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
+        Ok(ReceiverDriven::new(plan, ends))
+    }
+}
+
+/// The idealized receiver-driven transport of EDM §4.3.
+pub type Ird = ReceiverDriven<IrdPolicy>;
+pub struct IrdPolicy;
+
+impl Policy for IrdPolicy {
+    type Scheduler = ird::Credits;
+    const NAME: &'static str = "ird";
+    fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
+        unreachable!("all of it is granted")
+    }
+}
+
+/// Nothing is lost where credits are at the rate of the link; where the core is narrower, something may be.
+const IRD_TIMEOUT: Time = Time::from_us(1_000);
+
+impl Ird {
+    pub fn with(network: &Network, ethernet: &Ethernet, params: &ird::Params) -> Result<Ird, SetupError> {
+        let plan = Plan::at_line_rate(network, ethernet)?;
+        let credits = plan.line_rate_window("fabric.credits", params.credits)?;
+        let timeout = IRD_TIMEOUT.max(plan.round_trip() * 3);
+        let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
+        let ends = ends(IrdPolicy, nodes, how, (None, timeout), || ird::Credits::new(credits));
+        Ok(ReceiverDriven::new(plan, ends))
+    }
+}
+
+/// As asked, or three round trips.
+fn at_least_a_round_trip(key: &'static str, asked: Option<Time>, plan: &Plan) -> Result<Time, SetupError> {
+    let round_trip = plan.round_trip();
+    match asked {
+        Some(asked) if asked < round_trip => Err(SetupError::new(key, "is at least the round trip", asked)),
+        Some(asked) => Ok(asked),
+        None => Ok(round_trip * 3),
+    }
+}
