@@ -140,13 +140,13 @@ impl Setup {
                 self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::Ird(params) => {
-                self.run_on(Ird::with(&self.network, &self.ethernet, params)?, work, progress)
+                self.run_on(Ird::with(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::Homa(params) => {
-                self.run_on(Homa::with(&self.network, &self.ethernet, params)?, work, progress)
+                self.run_on(Homa::with(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::Phost(params) => {
-                self.run_on(Phost::with(&self.network, &self.ethernet, params)?, work, progress)
+                self.run_on(Phost::with(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
         }
     }
