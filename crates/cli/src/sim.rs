@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use unrack_rack::ValidScenario;
 use unrack_record::{RunFolder, Started};
-use unrack_sim::{Excluded, Finished, Setup, Summary, Work};
+use unrack_sim::scenario::excluded;
+use unrack_sim::{Finished, Setup, Summary, Work};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +53,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let clock = Instant::now();
     let done = progress::run(scenario.protocol.name(), &setup, &work);
     let done = done.map_err(|error| error.in_scenario(&scenario))?;
-    let summary = done.summary(clock.elapsed().as_secs_f64(), Excluded::default());
+    let summary = done.summary(clock.elapsed().as_secs_f64(), excluded(&scenario, &done.run));
     if let Some(folder) = &folder {
         args.save(folder, &scenario, &setup, &done, &summary, &started)?;
     }

@@ -155,13 +155,18 @@ impl<'a> Checker<'a> {
 
     /// Files are relative to the file that names them.
     fn place_files(&self, workload: &mut Workload) {
+        let size = |size: &mut Size, path| {
+            if let Size::File { file, .. } = size {
+                self.place_file(file, path);
+            }
+        };
         match workload {
             Workload::Trace(trace) => self.place_file(&mut trace.file, "workload.file"),
-            Workload::Memory(workload::Memory { size: Size::File { file, .. }, .. })
-            | Workload::Flows(workload::Flows { size: Size::File { file, .. }, .. }) => {
-                self.place_file(file, "workload.size.cdf_file");
+            Workload::Memory(memory) => {
+                size(&mut memory.size, "workload.size.cdf_file");
+                memory.disk.iter_mut().for_each(|disk| size(&mut disk.size, "workload.disk.size.cdf_file"));
             }
-            Workload::Memory(_) | Workload::Flows(_) => {}
+            Workload::Flows(flows) => size(&mut flows.size, "workload.size.cdf_file"),
         }
     }
 
@@ -233,6 +238,6 @@ impl<'a> Checker<'a> {
 /// A captured program runs on half of the nodes, and the other half holds its memory.
 fn fill_blades(workload: &mut Workload, nodes: u32) {
     if let Workload::Trace(Trace { blades: blades @ None, .. }) = workload {
-        *blades = Some(Blades { compute: nodes / 2, memory: nodes - nodes / 2 });
+        *blades = Some(Blades::half(nodes));
     }
 }

@@ -56,6 +56,6 @@ pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
 pub use workload::{
-    Arrivals, BUILT_IN_CDFS, Blades, FileRef, Flows, Memory, Pattern, Replay, Size, SizeUnit, TimeOffsets,
-    Trace, Workload,
+    Arrivals, BUILT_IN_CDFS, Blades, Disk, FileRef, Flows, Margin, Memory, Organization, Pattern, Replay,
+    Scope, Size, SizeUnit, TimeOffsets, Trace, Workload,
 };

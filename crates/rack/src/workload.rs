@@ -1,10 +1,16 @@
 //! What a rack is asked to do, as described: no message is made here.
 
+mod blades;
+mod margin;
+mod shape;
 mod size;
 mod trace;
 
+pub use blades::{Blades, Organization, Scope};
+pub use margin::Margin;
+pub use shape::{Arrivals, Pattern};
 pub use size::{BUILT_IN_CDFS, Size, SizeUnit};
-pub use trace::{Blades, FileRef, Replay, TimeOffsets, Trace};
+pub use trace::{FileRef, Replay, TimeOffsets, Trace};
 
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction};
@@ -20,6 +26,15 @@ impl Workload {
     /// As `workload.kind` in a scenario.
     pub const KINDS: &[&str] = &["memory", "flows", "trace"];
 
+    /// What is left out of the figures: at the beginning, and at the end.
+    pub const fn margins(&self) -> (Margin, Margin) {
+        match self {
+            Workload::Memory(memory) => (memory.warm_up, memory.cool_down),
+            Workload::Flows(flows) => (flows.warm_up, flows.cool_down),
+            Workload::Trace(trace) => (trace.warm_up, trace.cool_down),
+        }
+    }
+
     pub const fn kind(&self) -> &'static str {
         match self {
             Workload::Memory(_) => "memory",
@@ -29,21 +44,34 @@ impl Workload {
     }
 }
 
+// Keys that came after the first version are not written where they have their default: the hash of a
+// scenario stays what it was.
+
 /// Kinds of the design that this version does not have.
 pub(crate) const LATER: &[&str] = &["collective", "jobs"];
 
-/// Reads and writes of remote memory, drawn at random.
+/// Reads, writes and read-modify-writes of remote memory, drawn at random.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// Reads among all messages. Default one half (EDM §4.3).
     #[serde(default = "half")]
     pub read_fraction: Fraction,
+    /// Atomic read-modify-writes among all messages; what is neither is a write. Default none.
+    #[serde(default = "none", skip_serializing_if = "is_none")]
+    pub rmw_fraction: Fraction,
     /// Of the data read or written. Default 64 B, a cache line (EDM §4.3).
     #[serde(default = "cache_line")]
     pub size: Size,
     /// Of a read's request. Default 8 B, an address (EDM §4.3).
     #[serde(default = "address")]
     pub request_size: Bytes,
+    /// Of the request of a read-modify-write: its address and arguments. Default 24 B, a compare-and-swap
+    /// (EDM §2.3).
+    #[serde(default = "compare_and_swap", skip_serializing_if = "is_compare_and_swap")]
+    pub rmw_request_size: Bytes,
+    /// Of its answer. Default 1 B, whether it succeeded (EDM §2.3).
+    #[serde(default = "yes_or_no", skip_serializing_if = "is_yes_or_no")]
+    pub rmw_size: Bytes,
     /// Bytes offered over what the nodes' links can carry.
     pub load: Fraction,
     /// How many, in all.
@@ -57,6 +85,25 @@ pub struct Memory {
     /// Which nodes ask and which hold memory. Default: every node does both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blades: Option<Blades>,
+    /// What goes to blades of disk. Default nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
+    /// Not counted at the beginning, when the network is emptier than later. Default nothing.
+    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    pub warm_up: Margin,
+    /// Not counted at the end. Default nothing.
+    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    pub cool_down: Margin,
+}
+
+/// Reads and writes of disk blades, in the ratio of those of memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Among all messages.
+    pub fraction: Fraction,
+    /// Default 512 B, a sector (DDC §2.2).
+    #[serde(default = "sector")]
+    pub size: Size,
 }
 
 /// Byte streams of known size, drawn at random.
@@ -73,34 +120,44 @@ pub struct Flows {
     /// Default Poisson.
     #[serde(default)]
     pub arrivals: Arrivals,
-}
-
-/// Who talks to whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// Each message between a source and a destination of its own, all equally likely.
-    #[default]
-    AllToAll,
-    /// Each source has one destination, each destination one source, for the whole run.
-    Permutation,
-    /// All sources ask one destination, the last node that can be one.
-    Incast,
-}
-
-/// When messages are submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// Independently: gaps are exponential.
-    #[default]
-    Poisson,
-    /// At equal gaps.
-    Fixed,
+    /// Not counted at the beginning, when the network is emptier than later. Default nothing.
+    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    pub warm_up: Margin,
+    /// Not counted at the end. Default nothing.
+    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    pub cool_down: Margin,
 }
 
 fn half() -> Fraction {
     Fraction::new(0.5).expect("one half is a fraction")
+}
+
+fn none() -> Fraction {
+    Fraction::new(0.0).expect("nothing is a fraction")
+}
+
+fn is_none(fraction: &Fraction) -> bool {
+    *fraction == none()
+}
+
+fn is_compare_and_swap(bytes: &Bytes) -> bool {
+    *bytes == compare_and_swap()
+}
+
+fn is_yes_or_no(bytes: &Bytes) -> bool {
+    *bytes == yes_or_no()
+}
+
+fn compare_and_swap() -> Bytes {
+    Bytes::new(24)
+}
+
+fn yes_or_no() -> Bytes {
+    Bytes::new(1)
+}
+
+fn sector() -> Size {
+    Size::Fixed(Bytes::new(512))
 }
 
 fn cache_line() -> Size {

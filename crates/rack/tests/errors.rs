@@ -187,6 +187,31 @@ fn a_choice_that_is_none() {
 }
 
 #[test]
+fn a_shape_without_its_number() {
+    let said = [
+        ("pattern = \"rack-local\"", "workload.pattern: write { kind = \"rack-local\", fraction = \"80%\" }"),
+        ("pattern = { kind = \"hot-spots\" }", "write { kind = \"hot-spots\", exponent = 1.2 }"),
+        ("pattern = { kind = \"incast\", exponent = 1 }", "no number but `fan_in`"),
+        ("pattern = { kind = \"incast\", fanin = 1 }", "did you mean `fan_in`"),
+        ("pattern = { kind = \"rack-local\", fraction = 1.5 }", "outside 0% to 100%"),
+        ("pattern = 5", "workload.pattern"),
+        ("arrivals = \"log-normal\"", "write { kind = \"log-normal\", sigma = 2.0 }"),
+        ("arrivals = { kind = \"poisson\", sigma = 1 }", "`sigma` goes with `log-normal`"),
+        ("arrivals = \"poison\"", "did you mean `poisson`"),
+        ("warm_up = \"many\"", "workload.warm_up"),
+        ("warm_up = 1000", "no message of 1000 is left: 1000 are not counted"),
+        ("warm_up = 500\ncool_down = 500", "workload.cool_down: no message of 1000 is left"),
+        ("blades = { compute = 8, memory = 4, disk = 5 }", "17 blades do not fit on 16 nodes"),
+        ("blades = { compute = 8, memory = 4, scope = \"row\" }", "use `rack` or `datacenter`"),
+        ("disk = { fraction = 0.1, size = \"0B\" }", "workload.disk.size: 0B is outside"),
+    ];
+    for (line, why) in said {
+        let report = report("messages = 1000", &format!("{line}\nmessages = 1000"));
+        assert!(report.contains(why) && report.contains(" --> rack.toml:1"), "{line}: {report}");
+    }
+}
+
+#[test]
 fn a_distribution_that_is_none() {
     let expected = r#"error: workload.size.cdf: no distribution is called `websarch`; did you mean `websearch`?
  --> --set
@@ -221,7 +246,7 @@ error: workload.size: `5` has no unit: write for example `64KiB`
 10 | size = 5
    |        ^
 
-error: workload has no key `extra`; use `read_fraction`, `size`, `request_size`, `load`, `messages`, `pattern`, `arrivals` or `blades`
+error: workload has no key `extra`; use `read_fraction`, `rmw_fraction`, `size`, `request_size`, `rmw_request_size`, `rmw_size`, `load`, `messages`, `pattern`, `arrivals`, `blades`, `disk`, `warm_up` or `cool_down`
   --> rack.toml:11:1
    |
 11 | extra = 1

@@ -47,12 +47,18 @@ fn a_scenario_says_what_it_says() {
     let memory = Memory {
         read_fraction: half,
         size: Size::Fixed(Bytes::new(64)),
+        rmw_fraction: Fraction::new(0.0).unwrap(),
         request_size: Bytes::new(8),
+        rmw_request_size: Bytes::new(24),
+        rmw_size: Bytes::new(1),
         load: Fraction::new(0.8).unwrap(),
         messages: 1_000_000,
         pattern: Pattern::AllToAll,
         arrivals: Arrivals::Poisson,
         blades: None,
+        disk: None,
+        warm_up: Margin::default(),
+        cool_down: Margin::default(),
     };
     assert_eq!(scenario.workload, Workload::Memory(memory));
 }
@@ -65,7 +71,7 @@ fn a_trace_lies_beside_the_file_that_names_it() {
         FileRef { written: "trace.parquet".into(), path: examples().join("trace.parquet") }
     );
     assert_eq!((trace.replay, trace.time_offsets), (Replay::ClosedLoop, TimeOffsets::Run));
-    assert_eq!(trace.blades, Some(Blades { compute: 8, memory: 8 }));
+    assert_eq!(trace.blades, Some(Blades::new(8, 8)));
     let set = ["workload.file=here.parquet", "workload.time_offsets=10ms"];
     let Workload::Trace(trace) = example("trace-replay.toml", &set).workload else { panic!("not a trace") };
     assert_eq!(trace.file.path, Path::new("here.parquet"));
@@ -92,7 +98,7 @@ fn half_of_the_nodes_run_a_program_unless_told() {
     let text = "network.topology = { kind = \"star\", nodes = 5 }\nfabric.protocol = \"cxl\"\n\
                 workload = { kind = \"trace\", file = \"t.parquet\" }";
     let Workload::Trace(trace) = parsed(text, &[]).workload else { panic!("not a trace") };
-    assert_eq!(trace.blades, Some(Blades { compute: 2, memory: 3 }));
+    assert_eq!(trace.blades, Some(Blades::new(2, 3)));
 }
 
 #[test]
@@ -229,4 +235,36 @@ fn problems_of_parameters_are_shown_like_all_others() {
         example("star-edm.toml", &[]).error_at("fabric.chunk", "must be a multiple of 64B").to_string();
     assert!(error.starts_with("error: fabric.chunk: must be a multiple of 64B\n  --> "), "{error}");
     assert!(error.ends_with("\n   |\n11 | chunk = \"256B\"\n   |         ^^^^^^"), "{error}");
+}
+
+#[test]
+fn traffic_in_all_its_shapes_reads_back_as_it_was_written() {
+    let base = "network.topology = { kind = \"leaf-spine\", racks = 3, hosts_per_rack = 4, spines = 2 }\n\
+                fabric.protocol = \"ideal\"\n\
+                workload = { kind = \"memory\", load = 0.5, messages = 100 }";
+    let sets = [
+        "workload.pattern={kind=\"rack-local\",fraction=\"80%\"}",
+        "workload.pattern={kind=\"hot-spots\",exponent=1.2}",
+        "workload.pattern={kind=\"incast\"}",
+        "workload.pattern={kind=\"incast\",fan_in=4}",
+        "workload.arrivals={kind=\"log-normal\",sigma=2}",
+        "workload.arrivals={kind=\"fixed\"}",
+        "workload.rmw_fraction=10%",
+        "workload.warm_up=10us",
+        "workload.cool_down=5",
+        "workload.blades={compute=4,memory=4,disk=2,scope=\"rack\",organization=\"segregated\"}",
+        "workload.disk={fraction=0.1}",
+    ];
+    let plain = parsed(base, &[]).hash();
+    for set in &sets {
+        let scenario = parsed(base, &[set]);
+        assert_eq!(parsed(&scenario.explain(), &[]).hash(), scenario.hash(), "{}", scenario.explain());
+        assert!(scenario.hash() != plain, "{set} changes nothing");
+    }
+    let Workload::Memory(memory) = parsed(base, &sets).workload else { panic!("not memory") };
+    assert_eq!(memory.pattern, Pattern::Incast { fan_in: Some(4) });
+    assert_eq!((memory.warm_up, memory.cool_down), (Margin::Time(Time::from_us(10)), Margin::Messages(5)));
+    assert_eq!(memory.disk.unwrap().size, Size::Fixed(Bytes::new(512)));
+    let blades = memory.blades.unwrap();
+    assert_eq!((blades.scope, blades.organization), (Scope::Rack, Organization::Segregated));
 }

@@ -1,12 +1,16 @@
 //! From a checked scenario to a run: the one place where the words of scenarios meet those of the
 //! simulator.
 
+mod margins;
+mod size;
+
+pub use self::margins::{check_margins, excluded};
+use self::size::read_size;
 use crate::error::SetupError;
 use crate::fabric::stream::Ethernet;
 use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
-use serde::Deserialize;
 use std::sync::Arc;
 use unrack_protocol::{cxl, dctcp, homa, ird, pfabric, phost, tcp};
 use unrack_rack as rack;
@@ -14,7 +18,8 @@ use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
 use unrack_workload::trace::{Mode, Offsets, Row};
 use unrack_workload::{
-    Arrivals, Blades, CapturedTrace, Cdf, Message, Pattern, ReplaySpec, Size, SyntheticSpec, Traffic, size,
+    Arrivals, Blades, CapturedTrace, Disk, Memory, Message, Organization, Pattern, ReplaySpec, Scope,
+    SyntheticSpec, Traffic,
 };
 
 impl Setup {
@@ -143,11 +148,24 @@ impl SetupError {
 struct NoParams {}
 
 fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
-    let request = u32::try_from(memory.request_size.get())
-        .map_err(|_| SetupError::new("workload.request_size", "is below 4 GiB", memory.request_size))?;
+    let small = |key, bytes: Bytes| {
+        u32::try_from(bytes.get()).map_err(|_| SetupError::new(key, "is below 4 GiB", bytes))
+    };
+    let disk = |disk: &rack::Disk| {
+        let size = read_size("workload.disk.size", &disk.size)?;
+        Ok::<_, SetupError>(Disk { fraction: disk.fraction.get(), size })
+    };
+    let mix = Memory {
+        read_fraction: memory.read_fraction.get(),
+        request: small("workload.request_size", memory.request_size)?,
+        rmw_fraction: memory.rmw_fraction.get(),
+        rmw_request: small("workload.rmw_request_size", memory.rmw_request_size)?,
+        rmw_answer: u64::from(small("workload.rmw_size", memory.rmw_size)?),
+        disk: memory.disk.as_ref().map(disk).transpose()?,
+    };
     Ok(SyntheticSpec {
-        traffic: Traffic::Memory { read_fraction: memory.read_fraction.get(), request },
-        size: read_size(&memory.size)?,
+        traffic: Traffic::Memory(mix),
+        size: read_size("workload.size", &memory.size)?,
         pattern: pattern(memory.pattern),
         blades: memory.blades.map(blades),
         arrivals: arrivals(memory.arrivals),
@@ -159,7 +177,7 @@ fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
 fn flows_spec(flows: &rack::Flows) -> Result<SyntheticSpec, SetupError> {
     Ok(SyntheticSpec {
         traffic: Traffic::Flows,
-        size: read_size(&flows.size)?,
+        size: read_size("workload.size", &flows.size)?,
         pattern: pattern(flows.pattern),
         blades: None,
         arrivals: arrivals(flows.arrivals),
@@ -169,14 +187,29 @@ fn flows_spec(flows: &rack::Flows) -> Result<SyntheticSpec, SetupError> {
 }
 
 fn blades(blades: rack::Blades) -> Blades {
-    Blades { compute: blades.compute, memory: blades.memory }
+    Blades {
+        compute: blades.compute,
+        memory: blades.memory,
+        disk: blades.disk,
+        organization: match blades.organization {
+            rack::Organization::Mixed => Organization::Mixed,
+            rack::Organization::Segregated => Organization::Segregated,
+        },
+        scope: match blades.scope {
+            rack::Scope::Rack => Scope::Rack,
+            rack::Scope::Datacenter => Scope::Datacenter,
+        },
+    }
 }
 
 fn pattern(pattern: rack::Pattern) -> Pattern {
     match pattern {
         rack::Pattern::AllToAll => Pattern::AllToAll,
         rack::Pattern::Permutation => Pattern::Permutation,
-        rack::Pattern::Incast => Pattern::Incast,
+        rack::Pattern::Incast { fan_in: None } => Pattern::Incast,
+        rack::Pattern::Incast { fan_in: Some(sources) } => Pattern::FanIn(sources),
+        rack::Pattern::RackLocal { fraction } => Pattern::RackLocal(fraction.get()),
+        rack::Pattern::HotSpots { exponent } => Pattern::HotSpots(exponent),
     }
 }
 
@@ -184,39 +217,6 @@ fn arrivals(arrivals: rack::Arrivals) -> Arrivals {
     match arrivals {
         rack::Arrivals::Poisson => Arrivals::Poisson,
         rack::Arrivals::Fixed => Arrivals::Fixed,
+        rack::Arrivals::LogNormal { sigma } => Arrivals::LogNormal { sigma },
     }
-}
-
-fn read_size(size: &rack::Size) -> Result<Size, SetupError> {
-    match size {
-        rack::Size::Fixed(bytes) => Ok(Size::fixed(bytes.get())?),
-        rack::Size::BuiltIn(name) => Cdf::built_in(name)
-            .map(Size::Cdf)
-            .ok_or_else(|| SetupError::new("workload.size.cdf", "is a built-in distribution", name)),
-        rack::Size::File { file, unit } => {
-            let unit_bytes = match unit {
-                rack::SizeUnit::Bytes => 1.0,
-                rack::SizeUnit::Packets => size::PACKET_BYTES,
-            };
-            Ok(Size::Cdf(Cdf::new(&read_points(file)?, unit_bytes)?))
-        }
-    }
-}
-
-/// A file with a distribution: `points = [[size, cumulative probability], ...]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Points {
-    points: Vec<(f64, f64)>,
-}
-
-fn read_points(file: &rack::FileRef) -> Result<Vec<(f64, f64)>, SetupError> {
-    let refuse = |rule, why: String| {
-        SetupError::new("workload.size.cdf_file", rule, format!("`{}`: {why}", file.written))
-    };
-    let text = std::fs::read_to_string(&file.path).map_err(|why| refuse("can be read", why.to_string()))?;
-    let points: Result<Points, _> = toml::from_str(&text);
-    points
-        .map(|file| file.points)
-        .map_err(|why| refuse("holds `points = [[size, probability], ...]`", why.to_string()))
 }

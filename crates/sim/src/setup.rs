@@ -158,18 +158,18 @@ impl Setup {
         observer: impl Observer,
         progress: impl FnMut(Progress),
     ) -> Result<Finished, SetupError> {
-        let nodes = self.network.nodes();
+        let racks = self.network.topology.racks();
         match work {
             Work::Synthetic(spec) => {
-                let source = Synthetic::new(spec.clone(), nodes, self.network.host_rate(), self.seed)?;
+                let source = Synthetic::new(spec.clone(), racks, self.network.host_rate(), self.seed)?;
                 Ok(self.finish(fabric, source, observer, progress).0)
             }
             Work::Listed(messages) => {
-                let source = Listed::new(messages.clone(), nodes)?;
+                let source = Listed::new(messages.clone(), racks.nodes())?;
                 Ok(self.finish(fabric, source, observer, progress).0)
             }
             Work::Replay(trace, spec) => {
-                let source = Replay::new(trace.clone(), spec, nodes)?;
+                let source = Replay::new(trace.clone(), spec, racks)?;
                 let (finished, source) = self.finish(fabric, source, observer, progress);
                 let complete = finished.run.is_complete() && spec.mode == Mode::ClosedLoop;
                 Ok(Finished { program: complete.then(|| Program::new(&source)), ..finished })

@@ -7,7 +7,7 @@
 
 use crate::network::Pace;
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::{NodeId, Racks};
 
 /// One way of a full-duplex link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,15 @@ impl Topology {
             Shape::Star { nodes } => nodes,
             Shape::LeafSpine { racks, hosts, .. } => racks * hosts,
             Shape::FatTree { half } => 2 * half * half * half,
+        }
+    }
+
+    /// The nodes by the switch they are at.
+    pub fn racks(&self) -> Racks {
+        match self.shape {
+            Shape::Star { nodes } => Racks { racks: 1, hosts: nodes },
+            Shape::LeafSpine { racks, hosts, .. } => Racks { racks, hosts },
+            Shape::FatTree { half } => Racks { racks: 2 * half * half, hosts: half },
         }
     }
 
@@ -239,6 +248,13 @@ mod tests {
             prop_assert_eq!(path.len() == 1, topology.switch_of(src) == topology.switch_of(dst));
             // The way back of the same flow's acknowledgements is as long.
             prop_assert_eq!(topology.path(dst, src, hash).count(), path.len());
+        }
+
+        #[test]
+        fn the_rack_of_a_node_is_its_switch(topology in any_topology(), node in any::<u32>()) {
+            let node = node % topology.nodes();
+            prop_assert_eq!(topology.racks().rack_of(node), topology.switch_of(node));
+            prop_assert_eq!(topology.racks().nodes(), topology.nodes());
         }
 
         #[test]

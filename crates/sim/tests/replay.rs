@@ -37,7 +37,7 @@ fn trace() -> Arc<CapturedTrace> {
 }
 
 fn spec(mode: Mode, offsets: Offsets) -> ReplaySpec {
-    ReplaySpec { blades: Blades { compute: 3, memory: 5 }, mode, offsets, seed: 7 }
+    ReplaySpec { blades: Blades::new(3, 5), mode, offsets, seed: 7 }
 }
 
 fn replay(latency: Time, spec: &ReplaySpec) -> (Run, Replay) {
@@ -109,6 +109,6 @@ fn a_rack_too_small_for_its_blades_is_refused() {
     let error = Replay::new(trace(), &spec(Mode::ClosedLoop, Offsets::None), 7).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "`workload.blades` fits on the nodes of the rack, but is 3 compute and 5 memory"
+        "`workload.blades` fits on the nodes of the network, but is 3 compute and 5 memory"
     );
 }

@@ -50,7 +50,7 @@ fn offered(run: &Run) -> f64 {
 
 #[test]
 fn the_busiest_link_is_offered_the_load() {
-    let blades = Some(Blades { compute: 12, memory: 4 });
+    let blades = Some(Blades::new(12, 4));
     let all_to_all = spec(0.6, Size::Fixed(64));
     let cases = [
         all_to_all.clone(),
@@ -139,6 +139,6 @@ fn what_makes_no_sense_is_refused_before_the_run() {
     assert!(refused(SyntheticSpec { load: f64::NAN, ..good() }).contains("workload.load"));
     assert!(refused(SyntheticSpec { messages: 0, ..good() }).contains("workload.messages"));
     assert!(refused(SyntheticSpec { traffic: Traffic::memory(2.0), ..good() }).contains("read_fraction"));
-    let blades = Some(Blades { compute: 16, memory: 1 });
+    let blades = Some(Blades::new(16, 1));
     assert!(refused(SyntheticSpec { blades, ..good() }).contains("workload.blades"));
 }

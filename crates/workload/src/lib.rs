@@ -2,6 +2,7 @@
 //!
 //! | module | answers |
 //! |---|---|
+//! | [`blades`] | which node does what: racks, and the blades in them |
 //! | [`message`] | what is carried: reads, writes, read-modify-writes, flows |
 //! | [`source`] | the contract between whoever asks and whoever carries |
 //! | [`size`] | how large: one size, or a published or given distribution |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
+pub mod blades;
 pub mod error;
 pub mod listed;
 pub mod message;
@@ -22,10 +24,11 @@ pub mod source;
 pub mod synthetic;
 pub mod trace;
 
+pub use blades::{Blades, Organization, Racks, Scope};
 pub use error::WorkloadError;
 pub use listed::Listed;
 pub use message::{Kind, Message, MessageId, NodeId};
 pub use size::{Cdf, Size};
 pub use source::{Outbox, Source};
-pub use synthetic::{Arrivals, Pattern, Synthetic, SyntheticSpec, Traffic};
-pub use trace::{Blades, CapturedTrace, Replay, ReplaySpec};
+pub use synthetic::{Arrivals, Disk, Memory, Pattern, Synthetic, SyntheticSpec, Traffic};
+pub use trace::{CapturedTrace, Replay, ReplaySpec};

@@ -75,20 +75,25 @@ impl Listed {
     /// Messages sorted by time, among `nodes` nodes.
     pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<Listed, WorkloadError> {
         let refuse = |rule, value: String| Err(refusal(rule, value));
-        if let Some(two) = messages.windows(2).find(|two| two[0].0 > two[1].0) {
-            return refuse("is sorted by time", format!("{} after {}", two[1].0, two[0].0));
-        }
-        for (at, message) in messages.iter() {
-            let Message { src, dst, bytes, .. } = *message;
+        let mut before = Time::ZERO;
+        for (n, (at, message)) in messages.iter().enumerate() {
+            let (n, Message { src, dst, bytes, .. }) = (n + 1, *message);
+            if *at < before {
+                return refuse("is sorted by time", format!("{at} after {before} in message {n}"));
+            }
             if src >= nodes || dst >= nodes {
-                return refuse("names nodes of the rack", format!("{src} to {dst} of {nodes} at {at}"));
+                return refuse(
+                    "names nodes of the rack",
+                    format!("{src} to {dst} of {nodes} in message {n}"),
+                );
             }
             if src == dst {
-                return refuse("is between different nodes", format!("{src} to {dst} at {at}"));
+                return refuse("is between different nodes", format!("{src} to {dst} in message {n}"));
             }
             if !(1..=MAX_BYTES).contains(&bytes) {
-                return refuse("has messages of 1 to 4294967295 bytes", format!("{bytes} at {at}"));
+                return refuse("has messages of 1 to 4294967295 bytes", format!("{bytes} in message {n}"));
             }
+            before = *at;
         }
         Ok(Listed { messages, next: 0 })
     }
@@ -143,8 +148,10 @@ mod tests {
             };
             Listed::new(Arc::new(rows.iter().map(row).collect()), 4).err().unwrap().to_string()
         };
-        assert!(listed(&[(2, 0, 1, 1), (1, 0, 1, 1)]).contains("sorted by time"));
-        assert!(listed(&[(0, 0, 4, 1)]).contains("nodes of the rack"));
+        let back = listed(&[(2, 0, 1, 1), (1, 0, 1, 1)]);
+        assert!(back.contains("sorted by time") && back.contains("message 2"), "{back}");
+        let unknown = listed(&[(0, 0, 3, 1), (0, 0, 4, 1)]);
+        assert!(unknown.contains("nodes of the rack") && unknown.contains("message 2"), "{unknown}");
         assert!(listed(&[(0, 2, 2, 1)]).contains("different nodes"));
         assert!(listed(&[(0, 0, 1, 0)]).contains("1 to 4294967295 bytes"));
     }

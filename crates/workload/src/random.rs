@@ -13,6 +13,7 @@ pub enum Purpose {
     Kinds = 4,
     Permutation = 5,
     Offsets = 6,
+    Disks = 7,
 }
 
 /// The generator of one purpose and actor in a run with this seed.

@@ -13,6 +13,15 @@ pub enum Size {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cdf(Vec<(f64, f64)>);
 
+/// Why points are no distribution: the first that is wrong, what it must be, what it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flaw {
+    /// From 0.
+    pub point: usize,
+    pub rule: &'static str,
+    pub value: String,
+}
+
 /// Names of the built-in distributions.
 pub const BUILT_IN: [&str; 8] =
     ["websearch", "datamining", "imc10", "hadoop", "spark", "sparksql", "graphlab", "memcached"];
@@ -59,21 +68,31 @@ impl Size {
 impl Cdf {
     /// Points (size, cumulative probability), sizes in units of `unit_bytes`.
     pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<Cdf, WorkloadError> {
-        let refuse = |rule, value: String| Err(WorkloadError::new("workload.size.cdf", rule, value));
-        let bad = |(size, p): &(f64, f64)| !(size * unit_bytes > 0.0 && (0.0..=1.0).contains(p));
-        if let Some((size, p)) = points.iter().find(|point| bad(point)) {
-            return refuse("has sizes above 0 and probabilities from 0 to 1", format!("[{size}, {p}]"));
+        match Cdf::flaw(points, unit_bytes) {
+            None => Ok(Cdf(points.iter().map(|(size, p)| (size * unit_bytes, *p)).collect())),
+            Some(Flaw { rule, value, .. }) => Err(WorkloadError::new("workload.size.cdf", rule, value)),
         }
-        if let Some(two) = points.windows(2).find(|two| two[0].0 > two[1].0 || two[0].1 > two[1].1) {
-            return refuse("rises in both columns", format!("{:?} then {:?}", two[0], two[1]));
+    }
+
+    /// Why such points are no distribution, if they are none.
+    pub fn flaw(points: &[(f64, f64)], unit_bytes: f64) -> Option<Flaw> {
+        let flaw = |point, rule, value| Some(Flaw { point, rule, value });
+        for (n, (size, p)) in points.iter().enumerate() {
+            if !(size * unit_bytes > 0.0 && (0.0..=1.0).contains(p)) {
+                let rule = "has sizes above 0 and probabilities from 0 to 1";
+                return flaw(n, rule, format!("[{size}, {p}]"));
+            }
+            if size * unit_bytes > MAX_BYTES as f64 {
+                return flaw(n, "has sizes up to 4294967295 bytes", format!("{}", size * unit_bytes));
+            }
+            if n > 0 && (points[n - 1].0 > *size || points[n - 1].1 > *p) {
+                return flaw(n, "rises in both columns", format!("{:?} then {:?}", points[n - 1], points[n]));
+            }
         }
         match points.last() {
-            Some((size, 1.0)) if size * unit_bytes <= MAX_BYTES as f64 => {
-                Ok(Cdf(points.iter().map(|(size, p)| (size * unit_bytes, *p)).collect()))
-            }
-            Some((size, 1.0)) => refuse("has sizes up to 4294967295 bytes", format!("{}", size * unit_bytes)),
-            Some((_, p)) => refuse("ends at probability 1", format!("{p}")),
-            None => refuse("has at least one point", "empty".into()),
+            Some((_, 1.0)) => None,
+            Some((_, p)) => flaw(points.len() - 1, "ends at probability 1", format!("{p}")),
+            None => flaw(0, "has at least one point", "empty".into()),
         }
     }
 

@@ -12,7 +12,8 @@ use unrack_record::{RunFolder, Spread, trace};
 use unrack_sim::summary::Excluded;
 use unrack_sim::{FabricConfig, Finished, Setup, Work};
 use unrack_units::{Rate, Time};
-use unrack_workload::trace::{Blades, Mode, Offsets, ReplaySpec};
+use unrack_workload::Blades;
+use unrack_workload::trace::{Mode, Offsets, ReplaySpec};
 use unrack_workload::{Kind, Message};
 
 /// What one simulation is reckoned to take, in native runs of the program.
@@ -71,7 +72,7 @@ pub fn simulate(
 fn captured_work(args: &Args, measured: &Measured, folder: &RunFolder) -> Result<Work, Failure> {
     let (_, rows) = trace::read(folder.path("trace.parquet"))?;
     let rows = captured_rows(&rows);
-    let blades = Blades { compute: args.nodes / 2, memory: args.nodes - args.nodes / 2 };
+    let blades = Blades::half(args.nodes);
     let spec = ReplaySpec { blades, mode: Mode::ClosedLoop, offsets: Offsets::Window, seed: args.seed };
     let (run, native) = (measured.captured.wall_s, measured.native.median_s);
     let times = (Time::from_secs_f64(run), Some(Time::from_secs_f64(native)));

@@ -1,14 +1,15 @@
 //! The figures of a simulation for a person.
 
 use unrack_report::{Simulation, simulation_text};
-use unrack_sim::Summary;
 use unrack_sim::summary::Program;
+use unrack_sim::{Excluded, Summary};
 
 /// The table of one run and what it does not hold.
 pub fn table(name: &str, summary: &Summary) -> serde_json::Result<String> {
     let shown: Simulation = serde_json::from_value(serde_json::to_value(summary)?)?;
     let mut text = simulation_text(&[(name.to_string(), shown)]);
     text += &format!("\n{}\n{}\n", network(summary), simulator(summary));
+    text += &counted(summary).map_or(String::new(), |line| line + "\n");
     if let Some(program) = &summary.program {
         text += &format!("{}\n", replayed(program));
     }
@@ -22,6 +23,17 @@ pub fn unfinished(summary: &Summary) -> Option<String> {
         "{} of {} messages did not finish ({}); the figures are of the others",
         unfinished.messages, summary.messages, unfinished.why
     ))
+}
+
+/// What the figures are of, if not of all.
+fn counted(summary: &Summary) -> Option<String> {
+    let Excluded { warm_up, cool_down } = summary.excluded;
+    let counted = summary.messages.saturating_sub(warm_up + cool_down);
+    let shown = format!(
+        "counted    {counted} of {} messages; left out: {warm_up} of warm-up, {cool_down} of cool-down",
+        summary.messages
+    );
+    (warm_up + cool_down > 0).then_some(shown)
 }
 
 fn network(summary: &Summary) -> String {

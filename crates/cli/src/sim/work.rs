@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use unrack_rack::{ScenarioError, Trace, ValidScenario, Workload};
 use unrack_record::{RecordError, messages, trace};
-use unrack_sim::scenario::replay_spec;
+use unrack_sim::scenario::{check_margins, replay_spec};
 use unrack_sim::{Setup, SetupError, Work};
 use unrack_units::Time;
 use unrack_workload::trace::Row;
@@ -25,7 +25,8 @@ pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<Wor
     };
     // A run that is over before anything happens: all that it refuses, it refuses by then.
     let over = Setup { time_limit: Time::ZERO, ..setup.clone() };
-    over.run(&work, |_| {}).map_err(|error| error.in_scenario(scenario))?;
+    let checked = over.run(&work, |_| {}).and_then(|_| check_margins(scenario, setup, &work));
+    checked.map_err(|error| error.in_scenario(scenario))?;
     Ok(work)
 }
 

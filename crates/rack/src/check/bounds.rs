@@ -7,7 +7,7 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 use super::Checker;
 use crate::nearest::hint;
 use crate::network::{Link, Network, Switch, Topology};
-use crate::workload::{BUILT_IN_CDFS, Blades, Size, Workload};
+use crate::workload::{BUILT_IN_CDFS, Blades, Margin, Size, Workload};
 
 /// Per-node tables stay in memory.
 const MOST_NODES: u32 = 1 << 16;
@@ -79,14 +79,19 @@ impl Checker<'_> {
         let nodes = network.topology.nodes();
         match workload {
             Workload::Memory(memory) => {
-                self.check_size(&memory.size);
+                self.check_size("workload.size", &memory.size);
                 self.check_amount(memory.load, memory.messages);
                 self.within("workload.request_size", memory.request_size, Bytes::new(1), network.mtu);
+                self.within("workload.rmw_request_size", memory.rmw_request_size, Bytes::new(1), network.mtu);
+                self.within("workload.rmw_size", memory.rmw_size, Bytes::new(1), LARGEST_MESSAGE);
                 memory.blades.iter().for_each(|blades| self.check_blades(blades, nodes));
+                memory.disk.iter().for_each(|disk| self.check_size("workload.disk.size", &disk.size));
+                self.check_margins(workload, memory.messages);
             }
             Workload::Flows(flows) => {
-                self.check_size(&flows.size);
+                self.check_size("workload.size", &flows.size);
                 self.check_amount(flows.load, flows.messages);
+                self.check_margins(workload, flows.messages);
             }
             Workload::Trace(trace) => {
                 trace.blades.iter().for_each(|blades| self.check_blades(blades, nodes));
@@ -104,16 +109,30 @@ impl Checker<'_> {
         self.within("workload.messages", messages, 1, MOST_MESSAGES);
     }
 
-    fn check_size(&mut self, size: &Size) {
+    /// Those given in time are compared with the run when its traffic is known.
+    fn check_margins(&mut self, workload: &Workload, messages: u64) {
+        let count = |margin| match margin {
+            Margin::Messages(count) => count,
+            Margin::Time(_) => 0,
+        };
+        let (warm_up, cool_down) = workload.margins();
+        let left_out = count(warm_up).saturating_add(count(cool_down));
+        if left_out >= messages {
+            let key = if count(warm_up) >= messages { "workload.warm_up" } else { "workload.cool_down" };
+            self.complain(key, format!("no message of {messages} is left: {left_out} are not counted"));
+        }
+    }
+
+    fn check_size(&mut self, path: &str, size: &Size) {
         match size {
-            Size::Fixed(bytes) => self.within("workload.size", *bytes, Bytes::new(1), LARGEST_MESSAGE),
+            Size::Fixed(bytes) => self.within(path, *bytes, Bytes::new(1), LARGEST_MESSAGE),
             Size::BuiltIn(name) if !BUILT_IN_CDFS.contains(&name.as_str()) => {
                 let shown = name.escape_debug();
                 let hint = hint(name, BUILT_IN_CDFS);
-                self.complain("workload.size.cdf", format!("no distribution is called `{shown}`{hint}"));
+                self.complain(&format!("{path}.cdf"), format!("no distribution is called `{shown}`{hint}"));
             }
             Size::File { file, .. } if file.written.is_empty() => {
-                self.complain("workload.size.cdf_file", "expected a file name");
+                self.complain(&format!("{path}.cdf_file"), "expected a file name");
             }
             Size::BuiltIn(_) | Size::File { .. } => {}
         }
@@ -121,9 +140,9 @@ impl Checker<'_> {
 
     fn check_blades(&mut self, blades: &Blades, nodes: u32) {
         if blades.compute == 0 || blades.memory == 0 {
-            self.complain("workload.blades", "at least one blade of each kind is needed");
+            self.complain("workload.blades", "at least one blade that computes and one of memory are needed");
         }
-        let blades = u64::from(blades.compute) + u64::from(blades.memory);
+        let blades = u64::from(blades.compute) + u64::from(blades.memory) + u64::from(blades.disk);
         if blades > u64::from(nodes) {
             self.complain("workload.blades", format!("{blades} blades do not fit on {nodes} nodes"));
         }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Time, UnitError};
 
+use super::{Blades, Margin};
+
 /// Transfers that a file lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
@@ -19,6 +21,12 @@ pub struct Trace {
     /// When each copy of the program starts. Default: anywhere within the length of one run.
     #[serde(default)]
     pub time_offsets: TimeOffsets,
+    /// Not counted at the beginning. Default nothing.
+    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    pub warm_up: Margin,
+    /// Not counted at the end. Default nothing.
+    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    pub cool_down: Margin,
 }
 
 /// Whether a slow network slows the program.
@@ -31,13 +39,6 @@ pub enum Replay {
     ClosedLoop,
     /// Every transfer at its captured time.
     OpenLoop,
-}
-
-/// The mix of a rack: the first nodes compute, the next ones hold memory, any others idle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Blades {
-    pub compute: u32,
-    pub memory: u32,
 }
 
 /// When the copies of a program start.

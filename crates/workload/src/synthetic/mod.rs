@@ -4,17 +4,19 @@
 //! own. **Load** is the payload offered to the busiest direction of any host link, requests
 //! included, over that link's rate.
 
+mod arrivals;
 mod pattern;
 
+pub use arrivals::Arrivals;
 pub use pattern::Pattern;
 
 use self::pattern::Partners;
+use crate::blades::{Blades, Racks};
 use crate::error::WorkloadError;
-use crate::message::{Kind, Message, READ_REQUEST_BYTES};
+use crate::message::{Message, NodeId, READ_REQUEST_BYTES, RMW_REQUEST_BYTES};
 use crate::random::{Purpose, generator, unit};
 use crate::size::Size;
 use crate::source::{Outbox, Source};
-use crate::trace::Blades;
 use rand_pcg::Pcg64Mcg;
 use unrack_units::{Rate, Time};
 
@@ -32,36 +34,59 @@ pub struct SyntheticSpec {
     pub messages: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Traffic {
-    /// Reads and writes.
-    Memory {
-        read_fraction: f64,
-        request: u32,
-    },
+    Memory(Memory),
     Flows,
+}
+
+/// A mix of reads, read-modify-writes and, for the rest, writes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    pub read_fraction: f64,
+    /// Bytes of a read's request.
+    pub request: u32,
+    pub rmw_fraction: f64,
+    /// Bytes of a read-modify-write's request: the address, and what its operation needs.
+    pub rmw_request: u32,
+    /// Bytes of its answer.
+    pub rmw_answer: u64,
+    /// What goes to disk blades. `None`: nothing.
+    pub disk: Option<Disk>,
+}
+
+/// Reads and writes of disk blades, in the ratio of those of memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Disk {
+    /// Among all messages.
+    pub fraction: f64,
+    pub size: Size,
 }
 
 impl Traffic {
     /// Reads with a request of 8 bytes (EDM §2.3), and writes.
     pub fn memory(read_fraction: f64) -> Traffic {
-        Traffic::Memory { read_fraction, request: READ_REQUEST_BYTES }
+        Traffic::mixed(read_fraction, 0.0)
     }
-}
 
-/// Times between the messages of one sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrivals {
-    /// Exponential.
-    Poisson,
-    /// All the same, each sender with a phase of its own.
-    Fixed,
+    /// Reads, compare-and-swaps of 24 bytes that are answered with a byte (EDM §2.3), and writes.
+    pub fn mixed(read_fraction: f64, rmw_fraction: f64) -> Traffic {
+        Traffic::Memory(Memory {
+            read_fraction,
+            request: READ_REQUEST_BYTES,
+            rmw_fraction,
+            rmw_request: RMW_REQUEST_BYTES,
+            rmw_answer: 1,
+            disk: None,
+        })
+    }
 }
 
 /// The source of synthetic traffic.
 pub struct Synthetic {
     spec: SyntheticSpec,
     partners: Partners,
+    disks: Option<Partners>,
     mean_gap_ps: f64,
     senders: Vec<Sender>,
     submitted: u64,
@@ -72,18 +97,26 @@ struct Sender {
     kinds: Pcg64Mcg,
     sizes: Pcg64Mcg,
     destinations: Pcg64Mcg,
+    disks: Pcg64Mcg,
 }
 
 impl Synthetic {
-    /// Traffic among `nodes` nodes on links of `rate`.
-    pub fn new(spec: SyntheticSpec, nodes: u32, rate: Rate, seed: u64) -> Result<Synthetic, WorkloadError> {
+    /// Traffic among the nodes of `racks` (or so many nodes of one rack) on links of `rate`.
+    pub fn new(
+        spec: SyntheticSpec,
+        racks: impl Into<Racks>,
+        rate: Rate,
+        seed: u64,
+    ) -> Result<Synthetic, WorkloadError> {
+        let racks = racks.into();
         spec.check()?;
-        let partners = Partners::new(spec.pattern, spec.blades, nodes, seed)?;
+        let partners = Partners::new(spec.pattern, spec.blades, racks, seed)?;
+        let disks = spec.disks(racks, seed)?;
         let bytes_per_ps = rate.as_bps() as f64 / 8e12;
-        let (out, back) = spec.bytes_per_message();
-        let mean_gap_ps = partners.busiest(out, back) / (spec.load * bytes_per_ps);
-        let senders = partners.sources.clone().map(|node| Sender::new(seed, node)).collect();
-        Ok(Synthetic { spec, partners, mean_gap_ps, senders, submitted: 0 })
+        let busiest = spec.busiest(&partners, disks.as_ref());
+        let mean_gap_ps = busiest / (spec.load * bytes_per_ps);
+        let senders = partners.sources.iter().map(|node| Sender::new(seed, *node)).collect();
+        Ok(Synthetic { spec, partners, disks, mean_gap_ps, senders, submitted: 0 })
     }
 
     /// Mean time between two messages of one sender.
@@ -91,40 +124,38 @@ impl Synthetic {
         Time::from_ps(self.mean_gap_ps.round() as u64)
     }
 
-    fn gap(&mut self, sender: u32) -> Time {
-        let draw = match self.spec.arrivals {
-            Arrivals::Poisson => -(1.0 - unit(&mut self.senders[sender as usize].arrivals)).ln(),
-            Arrivals::Fixed => 1.0,
-        };
-        Time::from_ps((draw * self.mean_gap_ps).round() as u64)
+    /// From the first to the last submission, on average.
+    pub fn mean_length(&self) -> Time {
+        Time::from_ps((self.mean_gap_ps * self.spec.messages as f64 / self.senders.len() as f64) as u64)
     }
 
     fn draw(&mut self, actor: u32) -> Message {
         let sender = &mut self.senders[actor as usize];
-        let bytes = self.spec.size.at(unit(&mut sender.sizes));
-        let src = self.partners.sources.start + actor;
-        let dst = self.partners.destination(src, &mut sender.destinations);
-        let (kind, request) = match self.spec.traffic {
-            Traffic::Flows => (Kind::Flow, 0),
-            Traffic::Memory { read_fraction, request } => match unit(&mut sender.kinds) < read_fraction {
-                true => (Kind::Read, request),
-                false => (Kind::Write, 0),
-            },
+        let src = self.partners.sources[actor as usize];
+        let Traffic::Memory(memory) = &self.spec.traffic else {
+            let bytes = self.spec.size.at(unit(&mut sender.sizes));
+            let dst = self.partners.destination(actor, &mut sender.destinations);
+            return Message::flow(src, dst, bytes);
         };
-        Message { src, dst, kind, request, bytes, tag: 0 }
+        let kind = unit(&mut sender.kinds);
+        if let (Some(disks), Some(disk)) = (&self.disks, &memory.disk)
+            && unit(&mut sender.disks) < disk.fraction
+        {
+            let bytes = disk.size.at(unit(&mut sender.sizes));
+            let dst = disks.destination(actor, &mut sender.destinations);
+            return memory.of_disk(kind, src, dst, bytes);
+        }
+        let bytes = self.spec.size.at(unit(&mut sender.sizes));
+        let dst = self.partners.destination(actor, &mut sender.destinations);
+        memory.message(kind, src, dst, bytes)
     }
 }
 
 impl Source for Synthetic {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         for actor in 0..self.senders.len() as u32 {
-            let first = match self.spec.arrivals {
-                Arrivals::Poisson => self.gap(actor),
-                Arrivals::Fixed => {
-                    let phase = unit(&mut self.senders[actor as usize].arrivals);
-                    Time::from_ps((phase * self.mean_gap_ps) as u64)
-                }
-            };
+            let draws = &mut self.senders[actor as usize].arrivals;
+            let first = self.spec.arrivals.first(self.mean_gap_ps, draws);
             out.wake_at(first, actor);
         }
     }
@@ -136,7 +167,7 @@ impl Source for Synthetic {
         self.submitted += 1;
         let message = self.draw(actor);
         out.submit(message);
-        let gap = self.gap(actor);
+        let gap = self.spec.arrivals.gap(self.mean_gap_ps, &mut self.senders[actor as usize].arrivals);
         out.wake_at(now + gap, actor);
     }
 
@@ -159,6 +190,7 @@ impl Sender {
             kinds: of(Purpose::Kinds),
             sizes: of(Purpose::Sizes),
             destinations: of(Purpose::Destinations),
+            disks: of(Purpose::Disks),
         }
     }
 }
@@ -171,24 +203,112 @@ impl SyntheticSpec {
         if self.messages == 0 || self.messages >= u64::from(u32::MAX) {
             return Err(WorkloadError::new("workload.messages", "is 1 to 4294967294", self.messages));
         }
-        match self.traffic {
-            Traffic::Memory { read_fraction, .. } if !(0.0..=1.0).contains(&read_fraction) => {
-                Err(WorkloadError::new("workload.read_fraction", "is from 0 to 1", read_fraction))
-            }
-            Traffic::Memory { request: 0, .. } => {
-                Err(WorkloadError::new("workload.request", "is at least 1 byte", 0))
-            }
-            _ => Ok(()),
+        self.arrivals.check()?;
+        match &self.traffic {
+            Traffic::Memory(memory) => memory.check(self.blades),
+            Traffic::Flows => Ok(()),
         }
     }
 
-    /// Mean payload of a message from its source to its destination, and back.
-    fn bytes_per_message(&self) -> (f64, f64) {
-        let (reads, request) = match self.traffic {
-            Traffic::Memory { read_fraction, request } => (read_fraction, f64::from(request)),
-            Traffic::Flows => (0.0, 0.0),
-        };
+    fn disks(&self, racks: Racks, seed: u64) -> Result<Option<Partners>, WorkloadError> {
+        match (&self.traffic, self.blades) {
+            (Traffic::Memory(Memory { disk: Some(_), .. }), Some(blades)) => {
+                Partners::disks(blades, racks, seed).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Mean bytes on the busiest direction of any link, per message of one source.
+    fn busiest(&self, partners: &Partners, disks: Option<&Partners>) -> f64 {
         let data = self.size.mean();
-        ((1.0 - reads) * data + reads * request, reads * data)
+        let Traffic::Memory(memory) = &self.traffic else {
+            return busiest(partners, data, 0.0);
+        };
+        let (out, back) = memory.bytes_per_message(data);
+        let (Some(disks), Some(disk)) = (disks, &memory.disk) else {
+            return busiest(partners, out, back);
+        };
+        let (share, reads) = (disk.fraction, memory.reads_of_disk());
+        let data = disk.size.mean();
+        let disk_out = share * ((1.0 - reads) * data + reads * f64::from(memory.request));
+        let disk_back = share * reads * data;
+        let (out, back) = ((1.0 - share) * out, (1.0 - share) * back);
+        let source = (out + disk_out).max(back + disk_back);
+        source.max(partners.heaviest() * out.max(back)).max(disks.heaviest() * disk_out.max(disk_back))
     }
 }
+
+/// Mean bytes on the busiest direction of any link, per message of one source, if a message brings `out`
+/// bytes from source to destination and `back` bytes back.
+fn busiest(partners: &Partners, out: f64, back: f64) -> f64 {
+    let heaviest = partners.heaviest();
+    match partners.nodes_do_both() {
+        true => (out + back * heaviest).max(back + out * heaviest),
+        false => heaviest.max(1.0) * out.max(back),
+    }
+}
+
+impl Memory {
+    fn check(&self, blades: Option<Blades>) -> Result<(), WorkloadError> {
+        let fraction = |key, value: f64| match (0.0..=1.0).contains(&value) {
+            true => Ok(()),
+            false => Err(WorkloadError::new(key, "is from 0 to 1", value)),
+        };
+        fraction("workload.read_fraction", self.read_fraction)?;
+        fraction("workload.rmw_fraction", self.rmw_fraction)?;
+        let sum = self.read_fraction + self.rmw_fraction;
+        if sum > 1.0 + ROUNDING {
+            let rule = "and read_fraction are at most 1 together; the rest are writes";
+            return Err(WorkloadError::new("workload.rmw_fraction", rule, format!("{sum} with it")));
+        }
+        for (key, bytes) in [
+            ("workload.request_size", u64::from(self.request)),
+            ("workload.rmw_request_size", u64::from(self.rmw_request)),
+            ("workload.rmw_size", self.rmw_answer),
+        ] {
+            if bytes == 0 {
+                return Err(WorkloadError::new(key, "is at least 1 byte", 0));
+            }
+        }
+        let Some(disk) = &self.disk else { return Ok(()) };
+        fraction("workload.disk.fraction", disk.fraction)?;
+        match blades.is_some_and(|blades| blades.disk > 0) {
+            true => Ok(()),
+            false => Err(WorkloadError::new("workload.disk", "needs blades of disk", "without")),
+        }
+    }
+
+    fn message(&self, kind: f64, src: NodeId, dst: NodeId, bytes: u64) -> Message {
+        if kind < self.read_fraction {
+            Message { request: self.request, ..Message::read(src, dst, bytes) }
+        } else if kind < self.read_fraction + self.rmw_fraction {
+            Message { request: self.rmw_request, ..Message::rmw(src, dst, self.rmw_answer) }
+        } else {
+            Message::write(src, dst, bytes)
+        }
+    }
+
+    fn of_disk(&self, kind: f64, src: NodeId, dst: NodeId, bytes: u64) -> Message {
+        match kind < self.reads_of_disk() {
+            true => Message { request: self.request, ..Message::read(src, dst, bytes) },
+            false => Message::write(src, dst, bytes),
+        }
+    }
+
+    fn reads_of_disk(&self) -> f64 {
+        let others = 1.0 - self.rmw_fraction;
+        if others > 0.0 { self.read_fraction / others } else { 0.0 }
+    }
+
+    /// Mean payload of a message to memory from its source to its destination, and back.
+    fn bytes_per_message(&self, data: f64) -> (f64, f64) {
+        let (reads, rmws) = (self.read_fraction, self.rmw_fraction);
+        let writes = (1.0 - reads - rmws).max(0.0);
+        let requests = reads * f64::from(self.request) + rmws * f64::from(self.rmw_request);
+        (writes * data + requests, reads * data + rmws * self.rmw_answer as f64)
+    }
+}
+
+/// `0.7 + 0.3` need not be 1.
+const ROUNDING: f64 = 1e-9;

@@ -1,14 +1,13 @@
 //! Who talks to whom.
 
+use crate::blades::{Blades, ByRack, Racks, Scope};
 use crate::error::WorkloadError;
 use crate::message::NodeId;
-use crate::random::{Purpose, below, generator};
-use crate::trace::Blades;
+use crate::random::{Purpose, below, generator, unit};
 use rand_pcg::Pcg64Mcg;
-use std::ops::Range;
 
 /// Who talks to whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pattern {
     /// Every source to every destination but itself, drawn anew for each message.
     AllToAll,
@@ -16,15 +15,37 @@ pub enum Pattern {
     Permutation,
     /// All sources to the last node that can be a destination.
     Incast,
+    /// So many sources, evenly spread, to the last node that can be a destination. The others are silent.
+    FanIn(u32),
+    /// This share of each source's messages to destinations of its own rack, the others to other racks; all
+    /// there equally likely.
+    RackLocal(f64),
+    /// Destinations by Zipf's law: the k-th has the weight `k^-exponent`. Racks take turns in having the
+    /// next hottest; node 0 is the hottest where all are destinations.
+    HotSpots(f64),
 }
 
-/// A pattern on the nodes of a rack.
+/// A pattern on the nodes of a network.
 pub(super) struct Partners {
-    pattern: Pattern,
-    pub sources: Range<NodeId>,
-    destinations: Range<NodeId>,
-    /// Of a permutation: each source's destination.
-    fixed: Vec<NodeId>,
+    pub sources: Vec<NodeId>,
+    destinations: ByRack,
+    racks: Racks,
+    /// Every node is both a source and a destination; none is its own.
+    both: bool,
+    choice: Choice,
+}
+
+/// How a source's destination is drawn.
+enum Choice {
+    Uniform,
+    Near(f64),
+    /// Cumulative weights of the destinations, the hottest first.
+    Zipf {
+        hottest: Vec<NodeId>,
+        cumulative: Vec<f64>,
+    },
+    /// Of the n-th source.
+    Fixed(Vec<NodeId>),
 }
 
 impl Partners {
@@ -32,63 +53,220 @@ impl Partners {
     pub fn new(
         pattern: Pattern,
         blades: Option<Blades>,
-        nodes: u32,
+        racks: Racks,
         seed: u64,
     ) -> Result<Partners, WorkloadError> {
+        let nodes = racks.nodes();
         if nodes < 2 {
             return Err(WorkloadError::new("network.topology.nodes", "is at least 2", nodes));
         }
-        let (mut sources, mut destinations) = (0..nodes, 0..nodes);
-        if let Some(blades) = blades {
-            blades.check(nodes)?;
-            (sources, destinations) = (0..blades.compute, blades.compute..blades.compute + blades.memory);
-        }
-        if pattern == Pattern::Incast {
-            destinations = destinations.end - 1..destinations.end;
-            sources.end = sources.end.min(destinations.start);
-        }
-        let fixed = if pattern == Pattern::Permutation {
-            permutation(&sources, &destinations, seed)
-        } else {
-            Vec::new()
+        let Some(blades) = blades else {
+            return Partners::among((0..nodes).collect(), (0..nodes).collect(), pattern, racks, seed);
         };
-        Ok(Partners { pattern, sources, destinations, fixed })
+        blades.check(racks)?;
+        let near = blades.scope == Scope::Rack;
+        if near && pattern != Pattern::AllToAll {
+            let rule = "is \"datacenter\" unless the pattern is all-to-all";
+            return Err(WorkloadError::new("workload.blades.scope", rule, "\"rack\""));
+        }
+        let pattern = if near { Pattern::RackLocal(1.0) } else { pattern };
+        Partners::among(blades.compute_nodes(racks), blades.memory_nodes(racks), pattern, racks, seed)
     }
 
-    pub fn destination(&self, src: NodeId, draws: &mut Pcg64Mcg) -> NodeId {
-        match self.pattern {
-            Pattern::AllToAll if self.nodes_do_both() => {
-                let other = below(draws, self.destinations.len() as u32 - 1);
+    /// From the blades that compute to those of disk.
+    pub fn disks(blades: Blades, racks: Racks, seed: u64) -> Result<Partners, WorkloadError> {
+        let pattern = match blades.scope {
+            Scope::Rack => Pattern::RackLocal(1.0),
+            Scope::Datacenter => Pattern::AllToAll,
+        };
+        Partners::among(blades.compute_nodes(racks), blades.disk_nodes(racks), pattern, racks, seed)
+    }
+
+    fn among(
+        mut sources: Vec<NodeId>,
+        mut to: Vec<NodeId>,
+        pattern: Pattern,
+        racks: Racks,
+        seed: u64,
+    ) -> Result<Partners, WorkloadError> {
+        let both = sources == to;
+        if let Pattern::Incast | Pattern::FanIn(_) = pattern {
+            to.drain(..to.len() - 1);
+            sources.retain(|node| *node != to[0]);
+        }
+        let choice = match pattern {
+            Pattern::AllToAll | Pattern::Incast => Choice::Uniform,
+            Pattern::FanIn(sources_asked) => {
+                sources = spread(&sources, sources_asked)?;
+                Choice::Uniform
+            }
+            Pattern::Permutation => Choice::Fixed(permutation(sources.len(), &to, seed)),
+            Pattern::RackLocal(share) => Choice::Near(share),
+            Pattern::HotSpots(exponent) => zipf(&to, racks, exponent)?,
+        };
+        let both = both && sources == to;
+        let partners = Partners { sources, destinations: ByRack::new(to, racks), racks, both, choice };
+        if let Choice::Near(share) = partners.choice {
+            partners.check_near(share)?;
+        }
+        Ok(partners)
+    }
+
+    /// Every source has somebody in its rack to talk to, and somebody elsewhere, where it shall.
+    fn check_near(&self, share: f64) -> Result<(), WorkloadError> {
+        let refuse = |rule, value: String| Err(WorkloadError::new("workload.pattern.fraction", rule, value));
+        if !(0.0..=1.0).contains(&share) {
+            return refuse("is from 0 to 1", share.to_string());
+        }
+        for src in &self.sources {
+            let rack = self.racks.rack_of(*src);
+            let near = self.destinations.of(rack).len() as u32;
+            if share > 0.0 && near == u32::from(self.both) {
+                return refuse(
+                    "is 0 where a rack has nobody to talk to",
+                    format!("{share} with node {src} alone in rack {rack}"),
+                );
+            }
+            if share < 1.0 && near == self.destinations.len() {
+                return refuse(
+                    "is 1 where there is no other rack",
+                    format!("{share} with all in rack {rack}"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The destination of a message of the `n`-th source.
+    pub fn destination(&self, n: u32, draws: &mut Pcg64Mcg) -> NodeId {
+        let (src, to) = (self.sources[n as usize], &self.destinations);
+        let place = match &self.choice {
+            Choice::Uniform if self.both => {
+                let other = below(draws, to.len() - 1);
                 other + u32::from(other >= src)
             }
-            Pattern::AllToAll => self.destinations.start + below(draws, self.destinations.len() as u32),
-            Pattern::Permutation => self.fixed[(src - self.sources.start) as usize],
-            Pattern::Incast => self.destinations.start,
+            Choice::Uniform => below(draws, to.len()),
+            Choice::Near(share) => self.near_or_far(src, *share, draws),
+            Choice::Zipf { hottest, cumulative } => loop {
+                let node = hottest[weighed(cumulative, unit(draws))];
+                if node != src {
+                    return node;
+                }
+            },
+            Choice::Fixed(of) => return of[n as usize],
+        };
+        to.nodes[place as usize]
+    }
+
+    fn near_or_far(&self, src: NodeId, share: f64, draws: &mut Pcg64Mcg) -> u32 {
+        let near = self.destinations.of(self.racks.rack_of(src));
+        let count = near.len() as u32;
+        if unit(draws) >= share {
+            let other = below(draws, self.destinations.len() - count);
+            return other + if other >= near.start { count } else { 0 };
+        }
+        let other = near.start + below(draws, count - u32::from(self.both));
+        other + u32::from(self.both && other >= src)
+    }
+
+    /// Whether sources and destinations are the same nodes.
+    pub fn nodes_do_both(&self) -> bool {
+        self.both
+    }
+
+    /// Messages that the destination with the most gets per message of one source.
+    pub fn heaviest(&self) -> f64 {
+        let even = self.sources.len() as f64 / f64::from(self.destinations.len());
+        match &self.choice {
+            Choice::Uniform => {
+                if self.both {
+                    1.0
+                } else {
+                    even
+                }
+            }
+            Choice::Near(share) => self.heaviest_near(*share),
+            Choice::Zipf { hottest, cumulative } => {
+                let weight = |n: usize| cumulative[n] - if n == 0 { 0.0 } else { cumulative[n - 1] };
+                // Of a source that is a destination too, without its own.
+                let of = |n: usize| 1.0 / (1.0 - weight(n));
+                match self.both {
+                    true => weight(0) * (1..hottest.len()).map(of).sum::<f64>(),
+                    false => weight(0) * self.sources.len() as f64,
+                }
+            }
+            Choice::Fixed(_) => even.ceil(),
         }
     }
 
-    /// Mean bytes on the busiest direction of any link, per message of one source, if a message
-    /// brings `out` bytes from source to destination and `back` bytes back.
-    pub fn busiest(&self, out: f64, back: f64) -> f64 {
-        if self.nodes_do_both() {
-            return out + back;
-        }
-        let share = self.sources.len() as f64 / self.destinations.len() as f64;
-        share.max(1.0) * out.max(back)
+    fn heaviest_near(&self, share: f64) -> f64 {
+        let racks = 0..self.racks.racks;
+        let mut sources = vec![0.0; racks.len()];
+        self.sources.iter().for_each(|src| sources[self.racks.rack_of(*src) as usize] += 1.0);
+        let to = |rack| self.destinations.of(rack).len() as f64;
+        let all = f64::from(self.destinations.len());
+        // What one destination outside of a rack gets from the sources in it.
+        let far = |rack: u32| match sources[rack as usize] {
+            0.0 => 0.0,
+            _ if share == 1.0 => 0.0,
+            sources => sources * (1.0 - share) / (all - to(rack)),
+        };
+        let far_of_all: f64 = racks.clone().map(far).sum();
+        let near = |rack: u32| match self.both {
+            true => share,
+            false => sources[rack as usize] * share / to(rack),
+        };
+        racks
+            .filter(|rack| to(*rack) > 0.0)
+            .map(|rack| near(rack) + far_of_all - far(rack))
+            .fold(0.0, f64::max)
     }
+}
 
-    fn nodes_do_both(&self) -> bool {
-        self.sources == self.destinations
+/// `count` of `nodes`, evenly spread.
+fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
+    if count == 0 || count as usize > nodes.len() {
+        let rule = "is at least 1 and at most the number of other nodes";
+        return Err(WorkloadError::new(
+            "workload.pattern.fan_in",
+            rule,
+            format!("{count} of {}", nodes.len()),
+        ));
     }
+    Ok((0..count as usize).map(|n| nodes[n * nodes.len() / count as usize]).collect())
+}
+
+/// Destinations with their cumulative weights.
+fn zipf(to: &[NodeId], racks: Racks, exponent: f64) -> Result<Choice, WorkloadError> {
+    if !(0.0..=MOST_EXPONENT).contains(&exponent) {
+        return Err(WorkloadError::new("workload.pattern.exponent", "is from 0 to 4", exponent));
+    }
+    let mut hottest = to.to_vec();
+    hottest.sort_by_key(|node| (node % racks.hosts, node / racks.hosts));
+    let weights: Vec<f64> = (1..=to.len()).map(|rank| (rank as f64).powf(-exponent)).collect();
+    let all: f64 = weights.iter().sum();
+    let cumulative = weights.iter().scan(0.0, |sum, weight| {
+        *sum += weight / all;
+        Some(*sum)
+    });
+    Ok(Choice::Zipf { cumulative: cumulative.collect(), hottest })
+}
+
+/// Beyond this, the hottest has nine in ten of all.
+const MOST_EXPONENT: f64 = 4.0;
+
+/// The first whose cumulative weight is above `p`.
+fn weighed(cumulative: &[f64], p: f64) -> usize {
+    cumulative.partition_point(|sum| *sum <= p).min(cumulative.len() - 1)
 }
 
 /// Each source's destination: among the same nodes, a random cycle (Sattolo), so that no node is its
 /// own; else the destinations in a random order, again and again.
-fn permutation(sources: &Range<NodeId>, destinations: &Range<NodeId>, seed: u64) -> Vec<NodeId> {
+fn permutation(sources: usize, destinations: &[NodeId], seed: u64) -> Vec<NodeId> {
     let mut draws = generator(seed, Purpose::Permutation, 0);
-    let mut to: Vec<NodeId> = destinations.clone().collect();
+    let mut to = destinations.to_vec();
     for last in (1..to.len() as u32).rev() {
         to.swap(last as usize, below(&mut draws, last) as usize);
     }
-    to.into_iter().cycle().take(sources.len()).collect()
+    to.into_iter().cycle().take(sources).collect()
 }

@@ -9,7 +9,7 @@
 pub mod placement;
 pub mod replay;
 
-pub use placement::{Blades, Placement};
+pub use placement::Placement;
 pub use replay::{Mode, Offsets, Replay, ReplaySpec};
 
 use crate::error::WorkloadError;

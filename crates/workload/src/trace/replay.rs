@@ -10,8 +10,9 @@
 //!
 //! Open loop: every transfer at its captured time, whatever the fabric does.
 
-use super::placement::{Blades, Placement};
+use super::placement::Placement;
 use super::{CapturedTrace, Step};
+use crate::blades::{Blades, Racks};
 use crate::error::WorkloadError;
 use crate::message::Message;
 use crate::random::{Purpose, generator, unit};
@@ -74,10 +75,15 @@ struct Actor {
 const NOBODY: u32 = u32::MAX;
 
 impl Replay {
-    /// On a rack of `nodes` nodes.
-    pub fn new(trace: Arc<CapturedTrace>, spec: &ReplaySpec, nodes: u32) -> Result<Replay, WorkloadError> {
-        spec.blades.check(nodes)?;
-        let placement = Placement::new(spec.blades, spec.seed);
+    /// On these racks, or so many nodes of one rack.
+    pub fn new(
+        trace: Arc<CapturedTrace>,
+        spec: &ReplaySpec,
+        racks: impl Into<Racks>,
+    ) -> Result<Replay, WorkloadError> {
+        let racks = racks.into();
+        spec.blades.check(racks)?;
+        let placement = Placement::new(spec.blades, racks, spec.seed);
         let replicas = u64::from(placement.replicas());
         let (total, actors) = (trace.len() * replicas, u64::from(trace.threads()) * replicas);
         if total >= u64::from(u32::MAX) || actors >= u64::from(NOBODY) {

@@ -1,0 +1,122 @@
+//! `unrack sim`: what counts in the figures, and work that is refused before the run starts.
+
+mod desk;
+
+use desk::{Desk, example};
+use serde_json::Value;
+
+fn json(desk: &Desk, arguments: &[&str]) -> Value {
+    let text = desk.done(&[&["sim", "--json"], arguments].concat());
+    serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+/// `--set` before each of these.
+fn set<'a>(values: &[&'a str]) -> Vec<&'a str> {
+    values.iter().flat_map(|value| ["--set", value]).collect()
+}
+
+#[test]
+fn warm_up_and_cool_down_are_left_out_and_said_to_be() {
+    let desk = Desk::new("margins");
+    let star = example("star-edm.toml");
+    let few = "workload.messages=20000";
+    let all = json(&desk, &[&[star.as_str()], &set(&[few])[..]].concat());
+    assert_eq!(all["excluded"], serde_json::json!({ "warm_up": 0, "cool_down": 0 }));
+
+    let counted = [few, "workload.warm_up=4000", "workload.cool_down=1000"];
+    let part = json(&desk, &[&[star.as_str()], &set(&counted)[..]].concat());
+    assert_eq!(part["excluded"], serde_json::json!({ "warm_up": 4_000, "cool_down": 1_000 }));
+    assert_eq!((part["messages"].as_u64(), part["completed"].as_u64()), (Some(20_000), Some(20_000)));
+    assert_eq!(part["slowdown"]["count"].as_u64(), Some(15_000));
+    // The network is empty at first: without that part, the mean is higher.
+    assert!(part["slowdown"]["mean"].as_f64() > all["slowdown"]["mean"].as_f64(), "{part}");
+
+    // The messages come within about 944 ns.
+    let timed = [few, "workload.warm_up=200ns", "workload.cool_down=100ns"];
+    let part = json(&desk, &[&[star.as_str()], &set(&timed)[..]].concat());
+    let left_out = |key: &str| part["excluded"][key].as_u64().unwrap();
+    let ratio = left_out("warm_up") as f64 / left_out("cool_down") as f64;
+    assert!((1.8..2.2).contains(&ratio), "{part}");
+    let kept = 20_000 - left_out("warm_up") - left_out("cool_down");
+    assert_eq!(part["slowdown"]["count"].as_u64(), Some(kept));
+
+    let table = desk.done(&[&["sim", &star], &set(&counted)[..]].concat());
+    assert!(
+        table.contains("15000 of 20000 messages; left out: 4000 of warm-up, 1000 of cool-down"),
+        "{table}"
+    );
+}
+
+#[test]
+fn work_that_makes_no_sense_is_refused_where_it_is_written() {
+    let desk = Desk::new("senseless");
+    let star = example("star-edm.toml");
+    for (value, why) in [
+        ("workload.load=1.01", "outside 0% to 100%"),
+        ("workload.rmw_fraction=60%", "at most 1 together"),
+        ("workload.pattern={kind=\"rack-local\",fraction=0.5}", "no other rack"),
+        ("workload.pattern={kind=\"incast\",fan_in=144}", "number of other nodes"),
+        ("workload.pattern={kind=\"hot-spots\",exponent=9}", "from 0 to 4"),
+        ("workload.arrivals={kind=\"log-normal\",sigma=0}", "above 0 and at most 3"),
+        ("workload.blades={compute=140,memory=5}", "145 blades do not fit on 144 nodes"),
+        ("workload.disk={fraction=0.5}", "needs blades of disk"),
+        ("workload.warm_up=1ms", "leaves messages to be counted"),
+        ("workload.cool_down=20000", "no message of 20000 is left"),
+        ("network.topology={kind=\"fat-tree\",ports=7}", "7 is odd"),
+        ("network.topology={kind=\"leaf-spine\",racks=0,hosts_per_rack=1,spines=1}", "0 is outside 1"),
+        (
+            "network.topology={kind=\"leaf-spine\",racks=999,hosts_per_rack=999,spines=1}",
+            "998001 nodes is outside",
+        ),
+    ] {
+        let few = "workload.messages=20000";
+        let said = desk.refused(2, &[&["sim", &star], &set(&[few, value])[..]].concat());
+        assert!(said.contains(why) && said.contains("-->") && said.contains('^'), "{value}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_distribution_is_shown_with_its_line() {
+    let desk = Desk::new("distribution");
+    let star = example("star-edm.toml");
+    let sized = ["workload.messages=2000", "workload.size={cdf_file=\"sizes.toml\",unit=\"bytes\"}"];
+    let arguments = [&["sim", &star], &set(&sized)[..]].concat();
+    for (points, why) in [
+        (
+            "[64, 0.0],\n[128, 0.5],\n[256, 0.9],\n",
+            "ends at probability 1, but is `sizes.toml`: 0.9 in line 4",
+        ),
+        ("[64, 0.0],\n[128, 0.5],\n[96, 1.0],\n", "rises in both columns"),
+        ("[64, 0.5],\n[128, 0.4],\n[256, 1.0],\n", "in line 3"),
+        ("[64, -0.1],\n[128, 1.0],\n", "probabilities from 0 to 1"),
+        ("[0, 0.0],\n[128, 1.0],\n", "sizes above 0"),
+        ("[64, 0.0],\n[128, 1.1],\n", "in line 3"),
+        ("", "at least one point"),
+        ("[64],\n", "holds `points = [[size, probability], ...]`"),
+    ] {
+        desk.file("sizes.toml", format!("points = [\n{points}]\n"));
+        let said = desk.refused(2, &arguments);
+        assert!(said.contains(why) && said.contains("workload.size"), "{points}: {said}");
+    }
+    desk.file("sizes.toml", "points = [[64, 0.0], [64, 0.5], [128, 1.0]]\n");
+    assert_eq!(json(&desk, &arguments[1..])["completed"].as_u64(), Some(2_000));
+}
+
+#[test]
+fn a_list_with_unknown_nodes_or_time_going_back_is_refused() {
+    let desk = Desk::new("unsound");
+    let replay = std::fs::read_to_string(example("trace-replay.toml")).unwrap();
+    let replay = desk.file("replay.toml", replay.replace("trace.parquet", "list.csv"));
+    for (rows, why) in [
+        ("0,1,64,5\n0,99,64,6\n", "0 to 99 of 16 in message 2"),
+        ("0,1,64,5\n1,0,64,4\n", "sorted by time, but is 4ns after 5ns in message 2"),
+        ("0,1,64,5\n3,3,64,6\n", "between different nodes"),
+        ("0,1,0,5\n", "1 to 4294967295 bytes"),
+        ("0,1,64,-5\n", "in line 2"),
+        ("0,1,64,99999999999999999999\n", "in line 2"),
+    ] {
+        desk.file("list.csv", format!("src,dst,bytes,start_ns\n{rows}"));
+        let said = desk.refused(2, &["sim", &replay]);
+        assert!(said.contains(why) && said.contains("workload.file"), "{rows}: {said}");
+    }
+}

@@ -1,0 +1,43 @@
+//! What of a run is left out of its figures.
+
+use unrack_units::{Time, UnitError};
+
+/// The first or last part of what a run submits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Margin {
+    /// `1000`: so many messages.
+    Messages(u64),
+    /// `10us`: those submitted within this time of the run's first or last submission.
+    Time(Time),
+}
+
+impl Margin {
+    pub fn is_nothing(&self) -> bool {
+        *self == Margin::default()
+    }
+}
+
+/// Nothing.
+impl Default for Margin {
+    fn default() -> Margin {
+        Margin::Messages(0)
+    }
+}
+
+impl std::str::FromStr for Margin {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Margin, UnitError> {
+        text.parse().map(Margin::Messages).or_else(|_| text.parse().map(Margin::Time))
+    }
+}
+
+impl std::fmt::Display for Margin {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Margin::Messages(count) => write!(f, "{count}"),
+            Margin::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+crate::as_text::as_text!(Margin, "a number of messages such as 1000, or a time such as \"10us\"");

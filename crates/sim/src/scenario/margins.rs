@@ -1,0 +1,56 @@
+//! What a scenario leaves out of the figures of its run.
+
+use crate::error::SetupError;
+use crate::run::Run;
+use crate::setup::{Setup, Work};
+use crate::summary::Excluded;
+use unrack_rack::{Margin, ValidScenario};
+use unrack_units::Time;
+use unrack_workload::Synthetic;
+
+/// The messages of `run` that do not count: warm-up and cool-down of the scenario.
+pub fn excluded(scenario: &ValidScenario, run: &Run) -> Excluded {
+    let (warm_up, cool_down) = scenario.workload.margins();
+    let all = run.outcomes.len() as u64;
+    let last = run.outcomes.last().map_or(Time::ZERO, |outcome| outcome.submitted);
+    let warm_up = match warm_up {
+        Margin::Messages(count) => count,
+        Margin::Time(time) => run.outcomes.partition_point(|outcome| outcome.submitted < time) as u64,
+    };
+    let cool_down = match cool_down {
+        Margin::Messages(count) => count,
+        Margin::Time(time) => {
+            all - run.outcomes.partition_point(|outcome| last - outcome.submitted >= time) as u64
+        }
+    };
+    Excluded { warm_up, cool_down }
+}
+
+/// Whether something is left to count, as far as can be told before the run.
+pub fn check_margins(scenario: &ValidScenario, setup: &Setup, work: &Work) -> Result<(), SetupError> {
+    let (messages, length) = match work {
+        Work::Synthetic(spec) => {
+            let racks = setup.network.topology.racks();
+            let source = Synthetic::new(spec.clone(), racks, setup.network.host_rate(), setup.seed)?;
+            (spec.messages, source.mean_length())
+        }
+        Work::Listed(messages) => (messages.len() as u64, messages.last().map_or(Time::ZERO, |last| last.0)),
+        // How long a program takes is what its replay finds out.
+        Work::Replay(..) => return Ok(()),
+    };
+    let share = |margin| match margin {
+        Margin::Messages(count) => count as f64 / messages.max(1) as f64,
+        Margin::Time(Time::ZERO) => 0.0,
+        Margin::Time(time) => time.as_ps() as f64 / length.as_ps() as f64,
+    };
+    let (warm_up, cool_down) = scenario.workload.margins();
+    if share(warm_up) + share(cool_down) < 1.0 {
+        return Ok(());
+    }
+    let (key, margin) = match share(warm_up) >= share(cool_down) {
+        true => ("workload.warm_up", warm_up),
+        false => ("workload.cool_down", cool_down),
+    };
+    let rule = "leaves messages to be counted";
+    Err(SetupError::new(key, rule, format!("{margin} of a run of {messages} messages in about {length}")))
+}

@@ -1,0 +1,47 @@
+//! Sizes as a scenario gives them, and the files with distributions that it names.
+
+use crate::error::SetupError;
+use serde::Deserialize;
+use toml::Spanned;
+use unrack_rack as rack;
+use unrack_workload::{Cdf, Size, size};
+
+/// The size at `key` of a scenario.
+pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size, SetupError> {
+    match written {
+        rack::Size::Fixed(bytes) => {
+            Size::fixed(bytes.get()).map_err(|error| SetupError { key, ..error.into() })
+        }
+        rack::Size::BuiltIn(name) => Cdf::built_in(name)
+            .map(Size::Cdf)
+            .ok_or_else(|| SetupError::new(key, "is a built-in distribution", name)),
+        rack::Size::File { file, unit } => {
+            let unit_bytes = match unit {
+                rack::SizeUnit::Bytes => 1.0,
+                rack::SizeUnit::Packets => size::PACKET_BYTES,
+            };
+            read_cdf(key, file, unit_bytes).map(Size::Cdf)
+        }
+    }
+}
+
+/// A file with a distribution: `points = [[size, cumulative probability], ...]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Points {
+    points: Vec<Spanned<(f64, f64)>>,
+}
+
+fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<Cdf, SetupError> {
+    let refuse = |rule, why: String| SetupError::new(key, rule, format!("`{}`: {why}", file.written));
+    let text = std::fs::read_to_string(&file.path).map_err(|why| refuse("can be read", why.to_string()))?;
+    let Points { points } = toml::from_str(&text)
+        .map_err(|why| refuse("holds `points = [[size, probability], ...]`", why.to_string()))?;
+    let values: Vec<(f64, f64)> = points.iter().map(|point| *point.get_ref()).collect();
+    if let Some(flaw) = Cdf::flaw(&values, unit_bytes) {
+        let line = |point: &Spanned<_>| text[..point.span().start].matches('\n').count() + 1;
+        let line = points.get(flaw.point).map_or(1, line);
+        return Err(refuse(flaw.rule, format!("{} in line {line}", flaw.value)));
+    }
+    Ok(Cdf::new(&values, unit_bytes)?)
+}

@@ -1,0 +1,120 @@
+//! When the messages of one sender come.
+
+use crate::error::WorkloadError;
+use crate::random::unit;
+use rand_distr::{Distribution, StandardNormal};
+use rand_pcg::Pcg64Mcg;
+use unrack_units::Time;
+
+/// Times between the messages of one sender.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrivals {
+    /// Exponential.
+    Poisson,
+    /// All the same, each sender with a phase of its own.
+    Fixed,
+    /// Log-normal, with this standard deviation of the logarithm: bursts, and long silences.
+    LogNormal { sigma: f64 },
+}
+
+/// The variance of a gap over its square mean is `e^(sigma^2) - 1`: eight thousand.
+const MOST_SIGMA: f64 = 3.0;
+
+impl Arrivals {
+    pub(super) fn check(&self) -> Result<(), WorkloadError> {
+        match self {
+            Arrivals::LogNormal { sigma } if !(*sigma > 0.0 && *sigma <= MOST_SIGMA) => {
+                Err(WorkloadError::new("workload.arrivals.sigma", "is above 0 and at most 3", sigma))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The time to the next message.
+    pub(super) fn gap(&self, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
+        let gap = match self {
+            Arrivals::Poisson => -(1.0 - unit(draws)).ln(),
+            Arrivals::Fixed => 1.0,
+            // E[e^(m + sigma z)] = e^(m + sigma^2 / 2) = 1.
+            Arrivals::LogNormal { sigma } => log_normal(-sigma * sigma / 2.0, *sigma, draws),
+        };
+        Time::from_ps((gap * mean_ps).round() as u64)
+    }
+
+    /// The time to the first message for somebody who begins to look at any time: then the rate is right
+    /// from the start.
+    pub(super) fn first(&self, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
+        let first = match self {
+            Arrivals::Poisson => return self.gap(mean_ps, draws),
+            Arrivals::Fixed => unit(draws),
+            // Who looks at any time is in a gap by its length: log-normal too, with m + sigma^2; and
+            // anywhere in it.
+            Arrivals::LogNormal { sigma } => unit(draws) * log_normal(sigma * sigma / 2.0, *sigma, draws),
+        };
+        Time::from_ps((first * mean_ps) as u64)
+    }
+}
+
+fn log_normal(m: f64, sigma: f64, draws: &mut Pcg64Mcg) -> f64 {
+    let z: f64 = StandardNormal.sample(draws);
+    (m + sigma * z).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Purpose, generator};
+
+    /// Mean and its standard error.
+    fn mean(values: &[f64]) -> (f64, f64) {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        (mean, (variance / n).sqrt())
+    }
+
+    #[test]
+    fn gaps_have_the_mean_and_the_spread_asked_for() {
+        let mut draws = generator(1, Purpose::Arrivals, 0);
+        for (arrivals, variance) in [
+            (Arrivals::Poisson, 1.0),
+            (Arrivals::Fixed, 0.0),
+            (Arrivals::LogNormal { sigma: 0.5 }, 0.25f64.exp() - 1.0),
+            (Arrivals::LogNormal { sigma: 1.0 }, 1f64.exp() - 1.0),
+        ] {
+            let gaps: Vec<f64> =
+                (0..400_000).map(|_| arrivals.gap(1e6, &mut draws).as_ps() as f64 / 1e6).collect();
+            let (mean_gap, error) = mean(&gaps);
+            assert!((mean_gap - 1.0).abs() <= 4.0 * error, "{mean_gap} +- {error} with {arrivals:?}");
+            let (found, error) = mean(&gaps.iter().map(|gap| (gap - 1.0).powi(2)).collect::<Vec<_>>());
+            assert!((found - variance).abs() <= 4.0 * error + 1e-9, "{found} for {variance}: {arrivals:?}");
+        }
+    }
+
+    #[test]
+    fn the_rate_is_right_from_the_start() {
+        // Of many senders, in the first two mean gaps: two messages each.
+        for arrivals in [Arrivals::Poisson, Arrivals::Fixed, Arrivals::LogNormal { sigma: 1.5 }] {
+            let counts: Vec<f64> = (0..40_000)
+                .map(|sender| {
+                    let mut draws = generator(3, Purpose::Arrivals, sender);
+                    let (mut at, mut count) = (arrivals.first(1e6, &mut draws), 0.0);
+                    while at < Time::from_ps(2_000_000) {
+                        at += arrivals.gap(1e6, &mut draws);
+                        count += 1.0;
+                    }
+                    count
+                })
+                .collect();
+            let (rate, error) = mean(&counts);
+            assert!((rate - 2.0).abs() <= 4.0 * error + 1e-9, "{rate} +- {error} with {arrivals:?}");
+        }
+    }
+
+    #[test]
+    fn a_spread_without_a_number_is_refused() {
+        for sigma in [0.0, -1.0, 3.5, f64::NAN] {
+            assert!(Arrivals::LogNormal { sigma }.check().is_err());
+        }
+    }
+}
