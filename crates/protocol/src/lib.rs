@@ -7,6 +7,7 @@ pub mod dctcp;
 pub mod edm;
 pub mod homa;
 pub mod ird;
+pub mod ndp;
 pub mod pfabric;
 pub mod phost;
 pub mod receiver_driven;

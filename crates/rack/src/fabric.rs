@@ -21,10 +21,12 @@ pub enum Protocol {
     Homa,
     /// Receivers that know of everything at once: the idealized receiver-driven transport of EDM.
     Ird,
+    /// Switches cut packets down to their headers, receivers pull what follows.
+    Ndp,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 9] = [
+    pub const ALL: [Protocol; 10] = [
         Protocol::Ideal,
         Protocol::Edm,
         Protocol::Cxl,
@@ -34,9 +36,11 @@ impl Protocol {
         Protocol::Phost,
         Protocol::Homa,
         Protocol::Ird,
+        Protocol::Ndp,
     ];
     /// Their names, in the same order.
-    pub const NAMES: &[&str] = &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric", "phost", "homa", "ird"];
+    pub const NAMES: &[&str] =
+        &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric", "phost", "homa", "ird", "ndp"];
 
     /// As in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
@@ -55,4 +59,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "fastpass", "pfc-dcqcn", "ndp"];
+pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "fastpass", "pfc-dcqcn"];

@@ -10,6 +10,7 @@ use crate::fabric::cxl::Cxl;
 use crate::fabric::dctcp::Dctcp;
 use crate::fabric::edm::{Edm, EdmConfig};
 use crate::fabric::ideal::Ideal;
+use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::Ethernet;
@@ -19,7 +20,7 @@ use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp, homa, ird, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dctcp, homa, ird, ndp, pfabric, phost, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -50,6 +51,7 @@ pub enum FabricConfig {
     Ird(ird::Params),
     Homa(homa::Params),
     Phost(phost::Params),
+    Ndp(ndp::Params),
 }
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
@@ -138,6 +140,9 @@ impl Setup {
             }
             FabricConfig::Pfabric(params) => {
                 self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
+            }
+            FabricConfig::Ndp(params) => {
+                self.run_on(Ndp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::Ird(params) => {
                 self.run_on(Ird::with(&self.network, &self.ethernet, params)?, work, observer, progress)

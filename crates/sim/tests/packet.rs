@@ -12,7 +12,8 @@ use unrack_sim::{FabricConfig, Run, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-const PROTOCOLS: [Protocol; 4] = [Protocol::Pfabric, Protocol::Phost, Protocol::Homa, Protocol::Ird];
+const PROTOCOLS: [Protocol; 5] =
+    [Protocol::Pfabric, Protocol::Phost, Protocol::Homa, Protocol::Ird, Protocol::Ndp];
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }

@@ -26,6 +26,7 @@ pub mod cxl;
 pub mod dctcp;
 pub mod edm;
 pub mod ideal;
+pub mod ndp;
 mod packet;
 pub mod pfabric;
 pub mod receiver_driven;

@@ -1,0 +1,223 @@
+//! NDP: re-architecting datacenter networks and stacks for low latency and high performance (Handley et
+//! al., SIGCOMM 2017).
+//!
+//! A transfer starts at line rate without asking (§3.2). Switches that are full cut packets down to their
+//! headers, so that the receiver knows at once what was lost; it asks for every further packet by a
+//! *pull*, one each time a packet could arrive.
+
+use crate::segments::SegmentSet;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use unrack_units::Time;
+
+/// Parameters of NDP.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Packets that a transfer may send unasked. Default: one bandwidth-delay product (§3.2).
+    pub initial_window: Option<u32>,
+    /// Packets that wait at a switch port with their payload; others go on without. Default 8 (§3.1).
+    pub data_packets: u32,
+    /// Silence after which what was sent is taken as lost: for lost headers, which are rare. Default 1 ms
+    /// (§3.2.4: a coarse timer).
+    pub rto: Time,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params { initial_window: None, data_packets: 8, rto: Time::from_us(1_000) }
+    }
+}
+
+/// The sending side of one transfer.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    segments: u32,
+    acknowledged: SegmentSet,
+    /// Sent, and nothing heard of.
+    outstanding: SegmentSet,
+    /// To be sent again, in order.
+    again: VecDeque<u32>,
+    /// The next that was never sent.
+    new: u32,
+    /// Packets that it may send.
+    allowed: u32,
+    /// The highest pull seen.
+    pulled: u32,
+    deadline: Time,
+    rto: Time,
+}
+
+impl Sender {
+    pub fn new(segments: u32, window: u32, rto: Time, now: Time) -> Sender {
+        Sender {
+            segments,
+            acknowledged: SegmentSet::new(segments),
+            outstanding: SegmentSet::new(segments),
+            again: VecDeque::new(),
+            new: 0,
+            allowed: window.min(segments),
+            pulled: 0,
+            deadline: now + rto,
+            rto,
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.acknowledged.count() == self.segments
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.allowed > 0 && (!self.again.is_empty() || self.new < self.segments)
+    }
+
+    /// The segment to send now, and whether it was sent before. Those go first (§3.2).
+    pub fn poll_transmit(&mut self) -> Option<(u32, bool)> {
+        if !self.is_ready() {
+            return None;
+        }
+        self.allowed -= 1;
+        let (segment, again) = match self.again.pop_front() {
+            Some(segment) => (segment, true),
+            None => {
+                self.new += 1;
+                (self.new - 1, false)
+            }
+        };
+        self.outstanding.insert(segment);
+        Some((segment, again))
+    }
+
+    pub fn handle_ack(&mut self, now: Time, segment: u32) {
+        self.deadline = now + self.rto;
+        self.outstanding.remove(segment);
+        if self.acknowledged.insert(segment) {
+            self.again.retain(|other| *other != segment);
+        }
+    }
+
+    /// The payload of a segment was cut off.
+    pub fn handle_nack(&mut self, now: Time, segment: u32) {
+        self.deadline = now + self.rto;
+        if self.outstanding.remove(segment) && !self.acknowledged.contains(segment) {
+            self.again.push_back(segment);
+        }
+    }
+
+    /// The receiver has it all.
+    pub fn handle_done(&mut self) {
+        for segment in 0..self.segments {
+            self.acknowledged.insert(segment);
+        }
+        self.again.clear();
+    }
+
+    /// `pull`: pulls that the receiver has sent for this transfer until now. A lost one is made up for by the
+    /// next. One that finds nothing to send is of no use later: each packet lost brings its own.
+    pub fn handle_pull(&mut self, now: Time, pull: u32) {
+        self.deadline = now + self.rto;
+        self.allowed += pull.saturating_sub(self.pulled);
+        self.pulled = self.pulled.max(pull);
+        let left = self.again.len() as u32 + (self.segments - self.new);
+        self.allowed = self.allowed.min(left);
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        (!self.is_done()).then_some(self.deadline)
+    }
+
+    /// Nothing was heard for a timeout: all that is outstanding is lost, and one packet may tell the receiver
+    /// so.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.is_done() || now < self.deadline {
+            return;
+        }
+        self.deadline = now + self.rto;
+        let lost = (0..self.new).filter(|segment| self.outstanding.contains(*segment));
+        self.again.extend(lost);
+        self.outstanding.clear();
+        self.allowed = 1;
+    }
+}
+
+/// Pulls that a receiver owes, paced at what its link can carry: each transfer in turn (§3.2).
+#[derive(Debug, Clone, Default)]
+pub struct PullQueue {
+    /// Transfers, and how many pulls each is owed: at least one.
+    owed: VecDeque<(u32, u32)>,
+    next_at: Time,
+}
+
+impl PullQueue {
+    /// A packet of the transfer, or what is left of it, has arrived.
+    pub fn add(&mut self, transfer: u32) {
+        match self.owed.iter_mut().find(|(other, _)| *other == transfer) {
+            Some((_, pulls)) => *pulls += 1,
+            None => self.owed.push_back((transfer, 1)),
+        }
+    }
+
+    /// All of the transfer has arrived.
+    pub fn remove(&mut self, transfer: u32) {
+        self.owed.retain(|(other, _)| *other != transfer);
+    }
+
+    /// The transfer to pull now. A packet takes `pace` to arrive.
+    pub fn poll(&mut self, now: Time, pace: Time) -> Option<u32> {
+        if now < self.next_at {
+            return None;
+        }
+        let (transfer, pulls) = self.owed.pop_front()?;
+        if pulls > 1 {
+            self.owed.push_back((transfer, pulls - 1));
+        }
+        self.next_at = now + pace;
+        Some(transfer)
+    }
+
+    /// When the next may be sent, if any is owed.
+    pub fn next(&self) -> Option<Time> {
+        (!self.owed.is_empty()).then_some(self.next_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_is_sent_again_first_when_it_is_pulled() {
+        let mut sender = Sender::new(6, 3, Time::from_us(10), Time::ZERO);
+        let sent: Vec<_> = std::iter::from_fn(|| sender.poll_transmit()).collect();
+        assert_eq!(sent, [(0, false), (1, false), (2, false)]);
+        let now = Time::from_us(1);
+        sender.handle_ack(now, 0);
+        sender.handle_nack(now, 1);
+        assert_eq!(sender.poll_transmit(), None);
+        sender.handle_pull(now, 2);
+        assert_eq!((sender.poll_transmit(), sender.poll_transmit()), (Some((1, true)), Some((3, false))));
+        // A pull that was lost is made up for.
+        sender.handle_pull(now, 4);
+        assert_eq!((sender.poll_transmit(), sender.poll_transmit()), (Some((4, false)), Some((5, false))));
+        // What is not of use is not kept.
+        sender.handle_pull(now, 9);
+        sender.handle_nack(now, 5);
+        assert_eq!(sender.poll_transmit(), None);
+        sender.handle_timeout(Time::from_us(11));
+        assert_eq!(sender.poll_transmit(), Some((5, true)));
+    }
+
+    #[test]
+    fn pulls_are_paced_and_taken_in_turn() {
+        let mut queue = PullQueue::default();
+        let pace = Time::from_us(1);
+        [7, 7, 8].into_iter().for_each(|transfer| queue.add(transfer));
+        assert_eq!(queue.poll(Time::ZERO, pace), Some(7));
+        assert_eq!((queue.poll(Time::ZERO, pace), queue.next()), (None, Some(pace)));
+        assert_eq!(queue.poll(pace, pace), Some(8));
+        assert_eq!(queue.poll(pace * 2, pace), Some(7));
+        queue.add(9);
+        queue.remove(9);
+        assert_eq!(queue.next(), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! `ndp`: switches cut packets that find them full, receivers pull what follows (Handley et al., SIGCOMM
+//! 2017).
+//!
+//! The transfers of a node take turns at its link, one packet each. Headers, pulls and acknowledgements go
+//! before data.
+
+use super::Fabric;
+use super::packet::{self, Net, Packet, PacketNetwork, Transport, Trimming};
+use super::stream::{Ethernet, Plan};
+use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::error::SetupError;
+use crate::network::Network;
+use std::collections::VecDeque;
+use unrack_protocol::ndp::{Params, PullQueue, Sender};
+use unrack_protocol::segments::SegmentSet;
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// NDP.
+pub struct Ndp {
+    network: PacketNetwork<Ends>,
+}
+
+impl Ndp {
+    pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Ndp, SetupError> {
+        let plan = Plan::at_line_rate(network, ethernet)?;
+        let window = plan.line_rate_window("fabric.initial_window", params.initial_window)?;
+        if params.data_packets == 0 {
+            return Err(SetupError::new("fabric.data_packets", "is at least 1", 0));
+        }
+        if params.rto < plan.round_trip() {
+            return Err(SetupError::new("fabric.rto", "is at least the round trip", params.rto));
+        }
+        let header = plan.framing.wire(0).get() as u32;
+        let queue = Trimming::new(params.data_packets, plan.buffer.get(), header);
+        let pace = network.topology.host_link().pace.transmit(plan.full_packet().get());
+        let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
+        let ends = Ends { window, rto: params.rto, pace, transfers: Vec::new(), nodes };
+        Ok(Ndp { network: PacketNetwork::new(plan, ends, queue) })
+    }
+}
+
+struct Ends {
+    window: u32,
+    rto: Time,
+    /// Between two pulls of a node.
+    pace: Time,
+    transfers: Vec<Pair>,
+    nodes: Vec<Node>,
+}
+
+struct Pair {
+    sender: Sender,
+    /// Waits for its turn.
+    waits: bool,
+    arrived: SegmentSet,
+    /// Pulls sent by its receiver.
+    pulls: u32,
+    alarm: Time,
+}
+
+#[derive(Default)]
+struct Node {
+    /// Transfers that may send, in turn.
+    turns: VecDeque<u32>,
+    pulls: PullQueue,
+    /// When it has been promised to be polled.
+    polled_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Header {
+    Segment(u32),
+    Ack(u32),
+    Nack(u32),
+    /// How many were sent for this transfer until now.
+    Pull(u32),
+    /// All of it has arrived.
+    Done,
+}
+
+/// This node may have a pull to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Poll(NodeId);
+
+/// Ranks: what is never cut, and data.
+const CONTROL: u32 = 0;
+const DATA: u32 = 1;
+
+impl Ends {
+    fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let src = net.transfer(transfer).src;
+        let pair = &mut self.transfers[transfer as usize];
+        let ready = pair.sender.is_ready();
+        net.waits(transfer, if ready { Wait::Turn } else { Wait::Grant });
+        if ready && !pair.waits {
+            pair.waits = true;
+            self.nodes[src as usize].turns.push_back(transfer);
+            net.wake(src);
+        }
+    }
+
+    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if let Some(at) = pair.sender.poll_timeout().filter(|at| *at < pair.alarm) {
+            pair.alarm = at;
+            net.set_alarm(at, transfer);
+        }
+    }
+
+    fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let sender = &mut self.transfers[transfer as usize].sender;
+        if !sender.is_done() {
+            sender.handle_done();
+            net.close(transfer);
+        }
+    }
+
+    fn reply<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, header: Header) {
+        let (node, to) = (net.transfer(transfer).dst, net.transfer(transfer).src);
+        net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
+    }
+
+    /// Sends the pulls that may be sent now.
+    fn pull<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
+        while let Some(transfer) = self.nodes[node as usize].pulls.poll(net.now(), self.pace) {
+            let pair = &mut self.transfers[transfer as usize];
+            pair.pulls += 1;
+            let header = Header::Pull(pair.pulls);
+            self.reply(net, transfer, header);
+        }
+        let Node { pulls, polled_at, .. } = &mut self.nodes[node as usize];
+        if let Some(at) = pulls.next().filter(|_| polled_at.is_none()) {
+            *polled_at = Some(at);
+            net.schedule(at, Poll(node));
+        }
+    }
+
+    fn take_segment<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, number: u32) {
+        let (transfer, node) = (packet.transfer, packet.to);
+        let segments = net.transfer(transfer).segments;
+        let pair = &mut self.transfers[transfer as usize];
+        let new = !packet.trimmed && pair.arrived.insert(number);
+        if pair.arrived.count() == segments {
+            self.nodes[node as usize].pulls.remove(transfer);
+            // Its answer acknowledges a request.
+            if !new || net.delivered(transfer) {
+                self.reply(net, transfer, Header::Done);
+            }
+            return;
+        }
+        self.nodes[node as usize].pulls.add(transfer);
+        self.pull(net, node);
+        let header = if packet.trimmed { Header::Nack(number) } else { Header::Ack(number) };
+        self.reply(net, transfer, header);
+    }
+}
+
+impl Transport for Ends {
+    type Header = Header;
+    type Timer = Poll;
+    type Queue = Trimming;
+    const SPRAYS: bool = true;
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let segments = net.transfer(transfer).segments;
+        let sender = Sender::new(segments, self.window, self.rto, net.now());
+        let arrived = SegmentSet::new(segments);
+        let pair = Pair { sender, waits: false, arrived, pulls: 0, alarm: Time::MAX };
+        packet::put(&mut self.transfers, transfer, pair);
+        self.set_alarm(net, transfer);
+        self.sendable(net, transfer);
+    }
+
+    fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
+        loop {
+            let transfer = self.nodes[node as usize].turns.pop_front()?;
+            let pair = &mut self.transfers[transfer as usize];
+            pair.waits = false;
+            let sent = pair.sender.poll_transmit();
+            self.sendable(net, transfer);
+            let Some((segment, again)) = sent else { continue };
+            if again {
+                net.retransmitted(transfer);
+            }
+            let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
+            return Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)));
+        }
+    }
+
+    fn is_ready(&self, node: NodeId) -> bool {
+        !self.nodes[node as usize].turns.is_empty()
+    }
+
+    fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
+        let transfer = packet.transfer;
+        let sender = &mut self.transfers[transfer as usize].sender;
+        let now = net.now();
+        match packet.header {
+            Header::Segment(number) => return self.take_segment(net, packet, number),
+            Header::Done => return self.done(net, transfer),
+            Header::Ack(segment) => sender.handle_ack(now, segment),
+            Header::Nack(segment) => sender.handle_nack(now, segment),
+            Header::Pull(pull) => sender.handle_pull(now, pull),
+        }
+        self.sendable(net, transfer);
+    }
+
+    fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32) {
+        self.done(net, request);
+    }
+
+    fn describe(header: &Header) -> (PacketKind, Option<u32>) {
+        match *header {
+            Header::Segment(number) => (PacketKind::Data, Some(number)),
+            Header::Ack(number) => (PacketKind::Ack, Some(number)),
+            Header::Nack(number) => (PacketKind::Nack, Some(number)),
+            Header::Pull(_) => (PacketKind::Grant, None),
+            Header::Done => (PacketKind::Ack, None),
+        }
+    }
+
+    fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, Poll(node): Poll) {
+        self.nodes[node as usize].polled_at = None;
+        self.pull(net, node);
+    }
+
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if net.now() < pair.alarm {
+            return;
+        }
+        pair.alarm = Time::MAX;
+        pair.sender.handle_timeout(net.now());
+        self.set_alarm(net, transfer);
+        self.sendable(net, transfer);
+    }
+}
+
+impl Fabric for Ndp {
+    type Event = packet::Event<Poll>;
+
+    fn name(&self) -> &'static str {
+        "ndp"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
+        self.network.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
+        self.network.handle(core, event);
+    }
+    fn unloaded(&self, message: &Message) -> Time {
+        packet::unloaded(&self.network, message, |_, _| Time::ZERO)
+    }
+}
