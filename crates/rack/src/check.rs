@@ -1,6 +1,7 @@
 //! From a tree to the parts of a scenario, with everything that is wrong with it.
 
 mod bounds;
+mod faults;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use serde::de::DeserializeOwned;
 use unrack_units::Bytes;
 
 use crate::decode::decode;
+use crate::faults::Faults;
 use crate::nearest::hint;
 use crate::network::{Link, Network, Switch, Topology};
 use crate::problem::Problem;
@@ -29,6 +31,7 @@ pub(crate) struct Parts {
     pub network: Network,
     pub protocol: Protocol,
     pub workload: Workload,
+    pub faults: Faults,
 }
 
 /// The words that a key may hold: those of this version, and those of later ones.
@@ -41,7 +44,7 @@ const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &["torus", "mes
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
 const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: workload::LATER };
 
-const SECTIONS: &[&str] = &["seed", "network", "fabric", "workload", "extends"];
+const SECTIONS: &[&str] = &["seed", "network", "fabric", "workload", "failures", "bit_errors", "extends"];
 
 /// Of a scenario that names none.
 const DEFAULT_SEED: u64 = 1;
@@ -98,7 +101,14 @@ impl<'a> Checker<'a> {
         let protocol =
             self.chosen("fabric", "protocol", &PROTOCOL).and_then(|(name, _)| Protocol::from_name(name));
         let workload = self.workload(network.as_ref());
-        let parts = Parts { seed: seed?, network: network?, protocol: protocol?, workload: workload? };
+        let faults = self.faults(network.as_ref(), protocol);
+        let parts = Parts {
+            seed: seed?,
+            network: network?,
+            protocol: protocol?,
+            workload: workload?,
+            faults: faults?,
+        };
         self.problems.is_empty().then_some(parts)
     }
 

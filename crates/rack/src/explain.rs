@@ -3,6 +3,7 @@
 use serde::Serialize;
 use toml::{Table, Value as Toml};
 
+use crate::faults::{BitErrors, Faults};
 use crate::network::{Network, Topology};
 use crate::source::Source;
 use crate::tree::{Node, Value};
@@ -18,12 +19,25 @@ pub(crate) struct Section {
 /// Keys that say what their table is come first.
 const FIRST: [&str; 2] = ["kind", "protocol"];
 
-pub(crate) fn sections(seed: u64, network: &Network, fabric: &Table, workload: &Workload) -> Vec<Section> {
+pub(crate) fn sections(
+    seed: u64,
+    network: &Network,
+    fabric: &Table,
+    workload: &Workload,
+    faults: &Faults,
+) -> Vec<Section> {
     let mut sections = Vec::new();
-    flatten(&[], table([("seed", toml_of(&seed))]), &mut sections);
+    let mut general = table([("seed", toml_of(&seed))]);
+    if !faults.failures.is_empty() {
+        general.insert("failures".into(), toml_of(&faults.failures));
+    }
+    flatten(&[], general, &mut sections);
     flatten(&["network".into()], network_table(network), &mut sections);
     flatten(&["fabric".into()], fabric.clone(), &mut sections);
     flatten(&["workload".into()], workload_table(workload), &mut sections);
+    if faults.bit_errors != BitErrors::default() {
+        flatten(&["bit_errors".into()], fields_of(&faults.bit_errors), &mut sections);
+    }
     sections
 }
 

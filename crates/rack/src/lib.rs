@@ -1,7 +1,7 @@
 //! What a rack is: the scenario file, its errors, and the topologies it names.
 //!
 //! ```text
-//! file --load--> Scenario --check--> ValidScenario { seed, network, protocol, workload }
+//! file --load--> Scenario --check--> ValidScenario { seed, network, protocol, workload, faults }
 //!  + extends                              | fabric_params::<P>()  the protocol's own parameters
 //!  + --set                                | explain(), hash()     every value, and where from
 //! ```
@@ -39,6 +39,7 @@ mod check;
 mod decode;
 mod explain;
 mod fabric;
+mod faults;
 mod load;
 mod nearest;
 mod network;
@@ -51,6 +52,7 @@ mod tree;
 mod workload;
 
 pub use fabric::Protocol;
+pub use faults::{BitErrors, Failure, Faults};
 pub use network::{Buffer, Link, Network, Switch, Topology};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;

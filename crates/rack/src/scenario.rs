@@ -14,7 +14,7 @@ use crate::overrides::Overrides;
 use crate::problem::{Problem, ScenarioError};
 use crate::source::Source;
 use crate::tree::Node;
-use crate::{Network, Protocol, Workload};
+use crate::{Faults, Network, Protocol, Workload};
 
 /// A scenario as written, with what it extends and what overrides it; its keys are not looked at
 /// yet.
@@ -53,7 +53,7 @@ impl Scenario {
     /// [`ValidScenario::fabric_params`] checks.
     pub fn check(self) -> Result<ValidScenario, ScenarioError> {
         let mut checker = Checker::new(&self.root, &self.sources);
-        let Some(Parts { seed, network, protocol, workload }) = checker.parts() else {
+        let Some(Parts { seed, network, protocol, workload, faults }) = checker.parts() else {
             return Err(ScenarioError::new(checker.problems, self.sources));
         };
         let fabric = self.root.get("fabric").map(explain::table_of).unwrap_or_default();
@@ -62,6 +62,7 @@ impl Scenario {
             network,
             protocol,
             workload,
+            faults,
             fabric,
             root: self.root,
             sources: self.sources,
@@ -76,6 +77,7 @@ pub struct ValidScenario {
     pub network: Network,
     pub protocol: Protocol,
     pub workload: Workload,
+    pub faults: Faults,
     /// The table `fabric`: as written, or in full once its parameters were read.
     fabric: toml::Table,
     root: Node,
@@ -121,6 +123,6 @@ impl ValidScenario {
     }
 
     fn sections(&self) -> Vec<Section> {
-        explain::sections(self.seed, &self.network, &self.fabric, &self.workload)
+        explain::sections(self.seed, &self.network, &self.fabric, &self.workload, &self.faults)
     }
 }

@@ -392,3 +392,36 @@ fn what_is_not_a_text_file() {
     assert!(folder.report("folder.toml").contains("folder.toml is not a scenario"));
     assert_eq!(folder.report("absent"), "error: cannot read absent: No such file or directory (os error 2)");
 }
+
+/// `GOOD` with this failure.
+fn failing(failure: &str) -> String {
+    report("seed = 3", &format!("seed = 3\nfailures = [{{ {failure} }}]"))
+}
+
+#[test]
+fn a_failure_says_what_fails_and_when() {
+    let first_line = |text: String| text.lines().next().unwrap().to_string();
+    let refused = |failure| first_line(failing(failure));
+    assert_eq!(
+        failing(r#"node = 16, from = "1us""#),
+        r#"error: failures: there is no node 16: the network has 16, numbered from 0
+ --> rack.toml:2:13
+  |
+2 | failures = [{ node = 16, from = "1us" }]
+  |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"#
+    );
+    let what = "error: failures: one of `node`, `switch` and `between` says what fails";
+    assert_eq!(refused(r#"from = "1us""#), what);
+    assert_eq!(refused(r#"node = 1, switch = 0, from = "1us""#), what);
+    assert!(refused(r#"switch = 1, from = "1us""#).contains("there is no switch 1"));
+    assert!(refused(r#"node = 1, from = "2us", until = "1us""#).contains("ends at 1us"));
+    assert!(refused(r#"node = 1, from = "1us", every = "5us""#).contains("needs `until`"));
+    assert!(refused(r#"node = 1, from = "1us", until = "9us", every = "5us""#).contains("down for 8us"));
+    assert!(refused(r#"node = 1, form = "1us""#).contains("did you mean `from`?"));
+    let report = report("seed = 3", "seed = 3\nbit_errors.link = 1.5");
+    assert!(report.contains("1.5 is no probability"), "{report}");
+    let ideal =
+        report_of(&GOOD.replace("\"edm\"", "\"ideal\"").replace("seed = 3", "bit_errors.link = 1e-9"), &[]);
+    assert!(ideal.contains("`ideal` is a bound without links"), "{ideal}");
+}

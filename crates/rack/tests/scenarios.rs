@@ -268,3 +268,18 @@ fn traffic_in_all_its_shapes_reads_back_as_it_was_written() {
     let blades = memory.blades.unwrap();
     assert_eq!((blades.scope, blades.organization), (Scope::Rack, Organization::Segregated));
 }
+
+#[test]
+fn faults_are_explained_and_read_back() {
+    let faults = "failures = [{ between = [0, 2], from = \"1us\", until = \"2us\", every = \"10us\" }, \
+                  { node = 3, from = \"5us\", detected_after = \"50us\" }]\nbit_errors.link = 1e-9\n";
+    let text = "network.topology = { kind = \"leaf-spine\", racks = 2, hosts_per_rack = 2, spines = 1 }\n\
+                fabric.protocol = \"dctcp\"\n\
+                workload = { kind = \"flows\", size = \"1MB\", load = 0.5, messages = 10 }\n";
+    let scenario = parsed(&format!("{faults}{text}"), &[]);
+    assert_eq!(scenario.faults.failures[0].between, Some((0, 2)));
+    assert_eq!(scenario.faults.bit_errors.link, 1e-9);
+    let again = parsed(&scenario.explain(), &[]);
+    assert_eq!((&again.faults, again.hash()), (&scenario.faults, scenario.hash()));
+    assert_ne!(parsed(text, &[]).hash(), scenario.hash());
+}

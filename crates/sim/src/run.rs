@@ -16,6 +16,8 @@ pub struct Outcome {
 }
 
 const UNFINISHED: Time = Time::MAX;
+/// Instead of the time of completion.
+const GIVEN_UP: Time = Time::from_ps(u64::MAX - 1);
 
 impl Outcome {
     pub(crate) fn submitted(now: Time) -> Outcome {
@@ -29,9 +31,23 @@ impl Outcome {
         self.completed = now;
     }
 
+    /// It will not be complete. Whether it was open.
+    pub(crate) fn give_up(&mut self) -> bool {
+        let was_open = self.completed == UNFINISHED;
+        if was_open {
+            self.completed = GIVEN_UP;
+        }
+        was_open
+    }
+
     /// When it was complete; `None`: it did not finish.
     pub fn completed(&self) -> Option<Time> {
-        (self.completed != UNFINISHED).then_some(self.completed)
+        (self.completed < GIVEN_UP).then_some(self.completed)
+    }
+
+    /// Whoever sent it, or waited for it, gave up.
+    pub fn is_given_up(&self) -> bool {
+        self.completed == GIVEN_UP
     }
 
     /// From submission to completion.
@@ -43,7 +59,7 @@ impl Outcome {
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Every message finished.
+    /// Every message finished or was given up.
     Done,
     /// Nothing was left to happen. Messages that are unfinished then are stuck: the fabric lost them.
     Idle,
@@ -68,7 +84,7 @@ pub struct Run {
 impl Run {
     /// Every message finished.
     pub fn is_complete(&self) -> bool {
-        self.ending == Ending::Done
+        self.ending == Ending::Done && self.finished() == self.messages.len() as u64
     }
 
     pub fn finished(&self) -> u64 {

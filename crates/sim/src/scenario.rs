@@ -8,6 +8,7 @@ pub use self::margins::{check_margins, excluded};
 use self::size::read_size;
 use crate::error::SetupError;
 use crate::fabric::stream::Ethernet;
+use crate::faults::{BitErrors, Broken, Failure, Faults};
 use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
@@ -37,7 +38,14 @@ impl Setup {
             Protocol::Homa => scenario.fabric_params().map(FabricConfig::Homa),
             Protocol::Phost => scenario.fabric_params().map(FabricConfig::Phost),
         }?;
-        Ok(Setup::with_fabric(scenario, fabric))
+        let setup = Setup::with_fabric(scenario, fabric);
+        if scenario.faults.is_empty() {
+            return Ok(setup);
+        }
+        let faults = faults(scenario, &setup.network.topology).map_err(|why| why.in_scenario(scenario))?;
+        let Network { topology, switch_latency } = setup.network;
+        let network = Network { topology: topology.with_faults(faults), switch_latency };
+        Ok(Setup { network, ..setup })
     }
 
     /// The network of a scenario with another fabric in its place.
@@ -64,6 +72,27 @@ impl Setup {
             time_limit: Time::MAX,
         }
     }
+}
+
+fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<Faults, SetupError> {
+    let rack::Faults { failures, bit_errors } = &scenario.faults;
+    let failure = |failure: &rack::Failure| Failure {
+        what: match (failure.node, failure.switch, failure.between) {
+            (Some(node), ..) => Broken::Node(node),
+            (_, Some(switch), _) => Broken::Switch(switch),
+            (.., between) => {
+                let (a, b) = between.expect("a checked failure says what fails");
+                Broken::Between(a, b)
+            }
+        },
+        from: failure.from,
+        until: failure.until.unwrap_or(Time::MAX),
+        every: failure.every,
+        detected_after: failure.detected_after,
+    };
+    let failures: Vec<Failure> = failures.iter().map(failure).collect();
+    let errors = BitErrors { host: bit_errors.link, core: bit_errors.core_link };
+    Faults::new(topology, &failures, errors, scenario.seed)
 }
 
 impl FabricConfig {

@@ -187,7 +187,7 @@ impl Stats {
 fn unfinished(run: &Run, completed: u64) -> Option<Unfinished> {
     let messages = run.messages.len() as u64 - completed;
     let why = match run.ending {
-        Ending::Done => return None,
+        Ending::Done => "who sent or awaited them gave up",
         Ending::Idle => "the fabric lost them: nothing was left to happen",
         Ending::TimeLimit => "the time limit came first",
     };

@@ -5,7 +5,11 @@
 //! chosen by the hash of its flow (ECMP, RFC 2992), and down the only way there is. All packets of a
 //! flow go the same way.
 
-use crate::network::Pace;
+use crate::engine::LinkId;
+use crate::faults::Faults;
+use crate::network::{Departure, Pace};
+use std::ops::Range;
+use std::sync::Arc;
 use unrack_units::Time;
 use unrack_workload::{NodeId, Racks};
 
@@ -39,21 +43,41 @@ pub struct Topology {
     shape: Shape,
     host_link: Link,
     core_link: Link,
+    faults: Option<Arc<Faults>>,
 }
 
 impl Topology {
+    fn new(shape: Shape, host_link: Link, core_link: Link) -> Topology {
+        Topology { shape, host_link, core_link, faults: None }
+    }
+
     pub fn star(nodes: u32, link: Link) -> Topology {
-        Topology { shape: Shape::Star { nodes }, host_link: link, core_link: link }
+        Topology::new(Shape::Star { nodes }, link, link)
     }
 
     /// `racks` leaves with `hosts` nodes each. `core_link` is that of a leaf to a spine.
     pub fn leaf_spine(racks: u32, hosts: u32, spines: u32, host_link: Link, core_link: Link) -> Topology {
-        Topology { shape: Shape::LeafSpine { racks, hosts, spines }, host_link, core_link }
+        Topology::new(Shape::LeafSpine { racks, hosts, spines }, host_link, core_link)
     }
 
     /// A fat tree of switches with `k` ports, an even number; it has k^3 / 4 nodes.
     pub fn fat_tree(k: u32, host_link: Link, core_link: Link) -> Topology {
-        Topology { shape: Shape::FatTree { half: k / 2 }, host_link, core_link }
+        Topology::new(Shape::FatTree { half: k / 2 }, host_link, core_link)
+    }
+
+    /// The same with links that fail.
+    pub fn with_faults(self, faults: Faults) -> Topology {
+        Topology { faults: Some(Arc::new(faults)), ..self }
+    }
+
+    pub fn faults(&self) -> Option<&Arc<Faults>> {
+        self.faults.as_ref()
+    }
+
+    /// Whether what crosses a link then is lost: to be asked once for each packet and link. It has taken its
+    /// time on the link all the same.
+    pub fn loses(&self, link: LinkId, crossing: Departure) -> bool {
+        self.faults.as_ref().is_some_and(|faults| faults.loses(self, link, crossing))
     }
 
     pub fn nodes(&self) -> u32 {
@@ -112,34 +136,82 @@ impl Topology {
         }
     }
 
-    /// The port by which `switch` sends a packet of the flow with this hash on its way to `dst`.
+    /// The port by which `switch` sends a packet of the flow with this hash on its way to `dst`, when all
+    /// links are up.
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
-        match self.shape {
-            Shape::Star { .. } => dst,
-            Shape::LeafSpine { racks, hosts, spines } => {
-                let rack = dst / hosts;
-                if switch >= racks {
-                    return racks * (hosts + spines) + (switch - racks) * racks + rack;
-                }
-                let first = switch * (hosts + spines);
-                first + if rack == switch { dst % hosts } else { hosts + hash % spines }
+        let ports = self.next_ports(switch, dst);
+        ports.start + self.turn(switch, hash) % (ports.end - ports.start)
+    }
+
+    /// As [`Topology::route`], around what is known to be down at `now`. If there is no way around, the way
+    /// it would go otherwise.
+    pub fn route_at(&self, switch: u32, dst: NodeId, hash: u32, now: Time) -> u32 {
+        let port = self.route(switch, dst, hash);
+        match &self.faults {
+            Some(faults) if faults.any_known(now) => {
+                self.around(faults, switch, dst, hash, now).unwrap_or(port)
             }
-            Shape::FatTree { half } => self.fat_tree_route(half, switch, dst, hash),
+            _ => port,
         }
     }
 
-    /// Switches are numbered edge, aggregation (both by pod), core; ports of each switch down, then up.
-    fn fat_tree_route(&self, half: u32, switch: u32, dst: NodeId, hash: u32) -> u32 {
-        let (tier, first) = (2 * half * half, switch * 2 * half);
-        let (edge, pod) = (dst / half, dst / (half * half));
-        if switch < tier {
-            return first + if edge == switch { dst % half } else { half + hash % half };
+    /// A flow keeps its way while it is up; others share what is left.
+    fn around(&self, faults: &Faults, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
+        let port = self.route(switch, dst, hash);
+        let is_up = |port: &u32| self.leads_on(faults, *port, dst, now);
+        if is_up(&port) {
+            return Some(port);
         }
-        if switch < 2 * tier {
-            let own_pod = (switch - tier) / half;
-            return first + if pod == own_pod { edge % half } else { half + hash / half % half };
+        let up = || self.next_ports(switch, dst).filter(is_up);
+        let turn = self.turn(switch, hash) as usize;
+        up().nth(turn % up().count().max(1))
+    }
+
+    /// Whether a way is known from this port to `dst`, none of whose links is down.
+    fn leads_on(&self, faults: &Faults, port: u32, dst: NodeId, now: Time) -> bool {
+        !faults.known_down(port, now)
+            && match self.end(port) {
+                End::Node(_) => true,
+                End::Switch(next) => {
+                    self.next_ports(next, dst).any(|port| self.leads_on(faults, port, dst, now))
+                }
+            }
+    }
+
+    /// The ports by which a switch can send a packet on its way to `dst`. Switches of a fat tree are numbered
+    /// edge, aggregation (both by pod), core; ports of each switch down, then up.
+    fn next_ports(&self, switch: u32, dst: NodeId) -> Range<u32> {
+        let only = |port| port..port + 1;
+        match self.shape {
+            Shape::Star { .. } => only(dst),
+            Shape::LeafSpine { racks, hosts, spines } => {
+                let rack = dst / hosts;
+                if switch >= racks {
+                    return only(racks * (hosts + spines) + (switch - racks) * racks + rack);
+                }
+                let first = switch * (hosts + spines);
+                if rack == switch { only(first + dst % hosts) } else { first + hosts..first + hosts + spines }
+            }
+            Shape::FatTree { half } => {
+                let (tier, first) = (2 * half * half, switch * 2 * half);
+                let (edge, pod) = (dst / half, dst / (half * half));
+                let up = first + half..first + 2 * half;
+                match switch / tier {
+                    0 if edge == switch => only(first + dst % half),
+                    1 if pod == (switch - tier) / half => only(first + edge % half),
+                    0 | 1 => up,
+                    _ => only(first + pod),
+                }
+            }
         }
-        first + pod
+    }
+
+    /// What decides between equal ways at this switch: another part of the hash at each tier.
+    fn turn(&self, switch: u32, hash: u32) -> u32 {
+        match self.shape {
+            Shape::FatTree { half } if switch >= 2 * half * half => hash / half,
+            _ => hash,
+        }
     }
 
     /// The switch that a port is of.
@@ -196,6 +268,14 @@ impl Topology {
             Shape::Star { .. } => 1,
             Shape::LeafSpine { spines, .. } => spines,
             Shape::FatTree { half } => half,
+        }
+    }
+
+    /// From one end of a link to the other.
+    pub fn propagation(&self, link: LinkId) -> Time {
+        match link {
+            LinkId::Host(_) => self.host_link.propagation,
+            LinkId::Port(port) => self.link(port).propagation,
         }
     }
 

@@ -37,6 +37,11 @@ impl Rto {
         self.backoff = (self.backoff + 1).min(32);
     }
 
+    /// How many in a row.
+    pub(super) fn timeouts(&self) -> u32 {
+        self.backoff
+    }
+
     pub(super) fn timeout(&self) -> Time {
         let ps = u128::from(self.base.as_ps()) << self.backoff;
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX)).min(self.max)

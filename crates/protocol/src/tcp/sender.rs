@@ -55,7 +55,12 @@ enum Phase {
     Loss {
         until: u32,
     },
+    /// Nothing is sent any more.
+    GivenUp,
 }
+
+/// RFC 1122 §4.2.3.5: R2, after which a connection is closed; as many as Linux's `tcp_retries2`.
+pub const MOST_TIMEOUTS: u32 = 15;
 
 impl<C: Control> Sender<C> {
     pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
@@ -83,9 +88,13 @@ impl<C: Control> Sender<C> {
     pub fn acknowledged(&self) -> u32 {
         self.board.una()
     }
-    /// Everything given to send has been acknowledged.
+    /// Everything given to send has been acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
-        self.board.una() == self.total
+        self.board.una() == self.total || self.has_given_up()
+    }
+    /// As many timeouts in a row as [`MOST_TIMEOUTS`]: nobody seems to be there.
+    pub fn has_given_up(&self) -> bool {
+        self.phase == Phase::GivenUp
     }
     pub fn retransmissions(&self) -> u32 {
         self.retransmissions
@@ -93,7 +102,7 @@ impl<C: Control> Sender<C> {
 
     pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
         // RFC 9293 §3.10.7.4: an acknowledgement of something not sent is dropped.
-        if ack.next > self.board.next() || ack.echo > now {
+        if ack.next > self.board.next() || ack.echo > now || self.has_given_up() {
             return;
         }
         let held_back = self.board.una() <= self.held_back_at;
@@ -139,6 +148,11 @@ impl<C: Control> Sender<C> {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
         }
+        if self.rto.timeouts() == MOST_TIMEOUTS {
+            self.phase = Phase::GivenUp;
+            self.deadline = None;
+            return;
+        }
         self.control.handle_timeout(self.board.all_sent());
         self.phase = Phase::Loss { until: self.board.next() };
         self.board.lose_all();
@@ -164,6 +178,9 @@ impl<C: Control> Sender<C> {
     }
 
     fn is_held_back(&mut self) -> bool {
+        if self.has_given_up() {
+            return true;
+        }
         let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
         let held_back = !owed && self.board.pipe() >= self.control.window();
         if held_back {

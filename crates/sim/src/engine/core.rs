@@ -60,12 +60,15 @@ impl<E: Copy, O: Observer> Core<E, O> {
         &self.messages[id.index()]
     }
 
-    /// The message is complete now.
+    /// The message is complete now. Of one that was given up nobody wants to know any more.
     ///
     /// # Panics
     /// If it already was: a fabric completes a message once.
     pub fn complete(&mut self, id: MessageId) {
         let outcome = &mut self.outcomes[id.index()];
+        if outcome.is_given_up() {
+            return;
+        }
         outcome.complete(self.now);
         self.finished += 1;
         self.completions.push(id);
@@ -90,6 +93,14 @@ impl<E: Copy, O: Observer> Core<E, O> {
             self.observer.waits(id, wait(), self.now);
         }
     }
+    /// The message will not be complete: who sends it, or waits for it, has given up. Nothing if it is
+    /// complete or was given up.
+    pub fn give_up(&mut self, id: MessageId) {
+        if self.outcomes[id.index()].give_up() {
+            self.finished += 1;
+        }
+    }
+
     /// An end node put `bytes` of payload on the network.
     pub fn sent(&mut self, bytes: u64) {
         self.counters.sent_bytes += bytes;

@@ -16,6 +16,12 @@
 //!    boundary (`crates/sim/tests` has the loop: add the fabric's name to it), conservation
 //!    (`sent = arrived + dropped` when a run is done), same seed same bytes.
 //!
+//! Faults: ask [`Topology::route_at`](crate::topology::Topology::route_at) for the way, and
+//! [`Topology::loses`](crate::topology::Topology::loses) once for each packet and link, when its departure
+//! is known, host links ([`LinkId::Host`](crate::LinkId)) included. What it says is lost has taken its time on the
+//! link: book it, call `dropped`, and forget it. Without faults both cost one test of an option. A protocol
+//! whose peer is gone for ever stops trying and calls [`Core::give_up`].
+//!
 //! Time within a fabric: book a port in the order of the times booked for. The easiest way is to
 //! book at the event of that very time; where all bookings of a port happen a constant ahead of
 //! their time, the order is the same and an event is saved.

@@ -379,8 +379,8 @@ impl<T: Transport> Wires<T> {
         };
         let topology = &self.plan.network.topology;
         let link = topology.host_link();
-        packet.port = topology.route(topology.switch_of(from), packet.to, packet.hash);
         let first = core.now();
+        packet.port = topology.route_at(topology.switch_of(from), packet.to, packet.hash, first);
         let last = first + link.pace.transmit(u64::from(packet.wire));
         host.free_at = last;
         core.sent(u64::from(packet.payload));
@@ -388,7 +388,12 @@ impl<T: Transport> Wires<T> {
         let departure = Departure { first, last };
         let at = self.ready(departure, &packet) + link.propagation;
         core.hop(|| self.seen(&packet, LinkId::Host(from), departure, at));
-        core.schedule(at, Event::AtSwitch(self.packets.insert(packet)));
+        let is_lost = topology.loses(LinkId::Host(from), departure);
+        let index = self.packets.insert(packet);
+        match is_lost {
+            true => self.lose(core, Loss { packet: index, bytes: packet.payload, whole: true }),
+            false => core.schedule(at, Event::AtSwitch(index)),
+        }
     }
 
     /// When, but for propagation, a packet that leaves so can be queued at the next port.
@@ -439,12 +444,17 @@ impl<T: Transport> Wires<T> {
         let (at, event) = match end {
             End::Node(_) => (last + propagation, Event::AtNode(index)),
             End::Switch(switch) => {
-                packet.port = self.plan.network.topology.route(switch, packet.to, packet.hash);
+                let topology = &self.plan.network.topology;
+                packet.port = topology.route_at(switch, packet.to, packet.hash, first);
                 (self.ready(departure, &self.packets[index]) + propagation, Event::AtSwitch(index))
             }
         };
-        core.schedule(at, event);
         core.hop(|| self.seen(&self.packets[index], LinkId::Port(number), departure, at));
+        let bytes = self.packets[index].payload;
+        match self.plan.network.topology.loses(LinkId::Port(number), departure) {
+            true => self.lose(core, Loss { packet: index, bytes, whole: true }),
+            false => core.schedule(at, event),
+        }
     }
 
     fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {

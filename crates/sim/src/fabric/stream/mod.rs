@@ -275,13 +275,18 @@ impl<C: Control + Clone> Streams<C> {
         place.references += 1;
         let hash = flow_hash(place.serial);
         let topology = &self.plan.network.topology;
-        let port = topology.route(topology.switch_of(from), to, hash);
+        let port = topology.route_at(topology.switch_of(from), to, hash, core.now());
         let packet = Packet { stream, to, port, hash, wire, payload, marked: false, body };
         let departure = self.nics[from as usize].enqueue(core.now(), u64::from(wire));
         let at = self.ready(departure, &packet) + topology.host_link().propagation;
         let now = core.now();
         core.hop(|| self.seen(&packet, LinkId::Host(from), now, departure, at));
-        core.schedule(at, Event::AtSwitch(self.packets.insert(packet)));
+        let is_lost = topology.loses(LinkId::Host(from), departure);
+        let index = self.packets.insert(packet);
+        match is_lost {
+            true => self.lose(core, index),
+            false => core.schedule(at, Event::AtSwitch(index)),
+        }
     }
 
     /// When, but for propagation, a packet that leaves so can be queued at the next port.
@@ -315,14 +320,18 @@ impl<C: Control + Clone> Streams<C> {
         let (at, event) = match end {
             End::Node(_) => (departure.last + propagation, Event::AtNode(index)),
             End::Switch(switch) => {
-                packet.port = self.plan.network.topology.route(switch, packet.to, packet.hash);
+                let topology = &self.plan.network.topology;
+                packet.port = topology.route_at(switch, packet.to, packet.hash, core.now());
                 let at = self.ready(departure, &self.packets[index]) + propagation;
                 (at, Event::AtSwitch(index))
             }
         };
-        core.schedule(at, event);
         let now = core.now();
         core.hop(|| self.seen(&self.packets[index], link, now, departure, at));
+        match self.plan.network.topology.loses(link, departure) {
+            true => self.lose(core, index),
+            false => core.schedule(at, event),
+        }
     }
 
     fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
@@ -433,6 +442,10 @@ impl<C: Control + Clone> Streams<C> {
         }
         stream.alarm = Time::MAX;
         stream.sender.handle_timeout(core.now());
+        if stream.sender.has_given_up() {
+            core.give_up(stream.id);
+            return self.free_if_over(alarm.owner);
+        }
         self.send(core, alarm.owner);
         self.set_timer(core, alarm.owner);
     }

@@ -1,0 +1,90 @@
+//! What a scenario says of faults.
+
+use super::Checker;
+use crate::faults::{BitErrors, Failure, Faults};
+use crate::network::{Network, Topology};
+use crate::problem::Problem;
+use crate::tree::{Node, Value};
+use crate::{Protocol, decode::decode};
+
+impl Checker<'_> {
+    pub(super) fn faults(&mut self, network: Option<&Network>, protocol: Option<Protocol>) -> Option<Faults> {
+        let bit_errors = match self.root.get("bit_errors") {
+            Some(node) => self.decode::<BitErrors>(node, "bit_errors")?,
+            None => BitErrors::default(),
+        };
+        for (key, rate) in [("link", bit_errors.link), ("core_link", bit_errors.core_link)] {
+            if !(0.0..1.0).contains(&rate) {
+                let message = format!("{rate} is no probability below 1 of a bit to be flipped");
+                self.complain(&format!("bit_errors.{key}"), message);
+            }
+        }
+        let failures = self.failures(network)?;
+        let endless = failures.iter().any(|failure| failure.until.is_none());
+        if let Some(protocol) = protocol.filter(|protocol| endless && !protocol.gives_up()) {
+            let message = format!("{protocol} never gives up, and would not end: say `until` of each");
+            self.complain("failures", message);
+        }
+        let faults = Faults { failures, bit_errors };
+        if !faults.is_empty() && protocol == Some(Protocol::Ideal) {
+            let key = if faults.failures.is_empty() { "bit_errors" } else { "failures" };
+            self.complain(key, "`ideal` is a bound without links; use another fabric, or leave this out");
+        }
+        Some(faults)
+    }
+
+    fn failures(&mut self, network: Option<&Network>) -> Option<Vec<Failure>> {
+        let Some(list) = self.root.get("failures") else { return Some(Vec::new()) };
+        let Value::List(nodes) = &list.value else {
+            self.complain(
+                "failures",
+                format!("expected a list of tables, [[failures]], found {}", list.describe()),
+            );
+            return None;
+        };
+        nodes.iter().map(|node| self.failure(node, network)).collect()
+    }
+
+    fn failure(&mut self, node: &Node, network: Option<&Network>) -> Option<Failure> {
+        let failure = decode::<Failure>(node, "failures", &mut self.problems)?;
+        let mut refuse = |message: String| {
+            self.problems.push(Problem::at(node.place, format!("failures: {message}")));
+        };
+        let named = [failure.node.is_some(), failure.switch.is_some(), failure.between.is_some()];
+        if named.iter().filter(|named| **named).count() != 1 {
+            refuse("one of `node`, `switch` and `between` says what fails".into());
+        }
+        if let Some(until) = failure.until
+            && until <= failure.from
+        {
+            refuse(format!("it ends at {until}, but begins at {}", failure.from));
+        }
+        match (failure.every, failure.until) {
+            (Some(_), None) => refuse("what happens again and again needs `until` of the first time".into()),
+            (Some(every), Some(until)) if until > failure.from && every <= until - failure.from => {
+                let length = until - failure.from;
+                refuse(format!("it is down for {length}, so that it cannot be again every {every}"));
+            }
+            _ => {}
+        }
+        if let Some(network) = network {
+            let (nodes, switches) = (network.topology.nodes(), switches(&network.topology));
+            if let Some(node) = failure.node.filter(|node| *node >= nodes) {
+                refuse(format!("there is no node {node}: the network has {nodes}, numbered from 0"));
+            }
+            let (a, b) = failure.between.unwrap_or_default();
+            for switch in [failure.switch.unwrap_or(0), a, b].into_iter().filter(|n| *n >= switches) {
+                refuse(format!("there is no switch {switch}: the network has {switches}, numbered from 0"));
+            }
+        }
+        Some(failure)
+    }
+}
+
+fn switches(topology: &Topology) -> u32 {
+    match *topology {
+        Topology::Star { .. } => 1,
+        Topology::LeafSpine { racks, spines, .. } => racks.saturating_add(spines),
+        Topology::FatTree { ports } => 5 * (ports / 2).saturating_pow(2),
+    }
+}

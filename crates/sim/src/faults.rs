@@ -1,0 +1,388 @@
+//! Links and switches that fail, and bits that flip: known before the run, so that whether a packet gets
+//! over a link is a function of the link and of when the packet crosses it. Nothing happens in between,
+//! and a run without faults does not ask.
+//!
+//! A cable has both ways of a link; what breaks it breaks both. A switch that is down is one whose
+//! cables all are. What is lost has still taken its time on the link: a sender knows nothing of it.
+
+use crate::engine::LinkId;
+use crate::error::SetupError;
+use crate::network::{Departure, Pace};
+use crate::topology::{End, Topology};
+use std::collections::BTreeMap;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// Something that is down for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    pub what: Broken,
+    pub from: Time,
+    /// `MAX`: for ever.
+    pub until: Time,
+    /// Again and again: from the start of one outage to that of the next.
+    pub every: Option<Time>,
+    /// How long after it went down, or came back, packets take other ways, or this one again.
+    /// `None`: they never do.
+    pub detected_after: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// The cable of a node.
+    Node(NodeId),
+    /// The cable between two switches.
+    Between(u32, u32),
+    /// All cables of a switch.
+    Switch(u32),
+}
+
+/// Probability that a bit is flipped on its way, by class of link.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BitErrors {
+    pub host: f64,
+    pub core: f64,
+}
+
+/// All faults of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults {
+    /// By switch port: a cable of a node has its number, one between switches a number above those.
+    cable_of_port: Vec<u32>,
+    outages: Vec<Vec<Outage>>,
+    /// When the first outage is known.
+    first_detected: Time,
+    host: Option<Errors>,
+    core: Option<Errors>,
+    seed: u64,
+}
+
+impl Faults {
+    /// # Errors
+    /// If something is to break that this network does not have.
+    pub fn new(
+        topology: &Topology,
+        failures: &[Failure],
+        errors: BitErrors,
+        seed: u64,
+    ) -> Result<Faults, SetupError> {
+        let cables = Cables::of(topology);
+        let mut outages = vec![Vec::new(); cables.count as usize];
+        for failure in failures {
+            let outage = Outage::new(failure)?;
+            for cable in cables.broken(failure.what)? {
+                outages[cable as usize].push(outage);
+            }
+        }
+        let detected = outages
+            .iter()
+            .flatten()
+            .map(|outage| Time::from_ps(outage.from.as_ps().saturating_add(outage.detected_after.as_ps())));
+        let of = |rate, pace| (rate > 0.0).then(|| Errors::new(rate, pace));
+        Ok(Faults {
+            first_detected: detected.min().unwrap_or(Time::MAX),
+            cable_of_port: cables.of_port,
+            outages,
+            host: of(errors.host, topology.host_link().pace),
+            core: of(errors.core, topology.core_link().pace),
+            seed,
+        })
+    }
+
+    /// Whether a packet is lost on a link: the link is down while it crosses, or a bit of it is flipped.
+    pub fn loses(&self, topology: &Topology, link: LinkId, crossing: Departure) -> bool {
+        self.is_down(topology, link, crossing) || self.corrupts(topology, link, crossing)
+    }
+
+    /// Whether the link is down while a packet crosses it.
+    pub fn is_down(&self, topology: &Topology, link: LinkId, Departure { first, last }: Departure) -> bool {
+        let arrived = last + topology.propagation(link);
+        self.outages[self.cable(link)].iter().any(|outage| outage.meets(first, arrived))
+    }
+
+    /// Whether a bit of what crosses a link then is flipped: drawn by the link and the time.
+    pub fn corrupts(&self, topology: &Topology, link: LinkId, Departure { first, last }: Departure) -> bool {
+        let (number, is_host) = match link {
+            LinkId::Host(node) => (u64::from(node) << 1, true),
+            LinkId::Port(port) => (u64::from(port) << 1 | 1, matches!(topology.end(port), End::Node(_))),
+        };
+        let Some(errors) = (if is_host { &self.host } else { &self.core }) else { return false };
+        mix(mix(self.seed ^ mix(number)) ^ first.as_ps()) > errors.survival(last - first)
+    }
+
+    /// When the link is up, from `at` on; `None`: never again.
+    pub fn up_again(&self, link: LinkId, mut at: Time) -> Option<Time> {
+        let outages = &self.outages[self.cable(link)];
+        // Outages that take turns for ever would never end.
+        for _ in 0..MOST_TURNS {
+            match outages.iter().find(|outage| outage.covers(at)) {
+                Some(outage) => at = outage.end_after(at)?,
+                None => return Some(at),
+            }
+        }
+        None
+    }
+
+    /// Whether any failure is known by now: before, all ways are taken.
+    pub fn any_known(&self, now: Time) -> bool {
+        now >= self.first_detected
+    }
+
+    /// Whether a switch port is known to lead nowhere.
+    pub fn known_down(&self, port: u32, now: Time) -> bool {
+        let known =
+            |outage: &Outage| now >= outage.detected_after && outage.covers(now - outage.detected_after);
+        self.outages[self.cable_of_port[port as usize] as usize].iter().any(known)
+    }
+
+    fn cable(&self, link: LinkId) -> usize {
+        match link {
+            LinkId::Host(node) => node as usize,
+            LinkId::Port(port) => self.cable_of_port[port as usize] as usize,
+        }
+    }
+}
+
+/// Outages of one link that follow each other without a break: more than anyone describes.
+const MOST_TURNS: u32 = 1_000;
+
+/// The cables of a network, and which of them a failure breaks.
+struct Cables<'a> {
+    topology: &'a Topology,
+    count: u32,
+    of_port: Vec<u32>,
+    /// Between switches, the lower number first.
+    between: BTreeMap<(u32, u32), u32>,
+}
+
+impl Cables<'_> {
+    fn of(topology: &Topology) -> Cables<'_> {
+        let nodes = topology.nodes();
+        let (mut count, mut between) = (nodes, BTreeMap::new());
+        let mut cable = |port| match topology.end(port) {
+            End::Node(node) => node,
+            End::Switch(to) => {
+                let from = topology.switch_with(port);
+                *between.entry((from.min(to), from.max(to))).or_insert_with(|| {
+                    count += 1;
+                    count - 1
+                })
+            }
+        };
+        let of_port = (0..topology.ports()).map(&mut cable).collect();
+        Cables { topology, count, of_port, between }
+    }
+
+    fn broken(&self, what: Broken) -> Result<Vec<u32>, SetupError> {
+        let refuse = |rule, value: String| Err(SetupError::new("failures", rule, value));
+        let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
+        match what {
+            Broken::Node(node) if node < nodes => Ok(vec![node]),
+            Broken::Node(node) => refuse("name nodes of the network", format!("node {node} of {nodes}")),
+            Broken::Between(a, b) => match self.between.get(&(a.min(b), a.max(b))) {
+                Some(cable) => Ok(vec![*cable]),
+                None => refuse("name switches that are linked", format!("switches {a} and {b}")),
+            },
+            Broken::Switch(switch) if switch < switches => Ok(self.at_switch(switch)),
+            Broken::Switch(switch) => {
+                refuse("name switches of the network", format!("switch {switch} of {switches}"))
+            }
+        }
+    }
+
+    fn at_switch(&self, switch: u32) -> Vec<u32> {
+        let topology = self.topology;
+        let ends_here =
+            |port: &u32| topology.switch_with(*port) == switch || topology.end(*port) == End::Switch(switch);
+        let mut cables: Vec<u32> = (0..topology.ports()).filter(ends_here).collect();
+        cables.iter_mut().for_each(|port| *port = self.of_port[*port as usize]);
+        cables.sort_unstable();
+        cables.dedup();
+        cables
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Outage {
+    from: Time,
+    length: Time,
+    /// `MAX`: once.
+    every: Time,
+    /// `MAX`: never.
+    detected_after: Time,
+}
+
+impl Outage {
+    fn new(failure: &Failure) -> Result<Outage, SetupError> {
+        let Failure { from, until, every, detected_after, .. } = *failure;
+        if until <= from {
+            return Err(SetupError::new("failures", "end after they begin", format!("{from} until {until}")));
+        }
+        let length = until - from;
+        if let Some(every) = every.filter(|every| *every <= length) {
+            let rule = "are over before they happen again";
+            return Err(SetupError::new("failures", rule, format!("{length} every {every}")));
+        }
+        let every = every.unwrap_or(Time::MAX);
+        Ok(Outage { from, length, every, detected_after: detected_after.unwrap_or(Time::MAX) })
+    }
+
+    /// Whether any of it is within these times, ends included.
+    fn meets(&self, first: Time, last: Time) -> bool {
+        if first < self.from {
+            return last >= self.from;
+        }
+        let since = self.since_start(first);
+        since < self.length || self.every - since <= last - first
+    }
+
+    fn covers(&self, at: Time) -> bool {
+        self.meets(at, at)
+    }
+
+    /// When it is over, if it covers `at`. `None`: never.
+    fn end_after(&self, at: Time) -> Option<Time> {
+        let start = at - self.since_start(at);
+        start.as_ps().checked_add(self.length.as_ps()).filter(|end| *end < u64::MAX).map(Time::from_ps)
+    }
+
+    /// How long ago its latest turn began.
+    fn since_start(&self, at: Time) -> Time {
+        Time::from_ps((at - self.from).as_ps() % self.every.as_ps())
+    }
+}
+
+/// Bit errors of a class of links. In whole numbers, so that every machine draws the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Errors {
+    pace: Pace,
+    /// Probability that 2^n bits arrive as they were sent, in units of 2^-64.
+    intact: [u64; 48],
+}
+
+impl Errors {
+    fn new(rate: f64, pace: Pace) -> Errors {
+        // Multiplying by a power of two is exact.
+        let mut next = u64::MAX - (rate * 2f64.powi(64)) as u64;
+        let intact = std::array::from_fn(|_| {
+            let this = next;
+            next = product(this, this);
+            this
+        });
+        Errors { pace, intact }
+    }
+
+    /// Probability that what takes this long arrives as it was sent, in units of 2^-64.
+    fn survival(&self, length: Time) -> u64 {
+        let bits = self.pace.bytes_in(length) * 8;
+        let of_powers = self.intact.iter().enumerate().filter(|(power, _)| bits >> power & 1 == 1);
+        of_powers.fold(u64::MAX, |all, (_, intact)| product(all, *intact))
+    }
+}
+
+fn product(a: u64, b: u64) -> u64 {
+    ((u128::from(a) * u128::from(b) + u128::from(u64::MAX)) >> 64) as u64
+}
+
+/// The finalizer of SplitMix64 (Steele et al., OOPSLA 2014).
+fn mix(seed: u64) -> u64 {
+    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Link;
+    use proptest::prelude::*;
+    use unrack_units::Rate;
+
+    fn link() -> Link {
+        Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ps(10) }
+    }
+
+    fn failure(what: Broken, from: u64, until: u64) -> Failure {
+        let time = Time::from_ps;
+        Failure { what, from: time(from), until: time(until), every: None, detected_after: None }
+    }
+
+    fn crossing(first: u64, last: u64) -> Departure {
+        Departure { first: Time::from_ps(first), last: Time::from_ps(last) }
+    }
+
+    fn faults(topology: &Topology, failures: &[Failure]) -> Faults {
+        Faults::new(topology, failures, BitErrors::default(), 1).unwrap()
+    }
+
+    #[test]
+    fn a_packet_is_lost_if_any_of_it_is_on_a_link_that_is_down() {
+        let star = Topology::star(3, link());
+        let faults = faults(&star, &[failure(Broken::Node(1), 100, 200)]);
+        let lost = |link, first, last| faults.loses(&star, link, crossing(first, last));
+        for link in [LinkId::Host(1), LinkId::Port(1)] {
+            assert!(!lost(link, 0, 89) && lost(link, 0, 90), "it arrives 10 ps after it left");
+            assert!(lost(link, 150, 160) && lost(link, 199, 300) && !lost(link, 200, 300));
+        }
+        assert!(!lost(LinkId::Host(0), 150, 160) && !lost(LinkId::Port(2), 150, 160));
+        assert_eq!(faults.up_again(LinkId::Port(1), Time::from_ps(150)), Some(Time::from_ps(200)));
+    }
+
+    #[test]
+    fn a_switch_takes_its_cables_along() {
+        let tree = Topology::leaf_spine(2, 2, 2, link(), link());
+        let faults = faults(&tree, &[failure(Broken::Switch(2), 0, u64::MAX)]);
+        // Ports: leaf 0: hosts 0, 1, spines 2, 3; leaf 1: 4, 5, 6, 7; spine 2: leaves 8, 9; spine 3: 10, 11.
+        let down: Vec<u32> =
+            (0..12).filter(|port| faults.is_down(&tree, LinkId::Port(*port), crossing(5, 6))).collect();
+        assert_eq!(down, [2, 6, 8, 9]);
+        assert_eq!(faults.up_again(LinkId::Port(2), Time::ZERO), None);
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_break() {
+        let tree = Topology::leaf_spine(2, 2, 2, link(), link());
+        let refused = |what, from, until| {
+            let failures = [failure(what, from, until)];
+            Faults::new(&tree, &failures, BitErrors::default(), 1).unwrap_err().to_string()
+        };
+        assert!(refused(Broken::Node(4), 0, 1).contains("node 4 of 4"));
+        assert!(refused(Broken::Between(0, 1), 0, 1).contains("switches 0 and 1"));
+        assert!(refused(Broken::Switch(4), 0, 1).contains("switch 4 of 4"));
+        assert!(refused(Broken::Node(0), 1, 1).contains("end after they begin"));
+    }
+
+    #[test]
+    fn bits_flip_as_often_as_they_should() {
+        let star = Topology::star(2, link());
+        let errors = BitErrors { host: 1e-4, core: 0.0 };
+        let faults = Faults::new(&star, &[], errors, 7).unwrap();
+        // 1000 bits take 10 ns.
+        let packet = |n: u64| crossing(n * 20_000, n * 20_000 + 10_000);
+        let lost = (0..100_000).filter(|n| faults.loses(&star, LinkId::Host(0), packet(*n))).count();
+        let expected = 100_000.0 * (1.0 - (1.0f64 - 1e-4).powi(1000));
+        assert!((lost as f64 - expected).abs() < 4.0 * expected.sqrt(), "{lost} for {expected}");
+    }
+
+    proptest! {
+        /// Against asking at every single time.
+        #[test]
+        fn an_outage_meets_what_it_covers(
+            from in 0u64..50, length in 1u64..20, pause in 0u64..20, first in 0u64..200, more in 0u64..40,
+        ) {
+            let every = if pause == 0 { Time::MAX } else { Time::from_ps(length + pause) };
+            let time = Time::from_ps;
+            let outage = Outage { from: time(from), length: time(length), every, detected_after: Time::MAX };
+            let down = |at: u64| at >= from && match pause {
+                0 => at - from < length,
+                _ => (at - from) % (length + pause) < length,
+            };
+            prop_assert_eq!(outage.meets(time(first), time(first + more)), (first..=first + more).any(down));
+            if down(first) {
+                let end = (first..).find(|at| !down(*at)).unwrap();
+                prop_assert_eq!(outage.end_after(time(first)), Some(time(end)));
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Links and switches that fail under every fabric that has links.
+
+mod common;
+
+use common::completion_ps;
+use proptest::prelude::*;
+use unrack_rack::Protocol;
+use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::network::{Network, Pace};
+use unrack_sim::topology::{Link, Topology};
+use unrack_sim::{FabricConfig, Run, Setup, Work};
+use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::Message;
+
+fn link() -> Link {
+    Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(10) }
+}
+
+fn failure(what: Broken, from_ns: u64, until_ns: u64) -> Failure {
+    let (from, until) = (Time::from_ns(from_ns), Time::from_ns(until_ns));
+    Failure { what, from, until, every: None, detected_after: None }
+}
+
+fn setup(topology: Topology, failures: &[Failure], errors: BitErrors, protocol: Protocol) -> Setup {
+    let faults = Faults::new(&topology, failures, errors, 3).unwrap();
+    Setup {
+        network: Network { topology: topology.with_faults(faults), switch_latency: Time::from_ns(300) },
+        ethernet: Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(40_000), cut_through: true },
+        fabric: FabricConfig::default_of(protocol),
+        seed: 1,
+        time_limit: Time::MAX,
+    }
+}
+
+fn run(setup: &Setup, messages: Vec<(Time, Message)>) -> Run {
+    setup.run(&Work::listed(messages), |_| {}).unwrap().run
+}
+
+const STREAMS: [Protocol; 2] = [Protocol::Dctcp, Protocol::Tcp];
+const SENT_AGAIN: [Protocol; 5] =
+    [Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric, Protocol::Phost, Protocol::Homa];
+
+#[test]
+fn what_a_link_lost_is_sent_again_when_it_is_back() {
+    for protocol in SENT_AGAIN {
+        let failures = [failure(Broken::Node(1), 0, 1_000_000)];
+        let setup = setup(Topology::star(2, link()), &failures, BitErrors::default(), protocol);
+        let run = run(&setup, vec![(Time::ZERO, Message::write(0, 1, 3_000))]);
+        assert!(run.is_complete() && run.counters.dropped_packets >= 3, "{protocol}: {:?}", run.counters);
+        assert!(completion_ps(&run, 0) > 1_000_000_000);
+        assert!(run.outcomes[0].retransmissions >= 3);
+    }
+}
+
+#[test]
+fn who_talks_to_nobody_gives_up() {
+    for protocol in STREAMS {
+        let failures = [failure(Broken::Node(1), 0, u64::MAX / 1_000)];
+        let setup = setup(Topology::star(3, link()), &failures, BitErrors::default(), protocol);
+        let messages = vec![
+            (Time::ZERO, Message::write(0, 1, 3_000)),
+            (Time::ZERO, Message::read(0, 1, 3_000)),
+            (Time::ZERO, Message::read(1, 2, 3_000)),
+            (Time::ZERO, Message::read(0, 2, 3_000)),
+        ];
+        let run = run(&setup, messages);
+        let given_up: Vec<bool> = run.outcomes.iter().map(|outcome| outcome.is_given_up()).collect();
+        assert_eq!(given_up, [true, true, true, false], "{protocol}");
+        assert!(!run.is_complete());
+    }
+}
+
+/// Two spines: with one of them gone, its flows are lost until that is known, and then go by the other.
+#[test]
+fn flows_go_around_a_switch_once_that_is_known() {
+    let tree = || Topology::leaf_spine(2, 8, 2, link(), link());
+    let messages = || {
+        (0..8).map(|n| (Time::from_ns(u64::from(n)), Message::write(n, 8 + n, 100_000))).collect::<Vec<_>>()
+    };
+    // Those whose packets go all ways find one that is up by themselves.
+    for protocol in [Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric] {
+        let down = |detected_after| {
+            let failure = Failure { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };
+            let mut setup = setup(tree(), &[failure], BitErrors::default(), protocol);
+            setup.ethernet.buffer = Bytes::new(1 << 24);
+            run(&setup, messages())
+        };
+        let (blind, seeing) = (down(None), down(Some(Time::from_us(5))));
+        assert!(blind.ended > Time::from_us(10_000_000), "{protocol}: some wait until it is back");
+        assert!(seeing.is_complete() && seeing.ended < Time::from_us(20_000), "{protocol}: {}", seeing.ended);
+        let known = down(Some(Time::ZERO));
+        assert!(known.is_complete());
+        assert_eq!(known.counters.dropped_packets, 0, "{protocol}");
+    }
+}
+
+#[test]
+fn bit_errors_slow_a_long_flow_and_lose_nothing() {
+    for protocol in SENT_AGAIN {
+        let errors = BitErrors { host: 1e-6, core: 0.0 };
+        let setup = setup(Topology::star(2, link()), &[], errors, protocol);
+        let run = run(&setup, vec![(Time::ZERO, Message::write(0, 1, 10_000_000))]);
+        // 6,900 packets of 12,300 bits over two links.
+        let lost = run.counters.dropped_packets as f64;
+        assert!(run.is_complete());
+        assert!((100.0..300.0).contains(&lost), "{protocol}: {lost}");
+    }
+}
+
+#[test]
+fn a_run_without_faults_is_the_same_with_an_empty_schedule() {
+    let messages: Vec<_> =
+        (0..40u32).map(|n| (Time::from_ns(u64::from(n)), Message::read(n % 4, 4 + n % 3, 20_000))).collect();
+    for protocol in SENT_AGAIN {
+        let faulty = setup(Topology::star(8, link()), &[], BitErrors::default(), protocol);
+        let network = Network { topology: Topology::star(8, link()), ..faulty.network };
+        let plain = Setup { network, ..faulty.clone() };
+        let (a, b) = (run(&faulty, messages.clone()), run(&plain, messages.clone()));
+        assert_eq!((a.outcomes, a.counters), (b.outcomes, b.counters));
+    }
+}
+
+fn any_failure(nodes: u32, switches: u32, endless: bool) -> impl Strategy<Value = Failure> {
+    let what = prop_oneof![(0..nodes).prop_map(Broken::Node), (0..switches).prop_map(Broken::Switch),];
+    let often = prop::option::of(1u64..100_000);
+    let detected = prop::option::of(0u64..100_000);
+    (what, 0u64..50_000, 1u64..200_000, often, detected, any::<bool>()).prop_map(
+        move |(what, from, length, pause, detected, for_ever)| {
+            let for_ever = for_ever && endless;
+            let (from, length) = (Time::from_ns(from), Time::from_ns(length));
+            Failure {
+                what,
+                from,
+                until: if for_ever { Time::MAX } else { from + length },
+                every: pause.filter(|_| !for_ever).map(|pause| length + Time::from_ns(pause)),
+                detected_after: detected.map(Time::from_ns),
+            }
+        },
+    )
+}
+
+fn messages(drawn: Vec<(u64, u32, u32, u64)>, nodes: u32) -> Vec<(Time, Message)> {
+    let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
+    let mut messages: Vec<_> = drawn
+        .into_iter()
+        .map(|(at, src, offset, bytes)| {
+            let src = src % nodes;
+            let dst = (src + 1 + offset % (nodes - 1)) % nodes;
+            (Time::from_ns(at), kinds[bytes as usize % 4](src, dst, bytes))
+        })
+        .collect();
+    messages.sort_by_key(|(at, _)| *at);
+    messages
+}
+
+fn topologies() -> impl Strategy<Value = Topology> {
+    prop::sample::select(vec![
+        Topology::star(6, link()),
+        Topology::leaf_spine(2, 3, 2, link(), link()),
+        Topology::fat_tree(4, link(), link()),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    /// That no message completes twice and time never goes back, the engine asserts.
+    #[test]
+    fn every_message_completes_or_is_given_up(
+        topology in topologies(),
+        protocol in prop::sample::select(STREAMS.to_vec()),
+        failures in prop::collection::vec(any_failure(6, 1, true), 0..4),
+        errors in prop::sample::select(vec![0.0, 1e-7, 1e-5]),
+        drawn in prop::collection::vec((0u64..100_000, any::<u32>(), any::<u32>(), 1u64..40_000), 1..40),
+    ) {
+        let messages = messages(drawn, topology.nodes());
+        let setup = setup(topology, &failures, BitErrors { host: errors, core: errors }, protocol);
+        let run = run(&setup, messages);
+        for outcome in &run.outcomes {
+            prop_assert!(outcome.completed().is_some() || outcome.is_given_up());
+        }
+        conserved(&run)?;
+    }
+
+    #[test]
+    fn what_fails_for_a_while_is_recovered_from(
+        topology in topologies(),
+        protocol in prop::sample::select(SENT_AGAIN.to_vec()),
+        failures in prop::collection::vec(any_failure(6, 1, false), 0..3),
+        drawn in prop::collection::vec((0u64..100_000, any::<u32>(), any::<u32>(), 1u64..40_000), 1..40),
+    ) {
+        let messages = messages(drawn, topology.nodes());
+        let failures: Vec<_> =
+            failures.into_iter().map(|failure| Failure { every: None, ..failure }).collect();
+        let run = run(&setup(topology, &failures, BitErrors::default(), protocol), messages);
+        prop_assert!(run.is_complete());
+        conserved(&run)?;
+    }
+}
+
+/// What was sent has arrived, was dropped, or is under way when the last message ends.
+fn conserved(run: &Run) -> Result<(), TestCaseError> {
+    let counters = &run.counters;
+    prop_assert!(counters.arrived_bytes + counters.dropped_bytes <= counters.sent_bytes);
+    let complete =
+        run.messages.iter().zip(&run.outcomes).filter(|(_, outcome)| outcome.completed().is_some());
+    prop_assert!(counters.arrived_bytes >= complete.map(|(message, _)| message.payload()).sum());
+    Ok(())
+}
