@@ -1,131 +1,214 @@
-//! What an observer is told, against the run's own books and against arithmetic.
+//! What is told of a run, of every fabric: against the run's own books and against arithmetic.
 
 mod common;
 
-use common::{SIZES, Script};
+use common::SIZES;
 use proptest::prelude::*;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use unrack_protocol::{cxl, dctcp, tcp};
-use unrack_sim::fabric::cxl::Cxl;
-use unrack_sim::fabric::dctcp::Dctcp;
-use unrack_sim::fabric::edm::{Edm, EdmConfig};
+use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::Ethernet;
-use unrack_sim::fabric::tcp::Tcp;
 use unrack_sim::network::{Network, Pace, Star};
+use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Place, Watch, explain};
 use unrack_sim::topology::{Link, Topology};
-use unrack_sim::{Fabric, Hop, LinkId, Observer, PacketKind, Run, Sim};
+use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Wait, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId};
 
-const STAR: Star = Star {
-    nodes: 6,
-    rate: Rate::from_gbps(100),
-    propagation: Time::from_ns(10),
-    switch_latency: Time::from_ns(300),
-};
+const NODES: u32 = 6;
+const DEEP: u64 = 1 << 24;
+const EVERY: Time = Time::from_ns(700);
 
-#[derive(Default)]
-struct Told {
-    hops: Vec<(Hop, Time)>,
-    completed: BTreeMap<MessageId, Time>,
-}
-
-impl Observer for Told {
-    const HOPS: bool = true;
-
-    fn hop(&mut self, hop: &Hop, now: Time) {
-        self.hops.push((*hop, now));
-    }
-    fn completed(&mut self, id: MessageId, _message: &Message, now: Time) {
-        self.completed.insert(id, now);
-    }
-}
-
-fn observed<F: Fabric>(fabric: F, script: &[(Time, Message)]) -> (Run, Told) {
-    let (run, _, told) = Sim::observed(fabric, Script::new(script.to_vec()), Told::default()).run();
-    (run, told)
-}
-
-fn leaf_spine() -> Network {
-    let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
-    Network {
-        topology: Topology::leaf_spine(2, 3, 2, link(40, 200), link(160, 350)),
+fn networks() -> [Network; 2] {
+    let star = Star {
+        nodes: NODES,
+        rate: Rate::from_gbps(100),
+        propagation: Time::from_ns(10),
         switch_latency: Time::from_ns(300),
+    };
+    let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
+    let topology = Topology::leaf_spine(2, NODES / 2, 2, link(40, 200), link(160, 350));
+    [Network::star(&star), Network { topology, switch_latency: Time::from_ns(300) }]
+}
+
+/// A run that was watched.
+struct Watched {
+    name: String,
+    network: Network,
+    run: Run,
+    hops: Vec<Hop>,
+    journal: Journal,
+    links: LinkSamples,
+}
+
+impl Watched {
+    fn explain(&self, index: usize) -> Explanation {
+        explain(&self.journal, &self.network, MessageId(index as u32)).expect("it finished")
     }
 }
 
-/// The same work on every fabric, on the networks that it can do.
-fn on_all(buffer: u64, script: &[(Time, Message)]) -> Vec<(String, Run, Told)> {
+/// The same work on every fabric, on every network that it can do.
+fn on_all(buffer: u64, script: &[(Time, Message)]) -> Vec<Watched> {
+    let work = Work::listed(script.to_vec());
     let mut all = Vec::new();
-    let mut add = |name: String, (run, told): (Run, Told)| all.push((name, run, told));
-    add("edm".into(), observed(Edm::new(&STAR, &EdmConfig::default()).unwrap(), script));
-    add("cxl".into(), observed(Cxl::new(&STAR, &cxl::Params::default()).unwrap(), script));
-    for (network, on) in [(Network::star(&STAR), "star"), (leaf_spine(), "leaf-spine")] {
-        for cut_through in [true, false] {
+    for (protocol, cut_through) in Protocol::ALL.into_iter().flat_map(|p| [(p, true), (p, false)]) {
+        for network in networks() {
             let ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(buffer), cut_through };
-            let dctcp = Dctcp::new(&network, &ethernet, &dctcp::Params::default()).unwrap();
-            add(format!("dctcp on {on}, {cut_through}"), observed(dctcp, script));
-            let tcp = Tcp::new(&network, &ethernet, &tcp::Params::default()).unwrap();
-            add(format!("tcp on {on}, {cut_through}"), observed(tcp, script));
+            let fabric = FabricConfig::default_of(protocol);
+            let setup = Setup { network, ethernet, fabric, seed: 1, time_limit: Time::MAX };
+            let hops = RefCell::new(Vec::new());
+            let mut watch = Watch {
+                links: Some(LinkSamples::new(EVERY)),
+                packets: Some(Packets::new(|hop| hops.borrow_mut().push(*hop))),
+                journal: Some(Journal::of_all()),
+            };
+            let name = format!("{protocol}, {:?}, cut through: {cut_through}", setup.network.topology);
+            let Ok(done) = setup.watched(&work, &mut watch, |_| {}) else {
+                assert!(!setup.network.topology.is_star(), "{name} is refused");
+                continue;
+            };
+            watch.packets.take().unwrap().finish();
+            let (journal, links) = (watch.journal.take().unwrap(), watch.links.take().unwrap());
+            drop(watch);
+            let (run, network, hops) = (done.run, setup.network, hops.into_inner());
+            all.push(Watched { name, network, run, hops, journal, links });
         }
     }
     all
 }
 
-const DEEP: u64 = 1 << 24;
-
-fn assert_sound(name: &str, run: &Run, told: &Told) {
-    assert_eq!(told.hops.len() as u64, run.counters.packet_hops, "{name}");
-    assert_eq!(told.completed.len() as u64, run.finished());
-    for (hop, now) in &told.hops {
-        assert!(hop.ready <= hop.first && hop.first < hop.last && *now < hop.last, "{name}: {hop:?}");
+fn assert_sound(watched: &Watched) {
+    let Watched { name, run, hops, links, .. } = watched;
+    if name.starts_with("ideal") {
+        assert!(hops.is_empty());
+        return;
+    }
+    assert_eq!(hops.len() as u64, run.counters.packet_hops, "{name}");
+    assert!(hops.is_sorted_by_key(|hop| hop.last), "{name}");
+    for hop in hops {
+        assert!(hop.ready <= hop.first && hop.first < hop.last, "{name}: {hop:?}");
         assert!(hop.first + hop.serial <= hop.last && hop.payload <= hop.wire, "{name}: {hop:?}");
         assert!(hop.first + hop.serial + hop.propagation <= hop.onward, "{name}: {hop:?}");
+    }
+    let (mut bytes, mut busy) = (0, BTreeMap::<LinkId, Time>::new());
+    for sample in links.samples() {
+        assert!(sample.busy <= EVERY && sample.wire_bytes >= sample.payload_bytes);
+        bytes += sample.wire_bytes;
+        *busy.entry(sample.link).or_insert(Time::ZERO) += sample.busy;
+    }
+    assert_eq!(bytes, hops.iter().map(|hop| u64::from(hop.wire)).sum::<u64>(), "{name}");
+    for (link, busy) in busy {
+        let sent = hops.iter().filter(|hop| hop.link == link).map(|hop| hop.last - hop.first);
+        assert!(busy <= sent.fold(Time::ZERO, |sum, time| sum + time), "{name}");
+    }
+}
+
+/// The parts of every message follow each other and sum to its completion.
+fn assert_explained(watched: &Watched) {
+    for (index, outcome) in watched.run.outcomes.iter().enumerate() {
+        let explained = watched.explain(index);
+        let mut now = outcome.submitted;
+        for part in &explained.parts {
+            assert_eq!(part.from, now, "{}: {explained:?}", watched.name);
+            assert!(part.time > Time::ZERO);
+            now += part.time;
+        }
+        assert_eq!(Some(now), outcome.completed(), "{}: {explained:?}", watched.name);
     }
 }
 
 #[test]
-fn the_last_data_of_a_lone_message_is_of_use_when_it_is_complete() {
+fn a_lone_message_waits_for_nobody_and_is_complete_when_its_last_data_is_of_use() {
     let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
     let all = kinds.iter().flat_map(|kind| SIZES.map(|bytes| kind(0, 5, bytes)));
     let script: Vec<_> =
-        all.enumerate().map(|(n, message)| (Time::from_us(20_000) * n as u64, message)).collect();
-    for (name, run, told) in on_all(DEEP, &script) {
-        assert_sound(&name, &run, &told);
-        for (index, message) in run.messages.iter().enumerate() {
+        all.enumerate().map(|(n, message)| (Time::from_us(2_000) * n as u64, message)).collect();
+    for watched in on_all(DEEP, &script) {
+        assert_sound(&watched);
+        assert_explained(&watched);
+        for (index, message) in watched.run.messages.iter().enumerate() {
             let id = MessageId(index as u32);
-            let data = told.hops.iter().map(|(hop, _)| hop).filter(|hop| hop.message == Some(id));
-            let last = data.filter(|hop| hop.packet.kind == PacketKind::Data).map(|hop| hop.onward).max();
-            assert_eq!(last, run.outcomes[index].completed(), "{name}: {message:?}");
+            let at = format!("{}: {message:?}", watched.name);
+            let data = watched.journal.hops(id).filter(|hop| hop.packet.kind == PacketKind::Data);
+            let last = data.map(|hop| hop.onward).max();
+            assert!(last.is_none() || last == watched.run.outcomes[index].completed(), "{at}");
+            let explained = watched.explain(index);
+            for (place, time) in explained.sums() {
+                assert!(
+                    !matches!(place, Place::HostQueue(_) | Place::Retransmission),
+                    "{at}: {place:?} {time}"
+                );
+                // A short last packet waits for the full one before it, unless a switch cuts through at the
+                // rate it came with. In cxl requests of a long read wait in the switch until those before
+                // were answered.
+                let same_pace = at.contains("Star") && at.contains("cut through: true");
+                let most = if same_pace { 0 } else { 1538 };
+                let port = matches!(place, Place::Queue(_)) && !at.starts_with("cxl");
+                let queued = if port { time } else { Time::ZERO };
+                let most = watched.network.host_rate().transmit(Bytes::new(most));
+                assert!(queued <= most, "{at}: {place:?} {time}");
+            }
         }
     }
 }
 
-/// Links that carry one packet at a time.
-fn assert_one_at_a_time(name: &str, told: &Told) {
-    let mut links: BTreeMap<LinkId, Vec<(Time, Time)>> = BTreeMap::new();
-    for (hop, _) in &told.hops {
-        links.entry(hop.link).or_default().push((hop.first, hop.last));
-    }
-    for (link, mut busy) in links {
-        busy.sort_unstable();
-        assert!(
-            busy.windows(2).all(|two| two[0].1 <= two[1].0),
-            "{name}: {link:?} carries two packets at once"
-        );
+#[test]
+fn a_packet_of_64_bytes_is_explained_to_the_picosecond() {
+    // 154 B on the wire at 100 Gb/s, 80 ps a byte.
+    let script = [(Time::ZERO, Message::write(0, 1, 64))];
+    let all = on_all(DEEP, &script);
+    let dctcp = all.iter().find(|watched| watched.name.starts_with("dctcp, Topology { shape: Star")).unwrap();
+    let ns = Time::from_ns;
+    assert_eq!(
+        dctcp.explain(0).sums(),
+        [
+            (Place::Propagation(LinkId::Host(0)), ns(10)),
+            (Place::Switch(0), ns(300)),
+            (Place::Serialization(LinkId::Port(1)), Time::from_ps(154 * 80)),
+            (Place::Propagation(LinkId::Port(1)), ns(10)),
+        ]
+    );
+    // EDM table 1: notification and grant each cross two PCS, two PMA and 10 ns; here is what is left
+    // of 296.96 ns once the data is on its way.
+    let edm = all.iter().find(|watched| watched.name.starts_with("edm")).unwrap();
+    let sums: BTreeMap<Place, Time> = edm.explain(0).sums().into_iter().collect();
+    let cycles = |n| Time::from_ps(2_560) * n;
+    assert_eq!(sums[&Place::Propagation(LinkId::Host(0))], ns(10));
+    assert_eq!(sums[&Place::Switch(0)], ns(38) + cycles(4 + 1 + 4));
+    assert_eq!(sums[&Place::Node(1)], ns(38) + cycles(4 + 3));
+    let protocol = [Wait::Notification, Wait::Grant].map(|wait| sums[&Place::Protocol(wait)]);
+    let rest = sums.get(&Place::Node(0)).copied().unwrap_or_default();
+    assert_eq!(protocol[0] + protocol[1] + rest, Time::from_ps(296_960) - ns(96) - cycles(16));
+}
+
+#[test]
+fn what_waits_behind_another_is_in_the_queue_of_the_port() {
+    // Two writes of a packet each into one port, at the same time: the second waits for the first.
+    let script = [(Time::ZERO, Message::write(0, 2, 1000)), (Time::ZERO, Message::write(1, 2, 1000))];
+    for watched in on_all(DEEP, &script) {
+        if watched.name.starts_with("ideal") {
+            continue;
+        }
+        let last = usize::from(watched.run.outcomes[0].completed() < watched.run.outcomes[1].completed());
+        let alone = watched.run.unloaded[last];
+        let waited = watched.run.outcomes[last].completion().unwrap() - alone;
+        let sums = watched.explain(last).sums();
+        let queued = sums.iter().filter(|(place, _)| matches!(place, Place::Queue(_) | Place::Protocol(_)));
+        let queued: Time = queued.fold(Time::ZERO, |sum, (_, time)| sum + *time);
+        assert!(waited > Time::ZERO && queued >= waited, "{}: {waited} {sums:?}", watched.name);
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn every_hop_is_told_and_makes_sense(
+    fn every_hop_is_told_and_every_message_explained(
         buffer in prop::sample::select(vec![4_000, 20_000, DEEP]),
-        drawn in prop::collection::vec((0u64..5_000, 0u32..6, 1u32..6, 1u64..30_000), 1..40),
+        drawn in prop::collection::vec((0u64..5_000, 0..NODES, 1..NODES, 1u64..30_000), 1..40),
     ) {
         let mut script: Vec<_> = drawn.into_iter().map(|(at, src, offset, bytes)| {
-            let (kind, dst) = (bytes % 3, (src + offset) % 6);
-            let message = match kind {
+            let dst = (src + offset) % NODES;
+            let message = match bytes % 3 {
                 0 => Message::read(src, dst, bytes),
                 1 => Message::write(src, dst, bytes),
                 _ => Message::rmw(src, dst, bytes),
@@ -133,15 +216,31 @@ proptest! {
             (Time::from_ns(at), message)
         }).collect();
         script.sort_by_key(|(at, _)| *at);
-        for (name, run, told) in on_all(buffer, &script) {
-            assert_sound(&name, &run, &told);
-            let payload: u64 = told.hops.iter().filter(|(hop, _)| matches!(hop.link, LinkId::Host(_))).map(|(hop, _)| u64::from(hop.payload)).sum();
-            if name != "cxl" {
-                prop_assert_eq!(payload, run.counters.sent_bytes, "{}", name);
-            }
-            if name.contains("tcp") {
-                assert_one_at_a_time(&name, &told);
-            }
+        for watched in on_all(buffer, &script) {
+            assert_sound(&watched);
+            assert_explained(&watched);
+            let lost: u64 = watched.run.counters.dropped_packets;
+            let again = (0..watched.run.outcomes.len()).any(|index| {
+                watched.explain(index).parts.iter().any(|part| part.place == Place::Retransmission)
+            });
+            prop_assert!(lost > 0 || !again, "{}: nothing was lost", watched.name);
         }
+    }
+}
+
+#[test]
+fn to_be_watched_changes_nothing() {
+    let script: Vec<_> = (0..200u32)
+        .map(|n| (Time::from_ns(u64::from(n) * 50), Message::write(n % 5, 5, 3_000 + u64::from(n))))
+        .collect();
+    for watched in on_all(20_000, &script) {
+        let protocol = Protocol::from_name(watched.name.split(',').next().unwrap()).unwrap();
+        let cut_through = watched.name.ends_with("true");
+        let ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(20_000), cut_through };
+        let fabric = FabricConfig::default_of(protocol);
+        let setup =
+            Setup { network: watched.network.clone(), ethernet, fabric, seed: 1, time_limit: Time::MAX };
+        let run = setup.run(&Work::listed(script.clone()), |_| {}).unwrap().run;
+        assert_eq!((run.outcomes, run.counters), (watched.run.outcomes, watched.run.counters));
     }
 }

@@ -188,7 +188,7 @@ pub enum Wait {
     Notification,
     /// It was not granted yet, by a scheduler, an arbiter or its receiver.
     Grant,
-    /// The next hop has no buffer for it.
+    /// The next hop has no buffer for it, or as much as may be asked for at once has been.
     Credit,
     /// Its congestion window is full.
     Window,

@@ -21,7 +21,7 @@ mod tests;
 use self::alone::Alone;
 use self::link::Link;
 use super::Fabric;
-use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind};
+use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Star;
 use std::collections::VecDeque;
@@ -359,6 +359,8 @@ impl Fabric for Cxl {
         core.sent(u64::from(message.request));
         self.progress.push(Progress::default());
         debug_assert_eq!(self.progress.len(), id.index() + 1, "messages are submitted in order");
+        // All that can keep its lines from leaving, but for lines of others.
+        core.waits(id, || Wait::Credit);
         let class = if message.kind == Kind::Read { Class::Req } else { Class::RwD };
         let src = message.src as u16;
         self.nodes[usize::from(src)].submit(Burst {

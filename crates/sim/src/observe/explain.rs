@@ -43,7 +43,7 @@ pub enum Place {
     Switch(u32),
     /// The fixed latency of a node.
     Node(NodeId),
-    /// Behind others at this switch port.
+    /// Behind other packets at this switch port.
     Queue(u32),
     /// Something was lost and had to be sent again.
     Retransmission,
@@ -78,8 +78,7 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
         }
     }
     let ((submitted, message), completed) = (submission?, completion?);
-    let entries: Vec<&Entry> = journal.entries(id).collect();
-    let mut story = Story { network, entries, parts: Vec::new() };
+    let mut story = Story { network, told: told(journal, id), parts: Vec::new() };
     let hops: Vec<Hop> = journal.hops(id).copied().collect();
     if hops.is_empty() {
         story.alone(&message, (submitted, completed));
@@ -131,19 +130,67 @@ fn end_of(network: &Network, link: LinkId) -> End {
 fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let LinkId::Port(port) = hop.link else { return None };
     let switch = End::Switch(network.topology.switch_with(port));
-    let same = |other: &&Hop| {
-        let (a, b) = (&other.packet, &hop.packet);
-        (a.src, a.dst, a.offset) == (b.src, b.dst, b.offset)
-            && other.onward <= hop.ready
-            && end_of(network, other.link) == switch
-    };
-    hops.iter().filter(same).max_by_key(|other| (other.onward, other.first)).copied()
+    let mut came = hops.iter().filter(|other| end_of(network, other.link) == switch);
+    match hop.packet.offset {
+        // Where packets do not say which they are, they keep their order, and all ways are the same.
+        None => {
+            let told_before = hops.iter().take_while(|other| *other != hop);
+            came.nth(told_before.filter(|other| other.link == hop.link).count()).copied()
+        }
+        offset => {
+            let same = |other: &&Hop| other.packet.offset == offset && other.onward <= hop.ready;
+            came.filter(same).max_by_key(|other| (other.onward, other.first)).copied()
+        }
+    }
 }
 
 struct Story<'a> {
     network: &'a Network,
-    entries: Vec<&'a Entry>,
+    /// From when on: whether payload is lost and not yet sent again, and what the fabric said last.
+    told: Vec<(Time, bool, Option<Wait>)>,
     parts: Vec<Part>,
+}
+
+/// What was told, as it stood from each time on.
+fn told(journal: &Journal, id: MessageId) -> Vec<(Time, bool, Option<Wait>)> {
+    let (mut lost, mut wait, mut told) = (0u32, None, Vec::new());
+    for entry in journal.entries(id) {
+        let at = match *entry {
+            Entry::Waits(at, what) => {
+                wait = Some(what);
+                at
+            }
+            Entry::Dropped(at) => {
+                lost += 1;
+                at
+            }
+            Entry::SentAgain(at) => {
+                lost = lost.saturating_sub(1);
+                at
+            }
+            _ => continue,
+        };
+        told.push((at, lost > 0, wait));
+    }
+    told
+}
+
+/// Times in which one of the spans is, sorted, without overlaps.
+fn union(mut spans: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
+    spans.sort_unstable();
+    let mut united: Vec<(Time, Time)> = Vec::new();
+    for (from, until) in spans {
+        match united.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(until),
+            _ => united.push((from, until)),
+        }
+    }
+    united
+}
+
+fn within(spans: &[(Time, Time)], at: Time) -> bool {
+    let next = spans.partition_point(|(from, _)| *from <= at);
+    next > 0 && at < spans[next - 1].1
 }
 
 impl Story<'_> {
@@ -169,14 +216,17 @@ impl Story<'_> {
 
     fn leg(&mut self, leg: &Leg, (start, end): (Time, Time)) {
         let mut now = start;
-        for (n, hop) in leg.way.iter().enumerate() {
-            let default = place_of_queue(hop.link);
-            self.wait(leg, hop.link, (now, hop.ready.max(now)), |told| match (told, n) {
-                (None, _) => default,
-                (Some(wait), 0) => host_place(wait, hop),
-                (Some(wait), _) => Place::Protocol(wait),
-            });
-            self.wait(leg, hop.link, (hop.ready.max(now), hop.first), |_| default);
+        for hop in &leg.way {
+            match hop.link {
+                LinkId::Host(node) => {
+                    self.before_host(leg, node, (now, hop.first));
+                }
+                LinkId::Port(port) => {
+                    let granted = if self.told_at(now).1 == Some(Wait::Grant) { hop.ready } else { now };
+                    self.add(now, granted, Place::Protocol(Wait::Grant));
+                    self.add(granted, hop.first, Place::Queue(port));
+                }
+            }
             let sent = hop.first + hop.serial;
             let there = sent + hop.propagation;
             self.add(hop.first, sent, Place::Serialization(hop.link));
@@ -185,75 +235,42 @@ impl Story<'_> {
                 End::Switch(switch) => Place::Switch(switch),
                 End::Node(node) => Place::Node(node),
             };
-            now = hop.onward.min(end);
-            self.add(there.min(now), now, device);
+            self.add(there, hop.onward, device);
+            now = hop.onward;
         }
         let node = leg.way.last().map_or(0, |hop| hop.packet.dst);
         self.add(now, end, Place::Node(node));
     }
 
-    /// Divides a wait for `link` by the message's own packets on it, and else by `place`, which is told what the
-    /// fabric last said.
-    fn wait(
-        &mut self,
-        leg: &Leg,
-        link: LinkId,
-        (from, until): (Time, Time),
-        place: impl Fn(Option<Wait>) -> Place,
-    ) {
-        let own: Vec<&Hop> = leg.hops.iter().filter(|hop| hop.link == link).collect();
-        let told = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Waits(at, _) | Entry::Dropped(at) | Entry::SentAgain(at) => Some(*at),
-            _ => None,
-        });
-        let mut cuts: Vec<Time> = own.iter().flat_map(|hop| [hop.ready, hop.first, hop.last]).collect();
-        cuts.extend(told.chain([from, until]));
+    /// Divides the time before a packet leaves its node: by the message's packets before it, and else by
+    /// what the fabric told.
+    fn before_host(&mut self, leg: &Leg, src: NodeId, (from, until): (Time, Time)) {
+        let link = LinkId::Host(src);
+        let own = || leg.hops.iter().filter(|own| own.link == link && own.ready < until && own.last > from);
+        let sent = union(own().map(|own| (own.first, own.last)).collect());
+        let queued = union(own().map(|own| (own.ready, own.first)).collect());
+        let spans = sent.iter().chain(&queued).flat_map(|&(start, end)| [start, end]);
+        let mut cuts: Vec<Time> = spans.chain(self.told.iter().map(|told| told.0)).collect();
+        cuts.extend([from, until]);
         cuts.retain(|cut| (from..=until).contains(cut));
         cuts.sort_unstable();
-        for two in cuts.windows(2).filter(|two| two[0] < two[1]) {
-            let within = |start: Time, end: Time| start <= two[0] && two[1] <= end;
-            let place = if own.iter().any(|hop| within(hop.first, hop.last)) {
-                Place::Serialization(link)
-            } else if own.iter().any(|hop| within(hop.ready, hop.first)) {
-                place_of_queue(link)
-            } else {
-                match self.told_at(two[0]) {
-                    (true, None | Some(Wait::Nothing | Wait::Window)) => Place::Retransmission,
-                    (_, told) => place(told),
-                }
+        for two in cuts.windows(2) {
+            let at = two[0];
+            let place = match self.told_at(at) {
+                _ if within(&sent, at) => Place::Serialization(link),
+                _ if within(&queued, at) => Place::HostQueue(src),
+                (true, None | Some(Wait::Nothing | Wait::Window)) => Place::Retransmission,
+                (_, None | Some(Wait::Turn)) => Place::HostQueue(src),
+                (_, Some(Wait::Nothing)) => Place::Node(src),
+                (_, Some(Wait::Retransmission)) => Place::Retransmission,
+                (_, Some(wait)) => Place::Protocol(wait),
             };
-            self.add(two[0], two[1], place);
+            self.add(at, two[1], place);
         }
     }
 
-    /// Whether payload is lost and not yet sent again, and what the fabric said last.
     fn told_at(&self, at: Time) -> (bool, Option<Wait>) {
-        let (mut lost, mut told) = (0u32, None);
-        for entry in &self.entries {
-            match entry {
-                Entry::Waits(from, wait) if *from <= at => told = Some(*wait),
-                Entry::Dropped(from) if *from <= at => lost += 1,
-                Entry::SentAgain(from) if *from <= at => lost = lost.saturating_sub(1),
-                _ => {}
-            }
-        }
-        (lost > 0, told)
-    }
-}
-
-fn place_of_queue(link: LinkId) -> Place {
-    match link {
-        LinkId::Host(node) => Place::HostQueue(node),
-        LinkId::Port(port) => Place::Queue(port),
-    }
-}
-
-/// What a wait at the sending node is called.
-fn host_place(wait: Wait, hop: &Hop) -> Place {
-    match wait {
-        Wait::Nothing => Place::Node(hop.packet.src),
-        Wait::Turn => Place::HostQueue(hop.packet.src),
-        Wait::Retransmission => Place::Retransmission,
-        wait => Place::Protocol(wait),
+        let next = self.told.partition_point(|told| told.0 <= at);
+        next.checked_sub(1).map_or((false, None), |last| (self.told[last].1, self.told[last].2))
     }
 }

@@ -8,7 +8,8 @@ use unrack_workload::{Message, MessageId};
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     only: Option<MessageId>,
-    entries: Vec<(MessageId, Entry)>,
+    /// By message.
+    entries: Vec<Vec<Entry>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ impl Journal {
     }
 
     pub(super) fn entries(&self, id: MessageId) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(move |(of, _)| *of == id).map(|(_, entry)| entry)
+        self.entries.get(id.index()).into_iter().flatten()
     }
 
     /// Packets of a message over links, as decided.
@@ -53,9 +54,13 @@ impl Journal {
     }
 
     fn note(&mut self, id: MessageId, entry: Entry) {
-        if self.only.is_none_or(|only| only == id) {
-            self.entries.push((id, entry));
+        if self.only.is_some_and(|only| only != id) {
+            return;
         }
+        if self.entries.len() <= id.index() {
+            self.entries.resize_with(id.index() + 1, Vec::new);
+        }
+        self.entries[id.index()].push(entry);
     }
 
     pub(super) fn submitted(&mut self, id: MessageId, message: &Message, now: Time) {
