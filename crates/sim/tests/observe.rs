@@ -177,8 +177,9 @@ fn a_packet_of_64_bytes_is_explained_to_the_picosecond() {
     assert_eq!(sums[&Place::Switch(0)], ns(38) + cycles(4 + 1 + 4));
     assert_eq!(sums[&Place::Node(1)], ns(38) + cycles(4 + 3));
     let protocol = [Wait::Notification, Wait::Grant].map(|wait| sums[&Place::Protocol(wait)]);
-    let rest = sums.get(&Place::Node(0)).copied().unwrap_or_default();
-    assert_eq!(protocol[0] + protocol[1] + rest, Time::from_ps(296_960) - ns(96) - cycles(16));
+    let announced = sums[&Place::Serialization(LinkId::Host(0))];
+    assert_eq!(announced, Time::from_ps(330), "33 bits");
+    assert_eq!(protocol[0] + protocol[1] + announced, Time::from_ps(296_960) - ns(96) - cycles(16));
 }
 
 #[test]

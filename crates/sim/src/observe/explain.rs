@@ -78,45 +78,37 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
         }
     }
     let ((submitted, message), completed) = (submission?, completion?);
-    let mut story = Story { network, told: told(journal, id), parts: Vec::new() };
     let hops: Vec<Hop> = journal.hops(id).copied().collect();
+    let mut story = Story { network, hops: &hops, told: told(journal, id), parts: Vec::new() };
     if hops.is_empty() {
         story.alone(&message, (submitted, completed));
     } else if message.kind.is_answered() {
-        let data = Leg::new(network, &hops, PacketKind::Data, completed);
-        let asked = data.way.first().map_or(completed, |hop| hop.ready);
-        let request = Leg::new(network, &hops, PacketKind::Request, asked);
-        let turn = request.way.last().map_or(submitted, |hop| hop.onward);
+        let data = way(network, &hops, PacketKind::Data, completed);
+        let asked = data.first().map_or(completed, |hop| hop.ready);
+        let request = way(network, &hops, PacketKind::Request, asked);
+        let turn = request.last().map_or(submitted, |hop| hop.onward);
         story.leg(&request, (submitted, turn));
         story.leg(&data, (turn, completed));
     } else {
-        let data = Leg::new(network, &hops, PacketKind::Data, completed);
+        let data = way(network, &hops, PacketKind::Data, completed);
         story.leg(&data, (submitted, completed));
     }
     Some(Explanation { message, submitted, completed, parts: story.parts })
 }
 
-/// One way of a message: all its packets, and the way of the one that came last.
-struct Leg {
-    hops: Vec<Hop>,
-    way: Vec<Hop>,
-}
-
-impl Leg {
-    /// Of packets of this kind, the last of which is of use by `end`.
-    fn new(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Leg {
-        let hops: Vec<Hop> = hops.iter().filter(|hop| hop.packet.kind == kind).copied().collect();
-        let at_end = |hop: &&Hop| hop.onward <= end && end_of(network, hop.link) == End::Node(hop.packet.dst);
-        let last = hops.iter().filter(at_end).max_by_key(|hop| (hop.onward, hop.first));
-        let mut way: Vec<Hop> = last.copied().into_iter().collect();
-        while let Some(hop) = way.last().copied()
-            && let Some(before) = before(network, &hops, &hop)
-        {
-            way.push(before);
-        }
-        way.reverse();
-        Leg { hops, way }
+/// How the last packet of this kind got to its end, of those that are of use there by `end`.
+fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop> {
+    let hops: Vec<Hop> = hops.iter().filter(|hop| hop.packet.kind == kind).copied().collect();
+    let at_end = |hop: &&Hop| hop.onward <= end && end_of(network, hop.link) == End::Node(hop.packet.dst);
+    let last = hops.iter().filter(at_end).max_by_key(|hop| (hop.onward, hop.first));
+    let mut way: Vec<Hop> = last.copied().into_iter().collect();
+    while let Some(hop) = way.last().copied()
+        && let Some(before) = before(network, &hops, &hop)
+    {
+        way.push(before);
     }
+    way.reverse();
+    way
 }
 
 fn end_of(network: &Network, link: LinkId) -> End {
@@ -146,6 +138,8 @@ fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
 
 struct Story<'a> {
     network: &'a Network,
+    /// All packets of the message.
+    hops: &'a [Hop],
     /// From when on: whether payload is lost and not yet sent again, and what the fabric said last.
     told: Vec<(Time, bool, Option<Wait>)>,
     parts: Vec<Part>,
@@ -214,12 +208,12 @@ impl Story<'_> {
         self.add(sent, until, Place::Propagation(link));
     }
 
-    fn leg(&mut self, leg: &Leg, (start, end): (Time, Time)) {
+    fn leg(&mut self, way: &[Hop], (start, end): (Time, Time)) {
         let mut now = start;
-        for hop in &leg.way {
+        for hop in way {
             match hop.link {
                 LinkId::Host(node) => {
-                    self.before_host(leg, node, (now, hop.first));
+                    self.before_host(node, (now, hop.first));
                 }
                 LinkId::Port(port) => {
                     let granted = if self.told_at(now).1 == Some(Wait::Grant) { hop.ready } else { now };
@@ -238,15 +232,15 @@ impl Story<'_> {
             self.add(there, hop.onward, device);
             now = hop.onward;
         }
-        let node = leg.way.last().map_or(0, |hop| hop.packet.dst);
+        let node = way.last().map_or(0, |hop| hop.packet.dst);
         self.add(now, end, Place::Node(node));
     }
 
     /// Divides the time before a packet leaves its node: by the message's packets before it, and else by
     /// what the fabric told.
-    fn before_host(&mut self, leg: &Leg, src: NodeId, (from, until): (Time, Time)) {
+    fn before_host(&mut self, src: NodeId, (from, until): (Time, Time)) {
         let link = LinkId::Host(src);
-        let own = || leg.hops.iter().filter(|own| own.link == link && own.ready < until && own.last > from);
+        let own = || self.hops.iter().filter(|own| own.link == link && own.ready < until && own.last > from);
         let sent = union(own().map(|own| (own.first, own.last)).collect());
         let queued = union(own().map(|own| (own.ready, own.first)).collect());
         let spans = sent.iter().chain(&queued).flat_map(|&(start, end)| [start, end]);
