@@ -3,6 +3,7 @@
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 pub mod cxl;
+pub mod dcqcn;
 pub mod dctcp;
 pub mod edm;
 pub mod homa;

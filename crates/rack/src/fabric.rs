@@ -23,10 +23,12 @@ pub enum Protocol {
     Ird,
     /// Switches cut packets down to their headers, receivers pull what follows.
     Ndp,
+    /// Links that pause, under senders that slow down when switches mark.
+    PfcDcqcn,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 10] = [
+    pub const ALL: [Protocol; 11] = [
         Protocol::Ideal,
         Protocol::Edm,
         Protocol::Cxl,
@@ -37,10 +39,11 @@ impl Protocol {
         Protocol::Homa,
         Protocol::Ird,
         Protocol::Ndp,
+        Protocol::PfcDcqcn,
     ];
     /// Their names, in the same order.
     pub const NAMES: &[&str] =
-        &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric", "phost", "homa", "ird", "ndp"];
+        &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric", "phost", "homa", "ird", "ndp", "pfc-dcqcn"];
 
     /// As in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
@@ -64,4 +67,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "fastpass", "pfc-dcqcn"];
+pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "fastpass"];

@@ -12,6 +12,7 @@ use crate::fabric::edm::{Edm, EdmConfig};
 use crate::fabric::ideal::Ideal;
 use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
+use crate::fabric::pfc_dcqcn::PfcDcqcn;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
@@ -20,7 +21,7 @@ use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dctcp, homa, ird, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, homa, ird, ndp, pfabric, phost, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -51,6 +52,7 @@ pub enum FabricConfig {
     Ird(ird::Params),
     Homa(homa::Params),
     Phost(phost::Params),
+    PfcDcqcn(dcqcn::Params),
     Ndp(ndp::Params),
 }
 
@@ -140,6 +142,10 @@ impl Setup {
             }
             FabricConfig::Pfabric(params) => {
                 self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
+            }
+            FabricConfig::PfcDcqcn(params) => {
+                let fabric = PfcDcqcn::new(&self.network, &self.ethernet, params, self.seed)?;
+                self.run_on(fabric, work, observer, progress)
             }
             FabricConfig::Ndp(params) => {
                 self.run_on(Ndp::new(&self.network, &self.ethernet, params)?, work, observer, progress)

@@ -21,7 +21,7 @@ pub struct Link {
 }
 
 /// Where a link leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     Switch(u32),
     Node(NodeId),
@@ -220,6 +220,18 @@ impl Topology {
             Shape::Star { .. } => 0,
             Shape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
                 Some(spine) => racks + spine / racks,
+                None => port / (hosts + spines),
+            },
+            Shape::FatTree { half } => port / (2 * half),
+        }
+    }
+
+    /// The switch that a port belongs to.
+    pub fn owner(&self, port: u32) -> u32 {
+        match self.shape {
+            Shape::Star { .. } => 0,
+            Shape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
+                Some(port) => racks + port / racks,
                 None => port / (hosts + spines),
             },
             Shape::FatTree { half } => port / (2 * half),

@@ -12,8 +12,8 @@ use unrack_sim::{FabricConfig, Run, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-const PROTOCOLS: [Protocol; 5] =
-    [Protocol::Pfabric, Protocol::Phost, Protocol::Homa, Protocol::Ird, Protocol::Ndp];
+const PROTOCOLS: [Protocol; 6] =
+    [Protocol::Pfabric, Protocol::Phost, Protocol::Homa, Protocol::Ird, Protocol::Ndp, Protocol::PfcDcqcn];
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -89,8 +89,11 @@ proptest! {
             (Time::from_ns(at), kind(src, dst, bytes))
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
+        let is_lossless = protocol == Protocol::PfcDcqcn;
+        let buffer = if is_lossless { buffer + 27_000 } else { buffer };
         let setup = setup(topology, protocol, buffer, cut_through);
         let run = run(&setup, messages);
+        prop_assert!(!is_lossless || run.counters.dropped_packets == 0);
         prop_assert!(run.is_complete(), "{:?}", run.ending);
         // What was sent twice may still be under way.
         let counters = &run.counters;
@@ -100,4 +103,28 @@ proptest! {
             prop_assert!(outcome.completion().unwrap() >= setup.network.ideal(message));
         }
     }
+}
+
+#[test]
+fn pauses_never_drop_under_incast() {
+    // 31 nodes at once to one, a megabyte each: forty times what its port holds.
+    for topology in [Topology::star(32, link(100, 10)), Topology::fat_tree(8, link(40, 100), link(40, 100))] {
+        let setup = setup(topology, Protocol::PfcDcqcn, 36 << 10, true);
+        let messages = (1..32).map(|src| (Time::ZERO, Message::flow(src, 0, 1_000_000))).collect();
+        let run = run(&setup, messages);
+        assert!(run.is_complete());
+        assert_eq!(
+            (run.counters.dropped_packets, run.outcomes.iter().map(|o| o.retransmissions).sum()),
+            (0, 0)
+        );
+        // All that a pause did: no more than every port full waited anywhere.
+        assert!(run.queue_bytes.max() > 36 << 10, "pauses were needed");
+    }
+}
+
+#[test]
+fn a_buffer_without_headroom_is_refused() {
+    let setup = setup(Topology::star(2, link(100, 500)), Protocol::PfcDcqcn, 10_000, true);
+    let error = setup.run(&Work::listed(Vec::new()), |_| {}).err().unwrap();
+    assert_eq!(error.key, "switch.buffer");
 }

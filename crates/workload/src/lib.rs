@@ -18,7 +18,7 @@ pub mod blades;
 pub mod error;
 pub mod listed;
 pub mod message;
-mod random;
+pub mod random;
 pub mod size;
 pub mod source;
 pub mod synthetic;

@@ -35,6 +35,7 @@ pub mod ideal;
 pub mod ndp;
 mod packet;
 pub mod pfabric;
+pub mod pfc_dcqcn;
 pub mod receiver_driven;
 mod slab;
 pub mod stream;

@@ -36,7 +36,7 @@ impl Ndp {
         let pace = network.topology.host_link().pace.transmit(plan.full_packet().get());
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let ends = Ends { window, rto: params.rto, pace, transfers: Vec::new(), nodes };
-        Ok(Ndp { network: PacketNetwork::new(plan, ends, queue) })
+        Ok(Ndp { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
 

@@ -30,7 +30,7 @@ impl Pfabric {
         let queue = SmallestFirst::new(plan.buffer.get());
         let ready = vec![BTreeSet::new(); network.nodes() as usize];
         let ends = Ends { window, rto, transfers: Vec::new(), ready };
-        Ok(Pfabric { network: PacketNetwork::new(plan, ends, queue) })
+        Ok(Pfabric { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
 

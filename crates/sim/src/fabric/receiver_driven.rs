@@ -309,9 +309,10 @@ pub struct ReceiverDriven<P: Policy> {
 }
 
 impl<P: Policy> ReceiverDriven<P> {
-    fn new(plan: Plan, ends: Ends<P>) -> Self {
+    fn new(plan: Plan, ends: Ends<P>) -> Result<Self, SetupError> {
         let queue = StrictPriority::new(plan.buffer.get());
-        ReceiverDriven { announced: ends.announced, network: PacketNetwork::new(plan, ends, queue) }
+        let announced = ends.announced;
+        Ok(ReceiverDriven { announced, network: PacketNetwork::new(plan, ends, queue)? })
     }
 
     /// What a lone transfer waits for before its first data.
@@ -382,7 +383,7 @@ impl Phost {
         let how = (Announced::ByPacket, free_tokens);
         let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
         let ends = ends(policy, nodes, how, (Some(expiry), timeout), || phost::Tokens::new(free_tokens));
-        Ok(ReceiverDriven::new(plan, ends))
+        ReceiverDriven::new(plan, ends)
     }
 }
 
@@ -408,7 +409,7 @@ impl Homa {
         let timeout = at_least_a_round_trip("fabric.resend", Some(params.resend), &plan)?;
         let (how, nodes) = ((Announced::ByData, window), network.nodes());
         let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
-        Ok(ReceiverDriven::new(plan, ends))
+        ReceiverDriven::new(plan, ends)
     }
 }
 
@@ -434,7 +435,7 @@ impl Ird {
         let timeout = IRD_TIMEOUT.max(plan.round_trip() * 3);
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
         let ends = ends(IrdPolicy, nodes, how, (None, timeout), || ird::Credits::new(credits));
-        Ok(ReceiverDriven::new(plan, ends))
+        ReceiverDriven::new(plan, ends)
     }
 }
 

@@ -5,18 +5,21 @@
 //! so that what leaves next is decided when it leaves. A switch port is a [`Queue`], whose rules are the
 //! protocol's. A packet costs an event at each switch and one at its end; where it waits, one more.
 
+mod pause;
 mod queue;
 mod seen;
 mod transfers;
 
-pub(super) use self::queue::{Loss, Queue, SmallestFirst, StrictPriority, Trimming};
+pub(super) use self::queue::{Loss, Lossless, Queue, SmallestFirst, StrictPriority, Trimming};
 pub(super) use self::transfers::{Role, Transfer};
 
+use self::pause::Pauses;
 use self::transfers::Transfers;
 use super::slab::Slab;
 use super::stream::{Plan, flow_hash};
 use super::timers::{Alarm, Needs, Timers};
 use crate::engine::{Core, LinkId, Observer, PacketKind, Wait};
+use crate::error::SetupError;
 use crate::network::{Departure, Pace};
 use crate::topology::End;
 use std::collections::VecDeque;
@@ -68,12 +71,16 @@ pub(super) struct Packet<H> {
     hash: u32,
     /// When it joined what waits for the link that it is to cross next.
     ready: Time,
+    /// A switch marked it for congestion.
+    pub marked: bool,
+    /// The link that it came by to its switch: see [`Pauses`].
+    came_by: u32,
 }
 
 impl<H> Packet<H> {
     pub fn new(transfer: u32, to: NodeId, (wire, payload): (u32, u32), rank: u32, header: H) -> Packet<H> {
-        let (trimmed, port, hash, ready) = (false, 0, 0, Time::ZERO);
-        Packet { transfer, to, wire, payload, rank, trimmed, header, port, hash, ready }
+        let (trimmed, marked, port, hash, ready, came_by) = (false, false, 0, 0, Time::ZERO, 0);
+        Packet { transfer, to, wire, payload, rank, trimmed, marked, header, port, hash, ready, came_by }
     }
 }
 
@@ -87,6 +94,11 @@ pub enum Event<T> {
     PortFree(u32),
     /// A node that has more to send is free to.
     NodeFree(NodeId),
+    /// A pause frame has come to the sender of a link, which it tells to pause or to go on.
+    Pause {
+        link: u32,
+        pause: bool,
+    },
     /// The first alarm of the common queue is due.
     Alarms,
     Alarm(Alarm),
@@ -113,6 +125,8 @@ struct Host<H> {
     control: VecDeque<Packet<H>>,
     /// Packets sent, if they take all ways in turn.
     sprayed: u32,
+    /// May send control only.
+    paused: bool,
 }
 
 /// All but the transport.
@@ -123,6 +137,7 @@ pub(super) struct Wires<T: Transport> {
     packets: Slab<Packet<T::Header>>,
     transfers: Transfers,
     alarms: Timers,
+    pauses: Option<Pauses>,
     losses: Vec<Loss>,
     /// What the transport has asked for and has not happened yet.
     opened: Vec<u32>,
@@ -225,14 +240,21 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
 }
 
 impl<T: Transport> PacketNetwork<T> {
-    pub(super) fn new(plan: Plan, transport: T, queue: T::Queue) -> Self {
+    pub(super) fn new(plan: Plan, transport: T, queue: T::Queue) -> Result<Self, SetupError> {
+        let pauses = if T::Queue::PAUSES { Some(Pauses::new(&plan)?) } else { None };
         let topology = &plan.network.topology;
         let port = |port| {
             let (link, end) = (topology.link(port), topology.end(port));
             let (pace, propagation, queue) = (link.pace, link.propagation, queue.clone());
             Port { pace, propagation, end, free_at: Time::ZERO, draining: false, queue }
         };
-        let host = |_| Host { free_at: Time::ZERO, waking: false, control: VecDeque::new(), sprayed: 0 };
+        let host = |_| Host {
+            free_at: Time::ZERO,
+            waking: false,
+            control: VecDeque::new(),
+            sprayed: 0,
+            paused: false,
+        };
         let wires = Wires {
             ports: (0..topology.ports()).map(port).collect(),
             hosts: (0..plan.network.nodes()).map(host).collect(),
@@ -240,11 +262,12 @@ impl<T: Transport> PacketNetwork<T> {
             packets: Slab::new(),
             transfers: Transfers::new(),
             alarms: Timers::default(),
+            pauses,
             losses: Vec::new(),
             opened: Vec::new(),
             woken: Vec::new(),
         };
-        PacketNetwork { wires, transport }
+        Ok(PacketNetwork { wires, transport })
     }
 
     pub(super) fn plan(&self) -> &Plan {
@@ -273,6 +296,11 @@ impl<T: Transport> PacketNetwork<T> {
             Event::NodeFree(node) => {
                 self.wires.hosts[node as usize].waking = false;
                 self.transmit(core, node);
+            }
+            Event::Pause { link, pause } => {
+                if let Some(node) = self.wires.take_pause(core, link, pause) {
+                    self.transmit(core, node);
+                }
             }
             Event::Alarms => self.alarms_due(core),
             Event::Alarm(alarm) => self.alarm(core, alarm),
@@ -305,6 +333,7 @@ impl<T: Transport> PacketNetwork<T> {
         if host.free_at <= core.now() {
             let packet = match host.control.pop_front() {
                 Some(packet) => packet,
+                None if host.paused => return,
                 None => {
                     let net = &mut Net { core, wires: &mut self.wires };
                     let Some(packet) = self.transport.poll(net, node) else { return };
@@ -315,7 +344,7 @@ impl<T: Transport> PacketNetwork<T> {
             self.wires.put(core, node, packet);
         }
         let host = &mut self.wires.hosts[node as usize];
-        if !host.control.is_empty() || self.transport.is_ready(node) {
+        if !host.control.is_empty() || (!host.paused && self.transport.is_ready(node)) {
             host.waking = true;
             core.schedule(host.free_at, Event::NodeFree(node));
         }
@@ -385,6 +414,7 @@ impl<T: Transport> Wires<T> {
         host.free_at = last;
         core.sent(u64::from(packet.payload));
         packet.ready = first;
+        packet.came_by = from;
         let departure = Departure { first, last };
         let at = self.ready(departure, &packet) + link.propagation;
         core.hop(|| self.seen(&packet, LinkId::Host(from), departure, at));
@@ -415,14 +445,21 @@ impl<T: Transport> Wires<T> {
         packet.ready = core.now();
         let number = packet.port;
         let port = &mut self.ports[number as usize];
-        let idle = port.free_at <= core.now() && port.queue.is_empty();
+        let idle = port.free_at <= core.now() && port.queue.is_empty() && port.queue.passes(packet.rank);
         if packet.payload > 0 {
             let under_way = port.pace.bytes_in(port.free_at.saturating_sub(core.now()));
-            core.queued(number, if idle { 0 } else { under_way + port.queue.bytes() });
+            let ahead = if idle { 0 } else { under_way + port.queue.bytes() };
+            core.queued(number, ahead);
+            packet.marked |= port.queue.marks(number, ahead);
         }
         if idle {
             return self.depart(core, number, index);
         }
+        if T::Queue::PAUSES {
+            let packet = *packet;
+            self.hold(core, &packet, true);
+        }
+        let port = &mut self.ports[number as usize];
         port.queue.offer(index, &mut self.packets, &mut self.losses);
         if !port.draining && !port.queue.is_empty() {
             port.draining = true;
@@ -437,6 +474,9 @@ impl<T: Transport> Wires<T> {
     fn depart<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32, index: u32) {
         let port = &mut self.ports[number as usize];
         let packet = &mut self.packets[index];
+        if T::Queue::PAUSES {
+            packet.came_by = self.hosts.len() as u32 + number;
+        }
         let first = core.now();
         let last = first + port.pace.transmit(u64::from(packet.wire));
         port.free_at = last;
@@ -459,8 +499,16 @@ impl<T: Transport> Wires<T> {
 
     fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {
         let port = &mut self.ports[number as usize];
+        if port.free_at > core.now() {
+            // A pause frame went before.
+            return core.schedule(port.free_at, Event::PortFree(number));
+        }
         port.draining = false;
         let Some(index) = port.queue.take(&self.packets) else { return };
+        if T::Queue::PAUSES {
+            let packet = self.packets[index];
+            self.hold(core, &packet, false);
+        }
         self.depart(core, number, index);
         let port = &mut self.ports[number as usize];
         if !port.queue.is_empty() {

@@ -1,0 +1,162 @@
+//! The sending rate of one flow (DCQCN §3.1, "RP algorithm").
+
+use super::Params;
+use unrack_units::Time;
+
+/// Time passes when somebody asks: nothing has to be woken.
+#[derive(Debug, Clone)]
+pub struct Rate {
+    /// In bits per second.
+    current: f64,
+    target: f64,
+    line: f64,
+    /// The estimate of congestion.
+    alpha: f64,
+    /// `None`: at line rate and never notified, so that no clock runs.
+    clocks: Option<Clocks>,
+}
+
+#[derive(Debug, Clone)]
+struct Clocks {
+    alpha_due: Time,
+    increase_due: Time,
+    /// Bytes left until the next increase by bytes.
+    bytes_left: u64,
+    by_time: u32,
+    by_bytes: u32,
+}
+
+impl Rate {
+    /// A flow starts at line rate (§3.1).
+    pub fn new(line: unrack_units::Rate) -> Rate {
+        let line = line.as_bps() as f64;
+        Rate { current: line, target: line, line, alpha: 1.0, clocks: None }
+    }
+
+    /// In bits per second.
+    pub fn bps(&self) -> f64 {
+        self.current
+    }
+
+    /// How long a packet of `bytes` on the wire keeps the next.
+    pub fn pace(&self, bytes: u32) -> Time {
+        Time::from_ps((f64::from(bytes) * 8e12 / self.current).round() as u64)
+    }
+
+    /// A notification has come (eq. 1).
+    pub fn handle_notification(&mut self, params: &Params, now: Time) {
+        self.advance(params, now);
+        self.target = self.current;
+        let least = params.additive_increase.as_bps() as f64;
+        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(least);
+        let gain = params.gain.get();
+        self.alpha = (1.0 - gain) * self.alpha + gain;
+        self.clocks = Some(Clocks {
+            alpha_due: now + params.alpha_timer,
+            increase_due: now + params.increase_timer,
+            bytes_left: params.byte_counter.get(),
+            by_time: 0,
+            by_bytes: 0,
+        });
+    }
+
+    /// `bytes` were sent now.
+    pub fn handle_sent(&mut self, params: &Params, now: Time, bytes: u32) {
+        self.advance(params, now);
+        let Some(clocks) = &mut self.clocks else { return };
+        match clocks.bytes_left.checked_sub(u64::from(bytes)) {
+            Some(left) if left > 0 => clocks.bytes_left = left,
+            _ => {
+                clocks.bytes_left = params.byte_counter.get();
+                clocks.by_bytes += 1;
+                self.increase(params);
+            }
+        }
+    }
+
+    /// Does what timers were due for until now.
+    pub fn advance(&mut self, params: &Params, now: Time) {
+        while let Some(clocks) = &mut self.clocks
+            && clocks.alpha_due.min(clocks.increase_due) <= now
+        {
+            if clocks.alpha_due <= clocks.increase_due {
+                // Eq. 2.
+                clocks.alpha_due += params.alpha_timer;
+                self.alpha *= 1.0 - params.gain.get();
+            } else {
+                clocks.increase_due += params.increase_timer;
+                clocks.by_time += 1;
+                self.increase(params);
+            }
+        }
+    }
+
+    /// Eq. 3 and 4, and hyper increase.
+    fn increase(&mut self, params: &Params) {
+        let Some(Clocks { by_time, by_bytes, .. }) = self.clocks else { return };
+        let (most, least) = (by_time.max(by_bytes), by_time.min(by_bytes));
+        if least > params.fast_recovery {
+            let steps = f64::from(least - params.fast_recovery);
+            self.target += steps * params.hyper_increase.as_bps() as f64;
+        } else if most > params.fast_recovery {
+            self.target += params.additive_increase.as_bps() as f64;
+        }
+        self.target = self.target.min(self.line);
+        self.current = f64::midpoint(self.target, self.current);
+        if self.current > 0.999_999 * self.line {
+            // As good as new, but for what it knows of congestion.
+            self.current = self.line;
+            self.clocks = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> unrack_units::Rate {
+        unrack_units::Rate::from_gbps(40)
+    }
+
+    #[test]
+    fn a_notification_halves_it_and_time_brings_it_back() {
+        let params = Params::default();
+        let mut rate = Rate::new(line());
+        assert_eq!(rate.pace(1000), Time::from_ns(200));
+        rate.handle_notification(&params, Time::from_us(100));
+        assert_eq!(rate.bps(), 20e9);
+        // Fast recovery: half of the way back each time.
+        rate.advance(&params, Time::from_us(100 + 55));
+        assert_eq!(rate.bps(), 30e9);
+        rate.advance(&params, Time::from_us(100 + 3 * 55));
+        assert_eq!(rate.bps(), 37.5e9);
+        rate.advance(&params, Time::from_us(10_000));
+        assert_eq!(rate.bps(), 40e9);
+        assert!(rate.clocks.is_none() && rate.alpha < 1.0);
+    }
+
+    #[test]
+    fn after_fast_recovery_the_target_grows() {
+        let params = Params::default();
+        let mut rate = Rate::new(line());
+        for _ in 0..3 {
+            rate.handle_notification(&params, Time::ZERO);
+        }
+        let (target, current) = (rate.target, rate.current);
+        rate.advance(&params, Time::from_us(55 * 5));
+        assert_eq!(rate.target, target);
+        assert!((rate.current - (target - (target - current) / 32.0)).abs() < 1.0);
+        rate.advance(&params, Time::from_us(55 * 6));
+        assert_eq!(rate.target, target + 40e6);
+    }
+
+    #[test]
+    fn bytes_count_as_time_does() {
+        let params = Params { byte_counter: unrack_units::Bytes::new(3000), ..Params::default() };
+        let mut rate = Rate::new(line());
+        rate.handle_notification(&params, Time::ZERO);
+        (0..3).for_each(|_| rate.handle_sent(&params, Time::from_us(1), 1000));
+        assert_eq!(rate.bps(), 30e9);
+    }
+}

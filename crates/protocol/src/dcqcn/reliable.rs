@@ -1,0 +1,140 @@
+//! What RoCE does about loss: the receiver takes segments in order only, and says which one it wants.
+
+use unrack_units::Time;
+
+/// The sending side of one transfer.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    segments: u32,
+    /// All before have arrived.
+    acknowledged: u32,
+    next: u32,
+    /// Segments sent at least once.
+    sent: u32,
+    deadline: Time,
+    rto: Time,
+}
+
+impl Sender {
+    pub fn new(segments: u32, rto: Time, now: Time) -> Sender {
+        Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline: now + rto, rto }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.acknowledged == self.segments
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.next < self.segments
+    }
+
+    /// The segment to send now, and whether it was sent before.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<(u32, bool)> {
+        if !self.is_ready() {
+            return None;
+        }
+        let segment = self.next;
+        self.next += 1;
+        let again = segment < self.sent;
+        self.sent = self.sent.max(self.next);
+        self.deadline = now + self.rto;
+        Some((segment, again))
+    }
+
+    /// The receiver has all before `wanted`. `lost`: it got a later one.
+    pub fn handle_reply(&mut self, now: Time, reply: Reply) {
+        let Reply { wanted, lost } = reply;
+        if wanted < self.acknowledged {
+            return;
+        }
+        self.acknowledged = wanted;
+        self.deadline = now + self.rto;
+        self.next = if lost { wanted } else { self.next.max(wanted) };
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        (!self.is_done()).then_some(self.deadline)
+    }
+
+    /// Nothing was heard for a timeout.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if !self.is_done() && now >= self.deadline {
+            self.next = self.acknowledged;
+            self.deadline = now + self.rto;
+        }
+    }
+}
+
+/// What a receiver answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// The first segment that is missing.
+    pub wanted: u32,
+    /// One behind it has arrived: those between are lost.
+    pub lost: bool,
+}
+
+/// The receiving side of one transfer.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    segments: u32,
+    wanted: u32,
+    /// It has asked for `wanted`, and will not again until that has come.
+    asked: bool,
+}
+
+impl Receiver {
+    pub fn new(segments: u32) -> Receiver {
+        Receiver { segments, wanted: 0, asked: false }
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.wanted == self.segments
+    }
+
+    /// What to answer, if anything: what is lost, the end, and what was sent in vain.
+    pub fn handle_segment(&mut self, number: u32) -> Option<Reply> {
+        if number == self.wanted {
+            self.wanted += 1;
+            self.asked = false;
+            return self.is_complete().then_some(Reply { wanted: self.wanted, lost: false });
+        }
+        let lost = number > self.wanted;
+        let new = !lost || !std::mem::replace(&mut self.asked, true);
+        new.then_some(Reply { wanted: self.wanted, lost })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is lost on either way, all arrives in the end.
+        #[test]
+        fn every_segment_arrives(segments in 1u32..50, losses in prop::collection::vec(any::<bool>(), 0..300)) {
+            let mut losses = losses.into_iter();
+            let mut lost = move || losses.next().unwrap_or(false);
+            let rto = Time::from_us(10);
+            let (mut sender, mut receiver) = (Sender::new(segments, rto, Time::ZERO), Receiver::new(segments));
+            let (mut now, mut complete) = (Time::ZERO, 0);
+            for _ in 0..20_000 {
+                now += Time::from_us(1);
+                if let Some((segment, _)) = sender.poll_transmit(now) {
+                    if lost() {
+                        continue;
+                    }
+                    let before = receiver.is_complete();
+                    let reply = receiver.handle_segment(segment);
+                    complete += u32::from(receiver.is_complete() && !before);
+                    if let Some(reply) = reply.filter(|_| !lost()) {
+                        sender.handle_reply(now, reply);
+                    }
+                }
+                sender.handle_timeout(now);
+            }
+            prop_assert!(sender.is_done() && receiver.is_complete() && complete == 1);
+        }
+    }
+}

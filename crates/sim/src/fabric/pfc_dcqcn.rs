@@ -1,0 +1,287 @@
+//! `pfc-dcqcn`: links that pause, and senders that slow down before they have to (DCQCN: Zhu et al., SIGCOMM
+//! 2015; priority flow control: IEEE 802.1Q clause 36).
+//!
+//! Each transfer is a flow with a rate of its own; those of a node go in the order in which their rates
+//! allow.
+
+use super::Fabric;
+use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Transport};
+use super::stream::{Ethernet, Plan};
+use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::error::SetupError;
+use crate::network::Network;
+use std::collections::BTreeSet;
+use unrack_protocol::dcqcn::{Params, Rate, Receiver, Reply, Sender};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// DCQCN over priority flow control.
+pub struct PfcDcqcn {
+    network: PacketNetwork<Ends>,
+}
+
+impl PfcDcqcn {
+    pub fn new(
+        network: &Network,
+        ethernet: &Ethernet,
+        params: &Params,
+        seed: u64,
+    ) -> Result<PfcDcqcn, SetupError> {
+        let plan = Plan::at_line_rate(network, ethernet)?;
+        if params.rto < plan.round_trip() {
+            return Err(SetupError::new("fabric.rto", "is at least the round trip", params.rto));
+        }
+        if params.k_max < params.k_min {
+            return Err(SetupError::new("fabric.k_max", "is at least fabric.k_min", params.k_max));
+        }
+        for (key, time) in
+            [("fabric.alpha_timer", params.alpha_timer), ("fabric.increase_timer", params.increase_timer)]
+        {
+            if time == Time::ZERO {
+                return Err(SetupError::new(key, "is above 0", time));
+            }
+        }
+        let queue = Lossless::new(params.clone(), seed);
+        let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
+        let line = network.host_rate();
+        let ends = Ends { params: params.clone(), line, transfers: Vec::new(), nodes, opened: 0 };
+        Ok(PfcDcqcn { network: PacketNetwork::new(plan, ends, queue)? })
+    }
+}
+
+struct Ends {
+    params: Params,
+    line: unrack_units::Rate,
+    transfers: Vec<Pair>,
+    nodes: Vec<Node>,
+    opened: u64,
+}
+
+struct Pair {
+    sender: Sender,
+    rate: Rate,
+    /// Its rate lets it send from then on.
+    allowed_at: Time,
+    /// Orders flows that may send at the same time.
+    number: u64,
+    /// Among those of its node that have something to send.
+    ready: bool,
+    receiver: Receiver,
+    /// Its receiver may notify congestion again then.
+    notify_at: Time,
+    alarm: Time,
+}
+
+#[derive(Default)]
+struct Node {
+    /// Flows with something to send: when they may, in order.
+    ready: BTreeSet<(Time, u64, u32)>,
+    /// When it has been promised to be woken.
+    wakes_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Header {
+    Segment(u32),
+    Reply(Reply),
+    Notification,
+}
+
+/// A flow of this node may send now.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowed(NodeId);
+
+/// Ranks: a class that is never paused, and one that is.
+const CONTROL: u32 = 0;
+const DATA: u32 = 1;
+
+impl Ends {
+    /// Puts a flow where it belongs among those of its node that have something to send.
+    fn place<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let src = net.transfer(transfer).src;
+        let pair = &mut self.transfers[transfer as usize];
+        let ready = pair.sender.is_ready() && !pair.sender.is_done();
+        if ready == pair.ready {
+            return;
+        }
+        pair.ready = ready;
+        let place = (pair.allowed_at, pair.number, transfer);
+        let node = &mut self.nodes[src as usize];
+        match ready {
+            true => {
+                node.ready.insert(place);
+                let wait = if pair.allowed_at > net.now() { Wait::Pacing } else { Wait::Turn };
+                net.waits(transfer, wait);
+                self.wake(net, src);
+            }
+            false => {
+                node.ready.remove(&place);
+            }
+        }
+    }
+
+    /// Sees to it that the node sends when its first flow may.
+    fn wake<O: Observer>(&mut self, net: &mut Net<Self, O>, src: NodeId) {
+        let node = &mut self.nodes[src as usize];
+        let Some(&(at, ..)) = node.ready.first() else { return };
+        if at <= net.now() {
+            net.wake(src);
+        } else if node.wakes_at.is_none_or(|wakes| at < wakes) {
+            node.wakes_at = Some(at);
+            net.schedule(at, Allowed(src));
+        }
+    }
+
+    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if let Some(at) = pair.sender.poll_timeout().filter(|at| *at < pair.alarm) {
+            pair.alarm = at;
+            net.set_alarm(at, transfer);
+        }
+    }
+
+    fn take_reply<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, reply: Reply) {
+        let sender = &mut self.transfers[transfer as usize].sender;
+        if sender.is_done() {
+            return;
+        }
+        sender.handle_reply(net.now(), reply);
+        let done = sender.is_done();
+        self.place(net, transfer);
+        if done {
+            net.close(transfer);
+        }
+    }
+
+    fn answer<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, header: Header) {
+        let to = net.transfer(packet.transfer).src;
+        net.send_first(packet.to, Packet::new(packet.transfer, to, net.bare(), CONTROL, header));
+    }
+}
+
+impl Transport for Ends {
+    type Header = Header;
+    type Timer = Allowed;
+    type Queue = Lossless;
+    const SPRAYS: bool = false;
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let segments = net.transfer(transfer).segments;
+        self.opened += 1;
+        let pair = Pair {
+            sender: Sender::new(segments, self.params.rto, net.now()),
+            rate: Rate::new(self.line),
+            allowed_at: net.now(),
+            number: self.opened,
+            ready: false,
+            receiver: Receiver::new(segments),
+            notify_at: Time::ZERO,
+            alarm: Time::MAX,
+        };
+        packet::put(&mut self.transfers, transfer, pair);
+        self.set_alarm(net, transfer);
+        self.place(net, transfer);
+    }
+
+    fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
+        let now = net.now();
+        let &(at, _, transfer) = self.nodes[node as usize].ready.first()?;
+        if at > now {
+            self.wake(net, node);
+            return None;
+        }
+        self.nodes[node as usize].ready.pop_first();
+        let pair = &mut self.transfers[transfer as usize];
+        pair.ready = false;
+        let (segment, again) = pair.sender.poll_transmit(now).expect("a flow that is ready has a segment");
+        let size = net.segment(transfer, segment);
+        pair.rate.handle_sent(&self.params, now, size.0);
+        pair.allowed_at = now + pair.rate.pace(size.0);
+        if again {
+            net.retransmitted(transfer);
+        }
+        self.place(net, transfer);
+        let to = net.transfer(transfer).dst;
+        Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)))
+    }
+
+    fn is_ready(&self, node: NodeId) -> bool {
+        !self.nodes[node as usize].ready.is_empty()
+    }
+
+    fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
+        let (transfer, now) = (packet.transfer, net.now());
+        let pair = &mut self.transfers[transfer as usize];
+        match packet.header {
+            Header::Reply(reply) => self.take_reply(net, transfer, reply),
+            Header::Notification => pair.rate.handle_notification(&self.params, now),
+            Header::Segment(number) => {
+                let notifies = packet.marked && now >= pair.notify_at;
+                if notifies {
+                    pair.notify_at = now + self.params.notification_interval;
+                }
+                let before = pair.receiver.is_complete();
+                let reply = pair.receiver.handle_segment(number);
+                let complete = pair.receiver.is_complete() && !before;
+                if notifies {
+                    self.answer(net, packet, Header::Notification);
+                }
+                // Its answer acknowledges a request.
+                let silent = complete && !net.delivered(transfer);
+                if let Some(reply) = reply.filter(|_| !silent) {
+                    self.answer(net, packet, Header::Reply(reply));
+                }
+            }
+        }
+    }
+
+    fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32) {
+        let wanted = net.transfer(request).segments;
+        self.take_reply(net, request, Reply { wanted, lost: false });
+    }
+
+    fn describe(header: &Header) -> (PacketKind, Option<u32>) {
+        match *header {
+            Header::Segment(number) => (PacketKind::Data, Some(number)),
+            Header::Reply(Reply { wanted, lost: true }) => (PacketKind::Nack, Some(wanted)),
+            Header::Reply(Reply { wanted, .. }) => (PacketKind::Ack, Some(wanted)),
+            Header::Notification => (PacketKind::Congestion, None),
+        }
+    }
+
+    fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, Allowed(node): Allowed) {
+        let place = &mut self.nodes[node as usize];
+        if place.wakes_at.is_some_and(|at| at <= net.now()) {
+            place.wakes_at = None;
+        }
+        self.wake(net, node);
+    }
+
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if net.now() < pair.alarm {
+            return;
+        }
+        pair.alarm = Time::MAX;
+        pair.sender.handle_timeout(net.now());
+        self.set_alarm(net, transfer);
+        self.place(net, transfer);
+    }
+}
+
+impl Fabric for PfcDcqcn {
+    type Event = packet::Event<Allowed>;
+
+    fn name(&self) -> &'static str {
+        "pfc-dcqcn"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
+        self.network.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
+        self.network.handle(core, event);
+    }
+    fn unloaded(&self, message: &Message) -> Time {
+        packet::unloaded(&self.network, message, |_, _| Time::ZERO)
+    }
+}
