@@ -93,6 +93,12 @@ impl<E: Copy, O: Observer> Core<E, O> {
             self.observer.waits(id, wait(), self.now);
         }
     }
+    /// It is neither complete nor given up.
+    pub fn is_open(&self, id: MessageId) -> bool {
+        let outcome = &self.outcomes[id.index()];
+        outcome.completed().is_none() && !outcome.is_given_up()
+    }
+
     /// The message will not be complete: who sends it, or waits for it, has given up. Nothing if it is
     /// complete or was given up.
     pub fn give_up(&mut self, id: MessageId) {

@@ -20,6 +20,21 @@ pub struct EdmConfig {
     pub policy: Order,
     /// Messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
     pub pairs_in_order: bool,
+    /// A sender batches messages that wait for one destination into one of at most this size, with one
+    /// notification (§3.1.2, "mega" message): writes only, since each read needs its request. Default: it
+    /// does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mega: Option<Bytes>,
+    /// How long a memory node is busy with a read-modify-write, and with no other request (§3.2.1). Default 0:
+    /// the time of memory is no part of the fabric's.
+    pub atomic: Time,
+    /// When a read that was not answered ends with a NULL response (§3.3). Default: never; the paper
+    /// names no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_timeout: Option<Time>,
+    /// Everything is mirrored to a second switch (§3.3), so that no single failure loses anything. Default
+    /// false.
+    pub backup: bool,
     /// Clock of the scheduler. Default 3 GHz, an ASIC's (§3.1.3, §4.1).
     pub scheduler_ghz: f64,
     /// Period of the PCS clock. Default 2.56 ns, the testbed's, which the paper's simulations keep
@@ -37,6 +52,10 @@ impl Default for EdmConfig {
             max_active: 3,
             policy: Order::ByTail,
             pairs_in_order: true,
+            mega: None,
+            atomic: Time::ZERO,
+            read_timeout: None,
+            backup: false,
             scheduler_ghz: 3.0,
             cycle,
             pma,
@@ -101,6 +120,12 @@ impl EdmConfig {
         }
         if !(1..=MOST_ACTIVE).contains(&self.max_active) {
             return Err(SetupError::new("fabric.max_active", "is from 1 to 127", self.max_active));
+        }
+        if let Some(mega) = self.mega.filter(|mega| mega.get() == 0 || mega.get() > u64::from(u16::MAX)) {
+            return Err(SetupError::new("fabric.mega", "is above 0 and at most 64KiB", mega));
+        }
+        if self.read_timeout == Some(Time::ZERO) {
+            return Err(SetupError::new("fabric.read_timeout", "is above 0", Time::ZERO));
         }
         let slowest = self.steps().cycles(ITERATION_PCS_CYCLES);
         let positive = self.scheduler_ghz.is_finite() && self.scheduler_ghz > 0.0;

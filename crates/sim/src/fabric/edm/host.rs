@@ -62,12 +62,25 @@ impl Announcements {
             self.active[pair] -= 1;
             return None;
         }
+        let next = self.first_waiting(message);
+        self.drop_first_waiting(message);
+        next
+    }
+
+    /// The first that waits for a place of this message's pair.
+    pub fn first_waiting(&self, message: &Message) -> Option<MessageId> {
+        let pair = self.index(message);
+        (self.active[pair] & OTHERS_WAIT != 0).then(|| MessageId(self.waiting[pair].head))
+    }
+
+    /// It waits no longer.
+    pub fn drop_first_waiting(&mut self, message: &Message) {
+        let pair = self.index(message);
         let Queue { head, tail } = self.waiting[pair];
         match head == tail {
             true => self.active[pair] &= !OTHERS_WAIT,
             false => self.waiting[pair].head = self.behind[head as usize],
         }
-        Some(MessageId(head))
     }
 
     fn wait(&mut self, id: u32, pair: usize) {

@@ -31,7 +31,13 @@
 //! as the message needs (§3.1.4 has 16 bits).
 //! Departure: the switch's own latency of the scenario is not used: EDM bypasses the packet
 //! pipeline, and its switch takes what table 1 says.
-
+//!
+//! # What can be lost
+//!
+//! Nothing, but by [faults](crate::faults). The paper has no retransmission (§3.3): a message that lost a
+//! block, notification or grant is lost. A read ends with a NULL response if its timer runs out; a write, or a
+//! read without timer, never ends and holds its place among the X active for ever. A corrupted block
+//! disables its link for the rest of the run.
 //!
 //! # What it costs
 //!
@@ -42,19 +48,27 @@
 //! the event queue, and much of the rest to first touches of the tables of results. State per pair
 //! of ports is what grows: at 512 nodes it leaves the cache and a message takes three times as long.
 
+mod batch;
 mod config;
+mod fate;
 mod host;
 mod lane;
+mod latency;
+mod seen;
 
 pub use config::{BLOCK_BYTES, BURST_BYTES, EdmConfig, Order};
 
+use self::batch::Batches;
+use self::fate::Fates;
 use self::host::Announcements;
 use self::lane::Lane;
+use self::latency::Latency;
 use super::Fabric;
 use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Wait};
 use crate::error::SetupError;
-use crate::network::{Pace, Star};
-use unrack_protocol::edm::{Demand, Grant, Scheduler, steps};
+use crate::network::{Departure, Pace, Star};
+use crate::topology::Topology;
+use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message, MessageId};
 
@@ -72,6 +86,12 @@ pub struct Edm {
     control: Time,
     chunk: u64,
     latency: Latency,
+    /// What a memory node takes for a read-modify-write.
+    atomic: Time,
+    /// If messages are batched.
+    batches: Option<Batches>,
+    /// If messages can be lost.
+    fates: Option<Fates>,
 }
 
 /// One node's link.
@@ -81,6 +101,8 @@ struct Node {
     down: Lane,
     /// When the last entry came to the host's grant queue, which is first in first out.
     granted: Time,
+    /// No read-modify-write is under way any more.
+    memory_free: Time,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +117,8 @@ pub enum Event {
     Forward(Chunk),
     /// The last of a message is with its receiver.
     Deliver(MessageId),
+    /// A read has waited long enough.
+    Timeout(MessageId),
 }
 
 /// What one grant allowed.
@@ -104,53 +128,6 @@ pub struct Chunk {
     bytes: u16,
     last: bool,
 }
-
-/// Sums of steps between events.
-///
-/// Everything that a node puts on its link is booked `host_ahead` of its time, and everything that
-/// the switch puts on one `switch_ahead`: so bookings come in order without an event of their own.
-#[derive(Clone, Copy)]
-struct Latency {
-    /// Of a link.
-    propagation: Time,
-    host_ahead: Time,
-    switch_ahead: Time,
-    /// From the scheduler's grant to the switch's link, when it comes from the first iteration.
-    granted: Time,
-    /// From a notification's or request's start on the wire to the head of the scheduler's list.
-    to_scheduler: Time,
-    /// From a grant's or request's start on the wire to the event that sends the chunk.
-    grant_to_send: Time,
-    request_to_send: Time,
-    /// From a chunk's start on the sender's link to the event that forwards it.
-    to_forward: Time,
-    /// From a chunk's start on the receiver's link to the receiver.
-    to_receiver: Time,
-}
-
-impl Latency {
-    fn new(config: &EdmConfig, propagation: Time) -> Latency {
-        let steps = &config.steps();
-        let link = steps.link(propagation);
-        let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);
-        Latency {
-            propagation,
-            host_ahead,
-            switch_ahead: steps.cycles(steps::FORWARD),
-            granted: steps.cycles(steps::FORWARD) - config.iteration(),
-            // One cycle of SCHEDULE reaches the head of the list; the rest, and MAKE_GRANT, are
-            // the `switch_ahead` of a grant.
-            to_scheduler: link + steps.cycles(steps::CLASSIFY + 1),
-            grant_to_send: link + steps.grant_to_data() - host_ahead,
-            request_to_send: link + steps.request_to_data() - host_ahead,
-            to_forward: link + steps.cycles(steps::CLASSIFY),
-            to_receiver: link + steps.cycles(steps::RECEIVE_DATA),
-        }
-    }
-}
-
-// A grant and a forwarded block reach the switch's link after the same number of cycles.
-const _: () = assert!(steps::SCHEDULE - 1 + steps::MAKE_GRANT == steps::FORWARD);
 
 impl Edm {
     pub fn new(star: &Star, config: &EdmConfig) -> Result<Edm, SetupError> {
@@ -167,7 +144,35 @@ impl Edm {
             control: config::control(star),
             chunk: config.chunk.get(),
             latency: Latency::new(config, star.propagation),
+            atomic: config.atomic,
+            batches: config.mega.map(|most| Batches::new(most.get())),
+            fates: config.read_timeout.map(|timeout| Fates::new(star.nodes, Some(timeout))),
         })
+    }
+
+    /// On links that fail: those of this star.
+    pub fn with_faults(mut self, star: &Topology, config: &EdmConfig) -> Edm {
+        // §3.3: all is mirrored to a second switch, and the first copy counts.
+        // Departure: the second network does not fail, and both keep the same time.
+        if star.faults().is_some() && !config.backup {
+            let fates = self.fates.take().unwrap_or_else(|| Fates::new(star.nodes(), None));
+            self.fates = Some(fates.on(star.clone()));
+        }
+        self
+    }
+
+    /// Whether what crosses a link then is lost.
+    fn loses(&mut self, link: LinkId, first: Time, length: Time) -> bool {
+        let Some(fates) = &mut self.fates else { return false };
+        fates.loses(link, Departure { first, last: first + length })
+    }
+
+    /// A part of a message was lost, and so it is.
+    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId, bytes: u64) {
+        core.dropped(id, bytes);
+        if let Some(fates) = &mut self.fates {
+            fates.set_lost(id);
+        }
     }
 
     /// Occupancy of a link.
@@ -198,6 +203,12 @@ impl Edm {
             Hop { serial: self.lead(request), onward: at, ..hop }
         });
         core.waits(id, || Wait::Notification);
+        if let Some(fates) = &mut self.fates {
+            fates.announced(id);
+            if self.loses(LinkId::Host(message.src), start, length) {
+                return self.lose(core, id, request);
+            }
+        }
         core.schedule(at, Event::Demand(id));
     }
 
@@ -207,7 +218,10 @@ impl Edm {
         let demand = Demand {
             src: message.data_src(),
             dst: message.data_dst(),
-            bytes: message.bytes as u32,
+            bytes: match &self.batches {
+                Some(batches) => batches.bytes(id, message),
+                None => message.bytes as u32,
+            },
             token: id.0,
             request: if message.kind.is_answered() {
                 self.occupancy(u64::from(message.request))
@@ -259,7 +273,15 @@ impl Edm {
         let at = grant.at + self.latency.granted;
         let start = node.down.control(at, length);
         node.granted = node.granted.max(start + on_wire_to_send);
-        let send_at = node.granted;
+        let mut send_at = node.granted;
+        if message.kind.is_answered() {
+            // §3.2.1: a read-modify-write is not preempted by other requests.
+            send_at = send_at.max(node.memory_free);
+            if by_request && message.kind == Kind::Rmw {
+                send_at += self.atomic;
+                node.memory_free = send_at;
+            }
+        }
         let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
         core.hop(|| {
             let kind = if by_request { PacketKind::Request } else { PacketKind::Grant };
@@ -268,6 +290,9 @@ impl Edm {
             let hop = self.hop(LinkId::Port(grant.src), id, packet, payload, (at, start, length));
             Hop { serial: self.lead(payload), onward: start + on_wire_to_send, ..hop }
         });
+        if self.loses(LinkId::Port(grant.src), start, length) {
+            return self.lose(core, id, if by_request { request } else { 0 });
+        }
         core.schedule(send_at, Event::Send(chunk));
         if by_request {
             core.arrived(request);
@@ -288,12 +313,15 @@ impl Edm {
             let hop = self.hop(LinkId::Host(packet.src), chunk.id, packet, bytes, (ready, start, length));
             Hop { onward: at + self.latency.switch_ahead, ..hop }
         });
-        core.schedule(at, Event::Forward(chunk));
+        match self.loses(LinkId::Host(message.data_src()), start, length) {
+            true => self.lose(core, chunk.id, bytes),
+            false => core.schedule(at, Event::Forward(chunk)),
+        }
         if chunk.last {
             core.waits(chunk.id, || Wait::Nothing);
         }
         if chunk.last && !message.kind.is_answered() {
-            self.release(core, &message);
+            self.release(core, chunk.id);
         }
     }
 
@@ -312,24 +340,54 @@ impl Edm {
             let serial = self.lead(bytes);
             Hop { serial, onward: start + serial + self.latency.to_receiver, ..hop }
         });
+        if self.loses(LinkId::Port(dst), start, length) {
+            return self.lose(core, chunk.id, bytes);
+        }
         core.arrived(bytes);
-        if chunk.last {
-            let delivered = start + self.lead(bytes) + self.latency.to_receiver;
-            core.schedule(delivered, Event::Deliver(chunk.id));
+        if self.fates.as_ref().is_some_and(|fates| fates.is_lost(chunk.id)) {
+            return;
+        }
+        let at = start + self.latency.to_receiver;
+        if let Some(mut batches) = self.batches.take() {
+            batches.pass(core, chunk.id, bytes, |core, member, end| {
+                core.schedule(at + self.lead(end), Event::Deliver(member));
+            });
+            self.batches = Some(batches);
+        } else if chunk.last {
+            core.schedule(at + self.lead(bytes), Event::Deliver(chunk.id));
         }
     }
 
     fn deliver<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
-        let message = *core.message(id);
         core.complete(id);
-        if message.kind.is_answered() {
-            self.release(core, &message);
+        if core.message(id).kind.is_answered() {
+            self.release(core, id);
         }
     }
 
-    fn release<O: Observer>(&mut self, core: &mut Core<Event, O>, message: &Message) {
-        if let Some(next) = self.announcements.release(message) {
-            self.announce(core, next);
+    /// §3.3: the application gets a NULL response, of no bytes.
+    fn time_out<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        if core.is_open(id) {
+            core.give_up(id);
+            self.release(core, id);
+        }
+    }
+
+    /// A message is no longer active: another of its pair may be announced.
+    fn release<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        if let Some(fates) = &mut self.fates
+            && !fates.released(id)
+        {
+            return;
+        }
+        while let Some(next) = self.announcements.release(core.message(id)) {
+            if !core.is_open(next) {
+                continue; // timed out while it waited: its place goes on
+            }
+            if let Some(batches) = &mut self.batches {
+                batches.collect(core, next, &mut self.announcements);
+            }
+            return self.announce(core, next);
         }
     }
 }
@@ -342,6 +400,10 @@ impl Fabric for Edm {
     }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        let timeout = self.fates.as_ref().and_then(|fates| fates.timeout);
+        if let Some(timeout) = timeout.filter(|_| core.message(id).kind.is_answered()) {
+            core.schedule(core.now() + timeout, Event::Timeout(id));
+        }
         if self.announcements.admit(id, core.message(id)) {
             self.announce(core, id);
         } else {
@@ -356,6 +418,7 @@ impl Fabric for Edm {
             Event::Send(chunk) => self.send(core, chunk),
             Event::Forward(chunk) => self.forward(core, chunk),
             Event::Deliver(id) => self.deliver(core, id),
+            Event::Timeout(id) => self.time_out(core, id),
         }
     }
 
@@ -368,29 +431,12 @@ impl Fabric for Edm {
             true => self.lead(u64::from(message.request)) * 2 + l.request_to_send,
             false => l.grant_to_send,
         };
-        common + asked + circuit + self.last_chunk_after_first(message)
+        let atomic = if message.kind == Kind::Rmw { self.atomic } else { Time::ZERO };
+        common + asked + atomic + circuit + self.last_chunk_after_first(message)
     }
 }
 
 impl Edm {
-    /// A block or several over a link: ready, started, and how long. The next step begins with the
-    /// first of them.
-    fn hop(
-        &self,
-        link: LinkId,
-        id: MessageId,
-        packet: Packet,
-        payload: u64,
-        (ready, first, length): (Time, Time, Time),
-    ) -> Hop {
-        let (message, payload, last) = (Some(id), payload as u32, first + length);
-        let (serial, propagation) = (Time::ZERO, self.latency.propagation);
-        // A byte more than what the time is good for, if it ends within one.
-        let wire = self.pace.bytes_in(length + self.pace.transmit(1) - Time::from_ps(1)) as u32;
-        let (shares, onward) = (false, last);
-        Hop { link, message, packet, wire, payload, ready, first, last, shares, serial, propagation, onward }
-    }
-
     /// From the start of the first chunk to that of the last burst, with nothing in the way.
     fn last_chunk_after_first(&self, message: &Message) -> Time {
         let before = (message.bytes - 1) / self.chunk;

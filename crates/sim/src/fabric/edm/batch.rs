@@ -1,0 +1,99 @@
+//! "Mega" messages (§3.1.2): what waits for a pair's turn goes together, under one notification.
+//!
+//! Nothing waits in order to be batched: only messages that wait for one of the X active to end are. Each is
+//! complete when its own last burst is there.
+
+use super::Event;
+use super::host::Announcements;
+use crate::engine::{Core, Observer};
+use unrack_workload::{Message, MessageId};
+
+pub(super) struct Batches {
+    /// Bytes of a batch.
+    most: u64,
+    /// By message.
+    members: Vec<Member>,
+}
+
+#[derive(Clone, Copy)]
+struct Member {
+    /// The next of its batch.
+    next: u32,
+    /// Of the first: the bytes of all, the member now on the wire, and what is left of that.
+    total: u32,
+    current: u32,
+    left: u64,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Batches {
+    pub fn new(most: u64) -> Batches {
+        Batches { most, members: Vec::new() }
+    }
+
+    /// Bytes that are announced together with this message.
+    pub fn bytes(&self, first: MessageId, message: &Message) -> u32 {
+        self.members.get(first.index()).map_or(message.bytes as u32, |member| match member.total {
+            0 => message.bytes as u32,
+            total => total,
+        })
+    }
+
+    /// Adds to `first` what waits behind it, as far as it fits.
+    pub fn collect<O: Observer>(
+        &mut self,
+        core: &Core<Event, O>,
+        first: MessageId,
+        announcements: &mut Announcements,
+    ) {
+        let message = *core.message(first);
+        let (mut total, mut last) = (message.bytes, first);
+        while let Some(next) = announcements.first_waiting(&message) {
+            let more = core.message(next);
+            let fits = total + more.bytes <= self.most;
+            if message.kind.is_answered() || more.kind.is_answered() || !fits {
+                break;
+            }
+            announcements.drop_first_waiting(&message);
+            total += more.bytes;
+            self.member(last).next = next.0;
+            last = next;
+        }
+        self.member(first).total = total as u32;
+    }
+
+    /// `bytes` of a batch have come: which members end with them, and at which of these bytes.
+    pub fn pass<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        first: MessageId,
+        bytes: u64,
+        mut ends: impl FnMut(&mut Core<Event, O>, MessageId, u64),
+    ) {
+        let Member { mut current, mut left, .. } = *self.member(first);
+        if current == NONE {
+            (current, left) = (first.0, core.message(first).bytes);
+        }
+        let mut at = 0;
+        while left <= bytes - at {
+            at += left;
+            ends(core, MessageId(current), at);
+            current = self.member(MessageId(current)).next;
+            if current == NONE {
+                return;
+            }
+            left = core.message(MessageId(current)).bytes;
+        }
+        let leader = self.member(first);
+        (leader.current, leader.left) = (current, left - (bytes - at));
+    }
+
+    fn member(&mut self, id: MessageId) -> &mut Member {
+        if self.members.len() <= id.index() {
+            let alone = Member { next: NONE, total: 0, current: NONE, left: 0 };
+            self.members.resize(id.index() + 1, alone);
+        }
+        &mut self.members[id.index()]
+    }
+}

@@ -1,0 +1,70 @@
+//! What is kept of messages that can be lost, and of links that can fail. Without faults and timers, nothing.
+
+use crate::engine::LinkId;
+use crate::network::Departure;
+use crate::topology::Topology;
+use unrack_units::Time;
+use unrack_workload::MessageId;
+
+pub(super) struct Fates {
+    /// Of reads.
+    pub timeout: Option<Time>,
+    /// Links that fail.
+    star: Option<Topology>,
+    /// By node: from when on its link is disabled, since a block was corrupted on it (§3.3).
+    disabled: Vec<Time>,
+    /// By message.
+    marks: Vec<Marks>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    /// It holds a place among the active messages of its pair.
+    active: bool,
+    lost: bool,
+}
+
+impl Fates {
+    pub fn new(nodes: u32, timeout: Option<Time>) -> Fates {
+        Fates { timeout, star: None, disabled: vec![Time::MAX; nodes as usize], marks: Vec::new() }
+    }
+
+    pub fn on(self, star: Topology) -> Fates {
+        Fates { star: Some(star), ..self }
+    }
+
+    pub fn loses(&mut self, link: LinkId, crossing: Departure) -> bool {
+        let Some(star) = &self.star else { return false };
+        let (LinkId::Host(node) | LinkId::Port(node)) = link;
+        let disabled = &mut self.disabled[node as usize];
+        let faults = star.faults().expect("a star that fails");
+        if faults.corrupts(star, link, crossing) {
+            *disabled = crossing.first.min(*disabled);
+        }
+        *disabled <= crossing.last || faults.is_down(star, link, crossing)
+    }
+
+    pub fn announced(&mut self, id: MessageId) {
+        self.mark(id).active = true;
+    }
+
+    /// Gives up its place. Whether it had one.
+    pub fn released(&mut self, id: MessageId) -> bool {
+        std::mem::take(&mut self.mark(id).active)
+    }
+
+    pub fn set_lost(&mut self, id: MessageId) {
+        self.mark(id).lost = true;
+    }
+
+    pub fn is_lost(&self, id: MessageId) -> bool {
+        self.marks.get(id.index()).is_some_and(|marks| marks.lost)
+    }
+
+    fn mark(&mut self, id: MessageId) -> &mut Marks {
+        if self.marks.len() <= id.index() {
+            self.marks.resize(id.index() + 1, Marks::default());
+        }
+        &mut self.marks[id.index()]
+    }
+}
