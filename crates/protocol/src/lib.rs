@@ -6,6 +6,7 @@ pub mod cxl;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod edm;
+pub mod fastpass;
 pub mod homa;
 pub mod ird;
 pub mod ndp;

@@ -25,10 +25,12 @@ pub enum Protocol {
     Ndp,
     /// Links that pause, under senders that slow down when switches mark.
     PfcDcqcn,
+    /// An arbiter gives every packet a timeslot.
+    Fastpass,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 11] = [
+    pub const ALL: [Protocol; 12] = [
         Protocol::Ideal,
         Protocol::Edm,
         Protocol::Cxl,
@@ -40,10 +42,23 @@ impl Protocol {
         Protocol::Ird,
         Protocol::Ndp,
         Protocol::PfcDcqcn,
+        Protocol::Fastpass,
     ];
     /// Their names, in the same order.
-    pub const NAMES: &[&str] =
-        &["ideal", "edm", "cxl", "dctcp", "tcp", "pfabric", "phost", "homa", "ird", "ndp", "pfc-dcqcn"];
+    pub const NAMES: &[&str] = &[
+        "ideal",
+        "edm",
+        "cxl",
+        "dctcp",
+        "tcp",
+        "pfabric",
+        "phost",
+        "homa",
+        "ird",
+        "ndp",
+        "pfc-dcqcn",
+        "fastpass",
+    ];
 
     /// As in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
@@ -67,4 +82,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["r2c2", "mptcp", "fastpass"];
+pub(crate) const LATER: &[&str] = &["r2c2", "mptcp"];

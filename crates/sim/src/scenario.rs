@@ -13,7 +13,7 @@ use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, homa, ird, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ird, ndp, pfabric, phost, tcp};
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -33,6 +33,7 @@ impl Setup {
             Protocol::Dctcp => scenario.fabric_params().map(FabricConfig::Dctcp),
             Protocol::Tcp => scenario.fabric_params().map(FabricConfig::Tcp),
             Protocol::Pfabric => scenario.fabric_params().map(FabricConfig::Pfabric),
+            Protocol::Fastpass => scenario.fabric_params().map(FabricConfig::Fastpass),
             Protocol::PfcDcqcn => scenario.fabric_params().map(FabricConfig::PfcDcqcn),
             Protocol::Ndp => scenario.fabric_params().map(FabricConfig::Ndp),
             Protocol::Ird => scenario.fabric_params().map(FabricConfig::Ird),
@@ -106,6 +107,7 @@ impl FabricConfig {
             Protocol::Dctcp => FabricConfig::Dctcp(dctcp::Params::default()),
             Protocol::Tcp => FabricConfig::Tcp(tcp::Params::default()),
             Protocol::Pfabric => FabricConfig::Pfabric(pfabric::Params::default()),
+            Protocol::Fastpass => FabricConfig::Fastpass(fastpass::Params::default()),
             Protocol::PfcDcqcn => FabricConfig::PfcDcqcn(dcqcn::Params::default()),
             Protocol::Ndp => FabricConfig::Ndp(ndp::Params::default()),
             Protocol::Ird => FabricConfig::Ird(ird::Params::default()),

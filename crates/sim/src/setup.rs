@@ -9,6 +9,7 @@ use crate::fabric::Fabric;
 use crate::fabric::cxl::Cxl;
 use crate::fabric::dctcp::Dctcp;
 use crate::fabric::edm::{Edm, EdmConfig};
+use crate::fabric::fastpass::Fastpass;
 use crate::fabric::ideal::Ideal;
 use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
@@ -21,7 +22,7 @@ use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, homa, ird, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ird, ndp, pfabric, phost, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -52,6 +53,7 @@ pub enum FabricConfig {
     Ird(ird::Params),
     Homa(homa::Params),
     Phost(phost::Params),
+    Fastpass(fastpass::Params),
     PfcDcqcn(dcqcn::Params),
     Ndp(ndp::Params),
 }
@@ -143,6 +145,9 @@ impl Setup {
             }
             FabricConfig::Pfabric(params) => {
                 self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
+            }
+            FabricConfig::Fastpass(params) => {
+                self.run_on(Fastpass::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::PfcDcqcn(params) => {
                 let fabric = PfcDcqcn::new(&self.network, &self.ethernet, params, self.seed)?;

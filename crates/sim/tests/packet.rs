@@ -12,8 +12,15 @@ use unrack_sim::{FabricConfig, Run, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-const PROTOCOLS: [Protocol; 6] =
-    [Protocol::Pfabric, Protocol::Phost, Protocol::Homa, Protocol::Ird, Protocol::Ndp, Protocol::PfcDcqcn];
+const PROTOCOLS: [Protocol; 7] = [
+    Protocol::Pfabric,
+    Protocol::Phost,
+    Protocol::Homa,
+    Protocol::Ird,
+    Protocol::Ndp,
+    Protocol::PfcDcqcn,
+    Protocol::Fastpass,
+];
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }

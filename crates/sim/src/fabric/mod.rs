@@ -31,6 +31,7 @@
 pub mod cxl;
 pub mod dctcp;
 pub mod edm;
+pub mod fastpass;
 pub mod ideal;
 pub mod ndp;
 mod packet;

@@ -40,6 +40,10 @@ pub(super) trait Transport: Sized {
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
     /// A packet has arrived at its end.
     fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Self::Header>);
+    /// A packet to [`OUTSIDE`] has arrived there.
+    fn receive_outside<O: Observer>(&mut self, _net: &mut Net<Self, O>, _packet: &Packet<Self::Header>) {
+        unreachable!("no transport sends there but one that receives there");
+    }
     /// The first packet of its answer has arrived, which acknowledges this request.
     fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32);
     /// The link of a node is free: what it sends now.
@@ -52,6 +56,9 @@ pub(super) trait Transport: Sized {
     /// The alarm of this transfer is due ([`Net::set_alarm`]).
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
 }
+
+/// Where packets go that leave the network at the switch of their sender: for what is not one of its nodes.
+pub(super) const OUTSIDE: NodeId = NodeId::MAX;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<H> {
@@ -90,6 +97,8 @@ pub enum Event<T> {
     AtSwitch(u32),
     /// The last bit of a packet has come to its node.
     AtNode(u32),
+    /// A packet has come to [`OUTSIDE`].
+    AtOutside(u32),
     /// A switch port at which packets wait is free.
     PortFree(u32),
     /// A node that has more to send is free to.
@@ -138,6 +147,8 @@ pub(super) struct Wires<T: Transport> {
     transfers: Transfers,
     alarms: Timers,
     pauses: Option<Pauses>,
+    /// From the end of a packet on a node's link to its arrival outside.
+    way_outside: Time,
     losses: Vec<Loss>,
     /// What the transport has asked for and has not happened yet.
     opened: Vec<u32>,
@@ -196,6 +207,14 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
     pub fn waits(&mut self, transfer: u32, wait: Wait) {
         let message = self.wires.transfers[transfer].message;
         self.core.waits(message, || wait);
+    }
+
+    /// A packet from outside comes to the switch port of the node that it is for.
+    pub fn send_from_outside(&mut self, at: Time, mut packet: Packet<T::Header>) {
+        let topology = &self.wires.plan.network.topology;
+        packet.port = topology.route(topology.switch_of(packet.to), packet.to, 0);
+        self.wires.transfers[packet.transfer].references += 1;
+        self.core.schedule(at, Event::AtSwitch(self.wires.packets.insert(packet)));
     }
 
     pub fn schedule(&mut self, at: Time, timer: T::Timer) {
@@ -263,6 +282,7 @@ impl<T: Transport> PacketNetwork<T> {
             transfers: Transfers::new(),
             alarms: Timers::default(),
             pauses,
+            way_outside: Time::ZERO,
             losses: Vec::new(),
             opened: Vec::new(),
             woken: Vec::new(),
@@ -272,6 +292,15 @@ impl<T: Transport> PacketNetwork<T> {
 
     pub(super) fn plan(&self) -> &Plan {
         &self.wires.plan
+    }
+
+    pub(super) fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// From the end of a packet on a node's link to its arrival outside.
+    pub(super) fn set_outside(&mut self, way: Time) {
+        self.wires.way_outside = way;
     }
 
     pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
@@ -293,6 +322,12 @@ impl<T: Transport> PacketNetwork<T> {
             Event::AtSwitch(packet) => return self.wires.forward(core, packet),
             Event::PortFree(port) => return self.wires.drain(core, port),
             Event::AtNode(packet) => self.arrive(core, packet),
+            Event::AtOutside(index) => {
+                let packet = self.wires.packets[index];
+                self.wires.packets.release(index);
+                self.transport.receive_outside(&mut Net { core, wires: &mut self.wires }, &packet);
+                self.wires.transfers.drop_reference(packet.transfer);
+            }
             Event::NodeFree(node) => {
                 self.wires.hosts[node as usize].waking = false;
                 self.transmit(core, node);
@@ -409,19 +444,26 @@ impl<T: Transport> Wires<T> {
         let topology = &self.plan.network.topology;
         let link = topology.host_link();
         let first = core.now();
-        packet.port = topology.route_at(topology.switch_of(from), packet.to, packet.hash, first);
+        let is_outside = packet.to == OUTSIDE;
+        if !is_outside {
+            packet.port = topology.route_at(topology.switch_of(from), packet.to, packet.hash, first);
+        }
         let last = first + link.pace.transmit(u64::from(packet.wire));
         host.free_at = last;
         core.sent(u64::from(packet.payload));
         packet.ready = first;
         packet.came_by = from;
         let departure = Departure { first, last };
-        let at = self.ready(departure, &packet) + link.propagation;
+        let at = match is_outside {
+            true => last + self.way_outside,
+            false => self.ready(departure, &packet) + link.propagation,
+        };
         core.hop(|| self.seen(&packet, LinkId::Host(from), departure, at));
         let is_lost = topology.loses(LinkId::Host(from), departure);
         let index = self.packets.insert(packet);
         match is_lost {
             true => self.lose(core, Loss { packet: index, bytes: packet.payload, whole: true }),
+            false if is_outside => core.schedule(at, Event::AtOutside(index)),
             false => core.schedule(at, Event::AtSwitch(index)),
         }
     }

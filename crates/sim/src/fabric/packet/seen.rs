@@ -1,6 +1,6 @@
 //! How a packet looks to whoever looks on.
 
-use super::{Packet, Role, Transport, Wires};
+use super::{OUTSIDE, Packet, Role, Transport, Wires};
 use crate::engine::{self, Hop, LinkId, PacketKind};
 use crate::network::Departure;
 use crate::topology::End;
@@ -25,6 +25,8 @@ impl<T: Transport> Wires<T> {
         };
         let device = if to_switch { network.switch_latency } else { Time::ZERO };
         let transfer = &self.transfers[packet.transfer];
+        // What goes outside is all in before it goes on.
+        let serial = if packet.to == OUTSIDE { last - first } else { onward - first - propagation - device };
         let from = if packet.to == transfer.dst { transfer.src } else { transfer.dst };
         let (kind, segment) = T::describe(&packet.header);
         let kind = match kind {
@@ -46,7 +48,7 @@ impl<T: Transport> Wires<T> {
             first,
             last,
             shares: false,
-            serial: onward - first - propagation - device,
+            serial,
             propagation,
             onward,
         }

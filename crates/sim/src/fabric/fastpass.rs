@@ -1,0 +1,392 @@
+//! `fastpass`: an arbiter gives every packet a timeslot (Perry et al., SIGCOMM 2014).
+//!
+//! The arbiter is a server of its own, on a link of its own, as far from every node as nodes of different
+//! racks are from each other. What it is asked and says crosses that link, first in, first out; demands that
+//! a node has while its link is busy go in one packet, and so do the slots that a batch gives it. A slot is
+//! the time of a full packet. Packets that are told of their slot too late are sent at once.
+
+mod arbiter;
+
+use self::arbiter::Server;
+use super::Fabric;
+use super::packet::{self, Net, OUTSIDE, Packet, PacketNetwork, StrictPriority, Transport};
+use super::slab::Slab;
+use super::stream::{Ethernet, Plan};
+use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::error::SetupError;
+use crate::network::Network;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use unrack_protocol::fastpass::{Allocation, Demand, Params};
+use unrack_protocol::segments::SegmentSet;
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+/// Fastpass.
+pub struct Fastpass {
+    network: PacketNetwork<Ends>,
+}
+
+impl Fastpass {
+    pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Fastpass, SetupError> {
+        let plan = Plan::at_line_rate(network, ethernet)?;
+        if !(1..=64).contains(&params.batch) {
+            return Err(SetupError::new("fabric.batch", "is from 1 to 64", params.batch));
+        }
+        if params.timeout < plan.round_trip() {
+            return Err(SetupError::new("fabric.timeout", "is at least the round trip", params.timeout));
+        }
+        let server = Server::new(&plan, params);
+        let queue = StrictPriority::new(plan.buffer.get());
+        let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
+        let (transfers, words) = (Vec::new(), Slab::new());
+        let ends = Ends { server, timeout: params.timeout, transfers, nodes, words };
+        let mut network = PacketNetwork::new(plan, ends, queue)?;
+        network.set_outside(network.transport().server.way_up());
+        Ok(Fastpass { network })
+    }
+}
+
+struct Ends {
+    server: Server,
+    timeout: Time,
+    transfers: Vec<Pair>,
+    nodes: Vec<Node>,
+    /// What packets to and from the arbiter say.
+    words: Slab<Words>,
+}
+
+/// What a packet to or from the arbiter says.
+enum Words {
+    Demands(Vec<Demand>),
+    /// Segments, and when each is to be sent.
+    Slots(Vec<(Time, Allocation)>),
+}
+
+struct Pair {
+    /// Segments that are to be sent.
+    wanted: SegmentSet,
+    /// Segments sent at least once.
+    sent: u32,
+    done: bool,
+    arrived: SegmentSet,
+    deadline: Time,
+    /// Doubled each time that nothing was heard for so long.
+    timeout: Time,
+    alarm: Time,
+}
+
+#[derive(Default)]
+struct Node {
+    /// What the next packet to the arbiter asks for.
+    demands: Vec<Demand>,
+    /// What goes when: time, transfer, segment.
+    slots: BTreeSet<(Time, u32, u32)>,
+    wakes_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Header {
+    Segment(u32),
+    Done,
+    /// What is missing?
+    Probe,
+    /// From the first to before the second.
+    Missing(u32, u32),
+    /// To or from the arbiter.
+    Words(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Timer {
+    /// A slot of this node begins.
+    Slot(NodeId),
+    /// The last bit of a packet to the arbiter is in.
+    Asked(u32),
+    /// A batch is to be matched.
+    Batch,
+}
+
+const CONTROL: u32 = 0;
+const DATA: u32 = 1;
+
+impl Ends {
+    fn ask<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segments: Range<u32>) {
+        let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
+        self.nodes[src as usize].demands.push(Demand { src, dst, transfer, segments });
+        net.waits(transfer, Wait::Grant);
+        net.wake(src);
+    }
+
+    /// The segments that wait for their slots in packets to the arbiter, as one.
+    fn ask_packet(&mut self, node: NodeId) -> Option<Packet<Header>> {
+        let demands = &mut self.nodes[node as usize].demands;
+        let transfer = demands.first()?.transfer;
+        let batch: Vec<_> = demands.drain(..demands.len().min(Server::MOST)).collect();
+        let wire = self.server.wire(batch.len());
+        let words = self.words.insert(Words::Demands(batch));
+        Some(Packet::new(transfer, OUTSIDE, (wire, 0), CONTROL, Header::Words(words)))
+    }
+
+    fn wake<O: Observer>(&mut self, net: &mut Net<Self, O>, src: NodeId) {
+        let node = &mut self.nodes[src as usize];
+        let Some(&(at, ..)) = node.slots.first() else { return };
+        if at <= net.now() {
+            net.wake(src);
+        } else if node.wakes_at.is_none_or(|wakes| at < wakes) {
+            node.wakes_at = Some(at);
+            net.schedule(at, Timer::Slot(src));
+        }
+    }
+
+    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if !pair.done && pair.deadline < pair.alarm {
+            pair.alarm = pair.deadline;
+            net.set_alarm(pair.alarm, transfer);
+        }
+    }
+
+    fn heard(&mut self, now: Time, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        pair.deadline = now + pair.timeout;
+    }
+
+    fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let pair = &mut self.transfers[transfer as usize];
+        if !std::mem::replace(&mut pair.done, true) {
+            pair.wanted.clear();
+            net.close(transfer);
+        }
+    }
+
+    fn reply<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, header: Header) {
+        let (node, to) = (net.transfer(transfer).dst, net.transfer(transfer).src);
+        net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
+    }
+
+    fn take_segment<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, number: u32) {
+        let segments = net.transfer(transfer).segments;
+        let pair = &mut self.transfers[transfer as usize];
+        let new = pair.arrived.insert(number);
+        if pair.arrived.count() == segments && (!new || net.delivered(transfer)) {
+            self.reply(net, transfer, Header::Done);
+        }
+    }
+
+    /// Matches the next batch, and sends word of it.
+    fn batch<O: Observer>(&mut self, net: &mut Net<Self, O>) {
+        let now = net.now();
+        for (node, slots, at) in self.server.batch(now) {
+            let transfer = slots[0].1.transfer;
+            let wire = self.server.wire(slots.len());
+            let words = self.words.insert(Words::Slots(slots));
+            net.send_from_outside(at, Packet::new(transfer, node, (wire, 0), CONTROL, Header::Words(words)));
+        }
+        if let Some(at) = self.server.next_batch(now) {
+            net.schedule(at, Timer::Batch);
+        }
+    }
+}
+
+impl Transport for Ends {
+    type Header = Header;
+    type Timer = Timer;
+    type Queue = StrictPriority;
+    const SPRAYS: bool = true;
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let segments = net.transfer(transfer).segments;
+        let mut wanted = SegmentSet::new(segments);
+        for segment in 0..segments {
+            wanted.insert(segment);
+        }
+        let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
+        let (sent, done, timeout, alarm) = (0, false, self.timeout, Time::MAX);
+        packet::put(
+            &mut self.transfers,
+            transfer,
+            Pair { wanted, sent, done, arrived, deadline, timeout, alarm },
+        );
+        self.set_alarm(net, transfer);
+        self.ask(net, transfer, 0..segments);
+    }
+
+    fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
+        if let Some(packet) = self.ask_packet(node) {
+            return Some(packet);
+        }
+        loop {
+            let place = &mut self.nodes[node as usize];
+            let &(at, transfer, segment) = place.slots.first()?;
+            if at > net.now() {
+                self.wake(net, node);
+                return None;
+            }
+            place.slots.pop_first();
+            let pair = &mut self.transfers[transfer as usize];
+            // A slot that was asked for twice is left empty; its transfer may be over, and its number another's.
+            if segment < net.transfer(transfer).segments && !pair.done && pair.wanted.remove(segment) {
+                if segment < pair.sent {
+                    net.retransmitted(transfer);
+                }
+                pair.sent = pair.sent.max(segment + 1);
+                pair.deadline = net.now() + pair.timeout;
+                let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
+                return Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)));
+            }
+        }
+    }
+
+    fn is_ready(&self, node: NodeId) -> bool {
+        let node = &self.nodes[node as usize];
+        !node.demands.is_empty() || !node.slots.is_empty()
+    }
+
+    fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
+        let (transfer, now) = (packet.transfer, net.now());
+        match packet.header {
+            Header::Segment(number) => self.take_segment(net, transfer, number),
+            Header::Done => self.done(net, transfer),
+            Header::Probe => {
+                let segments = net.transfer(transfer).segments;
+                let arrived = &self.transfers[transfer as usize].arrived;
+                let from = arrived.first_absent(0).min(segments);
+                let to = (from..segments).find(|number| arrived.contains(*number)).unwrap_or(segments);
+                let header = if from == segments { Header::Done } else { Header::Missing(from, to) };
+                self.reply(net, transfer, header);
+            }
+            Header::Missing(from, to) => {
+                self.heard(now, transfer);
+                let pair = &mut self.transfers[transfer as usize];
+                if !pair.done {
+                    (from..to).for_each(|segment| {
+                        pair.wanted.insert(segment);
+                    });
+                    self.ask(net, transfer, from..to);
+                }
+            }
+            Header::Words(words) => {
+                let Words::Slots(slots) = std::mem::replace(&mut self.words[words], Words::Slots(Vec::new()))
+                else {
+                    unreachable!("the arbiter asks for nothing");
+                };
+                self.words.release(words);
+                for (at, Allocation { transfer, segment, .. }) in slots {
+                    let src = net.transfer(transfer).src;
+                    if src == packet.to && !self.transfers[transfer as usize].done {
+                        self.heard(now, transfer);
+                        self.nodes[src as usize].slots.insert((at, transfer, segment));
+                    }
+                }
+                self.wake(net, packet.to);
+            }
+        }
+    }
+
+    fn receive_outside<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
+        let Header::Words(words) = packet.header else { unreachable!("only demands go to the arbiter") };
+        let done = self.server.asked(
+            net.now(),
+            u64::from(packet.wire),
+            match &self.words[words] {
+                Words::Demands(demands) => demands.len(),
+                Words::Slots(_) => 0,
+            },
+        );
+        net.schedule(done, Timer::Asked(words));
+    }
+
+    fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32) {
+        self.done(net, request);
+    }
+
+    fn describe(header: &Header) -> (PacketKind, Option<u32>) {
+        match *header {
+            Header::Segment(number) => (PacketKind::Data, Some(number)),
+            Header::Done => (PacketKind::Ack, None),
+            Header::Probe | Header::Words(_) => (PacketKind::Notification, None),
+            Header::Missing(from, _) => (PacketKind::Nack, Some(from)),
+        }
+    }
+
+    fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, timer: Timer) {
+        match timer {
+            Timer::Slot(node) => {
+                let place = &mut self.nodes[node as usize];
+                if place.wakes_at.is_some_and(|at| at <= net.now()) {
+                    place.wakes_at = None;
+                }
+                self.wake(net, node);
+            }
+            Timer::Asked(words) => {
+                if let Words::Demands(demands) =
+                    std::mem::replace(&mut self.words[words], Words::Slots(Vec::new()))
+                {
+                    demands.into_iter().for_each(|demand| self.server.demand(demand));
+                }
+                self.words.release(words);
+                if let Some(at) = self.server.first_batch(net.now()) {
+                    net.schedule(at, Timer::Batch);
+                }
+            }
+            Timer::Batch => self.batch(net),
+        }
+    }
+
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let now = net.now();
+        let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
+        let pair = &mut self.transfers[transfer as usize];
+        if now < pair.alarm {
+            return;
+        }
+        pair.alarm = Time::MAX;
+        if !pair.done && now >= pair.deadline {
+            pair.timeout = pair.timeout * 2;
+            pair.deadline = now + pair.timeout;
+            let segments = net.transfer(transfer).segments;
+            let first = (0..segments).find(|segment| pair.wanted.contains(*segment));
+            match first {
+                Some(from) => {
+                    let wanted = &pair.wanted;
+                    let to = (from..segments).find(|segment| !wanted.contains(*segment)).unwrap_or(segments);
+                    self.ask(net, transfer, from..to);
+                }
+                None => {
+                    net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Probe));
+                }
+            }
+        }
+        self.set_alarm(net, transfer);
+    }
+}
+
+impl Fabric for Fastpass {
+    type Event = packet::Event<Timer>;
+
+    fn name(&self) -> &'static str {
+        "fastpass"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
+        self.network.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
+        self.network.handle(core, event);
+    }
+    fn unloaded(&self, message: &Message) -> Time {
+        let server = &self.network.transport().server;
+        let plan = self.network.plan();
+        packet::unloaded(&self.network, message, |src, dst| {
+            // The answer's demand may have to wait for the end of the batch of the request.
+            let between = match message.kind.is_answered() && src == message.dst {
+                true => {
+                    let request = plan.alone(dst, src).stream(u64::from(message.request));
+                    server.batch_time().saturating_sub(server.lead() + request + server.ask_time(plan))
+                }
+                false => Time::ZERO,
+            };
+            server.ask_time(plan) + between + server.lead()
+        })
+    }
+}

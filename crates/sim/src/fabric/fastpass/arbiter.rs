@@ -1,0 +1,138 @@
+//! The arbiter's server: its link, what it takes to serve, and when its batches begin.
+
+use crate::fabric::stream::Plan;
+use crate::network::Pace;
+use unrack_protocol::fastpass::{Allocation, Arbiter, Demand, Params};
+use unrack_protocol::tcp::Framing;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+pub(super) struct Server {
+    arbiter: Arbiter,
+    batch: u32,
+    /// Of a full packet.
+    slot: Time,
+    /// Its link, both ways.
+    pace: Pace,
+    processing: Time,
+    propagation: Time,
+    /// From the end of a node's link to the arbiter's switch port, and from there to that of the node.
+    distance: Time,
+    /// From the match of a batch to its first slot: word of it must be there.
+    lead: Time,
+    framing: Framing,
+    in_free_at: Time,
+    served_at: Time,
+    out_free_at: Time,
+    /// When the last batch began.
+    batch_at: Option<Time>,
+    scheduled: bool,
+    allocations: Vec<Allocation>,
+}
+
+/// Two nodes take four bytes, as does a node and a slot (§4: Fastpass control protocol).
+const WORD: u64 = 4;
+
+impl Server {
+    /// Words in one packet at the most: those that a full packet has room for.
+    pub(super) const MOST: usize = 256;
+
+    pub(super) fn new(plan: &Plan, params: &Params) -> Server {
+        let network = &plan.network;
+        let host = network.topology.host_link();
+        let links: Vec<_> = network.links(0, network.nodes() - 1).collect();
+        let bare = plan.framing.wire(0).get();
+        let between = &links[1..links.len() - 1];
+        let distance = between.iter().fold(network.switch_latency, |time, link| {
+            time + link.pace.transmit(bare) + link.propagation + network.switch_latency
+        });
+        let pace = Pace::new(params.arbiter_rate);
+        let full_word = plan.framing.wire(WORD * u64::from(params.batch)).get();
+        let last_link = host.pace.transmit(full_word) + host.propagation;
+        let lead = pace.transmit(full_word) + host.propagation + distance + last_link;
+        Server {
+            arbiter: Arbiter::new(network.nodes(), params.batch),
+            batch: params.batch,
+            slot: host.pace.transmit(plan.full_packet().get()),
+            pace,
+            processing: params.processing,
+            propagation: host.propagation,
+            distance,
+            lead,
+            framing: plan.framing,
+            in_free_at: Time::ZERO,
+            served_at: Time::ZERO,
+            out_free_at: Time::ZERO,
+            batch_at: None,
+            scheduled: false,
+            allocations: Vec::new(),
+        }
+    }
+
+    /// Bytes on the wire of a packet with so many words.
+    pub(super) fn wire(&self, words: usize) -> u32 {
+        self.framing.wire(WORD * words as u64).get() as u32
+    }
+
+    /// From the last bit of a packet on a node's link to its arrival at the arbiter's switch port.
+    pub(super) fn way_up(&self) -> Time {
+        self.propagation + self.distance
+    }
+
+    pub(super) fn lead(&self) -> Time {
+        self.lead
+    }
+
+    /// Between the beginnings of two batches.
+    pub(super) fn batch_time(&self) -> Time {
+        self.slot * u64::from(self.batch)
+    }
+
+    /// From a lone demand to its batch.
+    pub(super) fn ask_time(&self, plan: &Plan) -> Time {
+        let wire = u64::from(self.wire(1));
+        let host = plan.network.topology.host_link().pace.transmit(wire);
+        host + self.way_up() + self.pace.transmit(wire) + self.propagation + self.processing
+    }
+
+    /// A packet with so many demands has come to the arbiter's switch port; when they have been served.
+    pub(super) fn asked(&mut self, now: Time, wire: u64, demands: usize) -> Time {
+        self.in_free_at = self.in_free_at.max(now) + self.pace.transmit(wire);
+        let in_at = self.in_free_at + self.propagation;
+        self.served_at = self.served_at.max(in_at) + self.processing * demands as u64;
+        self.served_at
+    }
+
+    pub(super) fn demand(&mut self, demand: Demand) {
+        self.arbiter.demand(demand);
+    }
+
+    /// When a batch is to be matched, if that was not known already.
+    pub(super) fn first_batch(&mut self, now: Time) -> Option<Time> {
+        let at = self.batch_at.map_or(now, |last| (last + self.batch_time()).max(now));
+        (!std::mem::replace(&mut self.scheduled, true)).then_some(at)
+    }
+
+    /// When the next batch after this is to be matched, if anything is left.
+    pub(super) fn next_batch(&mut self, now: Time) -> Option<Time> {
+        self.scheduled = !self.arbiter.is_idle();
+        self.scheduled.then(|| now + self.batch_time())
+    }
+
+    /// Matches a batch: who is told which slots, and when word of it comes to that node's switch port.
+    pub(super) fn batch(&mut self, now: Time) -> Vec<(NodeId, Vec<(Time, Allocation)>, Time)> {
+        self.batch_at = Some(now);
+        self.allocations.clear();
+        self.arbiter.allocate(&mut self.allocations);
+        self.allocations.sort_by_key(|allocation| (allocation.src, allocation.slot));
+        let mut words = Vec::new();
+        for of_node in self.allocations.chunk_by(|a, b| a.src == b.src) {
+            let at = |slot: u32| now + self.lead + self.slot * u64::from(slot);
+            let slots = of_node.iter().map(|allocation| (at(allocation.slot), *allocation)).collect();
+            self.out_free_at =
+                self.out_free_at.max(now) + self.pace.transmit(u64::from(self.wire(of_node.len())));
+            words.push((of_node[0].src, slots, self.out_free_at + self.propagation + self.distance));
+        }
+        words
+    }
+}
