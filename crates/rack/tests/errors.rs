@@ -418,6 +418,7 @@ fn a_failure_says_what_fails_and_when() {
     assert!(refused(r#"node = 1, from = "2us", until = "1us""#).contains("ends at 1us"));
     assert!(refused(r#"node = 1, from = "1us", every = "5us""#).contains("needs `until`"));
     assert!(refused(r#"node = 1, from = "1us", until = "9us", every = "5us""#).contains("down for 8us"));
+    assert!(refused(r#"node = 1, from = "2000000s""#).contains("later than any run ends"));
     assert!(refused(r#"node = 1, form = "1us""#).contains("did you mean `from`?"));
     let report = report("seed = 3", "seed = 3\nbit_errors.link = 1.5");
     assert!(report.contains("1.5 is no probability"), "{report}");

@@ -84,7 +84,8 @@ impl Bench {
     }
 
     fn cxl(&self, what: &str, messages: u64, spec: SyntheticSpec) {
-        let fabric = Cxl::new(&STAR_144, &cxl::Params::default()).expect("the defaults are valid");
+        let fabric =
+            Cxl::new(&Network::star(&STAR_144), &cxl::Params::default()).expect("the defaults are valid");
         self.one(&STAR_144, what, SyntheticSpec { messages, ..spec }, fabric);
     }
 

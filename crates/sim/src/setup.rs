@@ -135,7 +135,7 @@ impl Setup {
                 self.run_on(edm, work, observer, progress)
             }
             FabricConfig::Cxl(params) => {
-                self.run_on(Cxl::new(&self.network.as_star("cxl")?, params)?, work, observer, progress)
+                self.run_on(Cxl::new(&self.network, params)?, work, observer, progress)
             }
             FabricConfig::Dctcp(params) => {
                 self.run_on(Dctcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)

@@ -6,7 +6,7 @@ use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_protocol::cxl::{Flit, Params};
 use unrack_sim::Run;
 use unrack_sim::fabric::cxl::Cxl;
-use unrack_sim::network::Star;
+use unrack_sim::network::{Network, Star};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
@@ -15,7 +15,7 @@ fn star(nodes: u32, gbps: u64) -> Star {
 }
 
 fn cxl(nodes: u32) -> Cxl {
-    Cxl::new(&star(nodes, 100), &Params::default()).unwrap()
+    Cxl::new(&Network::star(&star(nodes, 100)), &Params::default()).unwrap()
 }
 
 const FLIT: u64 = 68 * 80;
@@ -36,7 +36,7 @@ fn unloaded_is_exact_for_all_kinds_sizes_rates_and_flits() {
     for gbps in [10, 25, 30, 40, 100, 200] {
         for flit in [Flit::B68, Flit::B256] {
             let params = Params { flit, ..Params::default() };
-            assert_unloaded_is_exact(Cxl::new(&star(3, gbps), &params).unwrap());
+            assert_unloaded_is_exact(Cxl::new(&Network::star(&star(3, gbps)), &params).unwrap());
         }
     }
 }
@@ -53,7 +53,10 @@ fn one_flow_has_the_line_rate_less_headers() {
 fn too_few_credits_bound_the_rate_by_their_round_trip() {
     let params = Params { credits: 4, ..Params::default() };
     let bytes = 64 * 10_000;
-    let run = run(Cxl::new(&star(2, 100), &params).unwrap(), vec![(Time::ZERO, Message::write(0, 1, bytes))]);
+    let run = run(
+        Cxl::new(&Network::star(&star(2, 100)), &params).unwrap(),
+        vec![(Time::ZERO, Message::write(0, 1, bytes))],
+    );
     // A credit comes back a line, a link, a port, a hop, and a flit and a link after it was spent.
     let loop_ps = 2 * FLIT + 10_000 + 12_500 + 100_000 + FLIT + 10_000;
     let share = completion_ps(&run, 0) as f64 / (10_000.0 / 4.0 * loop_ps as f64);
@@ -108,8 +111,8 @@ fn the_same_run_twice_is_the_same() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let refused = |nodes, params| Cxl::new(&star(nodes, 100), &params).err().unwrap().key;
+    let refused = |nodes, params| Cxl::new(&Network::star(&star(nodes, 100)), &params).err().unwrap().key;
     assert_eq!(refused(2, Params { credits: 0, ..Params::default() }), "fabric.credits");
     assert_eq!(refused(2, Params { outstanding: 0, ..Params::default() }), "fabric.outstanding");
-    assert_eq!(refused(5000, Params::default()), "network.topology.nodes");
+    assert_eq!(refused(5000, Params::default()), "network.topology");
 }

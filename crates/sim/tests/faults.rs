@@ -17,8 +17,11 @@ fn link() -> Link {
     Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(10) }
 }
 
+const FOR_EVER: u64 = u64::MAX;
+
 fn failure(what: Broken, from_ns: u64, until_ns: u64) -> Failure {
-    let (from, until) = (Time::from_ns(from_ns), Time::from_ns(until_ns));
+    let until = if until_ns == FOR_EVER { Time::MAX } else { Time::from_ns(until_ns) };
+    let from = Time::from_ns(from_ns);
     Failure { what, from, until, every: None, detected_after: None }
 }
 
@@ -56,7 +59,7 @@ fn what_a_link_lost_is_sent_again_when_it_is_back() {
 #[test]
 fn who_talks_to_nobody_gives_up() {
     for protocol in STREAMS {
-        let failures = [failure(Broken::Node(1), 0, u64::MAX / 1_000)];
+        let failures = [failure(Broken::Node(1), 0, FOR_EVER)];
         let setup = setup(Topology::star(3, link()), &failures, BitErrors::default(), protocol);
         let messages = vec![
             (Time::ZERO, Message::write(0, 1, 3_000)),
@@ -168,7 +171,7 @@ proptest! {
     #[test]
     fn every_message_completes_or_is_given_up(
         topology in topologies(),
-        protocol in prop::sample::select(STREAMS.to_vec()),
+        protocol in prop::sample::select(vec![Protocol::Dctcp, Protocol::Tcp, Protocol::Cxl]),
         failures in prop::collection::vec(any_failure(6, 1, true), 0..4),
         errors in prop::sample::select(vec![0.0, 1e-7, 1e-5]),
         drawn in prop::collection::vec((0u64..100_000, any::<u32>(), any::<u32>(), 1u64..40_000), 1..40),
@@ -206,4 +209,52 @@ fn conserved(run: &Run) -> Result<(), TestCaseError> {
         run.messages.iter().zip(&run.outcomes).filter(|(_, outcome)| outcome.completed().is_some());
     prop_assert!(counters.arrived_bytes >= complete.map(|(message, _)| message.payload()).sum());
     Ok(())
+}
+
+#[test]
+fn a_cxl_link_sends_a_bad_flit_again_and_loses_nothing() {
+    let errors = BitErrors { host: 1e-6, core: 1e-6 };
+    for topology in [Topology::star(8, link()), Topology::leaf_spine(2, 4, 2, link(), link())] {
+        let faulty = setup(topology.clone(), &[], errors, Protocol::Cxl);
+        let plain = setup(topology, &[], BitErrors::default(), Protocol::Cxl);
+        let messages: Vec<_> = (0..7).map(|n| (Time::ZERO, Message::write(n, n + 1, 1 << 20))).collect();
+        let (faulty, plain) = (run(&faulty, messages.clone()), run(&plain, messages));
+        for run in [&faulty, &plain] {
+            assert!(run.is_complete());
+            assert_eq!(run.counters.sent_bytes, run.counters.arrived_bytes);
+        }
+        assert!(faulty.ended > plain.ended);
+    }
+}
+
+#[test]
+fn a_cxl_link_that_comes_back_goes_on() {
+    let failures = [failure(Broken::Switch(0), 300, 50_000), failure(Broken::Node(1), 60_000, 70_000)];
+    let setup = setup(Topology::star(3, link()), &failures, BitErrors::default(), Protocol::Cxl);
+    let run =
+        run(&setup, vec![(Time::ZERO, Message::read(0, 1, 1 << 18)), (Time::ZERO, Message::write(2, 1, 64))]);
+    assert!(run.is_complete());
+    assert_eq!((run.counters.sent_bytes, run.counters.dropped_packets), (run.counters.arrived_bytes, 0));
+    assert!(completion_ps(&run, 0) > 70_000_000);
+}
+
+#[test]
+fn what_a_dead_cxl_device_was_asked_for_is_given_up_and_holds_up_nobody() {
+    let failures = [failure(Broken::Node(1), 1_000, FOR_EVER)];
+    let setup = setup(Topology::star(4, link()), &failures, BitErrors::default(), Protocol::Cxl);
+    let to = |n: u64| (n % 2 + 1) as u32;
+    let messages: Vec<_> = (0..400)
+        .map(|n| (Time::from_ns(5 * n), Message::read(0, to(n), 4096)))
+        .chain([
+            (Time::from_us(3), Message::read(1, 2, 4096)),
+            (Time::from_us(3), Message::write(3, 1, 4096)),
+        ])
+        .collect();
+    let run = run(&setup, messages);
+    for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
+        let dead = message.dst == 1 || message.src == 1;
+        assert!(outcome.completed().is_some() || dead && outcome.is_given_up(), "{message:?}");
+    }
+    assert!(run.outcomes.iter().filter(|outcome| outcome.is_given_up()).count() > 100);
+    conserved(&run).unwrap();
 }

@@ -79,6 +79,11 @@ impl Node {
         false
     }
 
+    /// A message for this node was lost: what it would have answered is taken for answered.
+    pub fn handle_loss(&mut self) {
+        self.window += 1;
+    }
+
     /// Classes of which a message could leave.
     pub fn waiting(&self) -> ClassSet {
         let may_request = self.window > 0;

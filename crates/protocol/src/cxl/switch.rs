@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 /// | what is known | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
 #[derive(Debug, Clone)]
 pub struct Switch {
-    queues: Vec<[VecDeque<Line>; CLASSES]>,
+    /// Messages, each with its output.
+    queues: Vec<[VecDeque<(Line, u16)>; CLASSES]>,
     outputs: Vec<Output>,
     /// Outputs that a queue has turned to.
     turned: Vec<u16>,
@@ -54,13 +55,13 @@ impl Switch {
         }
     }
 
-    /// A message is ready to leave `input`.
-    pub fn handle_line(&mut self, input: u16, line: Line) {
+    /// A message is ready to leave `input` for `output`.
+    pub fn handle_line(&mut self, input: u16, output: u16, line: Line) {
         let queue = &mut self.queues[usize::from(input)][line.class.index()];
         assert!(queue.len() < self.buffer, "a message came without a credit");
-        queue.push_back(line);
+        queue.push_back((line, output));
         if queue.len() == 1 {
-            self.turn(input, line);
+            self.turn(input, output, line.class);
         }
     }
 
@@ -77,7 +78,7 @@ impl Switch {
         }
         out.serving = Some((input, class));
         let first = self.queues[usize::from(input)][class.index()].front();
-        Some(*first.expect("a candidate has a first message"))
+        Some(first.expect("a candidate has a first message").0)
     }
 
     /// `output` has sent what it took. Returns the input and class whose queue has a place more.
@@ -86,18 +87,18 @@ impl Switch {
         let (input, class) = serving.expect("an output finishes what it took");
         let queue = &mut self.queues[usize::from(input)][class.index()];
         queue.pop_front();
-        if let Some(&next) = queue.front() {
-            self.turn(input, next);
+        if let Some(&(next, output)) = queue.front() {
+            self.turn(input, output, next.class);
         }
         (input, class)
     }
 
-    /// The first message of a queue is now `line`.
-    fn turn(&mut self, input: u16, line: Line) {
-        let out = &mut self.outputs[usize::from(line.dst)];
-        out.classes[line.class.index()].insert(input);
-        out.waiting.insert(line.class);
-        self.turned.push(line.dst);
+    /// The first message of a queue is now one for `output`.
+    fn turn(&mut self, input: u16, output: u16, class: Class) {
+        let out = &mut self.outputs[usize::from(output)];
+        out.classes[class.index()].insert(input);
+        out.waiting.insert(class);
+        self.turned.push(output);
     }
 
     pub fn poll_output(&mut self) -> Option<u16> {

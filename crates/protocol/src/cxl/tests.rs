@@ -71,7 +71,7 @@ fn outputs_serve_inputs_in_turn() {
     let mut switch = Switch::new(130, 8);
     for input in [3, 64, 129] {
         for n in 0..2 {
-            switch.handle_line(input, line(Class::RwD, 7, n));
+            switch.handle_line(input, 7, line(Class::RwD, 7, n));
         }
     }
     let order: Vec<u16> =
@@ -82,9 +82,9 @@ fn outputs_serve_inputs_in_turn() {
 #[test]
 fn the_first_of_a_queue_blocks_what_is_behind_it_but_no_other_class() {
     let mut switch = Switch::new(4, 8);
-    switch.handle_line(0, line(Class::RwD, 1, 10));
-    switch.handle_line(0, line(Class::RwD, 2, 11));
-    switch.handle_line(0, line(Class::Req, 2, 12));
+    switch.handle_line(0, 1, line(Class::RwD, 1, 10));
+    switch.handle_line(0, 2, line(Class::RwD, 2, 11));
+    switch.handle_line(0, 2, line(Class::Req, 2, 12));
     let mut only_req = ClassSet::NONE;
     only_req.insert(Class::Req);
     let mut take = |output, allowed| pass(&mut switch, output, allowed).map(|(_, line)| line.message);
@@ -116,7 +116,7 @@ fn saturate(ports: u16, slots: u32) -> u32 {
             while switch.queued(input, Class::RwD) < 4 {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let dst = (seed >> 33) % u64::from(ports);
-                switch.handle_line(input, line(Class::RwD, dst as u16, 0));
+                switch.handle_line(input, dst as u16, line(Class::RwD, dst as u16, 0));
             }
         }
         let sending: Vec<u16> = (0..ports).filter(|o| switch.take(*o, ClassSet::ALL).is_some()).collect();
@@ -163,7 +163,7 @@ proptest! {
     ) {
         let mut switch = Switch::new(5, 1_000);
         for (number, (input, dst, class)) in lines.iter().enumerate() {
-            switch.handle_line(*input, line(Class::ALL[*class], *dst, number as u32));
+            switch.handle_line(*input, *dst, line(Class::ALL[*class], *dst, number as u32));
         }
         let masks = masks.into_iter().map(ClassSet).chain([ClassSet::ALL; 1_000]);
         let mut last = std::collections::BTreeMap::new();

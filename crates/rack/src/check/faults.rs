@@ -6,6 +6,7 @@ use crate::network::{Network, Topology};
 use crate::problem::Problem;
 use crate::tree::{Node, Value};
 use crate::{Protocol, decode::decode};
+use unrack_units::Time;
 
 impl Checker<'_> {
     pub(super) fn faults(&mut self, network: Option<&Network>, protocol: Option<Protocol>) -> Option<Faults> {
@@ -54,6 +55,10 @@ impl Checker<'_> {
         if named.iter().filter(|named| **named).count() != 1 {
             refuse("one of `node`, `switch` and `between` says what fails".into());
         }
+        let times = [Some(failure.from), failure.until, failure.every, failure.detected_after];
+        if let Some(time) = times.into_iter().flatten().find(|time| *time > LATEST) {
+            refuse(format!("{time} is later than any run ends"));
+        }
         if let Some(until) = failure.until
             && until <= failure.from
         {
@@ -80,6 +85,9 @@ impl Checker<'_> {
         Some(failure)
     }
 }
+
+/// Times count picoseconds in 64 bits; what comes after an outage has room.
+const LATEST: Time = Time::from_us(1_000_000_000_000);
 
 fn switches(topology: &Topology) -> u32 {
     match *topology {

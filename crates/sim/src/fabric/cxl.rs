@@ -1,13 +1,20 @@
-//! `cxl`: cache lines over credited links and an input-buffered switch (CXL.mem; EDM §4.3).
+//! `cxl`: cache lines over credited links and input-buffered switches (CXL.mem; EDM §4.3).
 //!
-//! The star of the scenario, each link carrying flits both ways. A message is cut into lines of 64 B,
-//! each a request and an answer of the link layer: see [`unrack_protocol::cxl`]. A read or rmw is
-//! complete when all its data is at `src`, a write or flow when all its data is at `dst`. A line
-//! takes its whole 64 B however few of them the message needs.
+//! Any topology, each link carrying flits both ways. A message is cut into lines of 64 B, each a request
+//! and an answer of the link layer: see [`unrack_protocol::cxl`]. A read or rmw is complete when all its
+//! data is at `src`, a write or flow when all its data is at `dst`. A line takes its whole 64 B however few of
+//! them the message needs. All lines between two nodes go the same way.
+//!
+//! Networks of several switches cannot lock up either: a line goes up and then down, so no two queues of a
+//! class wait for each other, and answers always drain at who asked.
 //!
 //! A link has an event at the start of each flit while it has something to send, and one at the end
 //! of each flit that completes a message. Credits come back without events: they are dated, and only
 //! a sender that waits for one is woken.
+//!
+//! Faults: a flit that is corrupted, or meets a link that is down, is sent again with all that follows it
+//! ([`retry`]). What a link that never comes back would carry is answered with an error at once: its
+//! messages are given up.
 //!
 //! Departure: credits go back one flit time and one propagation after the buffer came free, and take
 //! nothing from the link: they travel in headers, or in flits that would be idle.
@@ -15,36 +22,41 @@
 
 mod alone;
 mod link;
+mod retry;
 #[cfg(test)]
 mod tests;
+mod wiring;
 
 use self::alone::Alone;
-use self::link::Link;
+use self::link::{Link, Receiver, Sender};
+use self::wiring::Wiring;
 use super::Fabric;
-use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Wait};
+use super::stream::flow_hash;
+use crate::engine::{Core, Hop, Observer, Packet, PacketKind, Wait};
 use crate::error::SetupError;
-use crate::network::Star;
+use crate::network::Network;
+use crate::topology::Topology;
 use std::collections::VecDeque;
+use std::ops::Range;
 use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node, Params, Switch};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message, MessageId};
 
-/// CXL on a star.
+/// CXL on any network.
 pub struct Cxl {
     alone: Alone,
-    propagation: Time,
-    hop: Time,
+    topology: Topology,
+    /// What the port of a device adds.
     port: Time,
-    /// Time of one flit on a link.
-    flit: Time,
+    wiring: Wiring,
     nodes: Vec<Node>,
-    switch: Switch,
-    /// Of each node: towards the switch, and from it.
+    switches: Vec<Switch>,
+    /// From nodes to their switch, then from each switch port.
     links: Vec<Link>,
     /// Of each message.
     progress: Vec<Progress>,
     /// Buffers that the flit being filled frees: at the end of which link, of which class.
-    freed: Vec<(usize, Class)>,
+    freed: Vec<(u32, Class)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,46 +72,33 @@ pub enum Event {
 struct Progress {
     sent: u32,
     arrived: u32,
-}
-
-/// The two links of a node. Even numbers lead to the switch.
-fn uplink(node: u16) -> usize {
-    usize::from(node) * 2
-}
-fn downlink(node: u16) -> usize {
-    usize::from(node) * 2 + 1
+    dropped: u32,
+    /// What asked for them has come, or was lost.
+    asked: bool,
 }
 
 impl Cxl {
-    pub fn new(star: &Star, params: &Params) -> Result<Cxl, SetupError> {
-        check(star, params)?;
-        let nodes = star.nodes as u16;
-        let flit = star.rate.transmit(params.flit.bytes());
-        let links = (0..2 * nodes).map(|_| Link::new(params)).collect();
+    pub fn new(network: &Network, params: &Params) -> Result<Cxl, SetupError> {
+        check(network, params)?;
+        let topology = &network.topology;
+        let wiring = Wiring::new(topology);
         Ok(Cxl {
-            alone: Alone::new(star, params, flit),
-            propagation: star.propagation,
-            hop: params.hop,
+            alone: Alone::new(network, params),
             port: params.port,
-            flit,
-            nodes: (0..nodes).map(|id| Node::new(id, params.outstanding)).collect(),
-            switch: Switch::new(nodes, params.credits),
-            links,
+            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding)).collect(),
+            switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
+            links: wiring.links(topology, params),
+            wiring,
+            topology: topology.clone(),
             progress: Vec::new(),
             freed: Vec::new(),
         })
     }
-
-    /// From the end of a flit on a link until what it carries can be used at its end.
-    fn latency(&self, link: usize) -> Time {
-        let at_switch = if link.is_multiple_of(2) { self.hop } else { Time::ZERO };
-        self.propagation + self.port + at_switch
-    }
 }
 
-fn check(star: &Star, params: &Params) -> Result<(), SetupError> {
-    if star.nodes > MAX_NODES {
-        return Err(SetupError::new("network.topology.nodes", "is at most 4096 for cxl", star.nodes));
+fn check(network: &Network, params: &Params) -> Result<(), SetupError> {
+    if network.nodes() > MAX_NODES {
+        return Err(SetupError::new("network.topology", "has at most 4096 nodes for cxl", network.nodes()));
     }
     if params.credits == 0 {
         return Err(SetupError::new("fabric.credits", "is at least 1", 0));
@@ -118,74 +117,103 @@ const MAX_NODES: u32 = 4096;
 /// Flits and credits.
 impl Cxl {
     /// Something came that `link` may be able to send.
-    fn offer<O: Observer>(&mut self, core: &mut Core<Event, O>, link: usize) {
-        match self.links[link].free_at <= core.now() {
+    fn offer<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
+        let free_at = self.links[link as usize].free_at;
+        match free_at <= core.now() {
             true => self.fill(core, link),
-            false => self.wake(core, link, self.links[link].free_at),
+            false => self.wake(core, link, free_at),
         }
     }
 
     /// Has a flit started at `at` unless one is due before.
-    fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, link: usize, at: Time) {
-        if at < self.links[link].wake_at {
-            self.links[link].wake_at = at;
-            core.schedule(at, Event::Fill(link as u32));
+    fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, at: Time) {
+        let wake_at = &mut self.links[link as usize].wake_at;
+        if at < *wake_at {
+            *wake_at = at;
+            core.schedule(at, Event::Fill(link));
         }
     }
 
     /// What waits to be sent on `link`, credits or not.
-    fn waiting(&self, link: usize) -> ClassSet {
-        match link.is_multiple_of(2) {
-            true => self.nodes[link / 2].waiting(),
-            false => self.switch.waiting((link / 2) as u16),
+    fn waiting(&self, link: u32) -> ClassSet {
+        match self.links[link as usize].sender {
+            Sender::Node(node) => self.nodes[usize::from(node)].waiting(),
+            Sender::Output { switch, port } => self.switches[switch as usize].waiting(port),
         }
     }
 
     /// Starts a flit on `link` if there is anything to put in.
-    fn fill<O: Observer>(&mut self, core: &mut Core<Event, O>, link: usize) {
-        let (now, end) = (core.now(), core.now() + self.flit);
-        let arrival = end + self.latency(link);
-        let Cxl { links, nodes, switch, freed, .. } = self;
-        let Link { transmitter, wire, began, .. } = &mut links[link];
-        let resumed = transmitter.is_midway().then_some(*began);
-        let (node, before) = ((link / 2) as u16, wire.len());
-        let sent = Sent { wire, freed, arrival };
-        let carries = match link.is_multiple_of(2) {
-            true => transmitter.fill(now, &mut FromNode { node: &mut nodes[link / 2], sent }),
-            false => transmitter.fill(now, &mut FromSwitch { switch, output: node, sent }),
+    fn fill<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
+        let now = core.now();
+        let Cxl { links, nodes, switches, freed, wiring, .. } = self;
+        let Link { transmitter, wire, began, sender, flit, .. } = &mut links[link as usize];
+        let (resumed, flit) = (transmitter.is_midway().then_some(*began), *flit);
+        let (sender, before) = (*sender, wire.len());
+        let carries = match sender {
+            Sender::Node(node) => {
+                let receives = wiring.to_node(node);
+                let node = &mut nodes[usize::from(node)];
+                transmitter.fill(now, &mut FromNode { node, receives, wire, freed })
+            }
+            Sender::Output { switch, port } => {
+                let feeders = wiring.feeders(switch);
+                let switch = &mut switches[switch as usize];
+                transmitter.fill(now, &mut FromSwitch { switch, output: port, feeders, wire, freed })
+            }
         };
-        let completed = before..self.links[link].wire.len();
+        let completed = before..self.links[link as usize].wire.len();
         if carries {
-            self.links[link].free_at = end;
+            let end = self.through(link, now);
+            self.links[link as usize].free_at = end.unwrap_or(now + flit);
+            if let (Sender::Node(_), true) = (sender, !completed.is_empty()) {
+                completed.clone().for_each(|place| self.count_sent(core, link, place));
+            }
+            match end {
+                Some(end) => self.fly(core, link, completed.clone(), (resumed, end)),
+                None => self.lose(core, link, completed.clone()),
+            }
         }
         if resumed.is_none() || !completed.is_empty() {
-            self.links[link].began = now;
-        }
-        for place in completed.clone() {
-            let first = resumed.filter(|_| place == before).unwrap_or(now);
-            core.hop(|| self.hop(link, place, [first, end, arrival]));
-        }
-        if !completed.is_empty() {
-            core.schedule(arrival, Event::Arrive(link as u32));
-        }
-        if link.is_multiple_of(2) {
-            completed.for_each(|place| self.count_sent(core, self.links[link].wire[place].1));
+            self.links[link as usize].began = now;
         }
         self.return_credits(core);
         self.continue_after(core, link, carries);
     }
 
+    /// Lines that a flit completes are on their way.
+    fn fly<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        link: u32,
+        completed: Range<usize>,
+        (resumed, end): (Option<Time>, Time),
+    ) {
+        if completed.is_empty() {
+            return;
+        }
+        let Link { wire, latency, .. } = &mut self.links[link as usize];
+        let (arrival, before) = (end + *latency, completed.start);
+        wire.range_mut(completed.clone()).for_each(|(at, _)| *at = arrival);
+        let now = core.now();
+        for place in completed {
+            let first = resumed.filter(|_| place == before).unwrap_or(now);
+            core.hop(|| self.hop(link, place, [first, end, arrival]));
+        }
+        core.schedule(arrival, Event::Arrive(link));
+    }
+
     /// A line that a flit completes; when it began, ends, and can go on.
-    fn hop(&self, link: usize, place: usize, [first, last, onward]: [Time; 3]) -> Hop {
-        let line = self.links[link].wire[place].1;
+    fn hop(&self, link: u32, place: usize, [first, last, onward]: [Time; 3]) -> Hop {
+        let Link { wire, id, propagation, .. } = &self.links[link as usize];
+        let line = wire[place].1;
         let kind = match (line.class, line.fetches) {
             (Class::Req, _) | (Class::RwD, true) => PacketKind::Request,
             (Class::RwD, false) | (Class::Drs, _) => PacketKind::Data,
             (Class::Ndr, _) => PacketKind::Ack,
         };
-        let (node, payload) = ((link / 2) as u32, if line.class.has_data() { LINE_BYTES as u32 } else { 0 });
+        let payload = if line.class.has_data() { LINE_BYTES as u32 } else { 0 };
         Hop {
-            link: if link.is_multiple_of(2) { LinkId::Host(node) } else { LinkId::Port(node) },
+            link: *id,
             message: Some(MessageId(line.message)),
             packet: Packet::new(kind, u32::from(line.src), u32::from(line.dst)),
             wire: line.class.slots() * SLOT_BYTES,
@@ -195,14 +223,14 @@ impl Cxl {
             last,
             shares: true,
             serial: last - first,
-            propagation: self.propagation,
+            propagation: *propagation,
             onward,
         }
     }
 
     /// When to try again.
-    fn continue_after<O: Observer>(&mut self, core: &mut Core<Event, O>, link: usize, carries: bool) {
-        let Link { transmitter, free_at, .. } = &self.links[link];
+    fn continue_after<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, carries: bool) {
+        let Link { transmitter, free_at, .. } = &self.links[link as usize];
         let wake_at = match (transmitter.is_midway(), self.waiting(link).is_empty()) {
             (false, true) => None,
             _ if carries => Some(*free_at),
@@ -214,44 +242,44 @@ impl Cxl {
     }
 
     fn return_credits<O: Observer>(&mut self, core: &mut Core<Event, O>) {
-        while let Some((link, class)) = self.freed.pop() {
-            let at = core.now() + self.flit + self.propagation;
-            self.links[link].transmitter.handle_credit(at, class);
-            if self.links[link].wake_at == Time::MAX && !self.waiting(link).is_empty() {
-                let at = at.max(self.links[link].free_at);
-                self.wake(core, link, at);
+        while let Some((number, class)) = self.freed.pop() {
+            let link = &mut self.links[number as usize];
+            let at = core.now() + link.flit + link.propagation;
+            link.transmitter.handle_credit(at, class);
+            let (wake_at, at) = (link.wake_at, at.max(link.free_at));
+            if wake_at == Time::MAX && !self.waiting(number).is_empty() {
+                self.wake(core, number, at);
             }
         }
     }
 }
 
-/// What a flit completes and which buffers that frees.
-struct Sent<'a> {
-    wire: &'a mut VecDeque<(Time, Line)>,
-    freed: &'a mut Vec<(usize, Class)>,
-    arrival: Time,
-}
-
 struct FromNode<'a> {
     node: &'a mut Node,
-    sent: Sent<'a>,
+    /// The link that requests came by.
+    receives: u32,
+    wire: &'a mut VecDeque<(Time, Line)>,
+    freed: &'a mut Vec<(u32, Class)>,
 }
 
 impl Feed for FromNode<'_> {
     fn take(&mut self, allowed: ClassSet) -> Option<Line> {
         let taken = self.node.take(allowed)?;
-        self.sent.freed.extend(taken.frees.map(|class| (downlink(taken.line.src), class)));
+        self.freed.extend(taken.frees.map(|class| (self.receives, class)));
         Some(taken.line)
     }
     fn complete(&mut self, line: Line) {
-        self.sent.wire.push_back((self.sent.arrival, line));
+        self.wire.push_back((Time::MAX, line));
     }
 }
 
 struct FromSwitch<'a> {
     switch: &'a mut Switch,
     output: u16,
-    sent: Sent<'a>,
+    /// By input: the link that leads there.
+    feeders: &'a [u32],
+    wire: &'a mut VecDeque<(Time, Line)>,
+    freed: &'a mut Vec<(u32, Class)>,
 }
 
 impl Feed for FromSwitch<'_> {
@@ -260,72 +288,78 @@ impl Feed for FromSwitch<'_> {
     }
     fn complete(&mut self, line: Line) {
         let (input, class) = self.switch.finish(self.output);
-        self.sent.freed.push((uplink(input), class));
-        self.sent.wire.push_back((self.sent.arrival, line));
+        self.freed.push((self.feeders[usize::from(input)], class));
+        self.wire.push_back((Time::MAX, line));
     }
 }
 
 /// Messages of the link layer.
 impl Cxl {
-    fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, link: usize) {
-        let node = (link / 2) as u16;
-        while let Some(line) = self.links[link].pop_arrived(core.now()) {
-            match link.is_multiple_of(2) {
-                true => self.enter_switch(core, node, line),
-                false => self.enter_node(core, node, line),
+    fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
+        let receiver = self.links[link as usize].receiver;
+        while let Some(line) = self.links[link as usize].pop_arrived(core.now()) {
+            match receiver {
+                Receiver::Input { switch, port } => self.enter_switch(core, switch, port, line),
+                Receiver::Node(node) => self.enter_node(core, link, node, line),
             }
         }
-        if !link.is_multiple_of(2) {
-            self.return_credits(core);
-            self.offer(core, uplink(node));
+        match receiver {
+            Receiver::Input { switch, .. } => self.offer_outputs(core, switch),
+            Receiver::Node(node) => {
+                self.return_credits(core);
+                self.offer(core, u32::from(node));
+            }
         }
-        self.offer_outputs(core);
     }
 
     /// Offers to every output what has come to the head of a queue, until nothing more does.
-    fn offer_outputs<O: Observer>(&mut self, core: &mut Core<Event, O>) {
-        while let Some(output) = self.switch.poll_output() {
-            self.offer(core, downlink(output));
+    fn offer_outputs<O: Observer>(&mut self, core: &mut Core<Event, O>, switch: u32) {
+        while let Some(output) = self.switches[switch as usize].poll_output() {
+            self.offer(core, self.wiring.from_output(switch, output));
         }
     }
 
-    fn enter_switch<O: Observer>(&mut self, core: &mut Core<Event, O>, input: u16, line: Line) {
+    fn enter_switch<O: Observer>(&mut self, core: &mut Core<Event, O>, switch: u32, input: u16, line: Line) {
+        let hash = flow_hash(u32::from(line.src) << 16 | u32::from(line.dst));
+        let port = self.topology.route_at(switch, u32::from(line.dst), hash, core.now());
+        let at = &mut self.switches[switch as usize];
         if line.class.has_data() {
-            let ahead = u64::from(self.switch.queued(input, line.class));
-            core.queued(u32::from(line.dst), ahead * LINE_BYTES);
+            let ahead = u64::from(at.queued(input, line.class));
+            core.queued(port, ahead * LINE_BYTES);
         }
-        self.switch.handle_line(input, line);
+        at.handle_line(input, self.wiring.output(switch, port), line);
     }
 
-    fn enter_node<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u16, line: Line) {
+    fn enter_node<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, node: u16, line: Line) {
         if self.nodes[usize::from(node)].handle_line(line) {
-            self.freed.push((downlink(node), line.class));
+            self.freed.push((link, line.class));
         }
         if is_data(&line) {
             let id = MessageId(line.message);
             let message = *core.message(id);
-            let arrived = &mut self.progress[id.index()].arrived;
-            core.arrived(line_payload(&message, *arrived));
-            *arrived += 1;
-            if *arrived == lines(&message) {
+            let progress = &mut self.progress[id.index()];
+            core.arrived(line_payload(&message, progress.arrived + progress.dropped));
+            progress.arrived += 1;
+            if progress.arrived == lines(&message) {
                 core.complete(id);
             }
         }
     }
 
-    /// A line left its node.
-    fn count_sent<O: Observer>(&mut self, core: &mut Core<Event, O>, line: Line) {
+    /// A line leaves its node.
+    fn count_sent<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, place: usize) {
+        let line = self.links[link as usize].wire[place].1;
         if !is_data(&line) {
             return;
         }
         let message = *core.message(MessageId(line.message));
-        let sent = &mut self.progress[line.message as usize].sent;
-        if *sent == 0 {
+        let progress = &mut self.progress[line.message as usize];
+        if !std::mem::replace(&mut progress.asked, true) {
             // What asked for it has come, if anything had to.
             core.arrived(u64::from(message.request));
         }
-        core.sent(line_payload(&message, *sent));
-        *sent += 1;
+        core.sent(line_payload(&message, progress.sent));
+        progress.sent += 1;
     }
 }
 
@@ -370,26 +404,29 @@ impl Fabric for Cxl {
             class,
             fetches: message.kind == Kind::Rmw,
         });
-        self.offer(core, uplink(src));
+        self.offer(core, u32::from(src));
     }
 
     fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
         match event {
             Event::Fill(link) => {
-                let link = link as usize;
-                if self.links[link].wake_at == core.now() {
-                    self.links[link].wake_at = Time::MAX;
+                let Link { wake_at, sender, .. } = &mut self.links[link as usize];
+                if *wake_at == core.now() {
+                    *wake_at = Time::MAX;
+                    let sender = *sender;
                     self.offer(core, link);
-                    self.offer_outputs(core);
+                    if let Sender::Output { switch, .. } = sender {
+                        self.offer_outputs(core, switch);
+                    }
                 }
             }
-            Event::Arrive(link) => self.arrive(core, link as usize),
+            Event::Arrive(link) => self.arrive(core, link),
         }
     }
 
     /// Exact while credits and window cover the round trips they span (as the defaults do on rack
     /// distances up to 300 Gbps, and always for 4 KiB); a lower bound beyond.
     fn unloaded(&self, message: &Message) -> Time {
-        self.alone.completion(message.kind, u64::from(lines(message)))
+        self.alone.completion(message, lines(message))
     }
 }

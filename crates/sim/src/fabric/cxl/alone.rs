@@ -1,44 +1,97 @@
 //! How long a message takes alone in the network: arithmetic.
 
-use crate::network::Star;
+use crate::network::Network;
 use unrack_protocol::cxl::{Class, Params};
 use unrack_units::Time;
-use unrack_workload::Kind;
+use unrack_workload::{Kind, Message, NodeId};
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Alone {
+    network: Network,
+    params: Params,
+}
+
+/// One link of a way.
+#[derive(Debug, Clone, Copy)]
+struct Leg {
+    /// Time of a flit.
     flit: Time,
-    slots: u64,
-    /// From the end of a flit to its use: at the switch, at a node.
-    to_switch: Time,
-    to_node: Time,
+    /// From its end until what it carries can be used.
+    latency: Time,
 }
 
 impl Alone {
-    pub(super) fn new(star: &Star, params: &Params, flit: Time) -> Alone {
-        let to_node = star.propagation + params.port;
-        Alone { flit, slots: u64::from(params.flit.slots()), to_switch: to_node + params.hop, to_node }
+    pub(super) fn new(network: &Network, params: &Params) -> Alone {
+        Alone { network: network.clone(), params: *params }
+    }
+
+    fn way(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Leg> + '_ {
+        let mut links = self.network.links(src, dst).peekable();
+        std::iter::from_fn(move || {
+            let link = links.next()?;
+            let hop = if links.peek().is_some() { self.params.hop } else { Time::ZERO };
+            let flit = link.pace.transmit(self.params.flit.bytes().get());
+            Some(Leg { flit, latency: link.propagation + self.params.port + hop })
+        })
     }
 
     /// Flits that `lines` messages of a class take.
-    fn flits(&self, class: Class, lines: u64) -> Time {
-        self.flit * (lines * u64::from(class.slots())).div_ceil(self.slots)
+    fn flits(&self, class: Class, lines: u64) -> u64 {
+        (lines * u64::from(class.slots())).div_ceil(u64::from(self.params.flit.slots()))
     }
 
-    /// From the start of `lines` messages at one node until the last is at another. The switch passes
-    /// on each message when it has come, and keeps the pace: it is done the flits of the first
-    /// message later.
-    fn cross(&self, class: Class, lines: u64) -> Time {
-        self.flits(class, 1) + self.to_switch + self.flits(class, lines) + self.to_node
+    /// From the start of `lines` messages at one node until the last is at another.
+    fn cross(&self, class: Class, lines: u64, (src, dst): (NodeId, NodeId)) -> Time {
+        let first = self.way(src, dst).next().expect("a way has links");
+        if self.way(src, dst).any(|leg| leg.flit != first.flit) {
+            return self.relay(class, lines, (src, dst));
+        }
+        // A switch passes on each message when it has come, and keeps the pace: it is done the flits of the
+        // first message later.
+        let legs = self.way(src, dst).count() as u64;
+        let latency: Time = self.way(src, dst).map(|leg| leg.latency).sum();
+        first.flit * (self.flits(class, 1) * (legs - 1) + self.flits(class, lines)) + latency
     }
 
-    pub(super) fn completion(&self, kind: Kind, lines: u64) -> Time {
+    /// The same over links of different rates: flit by flit.
+    fn relay(&self, class: Class, lines: u64, (src, dst): (NodeId, NodeId)) -> Time {
+        let mut ready = vec![Time::ZERO; lines as usize];
+        for leg in self.way(src, dst) {
+            self.pass(class, &mut ready, leg);
+        }
+        *ready.last().expect("a message has lines")
+    }
+
+    /// From when each line can start on a link to when it can start on the next.
+    fn pass(&self, class: Class, ready: &mut [Time], leg: Leg) {
+        let (mut next, mut left, mut start) = (0, 0, Time::ZERO);
+        while next < ready.len() {
+            if left == 0 {
+                start = start.max(ready[next]);
+            }
+            let (end, mut room) = (start + leg.flit, self.params.flit.slots());
+            while room > 0 && next < ready.len() && (left > 0 || ready[next] <= start) {
+                left = if left == 0 { class.slots() } else { left };
+                let filled = left.min(room);
+                (left, room) = (left - filled, room - filled);
+                if left == 0 {
+                    ready[next] = end + leg.latency;
+                    next += 1;
+                }
+            }
+            start = end;
+        }
+    }
+
+    pub(super) fn completion(&self, message: &Message, lines: u32) -> Time {
+        let Message { src, dst, kind, .. } = *message;
+        let (there, back, lines) = ((src, dst), (dst, src), u64::from(lines));
         // Data follows the first request as fast as the link takes it: requests come faster, or,
         // with data of their own, as fast.
         match kind {
-            Kind::Read => self.cross(Class::Req, 1) + self.cross(Class::Drs, lines),
-            Kind::Rmw => self.cross(Class::RwD, 1) + self.cross(Class::Drs, lines),
-            Kind::Write | Kind::Flow => self.cross(Class::RwD, lines),
+            Kind::Read => self.cross(Class::Req, 1, there) + self.cross(Class::Drs, lines, back),
+            Kind::Rmw => self.cross(Class::RwD, 1, there) + self.cross(Class::Drs, lines, back),
+            Kind::Write | Kind::Flow => self.cross(Class::RwD, lines, there),
         }
     }
 }

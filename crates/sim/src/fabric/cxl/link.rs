@@ -1,29 +1,68 @@
 //! One direction of a link.
 
+use crate::engine::LinkId;
 use std::collections::VecDeque;
 use unrack_protocol::cxl::{Line, Params, Transmitter};
 use unrack_units::Time;
 
 pub(super) struct Link {
+    pub id: LinkId,
+    pub sender: Sender,
+    pub receiver: Receiver,
+    /// Time of one flit.
+    pub flit: Time,
+    pub propagation: Time,
+    /// From the end of a flit until what it carries can be used at the other end.
+    pub latency: Time,
     pub transmitter: Transmitter,
     /// Messages sent and not arrived, with their time of arrival.
     pub wire: VecDeque<(Time, Line)>,
-    /// The flit in which the message that is midway began.
-    pub began: Time,
     /// The flit under way ends.
     pub free_at: Time,
     /// When the next flit is due to be tried; `MAX`: when something comes.
     pub wake_at: Time,
+    /// The flit that carries the first slot of a line that is midway began.
+    pub began: Time,
+}
+
+/// Who sends on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sender {
+    Node(u16),
+    Output { switch: u32, port: u16 },
+}
+
+/// Whom a link leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Receiver {
+    Node(u16),
+    Input { switch: u32, port: u16 },
 }
 
 impl Link {
-    pub(super) fn new(params: &Params) -> Link {
+    /// A link that takes `flit` for a flit.
+    pub(super) fn new(
+        id: LinkId,
+        (sender, receiver): (Sender, Receiver),
+        (flit, propagation): (Time, Time),
+        params: &Params,
+    ) -> Link {
+        let hop = match receiver {
+            Receiver::Input { .. } => params.hop,
+            Receiver::Node(_) => Time::ZERO,
+        };
         Link {
+            id,
+            sender,
+            receiver,
+            flit,
+            propagation,
+            latency: propagation + params.port + hop,
             transmitter: Transmitter::new(params.flit.slots(), params.credits),
             wire: VecDeque::new(),
-            began: Time::ZERO,
             free_at: Time::ZERO,
             wake_at: Time::MAX,
+            began: Time::ZERO,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::engine::{Sim, Unobserved};
+use crate::network::Pace;
+use crate::topology;
 use unrack_units::Rate;
 use unrack_workload::{Outbox, Source};
 
@@ -30,10 +32,9 @@ impl Counted {
         let Link { transmitter, wire, .. } = &self.cxl.links[link];
         let sending = u32::from(transmitter.midway_class() == Some(class));
         let flying = wire.iter().filter(|(_, line)| line.class == class).count() as u32;
-        let node = (link / 2) as u16;
-        let buffered = match link.is_multiple_of(2) {
-            true => self.cxl.switch.queued(node, class),
-            false => self.cxl.nodes[link / 2].held(class),
+        let buffered = match self.cxl.links[link].receiver {
+            Receiver::Input { switch, port } => self.cxl.switches[switch as usize].queued(port, class),
+            Receiver::Node(node) => self.cxl.nodes[usize::from(node)].held(class),
         };
         sending + flying + buffered
     }
@@ -84,16 +85,22 @@ impl Source for Storm {
 
 #[test]
 fn no_credit_is_created_or_lost_and_nothing_locks_up() {
-    let star = Star {
-        nodes: 6,
-        rate: Rate::from_gbps(100),
-        propagation: Time::from_ns(10),
-        switch_latency: Time::ZERO,
-    };
-    for credits in [1, 2, 7, 64] {
-        let params = Params { credits, ..Params::default() };
-        let counted = Counted { cxl: Cxl::new(&star, &params).unwrap(), credits, most_away: 0 };
-        let (run, ..) = Sim::observed(counted, Storm(6), Unobserved).run();
-        assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()), "{credits} credits");
+    let link =
+        |gbps| topology::Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(10) };
+    let topologies = [
+        Topology::star(6, link(100)),
+        Topology::leaf_spine(3, 2, 2, link(100), link(200)),
+        Topology::leaf_spine(2, 3, 1, link(100), link(40)),
+        Topology::fat_tree(4, link(100), link(100)),
+    ];
+    for topology in topologies {
+        for credits in [1, 7, 64] {
+            let params = Params { credits, ..Params::default() };
+            let network = Network { topology: topology.clone(), switch_latency: Time::ZERO };
+            let counted = Counted { cxl: Cxl::new(&network, &params).unwrap(), credits, most_away: 0 };
+            let (run, ..) = Sim::observed(counted, Storm(network.nodes().min(5)), Unobserved).run();
+            let complete = run.outcomes.iter().all(|outcome| outcome.completed().is_some());
+            assert!(complete, "{credits} credits, {topology:?}");
+        }
     }
 }

@@ -1,0 +1,58 @@
+//! Links that fail: what is sent again, and what is lost.
+//!
+//! CXL's link layer (CXL 3.x §4.2.8) keeps what it sent until it is acknowledged. A receiver that finds a
+//! wrong CRC asks for the flit again and drops all that follows, which is sent again too: the link loses the
+//! time until the request is back. A link that is down for a while keeps what it has to send.
+
+use super::{Cxl, Event, Link, is_data, line_payload};
+use crate::engine::{Core, Observer};
+use crate::network::Departure;
+use std::ops::Range;
+use unrack_protocol::cxl::Class;
+use unrack_units::Time;
+use unrack_workload::MessageId;
+
+impl Cxl {
+    /// When a flit that starts now has come through for good; `None`: never, the link stays down.
+    pub(super) fn through(&self, link: u32, start: Time) -> Option<Time> {
+        let Link { id, flit, propagation, .. } = self.links[link as usize];
+        let Some(faults) = self.topology.faults() else { return Some(start + flit) };
+        // The flit has to come in, and the request for it back.
+        let again = flit + (propagation + self.port) * 2 + flit;
+        let mut first = start;
+        loop {
+            let crossing = Departure { first, last: first + flit };
+            if !self.topology.loses(id, crossing) {
+                return Some(crossing.last);
+            }
+            first = faults.up_again(id, first + again)?;
+        }
+    }
+
+    /// The last lines of `link` are lost. Who asked gets an error instead, at once.
+    // Departure: CXL reports that after a time-out of some milliseconds (CXL 3.x §12.3, isolation).
+    pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, lost: Range<usize>) {
+        for _ in lost {
+            let wire = &mut self.links[link as usize].wire;
+            let (_, line) = wire.pop_back().expect("the last lines are lost");
+            self.freed.push((link, line.class));
+            let id = MessageId(line.message);
+            let message = *core.message(id);
+            let progress = &mut self.progress[id.index()];
+            if is_data(&line) {
+                core.dropped(id, line_payload(&message, progress.arrived + progress.dropped));
+                progress.dropped += 1;
+            } else if line.class != Class::Ndr && !std::mem::replace(&mut progress.asked, true) {
+                core.dropped(id, u64::from(message.request));
+            }
+            let asker = if matches!(line.class, Class::Req | Class::RwD) { line.src } else { line.dst };
+            self.nodes[usize::from(asker)].handle_loss();
+            if line.class != Class::Ndr {
+                core.give_up(id);
+            }
+            if !self.waiting(u32::from(asker)).is_empty() {
+                self.wake(core, u32::from(asker), core.now().max(self.links[usize::from(asker)].free_at));
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Which link leads where. Links are those of nodes to their switch, by node, and then those of switch
+//! ports, by port; inputs and outputs of a switch are numbered as its ports.
+
+use super::link::{Link, Receiver, Sender};
+use crate::engine::LinkId;
+use crate::topology::{End, Topology};
+use std::collections::BTreeMap;
+use unrack_protocol::cxl::Params;
+
+pub(super) struct Wiring {
+    nodes: u32,
+    /// By switch, and one more: its first port.
+    first: Vec<u32>,
+    /// By port: the link that comes in by the same cable.
+    feeders: Vec<u32>,
+    /// By node: its switch port.
+    port_of: Vec<u32>,
+}
+
+impl Wiring {
+    pub fn new(topology: &Topology) -> Wiring {
+        let (nodes, ports) = (topology.nodes(), topology.ports());
+        let mut first = vec![0; topology.switches() as usize];
+        (0..ports).rev().for_each(|port| first[topology.switch_with(port) as usize] = port);
+        first.push(ports);
+        let mut port_of = vec![0; nodes as usize];
+        // By the switches it leads from and to.
+        let mut between = BTreeMap::new();
+        for port in 0..ports {
+            match topology.end(port) {
+                End::Node(node) => port_of[node as usize] = port,
+                End::Switch(to) => {
+                    between.insert((topology.switch_with(port), to), port);
+                }
+            }
+        }
+        let feeder = |port| match topology.end(port) {
+            End::Node(node) => node,
+            End::Switch(from) => nodes + between[&(from, topology.switch_with(port))],
+        };
+        Wiring { nodes, feeders: (0..ports).map(feeder).collect(), first, port_of }
+    }
+
+    /// How many ports each switch has.
+    pub fn sizes(&self) -> impl Iterator<Item = u16> + '_ {
+        self.first.windows(2).map(|two| (two[1] - two[0]) as u16)
+    }
+
+    pub fn links(&self, topology: &Topology, params: &Params) -> Vec<Link> {
+        let host = (0..self.nodes).map(|node| {
+            let port = self.port_of[node as usize];
+            let (link, switch) = (topology.host_link(), topology.switch_with(port));
+            let receiver = Receiver::Input { switch, port: self.output(switch, port) };
+            let times = (link.pace.transmit(params.flit.bytes().get()), link.propagation);
+            Link::new(LinkId::Host(node), (Sender::Node(node as u16), receiver), times, params)
+        });
+        let from_switches = (0..topology.ports()).map(|port| {
+            let (link, switch) = (topology.link(port), topology.switch_with(port));
+            let sender = Sender::Output { switch, port: self.output(switch, port) };
+            let receiver = match topology.end(port) {
+                End::Node(node) => Receiver::Node(node as u16),
+                End::Switch(to) => {
+                    let comes_in = |other: &u32| self.feeders[*other as usize] == self.nodes + port;
+                    let input = self.ports(to).find(comes_in).expect("a cable has two ends");
+                    Receiver::Input { switch: to, port: self.output(to, input) }
+                }
+            };
+            let times = (link.pace.transmit(params.flit.bytes().get()), link.propagation);
+            Link::new(LinkId::Port(port), (sender, receiver), times, params)
+        });
+        host.chain(from_switches).collect()
+    }
+
+    fn ports(&self, switch: u32) -> std::ops::Range<u32> {
+        self.first[switch as usize]..self.first[switch as usize + 1]
+    }
+
+    /// By input of a switch: the link that leads there.
+    pub fn feeders(&self, switch: u32) -> &[u32] {
+        let ports = self.ports(switch);
+        &self.feeders[ports.start as usize..ports.end as usize]
+    }
+
+    /// The output of a switch that is this port.
+    pub fn output(&self, switch: u32, port: u32) -> u16 {
+        (port - self.first[switch as usize]) as u16
+    }
+
+    /// The link of an output.
+    pub fn from_output(&self, switch: u32, output: u16) -> u32 {
+        self.nodes + self.first[switch as usize] + u32::from(output)
+    }
+
+    /// The link that leads to a node.
+    pub fn to_node(&self, node: u16) -> u32 {
+        self.nodes + self.port_of[usize::from(node)]
+    }
+}
