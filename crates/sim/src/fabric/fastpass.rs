@@ -7,7 +7,7 @@
 
 mod arbiter;
 
-use self::arbiter::Server;
+use self::arbiter::{Server, Word};
 use super::Fabric;
 use super::packet::{self, Net, OUTSIDE, Packet, PacketNetwork, StrictPriority, Transport};
 use super::slab::Slab;
@@ -177,7 +177,7 @@ impl Ends {
     /// Matches the next batch, and sends word of it.
     fn batch<O: Observer>(&mut self, net: &mut Net<Self, O>) {
         let now = net.now();
-        for (node, slots, at) in self.server.batch(now) {
+        for Word { node, slots, at } in self.server.batch(now) {
             let transfer = slots[0].1.transfer;
             let wire = self.server.wire(slots.len());
             let words = self.words.insert(Words::Slots(slots));

@@ -30,6 +30,15 @@ pub(super) struct Server {
     allocations: Vec<Allocation>,
 }
 
+/// A node is told of its slots.
+pub(super) struct Word {
+    pub node: NodeId,
+    /// When each segment is to be sent.
+    pub slots: Vec<(Time, Allocation)>,
+    /// When it comes to the switch port of the node.
+    pub at: Time,
+}
+
 /// Two nodes take four bytes, as does a node and a slot (§4: Fastpass control protocol).
 const WORD: u64 = 4;
 
@@ -119,8 +128,8 @@ impl Server {
         self.scheduled.then(|| now + self.batch_time())
     }
 
-    /// Matches a batch: who is told which slots, and when word of it comes to that node's switch port.
-    pub(super) fn batch(&mut self, now: Time) -> Vec<(NodeId, Vec<(Time, Allocation)>, Time)> {
+    /// Matches a batch, and says who is told.
+    pub(super) fn batch(&mut self, now: Time) -> Vec<Word> {
         self.batch_at = Some(now);
         self.allocations.clear();
         self.arbiter.allocate(&mut self.allocations);
@@ -131,7 +140,8 @@ impl Server {
             let slots = of_node.iter().map(|allocation| (at(allocation.slot), *allocation)).collect();
             self.out_free_at =
                 self.out_free_at.max(now) + self.pace.transmit(u64::from(self.wire(of_node.len())));
-            words.push((of_node[0].src, slots, self.out_free_at + self.propagation + self.distance));
+            let at = self.out_free_at + self.propagation + self.distance;
+            words.push(Word { node: of_node[0].src, slots, at });
         }
         words
     }
