@@ -2,9 +2,11 @@
 
 pub mod progress;
 pub mod tables;
+mod watch;
 mod words;
 pub mod work;
 
+use self::watch::Explained;
 use crate::failure::{Failure, say};
 use crate::{scenario, stdout};
 use std::path::PathBuf;
@@ -13,7 +15,7 @@ use std::time::Instant;
 use unrack_rack::ValidScenario;
 use unrack_record::{RunFolder, Started};
 use unrack_sim::scenario::excluded;
-use unrack_sim::{Finished, Setup, Summary, Work};
+use unrack_sim::{Finished, Setup, SetupError, Summary, Work};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +23,8 @@ Examples:
   unrack sim examples/star-edm.toml --set fabric.protocol=cxl --set workload.load=0.5
   unrack sim examples/star-edm.toml --out runs/edm --json | jq .slowdown.p99
   unrack report runs/edm -o report.html
+  unrack sim examples/star-dctcp.toml --explain 4711
+  unrack sim examples/star-dctcp.toml --pcap one.pcapng --perfetto one.json --only message=4711
 
 With --out, the folder holds the summary, the scenario in full, and as Parquet every message and what \
 pages would have waited (for `unrack run --completions`). The same scenario and seed give the same tables, \
@@ -42,6 +46,8 @@ pub struct Args {
     /// Replay at most so many transfers of a captured trace, over all its copies: the middle of the run
     #[arg(long, value_name = "N", default_value_t = work::MOST_TRANSFERS)]
     transfers: u64,
+    #[command(flatten)]
+    watch: watch::Args,
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
@@ -51,13 +57,19 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     tell_window(&work);
     let folder = args.folder()?;
     let clock = Instant::now();
-    let done = progress::run(scenario.protocol.name(), &setup, &work);
-    let done = done.map_err(|error| error.in_scenario(&scenario))?;
+    let name = scenario.protocol.name();
+    let refused = |error: SetupError| Failure::from(error.in_scenario(&scenario));
+    let (done, explained) = match args.watch.open(&setup, name)? {
+        None => (progress::run(name, &setup, &work).map_err(refused)?, None),
+        Some(watching) => {
+            watching.run(|watch| progress::watched(name, &setup, &work, watch).map_err(refused))?
+        }
+    };
     let summary = done.summary(clock.elapsed().as_secs_f64(), excluded(&scenario, &done.run));
     if let Some(folder) = &folder {
         args.save(folder, &scenario, &setup, &done, &summary, &started)?;
     }
-    args.tell(&summary)?;
+    args.tell(&summary, explained.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -91,17 +103,29 @@ impl Args {
         Ok(folder.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))?)
     }
 
-    fn tell(&self, summary: &Summary) -> Result<(), Failure> {
+    fn tell(&self, summary: &Summary, explained: Option<&Explained>) -> Result<(), Failure> {
         let name = self.scenario.file_stem().unwrap_or_default().to_string_lossy();
         let text = match self.json {
-            true => serde_json::to_string(summary).map(|object| object + "\n"),
-            false => words::table(&name, summary),
+            true => object(summary, explained),
+            false => words::table(&name, summary).map(|table| match explained {
+                Some(explained) => format!("{table}\n{}", explained.text()),
+                None => table,
+            }),
         };
         stdout::print(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
         words::unfinished(summary).iter().for_each(|text| say(text));
-        self.out.iter().for_each(|folder| say(&format!("wrote {}", folder.display())));
+        let files = self.out.iter().map(PathBuf::as_path).chain(self.watch.files());
+        files.for_each(|path| say(&format!("wrote {}", path.display())));
         Ok(())
     }
+}
+
+/// One JSON object: the summary, and `explained` if a message was asked for.
+fn object(summary: &Summary, explained: Option<&Explained>) -> serde_json::Result<String> {
+    let Some(explained) = explained else { return Ok(serde_json::to_string(summary)? + "\n") };
+    let mut object = serde_json::to_value(summary)?;
+    object["explained"] = explained.json();
+    Ok(object.to_string() + "\n")
 }
 
 /// A trace that is replayed in part.

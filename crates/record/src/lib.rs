@@ -6,6 +6,7 @@
 //! | say what was run, where and when | [`Started`], [`Manifest`], [`Host`] |
 //! | hold the result of a comparison | [`Comparison`] |
 //! | write and read tables | [`trace`], [`completions`], [`messages`], [`ports`] |
+//! | write packet captures | [`pcapng`] |
 //! | take page numbers apart | [`page_space`] |
 //! | replace any other file in one step | [`atomic_write`], [`AtomicFile`] |
 //!
@@ -17,6 +18,7 @@
 pub mod completions;
 pub mod messages;
 pub mod page_space;
+pub mod pcapng;
 pub mod ports;
 pub mod trace;
 

@@ -124,19 +124,22 @@ fn more_rows_than_one_row_group_come_back() {
 fn ports_come_back() {
     let file = Scratch::new("ports");
     let row = ports::Row {
-        node: 1,
-        port: 2,
-        time_ps: 3,
-        queue_bytes: 4,
-        queue_max_bytes: 5,
-        sent_bytes: 6,
-        pauses: 7,
-        drops: 8,
+        from_ps: 1,
+        kind: ports::Kind::Port,
+        number: 2,
+        busy_ps: 3,
+        utilization: 0.75,
+        packets: 5,
+        wire_bytes: 6,
+        payload_bytes: 7,
+        queue_mean_bytes: 8.5,
+        queue_max_bytes: 9,
     };
+    let meta = ports::Meta { fabric: "dctcp".into(), interval_ps: 4 };
     let mut writer = ports::Writer::create(&file.0).unwrap();
     writer.push(row).unwrap();
-    writer.finish(&ports::Meta { fabric: "dctcp".into() }).unwrap();
-    assert_eq!(ports::read(&file.0).unwrap().1, [row]);
+    writer.finish(&meta).unwrap();
+    assert_eq!(ports::read(&file.0).unwrap(), (meta, vec![row]));
 }
 
 fn fetch(t_ns: u64) -> trace::Row {

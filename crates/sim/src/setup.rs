@@ -26,7 +26,7 @@ use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ird, ndp, pfabric, phos
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
-    CapturedTrace, Listed, Message, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec, size,
+    CapturedTrace, Listed, Message, Outbox, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec, size,
 };
 
 /// A network and who carries on it.
@@ -106,8 +106,8 @@ impl Finished {
 
 impl Setup {
     /// Runs `work`; `progress` is told about once every million events, and at the end.
-    pub fn run(&self, work: &Work, progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
-        self.observed(work, Unobserved, progress)
+    pub fn run(&self, work: &Work, mut progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
+        self.unobserved(work, &mut progress)
     }
 
     /// The same run, with somebody who looks on. It takes about twice as long.
@@ -115,7 +115,23 @@ impl Setup {
         &self,
         work: &Work,
         watch: &mut Watch,
-        progress: impl FnMut(Progress),
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Finished, SetupError> {
+        self.with_watch(work, watch, &mut progress)
+    }
+
+    // These two are not generic, so that the loops of all fabrics are compiled twice and not for each
+    // caller.
+
+    fn unobserved(&self, work: &Work, progress: &mut dyn FnMut(Progress)) -> Result<Finished, SetupError> {
+        self.observed(work, Unobserved, progress)
+    }
+
+    fn with_watch(
+        &self,
+        work: &Work,
+        watch: &mut Watch,
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
         self.observed(work, watch, progress)
     }
@@ -124,7 +140,7 @@ impl Setup {
         &self,
         work: &Work,
         observer: O,
-        progress: impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
         match &self.fabric {
             FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, observer, progress),
@@ -173,39 +189,65 @@ impl Setup {
         fabric: F,
         work: &Work,
         observer: impl Observer,
-        progress: impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
-        let racks = self.network.topology.racks();
-        match work {
-            Work::Synthetic(spec) => {
-                let source = Synthetic::new(spec.clone(), racks, self.network.host_rate(), self.seed)?;
-                Ok(self.finish(fabric, source, observer, progress).0)
-            }
-            Work::Listed(messages) => {
-                let source = Listed::new(messages.clone(), racks.nodes())?;
-                Ok(self.finish(fabric, source, observer, progress).0)
-            }
-            Work::Replay(trace, spec) => {
-                let source = Replay::new(trace.clone(), spec, racks)?;
-                let (finished, source) = self.finish(fabric, source, observer, progress);
-                let complete = finished.run.is_complete() && spec.mode == Mode::ClosedLoop;
-                Ok(Finished { program: complete.then(|| Program::new(&source)), ..finished })
-            }
-        }
+        let name = fabric.name();
+        let asker = self.asker(work)?;
+        let sim = Sim::observed(fabric, asker, observer).until(self.time_limit);
+        let (run, asker, _) = sim.run_with_progress(progress);
+        let program = match &asker {
+            Asker::Replay(replay, Mode::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
+            _ => None,
+        };
+        Ok(Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program })
     }
 
-    fn finish<F: Fabric, S: Source>(
-        &self,
-        fabric: F,
-        source: S,
-        observer: impl Observer,
-        progress: impl FnMut(Progress),
-    ) -> (Finished, S) {
-        let name = fabric.name();
-        let sim = Sim::observed(fabric, source, observer).until(self.time_limit);
-        let (run, source, _) = sim.run_with_progress(progress);
-        let finished =
-            Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program: None };
-        (finished, source)
+    fn asker(&self, work: &Work) -> Result<Asker, SetupError> {
+        let racks = self.network.topology.racks();
+        Ok(match work {
+            Work::Synthetic(spec) => {
+                let rate = self.network.host_rate();
+                Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, self.seed)?)
+            }
+            Work::Listed(messages) => Asker::Listed(Listed::new(messages.clone(), racks.nodes())?),
+            Work::Replay(trace, spec) => Asker::Replay(Replay::new(trace.clone(), spec, racks)?, spec.mode),
+        })
+    }
+}
+
+/// Whoever asks: one type, so that the loop of a fabric is compiled once.
+#[allow(clippy::large_enum_variant, reason = "there is one of it in a run")]
+enum Asker {
+    Synthetic(Synthetic),
+    Listed(Listed),
+    Replay(Replay, Mode),
+}
+
+/// Hands a call on to the source that there is.
+macro_rules! ask {
+    ($asker:expr, $source:ident => $call:expr) => {
+        match $asker {
+            Asker::Synthetic($source) => $call,
+            Asker::Listed($source) => $call,
+            Asker::Replay($source, _) => $call,
+        }
+    };
+}
+
+impl Source for Asker {
+    fn start<O: Outbox>(&mut self, out: &mut O) {
+        ask!(self, source => source.start(out));
+    }
+    fn wake<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
+        ask!(self, source => source.wake(actor, now, out));
+    }
+    fn completed<O: Outbox>(&mut self, message: &Message, now: Time, out: &mut O) {
+        ask!(self, source => source.completed(message, now, out));
+    }
+    fn total(&self) -> Option<u64> {
+        ask!(self, source => source.total())
+    }
+    fn is_exhausted(&self) -> bool {
+        ask!(self, source => source.is_exhausted())
     }
 }

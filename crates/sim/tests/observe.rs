@@ -59,7 +59,7 @@ fn on_all(buffer: u64, script: &[(Time, Message)]) -> Vec<Watched> {
             let hops = RefCell::new(Vec::new());
             let mut watch = Watch {
                 links: Some(LinkSamples::new(EVERY)),
-                packets: Some(Packets::new(|hop| hops.borrow_mut().push(*hop))),
+                packets: Some(Packets::new(|hop, _| hops.borrow_mut().push(*hop))),
                 journal: Some(Journal::of_all()),
             };
             let name = format!("{protocol}, {:?}, cut through: {cut_through}", setup.network.topology);

@@ -7,7 +7,8 @@ use unrack_workload::{Message, MessageId};
 /// What fabrics said about a message, in the order in which they said it.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    only: Option<MessageId>,
+    /// Of these messages; of all, if there are none.
+    only: Vec<MessageId>,
     /// By message.
     entries: Vec<Vec<Entry>>,
 }
@@ -29,8 +30,8 @@ impl Journal {
         Journal::default()
     }
 
-    pub fn of(message: MessageId) -> Journal {
-        Journal { only: Some(message), entries: Vec::new() }
+    pub fn of(messages: Vec<MessageId>) -> Journal {
+        Journal { only: messages, entries: Vec::new() }
     }
 
     pub(super) fn entries(&self, id: MessageId) -> impl Iterator<Item = &Entry> {
@@ -54,7 +55,7 @@ impl Journal {
     }
 
     fn note(&mut self, id: MessageId, entry: Entry) {
-        if self.only.is_some_and(|only| only != id) {
+        if !self.only.is_empty() && !self.only.contains(&id) {
             return;
         }
         if self.entries.len() <= id.index() {

@@ -3,7 +3,7 @@
 //! | to see | ask for |
 //! |---|---|
 //! | how busy links were and how long their queues, over time | [`Watch::links`] |
-//! | packets, in order, as they leave | [`Watch::packets`] |
+//! | packets, in order, as they leave; as bytes | [`Watch::packets`]; [`wire`] |
 //! | where one message spent its time | [`Watch::journal`], and then [`explain`] |
 //!
 //! A run that is watched gives the same results as one that is not.
@@ -12,6 +12,7 @@ mod explain;
 mod journal;
 mod links;
 mod packets;
+pub mod wire;
 
 pub use explain::{Explanation, Part, Place, explain};
 pub use journal::Journal;
@@ -19,6 +20,7 @@ pub use links::{LinkSamples, Sample};
 pub use packets::Packets;
 
 use crate::engine::{Hop, LinkId, Observer, Wait};
+use crate::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
@@ -37,20 +39,20 @@ pub enum Only {
     All,
     /// Of one message.
     Message(MessageId),
-    /// Over the links of one node, both ways.
+    /// Over the link of one node, both ways.
     Node(NodeId),
     /// Out of one switch port.
     Port(u32),
 }
 
 impl Only {
-    /// `port_of` is the switch port towards a node.
-    pub fn takes(self, hop: &Hop, port_of: impl Fn(NodeId) -> u32) -> bool {
-        match self {
-            Only::All => true,
-            Only::Message(id) => hop.message == Some(id),
-            Only::Node(node) => hop.link == LinkId::Host(node) || hop.link == LinkId::Port(port_of(node)),
-            Only::Port(port) => hop.link == LinkId::Port(port),
+    pub fn takes(self, hop: &Hop, topology: &Topology) -> bool {
+        match (self, hop.link) {
+            (Only::All, _) => true,
+            (Only::Message(id), _) => hop.message == Some(id),
+            (Only::Node(node), LinkId::Host(src)) => node == src,
+            (Only::Node(node), LinkId::Port(port)) => topology.end(port) == End::Node(node),
+            (Only::Port(port), link) => link == LinkId::Port(port),
         }
     }
 }
@@ -59,6 +61,7 @@ impl Observer for Watch<'_> {
     const HOPS: bool = true;
 
     fn submitted(&mut self, id: MessageId, message: &Message, now: Time) {
+        self.packets.iter_mut().for_each(|packets| packets.submitted(message));
         self.journal.iter_mut().for_each(|journal| journal.submitted(id, message, now));
     }
     fn completed(&mut self, id: MessageId, _message: &Message, now: Time) {

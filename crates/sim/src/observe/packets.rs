@@ -4,6 +4,7 @@ use crate::engine::Hop;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use unrack_units::Time;
+use unrack_workload::Message;
 
 /// Hands packets on in the order in which their last bits leave.
 ///
@@ -11,12 +12,20 @@ use unrack_units::Time;
 pub struct Packets<'a> {
     held: BinaryHeap<Reverse<Held>>,
     told: u64,
-    sink: Box<dyn FnMut(&Hop) + 'a>,
+    messages: Vec<Message>,
+    sink: Sink<'a>,
 }
 
+type Sink<'a> = Box<dyn FnMut(&Hop, Option<&Message>) + 'a>;
+
 impl<'a> Packets<'a> {
-    pub fn new(sink: impl FnMut(&Hop) + 'a) -> Packets<'a> {
-        Packets { held: BinaryHeap::new(), told: 0, sink: Box::new(sink) }
+    /// `sink` takes each packet, and the message that it belongs to.
+    pub fn new(sink: impl FnMut(&Hop, Option<&Message>) + 'a) -> Packets<'a> {
+        Packets { held: BinaryHeap::new(), told: 0, messages: Vec::new(), sink: Box::new(sink) }
+    }
+
+    pub(super) fn submitted(&mut self, message: &Message) {
+        self.messages.push(*message);
     }
 
     pub(super) fn hop(&mut self, hop: &Hop, now: Time) {
@@ -34,7 +43,8 @@ impl<'a> Packets<'a> {
         while let Some(Reverse(held)) = self.held.peek()
             && held.hop.last <= until
         {
-            (self.sink)(&held.hop);
+            let message = held.hop.message.map(|id| &self.messages[id.index()]);
+            (self.sink)(&held.hop, message);
             self.held.pop();
         }
     }

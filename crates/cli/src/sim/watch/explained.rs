@@ -1,0 +1,94 @@
+//! Where one message spent its time, for people and for programs.
+
+use serde_json::{Value, json};
+use unrack_sim::observe::{Explanation, Place};
+use unrack_sim::{LinkId, Wait};
+use unrack_units::Time;
+use unrack_workload::MessageId;
+
+/// Where a message spent its time.
+pub struct Explained {
+    pub id: MessageId,
+    pub explanation: Explanation,
+    /// What it takes alone.
+    pub unloaded: Time,
+}
+
+impl Explained {
+    /// A table whose times sum to the completion time.
+    pub fn text(&self) -> String {
+        let Explained { id, explanation, unloaded } = self;
+        let Explanation { message, submitted, completed, .. } = explanation;
+        let all = *completed - *submitted;
+        let mut text = format!(
+            "message {}: {} of {} B, node {} to node {}, submitted at {submitted}\n\n",
+            id.0,
+            message.kind.name(),
+            message.bytes,
+            message.src,
+            message.dst
+        );
+        for (place, time) in explanation.sums() {
+            text += &row(time, all, &where_text(place));
+        }
+        text += &row(all, all, "in all");
+        text += &format!("\nAlone on the same fabric it takes {:.3} ns.\n", unloaded.as_ns_f64());
+        text
+    }
+
+    /// The same in order, part by part.
+    pub fn json(&self) -> Value {
+        let Explained { id, explanation, unloaded } = self;
+        let Explanation { message, submitted, completed, parts } = explanation;
+        let parts = parts.iter().map(|part| {
+            let (from_ns, time_ns) = (part.from.as_ns_f64(), part.time.as_ns_f64());
+            json!({"from_ns": from_ns, "time_ns": time_ns, "where": where_text(part.place)})
+        });
+        json!({
+            "message": id.0, "kind": message.kind.name(), "bytes": message.bytes,
+            "src": message.src, "dst": message.dst, "submitted_ns": submitted.as_ns_f64(),
+            "completion_ns": (*completed - *submitted).as_ns_f64(), "unloaded_ns": unloaded.as_ns_f64(),
+            "parts": parts.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn row(time: Time, all: Time, place: &str) -> String {
+    let share = time.as_ps() as f64 / all.as_ps() as f64 * 100.0;
+    format!("{:>14}  {share:5.1} %  {place}\n", format!("{:.3} ns", time.as_ns_f64()))
+}
+
+/// A place in words.
+pub fn where_text(place: Place) -> String {
+    match place {
+        Place::HostQueue(node) => format!("node {node}: behind packets of others"),
+        Place::Serialization(link) => format!("{}: its own bits", link_text(link)),
+        Place::Propagation(link) => format!("{}: propagation", link_text(link)),
+        Place::Switch(switch) => format!("switch {switch}: its latency"),
+        Place::Node(node) => format!("node {node}: its latency"),
+        Place::Queue(port) => format!("port {port}: behind other packets"),
+        Place::Retransmission => "lost, until it was sent again".into(),
+        Place::Protocol(wait) => format!("protocol: {}", wait_text(wait)),
+    }
+}
+
+fn link_text(link: LinkId) -> String {
+    match link {
+        LinkId::Host(node) => format!("link of node {node}"),
+        LinkId::Port(port) => format!("link of port {port}"),
+    }
+}
+
+fn wait_text(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Nothing => "no wait",
+        Wait::Turn => "its turn",
+        Wait::Notification => "its notification under way",
+        Wait::Grant => "not yet granted, or the grant under way",
+        Wait::Credit => "credits, its window of requests, or lines of others first",
+        Wait::Window => "its congestion window full",
+        Wait::Pacing => "its sending rate",
+        Wait::Pause => "its link paused",
+        Wait::Retransmission => "something to be sent again",
+    }
+}

@@ -1,0 +1,243 @@
+//! What a simulation can show besides its results: links over time, packets, one message's way.
+
+mod capture;
+mod explained;
+mod timeline;
+
+use self::capture::Capture;
+pub use self::explained::Explained;
+use self::timeline::Timeline;
+use crate::failure::Failure;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use unrack_record::{RecordError, ports};
+use unrack_sim::network::Network;
+use unrack_sim::observe::{Journal, LinkSamples, Only, Packets, Watch, explain};
+use unrack_sim::topology::Topology;
+use unrack_sim::{Finished, LinkId, Setup};
+use unrack_units::Time;
+use unrack_workload::MessageId;
+
+#[derive(clap::Args)]
+#[group(id = "watch")]
+pub struct Args {
+    /// Write how busy links were and how long their queues, over time, to this Parquet file
+    #[arg(long, value_name = "FILE")]
+    ports: Option<PathBuf>,
+    /// The length of an interval of --ports
+    #[arg(long, value_name = "TIME", default_value = "10us", requires = "ports")]
+    every: Time,
+    /// Write packets to this capture (pcapng), for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Write packets over time to this file, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// Which packets --pcap and --perfetto take: message=N, node=N or port=N
+    #[arg(long, value_name = "WHAT", value_parser = only)]
+    only: Option<Only>,
+    /// Say where this message spent its time; messages count from 0
+    #[arg(long, value_name = "MESSAGE")]
+    explain: Option<u32>,
+}
+
+fn only(text: &str) -> Result<Only, String> {
+    let parsed = text.split_once('=').and_then(|(what, number)| Some((what, number.parse().ok()?)));
+    match parsed {
+        Some(("message", number)) => Ok(Only::Message(MessageId(number))),
+        Some(("node", number)) => Ok(Only::Node(number)),
+        Some(("port", number)) => Ok(Only::Port(number)),
+        _ => Err("write message=N, node=N or port=N".into()),
+    }
+}
+
+impl Args {
+    fn asks(&self) -> bool {
+        let files = [&self.ports, &self.pcap, &self.perfetto];
+        files.into_iter().any(Option::is_some) || self.explain.is_some() || self.only.is_some()
+    }
+
+    /// What to look at, its files open: what cannot be written is known before the run. `None` if nothing was
+    /// asked for.
+    pub fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, Failure> {
+        if !self.asks() {
+            return Ok(None);
+        }
+        let topology = &setup.network.topology;
+        let usage = |why: &str| Err(Failure::Usage(why.into()));
+        match self.only {
+            Some(_) if self.pcap.is_none() && self.perfetto.is_none() => {
+                return usage("--only goes with --pcap or --perfetto");
+            }
+            Some(Only::Node(node)) if node >= topology.nodes() => {
+                return usage(&format!("--only node={node}: there are nodes 0 to {}", topology.nodes() - 1));
+            }
+            Some(Only::Port(port)) if port >= topology.ports() => {
+                return usage(&format!("--only port={port}: there are ports 0 to {}", topology.ports() - 1));
+            }
+            _ if self.every == Time::ZERO => return usage("--every is above 0"),
+            _ => {}
+        }
+        let only = self.only.unwrap_or_default();
+        let opened = || -> Result<Watching, RecordError> {
+            let ports = self.ports.as_ref().map(ports::Writer::create).transpose()?;
+            let capture =
+                self.pcap.as_ref().map(|path| Capture::create(path, topology, fabric)).transpose()?;
+            let timeline = self.perfetto.as_ref().map(|path| Timeline::create(path, topology)).transpose()?;
+            let explain = self.explain.map(MessageId);
+            let sinks = RefCell::new(Sinks { capture, timeline, failed: None });
+            let (network, every) = (setup.network.clone(), self.every);
+            Ok(Watching { ports, every, sinks, only, explain, network, fabric })
+        };
+        opened().map(Some).map_err(|why| Failure::Usage(why.to_string()))
+    }
+
+    /// Files that were written.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        [&self.ports, &self.pcap, &self.perfetto].into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
+/// A run that is looked at.
+pub struct Watching {
+    ports: Option<ports::Writer>,
+    every: Time,
+    sinks: RefCell<Sinks>,
+    only: Only,
+    explain: Option<MessageId>,
+    network: Network,
+    fabric: &'static str,
+}
+
+/// Where packets go.
+struct Sinks {
+    capture: Option<Capture>,
+    timeline: Option<Timeline>,
+    /// The first that could not be written.
+    failed: Option<RecordError>,
+}
+
+impl Watching {
+    /// Runs `run` with what looks on; then finishes the files. With where the message asked for spent its time.
+    pub fn run(
+        self,
+        run: impl FnOnce(&mut Watch) -> Result<Finished, Failure>,
+    ) -> Result<(Finished, Option<Explained>), Failure> {
+        let (done, links, journal) = self.watched(run)?;
+        self.finish(done, links, journal)
+    }
+
+    fn watched(
+        &self,
+        run: impl FnOnce(&mut Watch) -> Result<Finished, Failure>,
+    ) -> Result<(Finished, Option<LinkSamples>, Option<Journal>), Failure> {
+        let topology = &self.network.topology;
+        let packets = self.sinks.borrow().takes_packets().then(|| {
+            Packets::new(|hop, message| {
+                if self.only.takes(hop, topology) {
+                    self.sinks.borrow_mut().packet(hop, message);
+                }
+            })
+        });
+        let mut told: Vec<MessageId> = self.explain.into_iter().collect();
+        if let Only::Message(id) = self.only {
+            told.push(id);
+        }
+        let links = self.ports.is_some().then(|| LinkSamples::new(self.every));
+        let mut watch = Watch { links, packets, journal: (!told.is_empty()).then(|| Journal::of(told)) };
+        let done = run(&mut watch)?;
+        watch.packets.into_iter().for_each(Packets::finish);
+        Ok((done, watch.links, watch.journal))
+    }
+
+    fn finish(
+        self,
+        done: Finished,
+        links: Option<LinkSamples>,
+        journal: Option<Journal>,
+    ) -> Result<(Finished, Option<Explained>), Failure> {
+        let explained = |id| journal.as_ref().and_then(|journal| explain(journal, &self.network, id));
+        if let (Some(writer), Some(links)) = (self.ports, &links) {
+            write_ports(writer, links, self.fabric)?;
+        }
+        let Sinks { capture, timeline, failed } = self.sinks.into_inner();
+        if let Some(why) = failed {
+            return Err(why.into());
+        }
+        capture.map(Capture::finish).transpose()?;
+        if let Some(timeline) = timeline {
+            let of = match self.only {
+                Only::Message(id) => explained(id).map(|explanation| (id, explanation)),
+                _ => None,
+            };
+            timeline.finish(of)?;
+        }
+        let Some(id) = self.explain else { return Ok((done, None)) };
+        let explanation = explained(id).ok_or_else(|| not_explained(&done, id))?;
+        let unloaded = done.run.unloaded[id.index()];
+        Ok((done, Some(Explained { id, explanation, unloaded })))
+    }
+}
+
+fn not_explained(done: &Finished, id: MessageId) -> Failure {
+    let messages = done.run.messages.len();
+    let why = match messages {
+        _ if id.index() < messages => "it did not finish".to_string(),
+        0 => "the run has none".to_string(),
+        _ => format!("the run has messages 0 to {}", messages - 1),
+    };
+    Failure::Usage(format!("--explain {}: {why}", id.0))
+}
+
+impl Sinks {
+    fn takes_packets(&self) -> bool {
+        self.capture.is_some() || self.timeline.is_some()
+    }
+
+    fn packet(&mut self, hop: &unrack_sim::Hop, message: Option<&unrack_workload::Message>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let captured = self.capture.as_mut().map_or(Ok(()), |capture| capture.packet(hop, message));
+        let drawn = self.timeline.as_mut().map_or(Ok(()), |timeline| timeline.packet(hop));
+        self.failed = captured.and(drawn).err();
+    }
+}
+
+fn write_ports(mut writer: ports::Writer, links: &LinkSamples, fabric: &str) -> Result<(), RecordError> {
+    let interval = links.every();
+    for sample in links.samples() {
+        let (kind, number) = match sample.link {
+            LinkId::Host(node) => (ports::Kind::Host, node),
+            LinkId::Port(port) => (ports::Kind::Port, port),
+        };
+        writer.push(ports::Row {
+            from_ps: sample.from.as_ps(),
+            kind,
+            number,
+            busy_ps: sample.busy.as_ps(),
+            utilization: sample.busy.as_ps() as f64 / interval.as_ps() as f64,
+            packets: sample.packets,
+            wire_bytes: sample.wire_bytes,
+            payload_bytes: sample.payload_bytes,
+            queue_mean_bytes: sample.queue_mean_bytes,
+            queue_max_bytes: sample.queue_max_bytes,
+        })?;
+    }
+    writer.finish(&ports::Meta { fabric: fabric.into(), interval_ps: interval.as_ps() })
+}
+
+/// One way of a link, for people.
+fn link_name(link: LinkId, topology: &Topology) -> String {
+    use unrack_sim::topology::End;
+    match link {
+        LinkId::Host(node) => format!("node {node} to switch {}", topology.switch_of(node)),
+        LinkId::Port(port) => {
+            let from = topology.switch_with(port);
+            match topology.end(port) {
+                End::Node(node) => format!("port {port}: switch {from} to node {node}"),
+                End::Switch(to) => format!("port {port}: switch {from} to switch {to}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Packet captures: pcapng (draft-ietf-opsawg-pcapng), times in picoseconds.
+//!
+//! Blocks are little-endian and hold whole 32-bit words. Written from front to back: an interface is
+//! described before its first packet.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::{AtomicFile, RecordError};
+
+/// What the bytes of a packet begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub enum LinkType {
+    Ethernet = 1,
+    /// `LINKTYPE_USER0`: what its user says it is.
+    User0 = 147,
+}
+
+/// A packet as captured.
+#[derive(Debug, Clone, Copy)]
+pub struct Captured<'a> {
+    /// As given by [`Pcapng::interface`].
+    pub interface: u32,
+    pub time_ps: u64,
+    /// What is kept of it.
+    pub bytes: &'a [u8],
+    /// How long it was: at least as long as what is kept.
+    pub length: u32,
+    /// For people. May be empty.
+    pub comment: &'a str,
+}
+
+/// A capture being written. The file appears on [`Pcapng::finish`] and not before.
+pub struct Pcapng {
+    file: BufWriter<AtomicFile>,
+    interfaces: u32,
+    block: Vec<u8>,
+}
+
+const SECTION_HEADER: u32 = 0x0A0D_0D0A;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER: u32 = 0x1A2B_3C4D;
+const COMMENT: u16 = 1;
+const USER_APPLICATION: u16 = 4;
+const INTERFACE_NAME: u16 = 2;
+const INTERFACE_SPEED: u16 = 8;
+const TIME_RESOLUTION: u16 = 9;
+/// Times count units of 10^-12 s.
+const PICOSECONDS: u8 = 12;
+
+impl Pcapng {
+    pub fn create(path: impl AsRef<Path>) -> Result<Pcapng, RecordError> {
+        let file = BufWriter::new(AtomicFile::create(path)?);
+        let mut pcapng = Pcapng { file, interfaces: 0, block: Vec::new() };
+        pcapng.word(BYTE_ORDER);
+        pcapng.half(1); // version 1.0
+        pcapng.half(0);
+        pcapng.block.extend(u64::MAX.to_le_bytes()); // of unknown length
+        pcapng.option(USER_APPLICATION, format!("unrack {}", env!("CARGO_PKG_VERSION")).as_bytes());
+        pcapng.end_options();
+        pcapng.end(SECTION_HEADER)?;
+        Ok(pcapng)
+    }
+
+    /// Describes one way of a link, of this rate; its number, from 0.
+    pub fn interface(&mut self, name: &str, link: LinkType, rate_bps: u64) -> Result<u32, RecordError> {
+        self.half(link as u16);
+        self.half(0);
+        self.word(0); // no limit to what is kept of a packet
+        self.option(INTERFACE_NAME, name.as_bytes());
+        self.option(INTERFACE_SPEED, &rate_bps.to_le_bytes());
+        self.option(TIME_RESOLUTION, &[PICOSECONDS]);
+        self.end_options();
+        self.end(INTERFACE_DESCRIPTION)?;
+        self.interfaces += 1;
+        Ok(self.interfaces - 1)
+    }
+
+    /// # Panics
+    /// If the interface was not described.
+    pub fn packet(&mut self, packet: &Captured) -> Result<(), RecordError> {
+        assert!(packet.interface < self.interfaces, "an interface is described before its packets");
+        self.word(packet.interface);
+        self.word((packet.time_ps >> 32) as u32);
+        self.word(packet.time_ps as u32);
+        self.word(packet.bytes.len() as u32);
+        self.word(packet.length);
+        self.padded(packet.bytes);
+        if !packet.comment.is_empty() {
+            self.option(COMMENT, packet.comment.as_bytes());
+            self.end_options();
+        }
+        self.end(ENHANCED_PACKET)
+    }
+
+    /// Gives the file its name.
+    pub fn finish(self) -> Result<(), RecordError> {
+        let path = self.file.get_ref().path().to_path_buf();
+        let file = self.file.into_inner().map_err(|why| RecordError::io("write", &path)(why.into_error()))?;
+        file.commit()
+    }
+
+    fn word(&mut self, value: u32) {
+        self.block.extend(value.to_le_bytes());
+    }
+
+    fn half(&mut self, value: u16) {
+        self.block.extend(value.to_le_bytes());
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        self.block.extend(bytes);
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        self.half(code);
+        self.half(u16::try_from(value.len()).expect("options are short"));
+        self.padded(value);
+    }
+
+    fn end_options(&mut self) {
+        self.word(0);
+    }
+
+    /// Writes the block gathered: type, length, what is in it, length again.
+    fn end(&mut self, kind: u32) -> Result<(), RecordError> {
+        let length = (self.block.len() as u32 + 12).to_le_bytes();
+        let parts = [&kind.to_le_bytes(), &length, &self.block[..], &length];
+        let written = parts.into_iter().try_for_each(|part| self.file.write_all(part));
+        self.block.clear();
+        written.map_err(|why| RecordError::io("write", self.file.get_ref().path())(why))
+    }
+}

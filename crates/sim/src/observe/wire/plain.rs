@@ -1,0 +1,45 @@
+//! A header that stands for those of fabrics which Wireshark does not know: `LINKTYPE_USER0`, dissected by
+//! `share/wireshark/unrack.lua`.
+//!
+//! All numbers are big-endian.
+//!
+//! | at | bytes | |
+//! |---|---|---|
+//! | 0 | 2 | `UR` |
+//! | 2 | 1 | version: 1 |
+//! | 3 | 1 | kind of packet: its place in [`PacketKind::ALL`] |
+//! | 4 | 1 | flags: 1 marked for congestion, 2 tells of marks, 4 has an offset, 8 has a message |
+//! | 5 | 1 | priority, 0 the highest |
+//! | 6 | 2 | 0 |
+//! | 8 | 4 | message, by number of submission |
+//! | 12 | 4 | the node that made it |
+//! | 16 | 4 | the node it is for |
+//! | 20 | 4 | bytes on the wire, rounded up, with all overhead |
+//! | 24 | 4 | bytes of payload, which follow and are not kept |
+//! | 28 | 8 | first byte of data; else the first not yet acknowledged or granted |
+//! | 36 | 12 | name of the fabric, padded with zeros |
+
+use super::Frame;
+use crate::engine::{Hop, PacketKind};
+
+pub const LENGTH: usize = 48;
+const VERSION: u8 = 1;
+const NAME: usize = 12;
+
+pub(super) fn frame(hop: &Hop, fabric: &str) -> Frame {
+    let packet = &hop.packet;
+    let kind = PacketKind::ALL.iter().position(|kind| *kind == packet.kind).expect("all kinds are listed");
+    let flags = [packet.marked, packet.echo, packet.offset.is_some(), hop.message.is_some()];
+    let flags = (0..).zip(flags).fold(0, |sum, (bit, set)| sum | u8::from(set) << bit);
+    let mut bytes = Vec::with_capacity(LENGTH);
+    bytes.extend([b'U', b'R', VERSION, kind as u8, flags, packet.priority, 0, 0]);
+    let message = hop.message.map_or(0, |id| id.0);
+    for number in [message, packet.src, packet.dst, hop.wire, hop.payload] {
+        bytes.extend(number.to_be_bytes());
+    }
+    bytes.extend(packet.offset.unwrap_or(0).to_be_bytes());
+    let name = &fabric.as_bytes()[..fabric.len().min(NAME)];
+    bytes.extend(name);
+    bytes.resize(LENGTH, 0);
+    Frame { bytes, length: LENGTH as u32 + hop.payload }
+}

@@ -1,0 +1,144 @@
+//! Ethernet, IPv4 and TCP headers of the streams.
+//!
+//! Node n is 02:00:nn:nn:nn:nn and 10.n.n.n, the lower three bytes of its number. Each message is a
+//! connection: from port 1024 and up at the node that asks, to port 5001. It is open from the start, as in
+//! the simulation: there is no SYN. Sequence numbers begin at 1. Time stamps (RFC 7323) count microseconds.
+
+use super::Frame;
+use crate::engine::{Hop, PacketKind};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId, NodeId};
+
+const ETHERNET: usize = 14;
+const IP: usize = 20;
+const TCP: usize = 20;
+const TIMESTAMPS: usize = 12;
+const SERVER_PORT: u16 = 5001;
+const FIRST_PORT: u16 = 1024;
+
+/// RFC 3168 §5: the code points of ECN.
+const ECT_0: u8 = 0b10;
+const CE: u8 = 0b11;
+
+/// TCP's flags.
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
+
+pub(super) fn frame(hop: &Hop, id: MessageId, message: &Message, ecn: bool) -> Frame {
+    let sack: Vec<(u64, u64)> = hop.packet.sack.into_iter().take_while(|(start, end)| start < end).collect();
+    let options = TIMESTAMPS + if sack.is_empty() { 0 } else { 4 + 8 * sack.len() };
+    let headers = IP + TCP + options;
+    let length = headers + hop.payload as usize;
+    let mut bytes = ethernet(hop);
+    bytes.extend(ip(hop, length, ecn));
+    let mut tcp = tcp(hop, id, message, options);
+    tcp.extend(timestamps(hop));
+    if !sack.is_empty() {
+        tcp.extend(selective(&sack));
+    }
+    let check = checksum(&[&pseudo_header(hop, length - IP), &tcp]);
+    tcp[16..18].copy_from_slice(&check.to_be_bytes());
+    bytes.extend(tcp);
+    Frame { bytes, length: (ETHERNET + length) as u32 }
+}
+
+fn ethernet(hop: &Hop) -> Vec<u8> {
+    let address = |node: NodeId| [[0x02, 0].as_slice(), &node.to_be_bytes()].concat();
+    let mut bytes = [address(hop.packet.dst), address(hop.packet.src)].concat();
+    bytes.extend(0x0800u16.to_be_bytes());
+    bytes
+}
+
+fn address(node: NodeId) -> [u8; 4] {
+    let [_, high, middle, low] = node.to_be_bytes();
+    [10, high, middle, low]
+}
+
+fn ip(hop: &Hop, length: usize, ecn: bool) -> [u8; IP] {
+    // RFC 3168 §6.1.4: acknowledgements say that they may not be marked.
+    let code_point = match (ecn && hop.payload > 0, hop.packet.marked) {
+        (false, _) => 0,
+        (true, false) => ECT_0,
+        (true, true) => CE,
+    };
+    let mut bytes = [0; IP];
+    bytes[0] = 0x45;
+    bytes[1] = code_point;
+    // Packets of up to 64 KiB: the field is full one byte before.
+    bytes[2..4].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+    bytes[6] = 0x40; // not to be fragmented
+    bytes[8] = 64; // hops left
+    bytes[9] = 6; // TCP
+    bytes[12..16].copy_from_slice(&address(hop.packet.src));
+    bytes[16..20].copy_from_slice(&address(hop.packet.dst));
+    let check = checksum(&[&bytes]);
+    bytes[10..12].copy_from_slice(&check.to_be_bytes());
+    bytes
+}
+
+fn tcp(hop: &Hop, id: MessageId, message: &Message, options: usize) -> Vec<u8> {
+    let packet = &hop.packet;
+    let asker = FIRST_PORT + (id.0 % u32::from(u16::MAX - FIRST_PORT)) as u16;
+    let asks = packet.src == message.src;
+    let ports = if asks { [asker, SERVER_PORT] } else { [SERVER_PORT, asker] };
+    let offset = packet.offset.unwrap_or(0);
+    // What the other direction carried is a request that is there in full, or nothing.
+    let request = u64::from(message.request);
+    let (sequence, acknowledged) = match (packet.kind, asks) {
+        (PacketKind::Ack, true) => (request, offset),
+        (PacketKind::Ack, false) => (0, offset),
+        (_, true) => (offset, 0),
+        (_, false) => (offset, request),
+    };
+    let mut flags = ACK;
+    if hop.payload > 0 {
+        flags |= PSH;
+    }
+    if packet.echo {
+        flags |= ECE;
+    }
+    let mut bytes = Vec::with_capacity(TCP + options);
+    ports.iter().for_each(|port| bytes.extend(port.to_be_bytes()));
+    [sequence, acknowledged].iter().for_each(|number| bytes.extend((*number as u32 + 1).to_be_bytes()));
+    bytes.push((((TCP + options) / 4) << 4) as u8);
+    bytes.push(flags);
+    bytes.extend(u16::MAX.to_be_bytes()); // the receiver's window is never what limits
+    bytes.extend([0; 4]); // checksum, urgent pointer
+    bytes
+}
+
+/// RFC 7323 §3.2, padded in front.
+fn timestamps(hop: &Hop) -> Vec<u8> {
+    let sent = hop.packet.sent.map_or(0, |at| (at.as_ps() / Time::from_us(1).as_ps()) as u32);
+    let (value, echo) = if hop.packet.kind == PacketKind::Ack { (0, sent) } else { (sent, 0) };
+    [[1, 1, 8, 10], u32::to_be_bytes(value), u32::to_be_bytes(echo)].concat()
+}
+
+/// RFC 2018 §3, padded in front.
+fn selective(ranges: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = vec![1, 1, 5, 2 + 8 * ranges.len() as u8];
+    for (start, end) in ranges {
+        bytes.extend((*start as u32 + 1).to_be_bytes());
+        bytes.extend((*end as u32 + 1).to_be_bytes());
+    }
+    bytes
+}
+
+fn pseudo_header(hop: &Hop, length: usize) -> Vec<u8> {
+    let mut bytes = [address(hop.packet.src), address(hop.packet.dst)].concat();
+    bytes.extend([0, 6]);
+    bytes.extend((length as u16).to_be_bytes());
+    bytes
+}
+
+/// RFC 1071. Payload is zeros and adds nothing.
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let mut sum: u32 =
+        words.map(|word| u32::from(u16::from_be_bytes([word[0], *word.get(1).unwrap_or(&0)]))).sum();
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !(sum as u16)
+}
