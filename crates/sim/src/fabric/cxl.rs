@@ -315,7 +315,7 @@ impl Cxl {
     /// Offers to every output what has come to the head of a queue, until nothing more does.
     fn offer_outputs<O: Observer>(&mut self, core: &mut Core<Event, O>, switch: u32) {
         while let Some(output) = self.switches[switch as usize].poll_output() {
-            self.offer(core, self.wiring.from_output(switch, output));
+            self.offer(core, self.wiring.link_of(switch, output));
         }
     }
 

@@ -87,7 +87,7 @@ impl Wiring {
     }
 
     /// The link of an output.
-    pub fn from_output(&self, switch: u32, output: u16) -> u32 {
+    pub fn link_of(&self, switch: u32, output: u16) -> u32 {
         self.nodes + self.first[switch as usize] + u32::from(output)
     }
 
