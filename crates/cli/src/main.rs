@@ -14,6 +14,7 @@ mod runs;
 mod scenario;
 mod sim;
 mod stdout;
+mod sweep;
 mod touch;
 
 use clap::{Parser, Subcommand};
@@ -48,6 +49,9 @@ enum Verb {
     /// Simulates a scenario
     #[command(after_help = sim::EXAMPLES)]
     Sim(sim::Args),
+    /// Simulates a scenario over a grid of values, on all cores
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::Args),
     /// Checks a scenario, or prints it in full
     #[command(after_help = scenario::EXAMPLES)]
     Scenario(scenario::Args),
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Memory(args) => memory::main(args),
         Verb::Sim(args) => sim::main(args),
+        Verb::Sweep(args) => sweep::main(args),
         Verb::Scenario(args) => scenario::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Completions(args) => completions::main(args),

@@ -56,8 +56,12 @@ pub(crate) fn with_origins(sections: &[Section], root: &Node, sources: &[Source]
 /// FNV-1a, 64 bits, of the text without comments.
 pub(crate) fn hash(sections: &[Section]) -> String {
     let text = print(sections, |line, _, _, _| line.to_string());
+    format!("{:016x}", fnv_1a(text.bytes()))
+}
+
+pub(crate) fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    bytes.fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// A table as written, for a fabric whose parameters nobody has read yet.

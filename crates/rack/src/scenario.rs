@@ -14,7 +14,7 @@ use crate::overrides::Overrides;
 use crate::problem::{Problem, ScenarioError};
 use crate::source::Source;
 use crate::tree::Node;
-use crate::{Faults, Network, Protocol, Workload};
+use crate::{Faults, Flows, Memory, Network, Protocol, Size, Workload};
 
 /// A scenario as written, with what it extends and what overrides it; its keys are not looked at
 /// yet.
@@ -120,6 +120,22 @@ impl ValidScenario {
     /// wherever it is written.
     pub fn hash(&self) -> String {
         explain::hash(&self.sections())
+    }
+
+    /// As [`ValidScenario::hash`], of the contents of the files that it names as well: what a result depends on.
+    pub fn hash_with_files(&self) -> Result<String, ScenarioError> {
+        let (key, file) = match &self.workload {
+            Workload::Trace(trace) => ("workload.file", &trace.file),
+            Workload::Memory(Memory { size: Size::File { file, .. }, .. })
+            | Workload::Flows(Flows { size: Size::File { file, .. }, .. }) => {
+                ("workload.size.cdf_file", file)
+            }
+            Workload::Memory(_) | Workload::Flows(_) => return Ok(self.hash()),
+        };
+        let contents = std::fs::read(&file.path)
+            .map_err(|why| self.error_at(key, format!("`{}` cannot be read: {why}", file.written)))?;
+        let both = self.hash().into_bytes().into_iter().chain(contents);
+        Ok(format!("{:016x}", explain::fnv_1a(both)))
     }
 
     fn sections(&self) -> Vec<Section> {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | make or open the folder of a run | [`RunFolder`] |
 //! | say what was run, where and when | [`Started`], [`Manifest`], [`Host`] |
-//! | hold the result of a comparison | [`Comparison`] |
+//! | hold the result of a comparison, of a sweep | [`Comparison`], [`Sweep`] |
 //! | write and read tables | [`trace`], [`completions`], [`messages`], [`ports`] |
 //! | write packet captures | [`pcapng`] |
 //! | take page numbers apart | [`page_space`] |
@@ -31,6 +31,7 @@ mod map;
 mod run_folder;
 #[cfg(test)]
 mod scratch;
+mod sweep;
 mod table;
 
 pub use atomic::{AtomicFile, atomic_write};
@@ -40,3 +41,4 @@ pub use host::Host;
 pub use manifest::{Manifest, Started};
 pub use map::*;
 pub use run_folder::{RunFolder, read_json, write_json};
+pub use sweep::*;

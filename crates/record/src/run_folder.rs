@@ -86,7 +86,8 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
 }
 
 fn is_result(name: &str) -> bool {
-    const NAMES: [&str; 5] = ["manifest.json", "summary.json", "map.json", "scenario.toml", "report.html"];
+    const NAMES: [&str; 6] =
+        ["manifest.json", "summary.json", "map.json", "sweep.json", "scenario.toml", "report.html"];
     NAMES.contains(&name) || name.ends_with(".parquet")
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | print a result in a terminal | [`comparison_text`], [`simulation_text`], [`map_text`] |
+//! | print a result in a terminal | [`comparison_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
 //! | gather run folders | [`Run::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
 //! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
@@ -36,4 +36,4 @@ pub use export::{write_pngs, write_svgs};
 pub use page::Report;
 pub use run::{Compared, Run, RunResult};
 pub use simulation::{KindOfMessage, Queue, Replay, Simulation, Unfinished};
-pub use text::{comparison_text, map_text, simulation_text};
+pub use text::{comparison_text, map_text, simulation_text, sweep_text};

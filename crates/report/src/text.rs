@@ -1,6 +1,6 @@
 //! Results for the terminal: plain text, units in the header, no colour.
 
-use unrack_record::{Comparison, FabricResult, SlowdownMap};
+use unrack_record::{Comparison, FabricResult, SlowdownMap, Sweep, SweepPoint};
 
 use crate::table::Table;
 use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio, seconds, shortened};
@@ -87,6 +87,33 @@ pub fn simulation_text(runs: &[(String, Simulation)]) -> String {
             number(run.completion_ns.p99),
             count(run.messages.saturating_sub(run.completed)),
         ]);
+    }
+    table.text()
+}
+
+/// The table of `unrack sweep`: one row per point.
+pub fn sweep_text(sweep: &Sweep) -> String {
+    let blank = vec![""; sweep.keys.len()];
+    let keys: Vec<&str> = sweep.keys.iter().map(String::as_str).collect();
+    let over =
+        ["over unloaded", "over unloaded", "over unloaded", "completion ns", "completion ns", "", "", ""];
+    let names = ["mean", "p99", "max", "mean", "p99", "Gbps", "dropped", "unfinished"];
+    let mut table = Table::default()
+        .header(&[&["fabric"][..], &blank, &over].concat())
+        .header(&[&[""][..], &keys, &names].concat());
+    for SweepPoint { values, figures } in &sweep.points {
+        let some = |value: Option<f64>| value.map_or("-".into(), number);
+        let numbers = [
+            some(figures.slowdown_mean),
+            some(figures.slowdown_p99),
+            some(figures.slowdown_max),
+            some(figures.completion_mean_ns),
+            some(figures.completion_p99_ns),
+            number(figures.throughput_gbps),
+            count(figures.dropped_packets),
+            count(figures.messages.saturating_sub(figures.completed)),
+        ];
+        table.row([&[figures.fabric.clone()][..], values, &numbers].concat());
     }
     table.text()
 }

@@ -64,7 +64,8 @@ fn on_all(buffer: u64, script: &[(Time, Message)]) -> Vec<Watched> {
             };
             let name = format!("{protocol}, {:?}, cut through: {cut_through}", setup.network.topology);
             let Ok(done) = setup.watched(&work, &mut watch, |_| {}) else {
-                assert!(!setup.network.topology.is_star(), "{name} is refused");
+                // pfc-dcqcn needs room for what comes after a pause.
+                assert!(!setup.network.topology.is_star() || buffer < DEEP, "{name} is refused");
                 continue;
             };
             watch.packets.take().unwrap().finish();
@@ -204,7 +205,7 @@ fn what_waits_behind_another_is_in_the_queue_of_the_port() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
     #[test]
     fn every_hop_is_told_and_every_message_explained(
         buffer in prop::sample::select(vec![4_000, 20_000, DEEP]),

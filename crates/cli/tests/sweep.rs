@@ -1,0 +1,89 @@
+//! `unrack sweep`: what it keeps, and that it does not depend on how it was run.
+
+mod desk;
+
+use desk::{Desk, example};
+use std::process::{Command, Stdio};
+use unrack_record::{Sweep, read_json};
+
+/// A grid of two fabrics, two loads and two seeds: 8 points.
+fn grid(out: &str) -> Vec<String> {
+    let star = example("star-edm.toml");
+    let words = ["sweep", &star, "--set", "fabric.protocol=edm,ideal", "--set", "workload.load=0.2,0.6"];
+    let more = ["--set", "workload.messages=3000", "--seeds", "1..2", "--out", out];
+    words.iter().chain(&more).map(|word| word.to_string()).collect()
+}
+
+fn run(desk: &Desk, out: &str, more: &[&str]) -> String {
+    let words = grid(out);
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    desk.done(&words)
+}
+
+fn kept(desk: &Desk, out: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(desk.path(&format!("{out}/points"))).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn the_same_bytes_on_any_number_of_threads_and_those_of_single_runs() {
+    let desk = Desk::new("sweep-threads");
+    let text = run(&desk, "one", &["--threads", "1"]);
+    assert_eq!(text, run(&desk, "four", &["--threads", "4"]));
+    for file in ["sweep.json", "sweep.parquet"] {
+        assert_eq!(desk.bytes(&format!("one/{file}")), desk.bytes(&format!("four/{file}")), "{file}");
+    }
+    let sweep: Sweep = read_json(desk.path("one/sweep.json")).unwrap();
+    assert_eq!(sweep.keys, ["fabric.protocol", "workload.load", "seed"]);
+    assert_eq!(sweep.points.len(), 8);
+    assert_eq!(sweep.points[5].values, ["ideal", "0.2", "2"]);
+    let star = example("star-edm.toml");
+    let point = &sweep.points[3];
+    let sets = ["workload.load=0.6", "workload.messages=3000", "seed=2"];
+    let mut words = vec!["sim", star.as_str(), "--json"];
+    sets.iter().for_each(|set| words.extend(["--set", *set]));
+    let alone: serde_json::Value = serde_json::from_str(&desk.done(&words)).unwrap();
+    assert_eq!(point.values, ["edm", "0.6", "2"]);
+    assert_eq!(alone["slowdown"]["p99"].as_f64(), point.figures.slowdown_p99);
+    assert_eq!(alone["packet_hops"].as_u64(), Some(point.figures.packet_hops));
+}
+
+#[test]
+fn a_sweep_goes_on_where_it_was_killed() {
+    let desk = Desk::new("sweep-killed");
+    let whole = run(&desk, "whole", &[]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_unrack"))
+        .args(grid(&desk.path("killed")))
+        .args(["--threads", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let some = || std::fs::read_dir(desk.path("killed/points")).is_ok_and(|entries| entries.count() > 2);
+    while !some() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = kept(&desk, "killed");
+    let done: Vec<_> = before.iter().filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    let written: Vec<_> = done.iter().map(|path| path.metadata().unwrap().modified().unwrap()).collect();
+    assert!(!done.is_empty());
+    assert_eq!(run(&desk, "killed", &[]), whole);
+    // What was done is not done again.
+    let still: Vec<_> = done.iter().map(|path| path.metadata().unwrap().modified().unwrap()).collect();
+    assert_eq!(still, written);
+    assert_eq!(desk.bytes("killed/sweep.json"), desk.bytes("whole/sweep.json"));
+}
+
+#[test]
+fn all_points_are_checked_before_the_first_runs() {
+    let desk = Desk::new("sweep-refused");
+    let star = example("star-edm.toml");
+    let said = |more: &[&str]| desk.refused(2, &[&["sweep", star.as_str(), "--out", "out"], more].concat());
+    let wrong = said(&["--set", "workload.load=0.5,1.5"]);
+    assert!(wrong.contains("workload.load=1.5") && !wrong.contains("at workload.load=0.5"), "{wrong}");
+    assert!(said(&["--set", "workload.lod=0.5,0.6"]).contains("did you mean `load`"));
+    assert!(said(&["--seeds", "3..1"]).contains("FIRST..LAST"));
+    assert!(!std::path::Path::new(&desk.path("out")).exists());
+}
