@@ -12,6 +12,7 @@ use crate::topology::{End, Topology};
 use std::collections::BTreeMap;
 use unrack_units::Time;
 use unrack_workload::NodeId;
+use unrack_workload::random::mix;
 
 /// Something that is down for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -282,14 +283,6 @@ impl Errors {
 
 fn product(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b) + u128::from(u64::MAX)) >> 64) as u64
-}
-
-/// The finalizer of SplitMix64 (Steele et al., OOPSLA 2014).
-fn mix(seed: u64) -> u64 {
-    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ impl Setup {
             FabricConfig::Edm(config) => {
                 let config = config.for_tail(work.is_heavy_tailed());
                 let edm = Edm::new(&self.network.as_star("edm")?, &config)?;
-                let edm = edm.with_faults(&self.network.topology, &config);
+                let edm = edm.with_faults(&self.network.topology, &config)?.seeded(&config, self.seed);
                 self.run_on(edm, work, observer, progress)
             }
             FabricConfig::Cxl(params) => {

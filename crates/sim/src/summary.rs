@@ -35,6 +35,9 @@ pub struct Summary {
     /// Payload of the messages, requests included, over the time from the first submission to the
     /// last completion.
     pub throughput_gbps: f64,
+    /// Of traffic besides messages, if there is any: what arrived over the time of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_gbps: Option<f64>,
     /// Found waiting ahead by each data packet at each switch port.
     pub queue_bytes: QueueStats,
     /// The program that was replayed, if one was, closed loop.
@@ -126,6 +129,7 @@ impl Summary {
             completion_ns: counted.completion_ns(|_| true),
             by_kind: counted.by_kind(),
             throughput_gbps: counted.throughput_gbps(),
+            background_gbps: background_gbps(run),
             queue_bytes: QueueStats {
                 mean: run.queue_bytes.mean(),
                 p99: run.queue_bytes.value_at_quantile(0.99),
@@ -182,6 +186,11 @@ impl Stats {
             max: rank(1.0),
         }
     }
+}
+
+fn background_gbps(run: &Run) -> Option<f64> {
+    let bits = run.counters.background_arrived_bytes as f64 * 8.0;
+    (run.counters.background_sent_bytes > 0).then(|| bits / run.ended.as_ns_f64())
 }
 
 fn unfinished(run: &Run, completed: u64) -> Option<Unfinished> {

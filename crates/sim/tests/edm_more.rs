@@ -4,11 +4,11 @@ mod common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use proptest::prelude::*;
-use unrack_sim::fabric::edm::{Edm, EdmConfig, Order};
+use unrack_sim::fabric::edm::{Edm, EdmConfig, Frames, Order};
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{Run, SetupError};
-use unrack_units::{Bytes, Rate, Time};
+use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::Message;
 
 fn star(nodes: u32) -> Star {
@@ -58,7 +58,7 @@ fn failing(nodes: u32, config: &EdmConfig, failures: &[Failure], errors: f64) ->
     let topology = Network::star(&star(nodes)).topology;
     let errors = BitErrors { host: errors, core: 0.0 };
     let faults = Faults::new(&topology, failures, errors, 5)?;
-    Ok(Edm::new(&star(nodes), config)?.with_faults(&topology.with_faults(faults), config))
+    Edm::new(&star(nodes), config)?.with_faults(&topology.with_faults(faults), config)
 }
 
 fn node_down(node: u32, from_ns: u64, until_ns: u64) -> Failure {
@@ -120,6 +120,65 @@ fn one_flipped_bit_disables_a_link() {
     // A message puts some 1,200 bits on links.
     assert!((1..1_000).contains(&finished), "{finished}");
     assert!(run.outcomes[finished..].iter().all(|outcome| outcome.completed().is_none()));
+}
+
+fn with_frames(load: f64) -> EdmConfig {
+    let frames = Frames { load: Fraction::new(load).unwrap(), frame: Bytes::new(1500) };
+    EdmConfig { background: Some(frames), ..EdmConfig::default() }
+}
+
+#[test]
+fn memory_waits_for_at_most_a_block_of_a_frame_on_each_link() {
+    let block = 640;
+    let kinds = [Message::read, Message::write, Message::rmw];
+    let script: Vec<_> =
+        (0..3_000).map(|n| (Time::from_ns(1_000 * n), kinds[n as usize % 3](0, 1, 64))).collect();
+    let run = run(edm(3, &with_frames(0.6)), script);
+    assert_conserved(&run);
+    let waits: Vec<u64> = (0..3_000).map(|n| completion_ps(&run, n) - run.unloaded[n].as_ps()).collect();
+    // A notification or request and a grant, and data over two links.
+    assert!(waits.iter().all(|wait| *wait <= 4 * block), "{:?}", waits.iter().max());
+    // Each link is taken for six tenths of the time, and then half a block is left on average.
+    let mean = waits.iter().sum::<u64>() as f64 / 3_000.0;
+    assert!((mean / (4.0 * 0.6 * 320.0) - 1.0).abs() < 0.15, "{mean}");
+}
+
+#[test]
+fn frames_get_what_memory_leaves() {
+    // Node 0 writes to node 1 half of the time: a kilobyte every 164 ns.
+    let until = 400_000;
+    let script: Vec<_> =
+        (0..until / 164).map(|n| (Time::from_ns(164 * n), Message::write(0, 1, 1024))).collect();
+    let plain = run(edm(2, &EdmConfig::default()), script.clone());
+    for load in [0.3, 0.9] {
+        let run = run(edm(2, &with_frames(load)), script.clone());
+        assert_conserved(&run);
+        let counters = &run.counters;
+        assert!(counters.background_arrived_bytes <= counters.background_sent_bytes);
+        // From 0 to 1 what is left of the link, from 1 to 0 all.
+        let share = |load: f64| load * 1500.0 / 1544.0 * 12.5 * run.ended.as_ns_f64();
+        let expected = share(load.min(0.5)) + share(load);
+        let arrived = counters.background_arrived_bytes as f64;
+        assert!((arrived / expected - 1.0).abs() < 0.06, "{load}: {arrived} of {expected}");
+        // And memory is as fast as alone, but for blocks.
+        for n in 0..run.outcomes.len() {
+            assert!(completion_ps(&run, n) <= completion_ps(&plain, n) + 40 * 640, "{n}");
+        }
+    }
+}
+
+#[test]
+fn frames_do_not_go_where_links_fail() {
+    let failures = [node_down(1, 0, 400)];
+    let error = failing(3, &with_frames(0.5), &failures, 0.0).err().unwrap();
+    assert_eq!(error.key, "fabric.background");
+    let refused = |load, frame| {
+        let frames = Frames { load: Fraction::new(load).unwrap(), frame: Bytes::new(frame) };
+        let config = EdmConfig { background: Some(frames), ..EdmConfig::default() };
+        Edm::new(&star(2), &config).err().unwrap().key
+    };
+    assert_eq!(refused(0.0, 1500), "fabric.background.load");
+    assert_eq!(refused(0.5, 20), "fabric.background.frame");
 }
 
 /// Nothing is under way when nothing is left to happen.

@@ -4,6 +4,9 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+/// What numbers are drawn from.
+pub type Generator = Pcg64Mcg;
+
 /// What a generator is for.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose {
@@ -14,6 +17,9 @@ pub enum Purpose {
     Permutation = 5,
     Offsets = 6,
     Disks = 7,
+    /// Of traffic that a fabric carries besides.
+    Frames = 8,
+    FrameDestinations = 9,
 }
 
 /// The generator of one purpose and actor in a run with this seed.

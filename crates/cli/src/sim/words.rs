@@ -38,8 +38,9 @@ fn counted(summary: &Summary) -> Option<String> {
 
 fn network(summary: &Summary) -> String {
     let queue = &summary.queue_bytes;
+    let background = summary.background_gbps.map_or(String::new(), |gbps| format!(", and {gbps:.1} besides"));
     format!(
-        "network    {:.1} Gbps in all; switch queues {:.0} B mean, {} B p99, {} B max; {} packets dropped",
+        "network    {:.1} Gbps in all{background}; switch queues {:.0} B mean, {} B p99, {} B max; {} packets dropped",
         summary.throughput_gbps, queue.mean, queue.p99, queue.max, summary.dropped
     )
 }

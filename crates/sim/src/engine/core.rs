@@ -20,6 +20,9 @@ pub struct Counters {
     /// Payload lost on the way. When nothing is in flight: sent = arrived + dropped.
     pub dropped_bytes: u64,
     pub dropped_packets: u64,
+    /// Of traffic besides messages.
+    pub background_sent_bytes: u64,
+    pub background_arrived_bytes: u64,
 }
 
 /// The engine as a fabric sees it.
@@ -114,6 +117,13 @@ impl<E: Copy, O: Observer> Core<E, O> {
     /// `bytes` of payload reached their end node.
     pub fn arrived(&mut self, bytes: u64) {
         self.counters.arrived_bytes += bytes;
+    }
+    /// A node sent, or received, `bytes` that belong to no message.
+    pub fn background_sent(&mut self, bytes: u64) {
+        self.counters.background_sent_bytes += bytes;
+    }
+    pub fn background_arrived(&mut self, bytes: u64) {
+        self.counters.background_arrived_bytes += bytes;
     }
     /// A packet of message `id` with `bytes` of payload was lost.
     pub fn dropped(&mut self, id: MessageId, bytes: u64) {

@@ -1,5 +1,6 @@
 //! EDM's parameters, and which of them make sense.
 
+use super::background::Frames;
 use super::host::MOST_ACTIVE;
 use crate::error::SetupError;
 use crate::network::Star;
@@ -35,6 +36,9 @@ pub struct EdmConfig {
     /// Everything is mirrored to a second switch (§3.3), so that no single failure loses anything. Default
     /// false.
     pub backup: bool,
+    /// Ethernet frames on the same links. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<Frames>,
     /// Clock of the scheduler. Default 3 GHz, an ASIC's (§3.1.3, §4.1).
     pub scheduler_ghz: f64,
     /// Period of the PCS clock. Default 2.56 ns, the testbed's, which the paper's simulations keep
@@ -56,6 +60,7 @@ impl Default for EdmConfig {
             atomic: Time::ZERO,
             read_timeout: None,
             backup: false,
+            background: None,
             scheduler_ghz: 3.0,
             cycle,
             pma,
@@ -126,6 +131,14 @@ impl EdmConfig {
         }
         if self.read_timeout == Some(Time::ZERO) {
             return Err(SetupError::new("fabric.read_timeout", "is above 0", Time::ZERO));
+        }
+        if let Some(Frames { load, frame }) = self.background {
+            if !(0.0 < load.get() && load.get() < 1.0) {
+                return Err(SetupError::new("fabric.background.load", "is above 0 and below 1", load));
+            }
+            if !(46..=9_000).contains(&frame.get()) {
+                return Err(SetupError::new("fabric.background.frame", "is from 46B to 9000B", frame));
+            }
         }
         let slowest = self.steps().cycles(ITERATION_PCS_CYCLES);
         let positive = self.scheduler_ghz.is_finite() && self.scheduler_ghz > 0.0;

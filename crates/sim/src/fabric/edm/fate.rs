@@ -1,6 +1,8 @@
 //! What is kept of messages that can be lost, and of links that can fail. Without faults and timers, nothing.
 
-use crate::engine::LinkId;
+use super::{Edm, EdmConfig, Event};
+use crate::engine::{Core, LinkId, Observer};
+use crate::error::SetupError;
 use crate::network::Departure;
 use crate::topology::Topology;
 use unrack_units::Time;
@@ -66,5 +68,39 @@ impl Fates {
             self.marks.resize(id.index() + 1, Marks::default());
         }
         &mut self.marks[id.index()]
+    }
+}
+
+impl Edm {
+    /// On links that fail: those of this star.
+    ///
+    /// # Errors
+    /// With background traffic, which would go on for ever when messages are lost.
+    pub fn with_faults(mut self, star: &Topology, config: &EdmConfig) -> Result<Edm, SetupError> {
+        if let (Some(frames), Some(_)) = (config.background, star.faults()) {
+            let rule = "is left out where links fail";
+            return Err(SetupError::new("fabric.background", rule, format!("a load of {}", frames.load)));
+        }
+        // §3.3: all is mirrored to a second switch, and the first copy counts.
+        // Departure: the second network does not fail, and both keep the same time.
+        if star.faults().is_some() && !config.backup {
+            let fates = self.fates.take().unwrap_or_else(|| Fates::new(star.nodes(), None));
+            self.fates = Some(fates.on(star.clone()));
+        }
+        Ok(self)
+    }
+
+    /// Whether what crosses a link then is lost.
+    pub(super) fn loses(&mut self, link: LinkId, first: Time, length: Time) -> bool {
+        let Some(fates) = &mut self.fates else { return false };
+        fates.loses(link, Departure { first, last: first + length })
+    }
+
+    /// A part of a message was lost, and so it is.
+    pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId, bytes: u64) {
+        core.dropped(id, bytes);
+        if let Some(fates) = &mut self.fates {
+            fates.set_lost(id);
+        }
     }
 }

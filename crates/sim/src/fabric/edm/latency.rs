@@ -12,6 +12,8 @@ use unrack_units::Time;
 pub(super) struct Latency {
     /// Of a link.
     pub propagation: Time,
+    /// Over a link, from PCS to PCS.
+    pub link: Time,
     pub host_ahead: Time,
     pub switch_ahead: Time,
     /// From the scheduler's grant to the switch's link, when it comes from the first iteration.
@@ -34,6 +36,7 @@ impl Latency {
         let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);
         Latency {
             propagation,
+            link,
             host_ahead,
             switch_ahead: steps.cycles(steps::FORWARD),
             granted: steps.cycles(steps::FORWARD) - config.iteration(),

@@ -48,6 +48,7 @@
 //! the event queue, and much of the rest to first touches of the tables of results. State per pair
 //! of ports is what grows: at 512 nodes it leaves the cache and a message takes three times as long.
 
+mod background;
 mod batch;
 mod config;
 mod fate;
@@ -56,8 +57,10 @@ mod lane;
 mod latency;
 mod seen;
 
+pub use background::Frames;
 pub use config::{BLOCK_BYTES, BURST_BYTES, EdmConfig, Order};
 
+use self::background::Background;
 use self::batch::Batches;
 use self::fate::Fates;
 use self::host::Announcements;
@@ -66,11 +69,10 @@ use self::latency::Latency;
 use super::Fabric;
 use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Wait};
 use crate::error::SetupError;
-use crate::network::{Departure, Pace, Star};
-use crate::topology::Topology;
+use crate::network::{Pace, Star};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_units::{Bytes, Time};
-use unrack_workload::{Kind, Message, MessageId};
+use unrack_workload::{Kind, Message, MessageId, NodeId};
 
 /// EDM on a star.
 pub struct Edm {
@@ -92,6 +94,9 @@ pub struct Edm {
     batches: Option<Batches>,
     /// If messages can be lost.
     fates: Option<Fates>,
+    /// If frames are on the links too.
+    background: Option<Background>,
+    has_started: bool,
 }
 
 /// One node's link.
@@ -119,6 +124,14 @@ pub enum Event {
     Deliver(MessageId),
     /// A read has waited long enough.
     Timeout(MessageId),
+    /// A node has a frame to send.
+    NewFrame(NodeId),
+    /// A frame would have left by now, but for memory.
+    FrameEnd(u32),
+    /// A frame has come to the switch, to go on to a node.
+    FrameAtSwitch(NodeId),
+    /// A frame has come to its node.
+    FrameAtNode,
 }
 
 /// What one grant allowed.
@@ -146,33 +159,10 @@ impl Edm {
             latency: Latency::new(config, star.propagation),
             atomic: config.atomic,
             batches: config.mega.map(|most| Batches::new(most.get())),
+            background: config.background.map(|frames| Background::new(&frames, star.nodes, star.rate, 0)),
+            has_started: false,
             fates: config.read_timeout.map(|timeout| Fates::new(star.nodes, Some(timeout))),
         })
-    }
-
-    /// On links that fail: those of this star.
-    pub fn with_faults(mut self, star: &Topology, config: &EdmConfig) -> Edm {
-        // §3.3: all is mirrored to a second switch, and the first copy counts.
-        // Departure: the second network does not fail, and both keep the same time.
-        if star.faults().is_some() && !config.backup {
-            let fates = self.fates.take().unwrap_or_else(|| Fates::new(star.nodes(), None));
-            self.fates = Some(fates.on(star.clone()));
-        }
-        self
-    }
-
-    /// Whether what crosses a link then is lost.
-    fn loses(&mut self, link: LinkId, first: Time, length: Time) -> bool {
-        let Some(fates) = &mut self.fates else { return false };
-        fates.loses(link, Departure { first, last: first + length })
-    }
-
-    /// A part of a message was lost, and so it is.
-    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId, bytes: u64) {
-        core.dropped(id, bytes);
-        if let Some(fates) = &mut self.fates {
-            fates.set_lost(id);
-        }
     }
 
     /// Occupancy of a link.
@@ -190,9 +180,8 @@ impl Edm {
         let message = *core.message(id);
         let request = u64::from(message.request);
         let length = if message.kind.is_answered() { self.occupancy(request) } else { self.control };
-        let up = &mut self.nodes[message.src as usize].up;
-        let ready = core.now() + self.latency.host_ahead;
-        let start = up.control(ready, length);
+        let ready = self.preempt(LinkId::Host(message.src), core.now() + self.latency.host_ahead, length);
+        let start = self.nodes[message.src as usize].up.control(ready, length);
         core.sent(request);
         let at = start + self.lead(request) + self.latency.to_scheduler;
         core.hop(|| {
@@ -269,8 +258,9 @@ impl Edm {
             true => (self.occupancy(request), self.lead(request) + self.latency.request_to_send),
             false => (self.control, self.latency.grant_to_send),
         };
+        let message = *message;
+        let at = self.preempt(LinkId::Port(grant.src), grant.at + self.latency.granted, length);
         let node = &mut self.nodes[grant.src as usize];
-        let at = grant.at + self.latency.granted;
         let start = node.down.control(at, length);
         node.granted = node.granted.max(start + on_wire_to_send);
         let mut send_at = node.granted;
@@ -303,9 +293,9 @@ impl Edm {
         let message = *core.message(chunk.id);
         let bytes = u64::from(chunk.bytes);
         let length = self.occupancy(bytes);
-        let up = &mut self.nodes[message.data_src() as usize].up;
-        let ready = core.now() + self.latency.host_ahead;
-        let start = up.data(ready, length);
+        let ready =
+            self.preempt(LinkId::Host(message.data_src()), core.now() + self.latency.host_ahead, length);
+        let start = self.nodes[message.data_src() as usize].up.data(ready, length);
         core.sent(bytes);
         let at = start + self.latency.to_forward;
         core.hop(|| {
@@ -330,6 +320,7 @@ impl Edm {
         let bytes = u64::from(chunk.bytes);
         let (src, dst, at) = (message.data_src(), message.data_dst(), core.now() + self.latency.switch_ahead);
         let length = self.occupancy(bytes);
+        let at = self.preempt(LinkId::Port(dst), at, length);
         let down = &mut self.nodes[dst as usize].down;
         let ahead = self.pace.bytes_in(down.backlog(at));
         let start = down.data(at, length);
@@ -400,6 +391,10 @@ impl Fabric for Edm {
     }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        if let (Some(background), false) = (&mut self.background, self.has_started) {
+            background.start(core);
+        }
+        self.has_started = true;
         let timeout = self.fates.as_ref().and_then(|fates| fates.timeout);
         if let Some(timeout) = timeout.filter(|_| core.message(id).kind.is_answered()) {
             core.schedule(core.now() + timeout, Event::Timeout(id));
@@ -419,6 +414,9 @@ impl Fabric for Edm {
             Event::Forward(chunk) => self.forward(core, chunk),
             Event::Deliver(id) => self.deliver(core, id),
             Event::Timeout(id) => self.time_out(core, id),
+            Event::NewFrame(_) | Event::FrameEnd(_) | Event::FrameAtSwitch(_) | Event::FrameAtNode => {
+                self.frame(core, event);
+            }
         }
     }
 

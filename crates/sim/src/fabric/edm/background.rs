@@ -1,0 +1,219 @@
+//! Ethernet frames on the same links (§3.2.3): they get the blocks that memory leaves.
+//!
+//! A frame can be pre-empted after any 66-bit block, so that memory waits for at most the block on the
+//! wire. Switches forward frames as a layer-2 switch does, when they are in: a receiver holds back a frame
+//! until its end in any case. Their buffers are not limited here.
+//!
+//! Departure: memory goes first always, which §3.2.3 allows; its default takes turns block by block.
+//! Departure: a frame does not start in a gap that is shorter than the few cycles by which blocks of memory are
+//! booked ahead.
+
+use super::super::slab::Slab;
+use super::lane::Lane;
+use super::{Edm, EdmConfig, Event};
+use crate::engine::{Core, LinkId, Observer};
+use serde::{Deserialize, Serialize};
+use unrack_units::{Bytes, Fraction, Rate, Time};
+use unrack_workload::NodeId;
+use unrack_workload::random::{Generator, Purpose, below, generator, unit};
+
+/// Traffic that is not memory's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Frames {
+    /// Of each node's link, with all that surrounds a frame. Frames come at random times (Poisson) and
+    /// go to any other node.
+    pub load: Fraction,
+    /// Of each frame. Default 1500 B.
+    #[serde(default = "mtu")]
+    pub frame: Bytes,
+}
+
+fn mtu() -> Bytes {
+    Bytes::new(1500)
+}
+
+/// What surrounds a frame: preamble 8 B, header 14 B, check sequence 4 B, gap 12 B (IEEE 802.3).
+const OVERHEAD: u64 = 8 + 14 + 4 + 12;
+
+/// Table 1: layer-2 forwarding.
+const FORWARDING: Time = Time::from_ns(400);
+
+pub(super) struct Background {
+    bytes: u64,
+    /// Of a frame on a link, and of a block.
+    length: Time,
+    block: Time,
+    mean_gap_ps: f64,
+    /// By node: when its frames come, and where they go.
+    draws: Vec<(Generator, Generator)>,
+    /// Two for each node: up and down.
+    fillers: Vec<Filler>,
+    frames: Slab<Frame>,
+}
+
+/// The frames of one direction of a link.
+#[derive(Clone, Copy, Default)]
+struct Filler {
+    /// The last of them ends, if no more memory comes.
+    until: Time,
+    /// A block started then, and others follow it.
+    since: Time,
+    /// What memory took from frames so far.
+    displaced: Time,
+}
+
+/// A frame on a link.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    link: LinkId,
+    dst: NodeId,
+    /// When it ends, if memory has displaced frames by no more than this.
+    end: Time,
+    displaced: Time,
+}
+
+impl Background {
+    pub fn new(frames: &Frames, nodes: u32, rate: Rate, seed: u64) -> Background {
+        let block = rate.transmit(Bytes::new(super::BLOCK_BYTES));
+        let blocks = (frames.frame.get() + OVERHEAD).div_ceil(super::BLOCK_BYTES);
+        let draws = |node| {
+            (generator(seed, Purpose::Frames, node), generator(seed, Purpose::FrameDestinations, node))
+        };
+        Background {
+            bytes: frames.frame.get(),
+            length: block * blocks,
+            block,
+            mean_gap_ps: (block * blocks).as_ps() as f64 / frames.load.get(),
+            draws: (0..nodes).map(draws).collect(),
+            fillers: vec![Filler::default(); 2 * nodes as usize],
+            frames: Slab::new(),
+        }
+    }
+
+    pub fn start<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        for node in 0..self.draws.len() as u32 {
+            self.schedule_next(core, node);
+        }
+    }
+
+    fn schedule_next<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId) {
+        let draw = -(1.0 - unit(&mut self.draws[node as usize].0)).ln();
+        let gap = Time::from_ps((draw * self.mean_gap_ps).round() as u64);
+        core.schedule(core.now() + gap, Event::NewFrame(node));
+    }
+
+    /// A node sends a frame; memory has its link until `busy`.
+    pub fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, busy: Time) {
+        let others = self.draws.len() as u32 - 1;
+        let other = below(&mut self.draws[node as usize].1, others);
+        core.background_sent(self.bytes);
+        self.queue(core, LinkId::Host(node), other + u32::from(other >= node), busy);
+        self.schedule_next(core, node);
+    }
+
+    /// A frame joins those that wait for a link, which memory has until `busy`.
+    pub fn queue<O: Observer>(&mut self, core: &mut Core<Event, O>, link: LinkId, dst: NodeId, busy: Time) {
+        let (length, now) = (self.length, core.now());
+        let filler = self.filler(link);
+        if filler.until <= now.max(busy) {
+            filler.until = now.max(busy);
+            filler.since = filler.until;
+        }
+        filler.until += length;
+        let frame = Frame { link, dst, end: filler.until, displaced: filler.displaced };
+        core.schedule(frame.end, Event::FrameEnd(self.frames.insert(frame)));
+    }
+
+    /// If all of a frame has left: which link, and where to. Else this will be asked again.
+    pub fn left<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) -> Option<(LinkId, NodeId)> {
+        let displaced = self.filler(self.frames[index].link).displaced;
+        let frame = &mut self.frames[index];
+        frame.end += displaced - frame.displaced;
+        frame.displaced = displaced;
+        if frame.end > core.now() {
+            core.schedule(frame.end, Event::FrameEnd(index));
+            return None;
+        }
+        let left = (frame.link, frame.dst);
+        self.frames.release(index);
+        Some(left)
+    }
+
+    /// Blocks of memory that are ready at `at`: when the first of them can start, if no other memory is
+    /// in its way.
+    pub fn preempt(&mut self, link: LinkId, at: Time, length: Time, idle: bool) -> Time {
+        let block = self.block.as_ps();
+        let filler = self.filler(link);
+        if filler.until <= at {
+            return at;
+        }
+        let mut start = at;
+        if idle && at > filler.since {
+            let into = (at - filler.since).as_ps() % block;
+            start = if into == 0 { at } else { at + Time::from_ps(block - into) };
+        }
+        filler.until += length;
+        filler.displaced += length;
+        filler.since = filler.since.max(start) + length;
+        start
+    }
+
+    /// A frame has come to its end.
+    pub fn deliver<O: Observer>(&self, core: &mut Core<Event, O>) {
+        core.background_arrived(self.bytes);
+    }
+
+    fn filler(&mut self, link: LinkId) -> &mut Filler {
+        let place = match link {
+            LinkId::Host(node) => 2 * node,
+            LinkId::Port(node) => 2 * node + 1,
+        };
+        &mut self.fillers[place as usize]
+    }
+}
+
+impl Edm {
+    /// With random numbers of this seed.
+    pub fn seeded(mut self, config: &EdmConfig, seed: u64) -> Edm {
+        let (nodes, rate) = (self.nodes.len() as u32, self.pace.rate());
+        self.background = config.background.map(|frames| Background::new(&frames, nodes, rate, seed));
+        self
+    }
+
+    /// When blocks of memory that are ready at `at` can start, after the block of a frame that is on the wire.
+    pub(super) fn preempt(&mut self, link: LinkId, at: Time, length: Time) -> Time {
+        let Some(background) = &mut self.background else { return at };
+        let idle = match link {
+            LinkId::Host(node) => self.nodes[node as usize].up.backlog(at),
+            LinkId::Port(node) => self.nodes[node as usize].down.backlog(at),
+        };
+        background.preempt(link, at, length, idle == Time::ZERO)
+    }
+
+    /// A frame on its way: to its first link, over it, to its second, over that.
+    pub(super) fn frame<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
+        let (Some(background), nodes) = (&mut self.background, &self.nodes) else { return };
+        let busy = |lane: &Lane| core.now() + lane.backlog(core.now());
+        match event {
+            Event::NewFrame(node) => {
+                let busy = busy(&nodes[node as usize].up);
+                background.send(core, node, busy);
+            }
+            Event::FrameAtSwitch(dst) => {
+                let busy = busy(&nodes[dst as usize].down);
+                background.queue(core, LinkId::Port(dst), dst, busy);
+            }
+            Event::FrameEnd(frame) => {
+                let at = core.now() + self.latency.link;
+                match background.left(core, frame) {
+                    Some((LinkId::Host(_), dst)) => core.schedule(at + FORWARDING, Event::FrameAtSwitch(dst)),
+                    Some((LinkId::Port(_), _)) => core.schedule(at, Event::FrameAtNode),
+                    None => {}
+                }
+            }
+            Event::FrameAtNode => background.deliver(core),
+            _ => {}
+        }
+    }
+}
