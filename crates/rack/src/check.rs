@@ -12,7 +12,7 @@ use unrack_units::Bytes;
 use crate::decode::decode;
 use crate::faults::Faults;
 use crate::nearest::hint;
-use crate::network::{Link, Network, Switch, Topology};
+use crate::network::{Headers, Link, Network, Switch, Topology};
 use crate::problem::Problem;
 use crate::source::{Origin, Source};
 use crate::tree::{Node, Value};
@@ -59,11 +59,13 @@ struct Common {
     switch: Switch,
     /// Default 1500 B, as Ethernet's.
     mtu: Bytes,
+    headers: Headers,
 }
 
 impl Default for Common {
     fn default() -> Common {
-        Common { link: Link::default(), core_link: None, switch: Switch::default(), mtu: Bytes::new(1500) }
+        let (link, switch, headers) = (Link::default(), Switch::default(), Headers::default());
+        Common { link, core_link: None, switch, mtu: Bytes::new(1500), headers }
     }
 }
 
@@ -126,9 +128,9 @@ impl<'a> Checker<'a> {
         let table = self.table("network")?;
         let topology = self.topology();
         let common = self.decode::<Common>(&table.without("topology"), "network");
-        let (topology, Common { link, core_link, switch, mtu }) = (topology?, common?);
+        let (topology, Common { link, core_link, switch, mtu, headers }) = (topology?, common?);
         let core_link = core_link.unwrap_or(link);
-        let network = Network { topology, link, core_link, switch, mtu };
+        let network = Network { topology, link, core_link, switch, mtu, headers };
         self.check_network(&network);
         Some(network)
     }

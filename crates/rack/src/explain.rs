@@ -82,7 +82,7 @@ fn toml_of_node(node: &Node) -> Toml {
 }
 
 fn network_table(network: &Network) -> Table {
-    let Network { topology, link, core_link, switch, mtu } = network;
+    let Network { topology, link, core_link, switch, mtu, headers } = network;
     let mut shape = match topology {
         Topology::Star { nodes } => table([("nodes", toml_of(nodes))]),
         Topology::LeafSpine { racks, hosts_per_rack, spines } => table([
@@ -95,6 +95,7 @@ fn network_table(network: &Network) -> Table {
     shape.insert("kind".into(), topology.kind().into());
     let mut network = table([
         ("mtu", toml_of(mtu)),
+        ("headers", toml_of(headers)),
         ("topology", Toml::Table(shape)),
         ("link", toml_of(link)),
         ("switch", toml_of(switch)),

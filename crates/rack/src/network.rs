@@ -14,6 +14,19 @@ pub struct Network {
     pub switch: Switch,
     /// Largest packet, without headers of the fabric.
     pub mtu: Bytes,
+    /// What surrounds the payload of a packet, for fabrics of packets.
+    pub headers: Headers,
+}
+
+/// What surrounds the payload of a packet on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Headers {
+    /// Those of Ethernet, IPv4 and a transport, with preamble and gap.
+    #[default]
+    Ethernet,
+    /// Nothing: to compare with simulators that count payload only. No packet is below 8 B.
+    None,
 }
 
 /// How nodes and switches are connected.

@@ -77,7 +77,12 @@ impl Bench {
     }
 
     fn dctcp(&self, what: &str, messages: u64, spec: SyntheticSpec) {
-        let ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(u64::MAX), cut_through: true };
+        let ethernet = Ethernet {
+            mtu: Bytes::new(1500),
+            headers: true,
+            buffer: Bytes::new(u64::MAX),
+            cut_through: true,
+        };
         let fabric = Dctcp::new(&Network::star(&STAR_144), &ethernet, &dctcp::Params::default());
         let spec = SyntheticSpec { messages, ..spec };
         self.one(&STAR_144, what, spec, fabric.expect("the defaults are valid"));

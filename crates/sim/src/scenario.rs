@@ -52,7 +52,7 @@ impl Setup {
 
     /// The network of a scenario with another fabric in its place.
     pub fn with_fabric(scenario: &ValidScenario, fabric: FabricConfig) -> Setup {
-        let rack::Network { topology, link, core_link, switch, mtu } = &scenario.network;
+        let rack::Network { topology, link, core_link, switch, mtu, headers } = &scenario.network;
         let link_of = |link: &rack::Link| Link { pace: Pace::new(link.rate), propagation: link.propagation };
         let (host, core) = (link_of(link), link_of(core_link));
         let topology = match *topology {
@@ -66,6 +66,7 @@ impl Setup {
             network: Network { topology, switch_latency: switch.latency },
             ethernet: Ethernet {
                 mtu: *mtu,
+                headers: *headers == rack::Headers::Ethernet,
                 buffer: switch.buffer.limit().unwrap_or(Bytes::new(u64::MAX)),
                 cut_through: switch.cut_through,
             },

@@ -15,7 +15,8 @@ fn star(nodes: u32, gbps: u64, propagation: Time) -> Star {
     Star { nodes, rate: Rate::from_gbps(gbps), propagation, switch_latency: Time::from_ns(400) }
 }
 
-const DEEP: Ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(1 << 24), cut_through: true };
+const DEEP: Ethernet =
+    Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(1 << 24), cut_through: true };
 
 fn dctcp(star: &Star) -> Dctcp {
     Dctcp::new(&Network::star(star), &DEEP, &Params::default()).unwrap()

@@ -29,7 +29,12 @@ fn setup(topology: Topology, failures: &[Failure], errors: BitErrors, protocol: 
     let faults = Faults::new(&topology, failures, errors, 3).unwrap();
     Setup {
         network: Network { topology: topology.with_faults(faults), switch_latency: Time::from_ns(300) },
-        ethernet: Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(40_000), cut_through: true },
+        ethernet: Ethernet {
+            mtu: Bytes::new(1500),
+            headers: true,
+            buffer: Bytes::new(40_000),
+            cut_through: true,
+        },
         fabric: FabricConfig::default_of(protocol),
         seed: 1,
         time_limit: Time::MAX,

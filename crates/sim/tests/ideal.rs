@@ -55,7 +55,13 @@ fn arbitrary_setup() -> impl Strategy<Value = Setup> {
                 switch_latency,
                 ..STAR
             }),
-            ethernet: Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(36 << 10), cut_through },
+            ethernet: Ethernet {
+                mtu: Bytes::new(1500),
+                headers: true,
+                // Pauses need headroom for what is on the way.
+                buffer: Bytes::new(if fabric == Protocol::PfcDcqcn { 1 << 20 } else { 36 << 10 }),
+                cut_through,
+            },
             fabric: FabricConfig::default_of(fabric),
             seed: 1,
             time_limit: Time::MAX,

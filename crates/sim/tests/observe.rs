@@ -53,7 +53,10 @@ fn on_all(buffer: u64, script: &[(Time, Message)]) -> Vec<Watched> {
     let mut all = Vec::new();
     for (protocol, cut_through) in Protocol::ALL.into_iter().flat_map(|p| [(p, true), (p, false)]) {
         for network in networks() {
-            let ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(buffer), cut_through };
+            // Pauses need headroom for what is on the way.
+            let buffer = if protocol == Protocol::PfcDcqcn { buffer + 60_000 } else { buffer };
+            let ethernet =
+                Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(buffer), cut_through };
             let fabric = FabricConfig::default_of(protocol);
             let setup = Setup { network, ethernet, fabric, seed: 1, time_limit: Time::MAX };
             let hops = RefCell::new(Vec::new());
@@ -241,7 +244,8 @@ fn to_be_watched_changes_nothing() {
     for watched in on_all(20_000, &script) {
         let protocol = Protocol::from_name(watched.name.split(',').next().unwrap()).unwrap();
         let cut_through = watched.name.ends_with("true");
-        let ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(20_000), cut_through };
+        let ethernet =
+            Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(20_000), cut_through };
         let fabric = FabricConfig::default_of(protocol);
         let setup =
             Setup { network: watched.network.clone(), ethernet, fabric, seed: 1, time_limit: Time::MAX };

@@ -27,9 +27,19 @@ fn link(gbps: u64, ns: u64) -> Link {
 }
 
 fn setup(topology: Topology, protocol: Protocol, buffer: u64, cut_through: bool) -> Setup {
+    with_headers(true, topology, protocol, buffer, cut_through)
+}
+
+fn with_headers(
+    headers: bool,
+    topology: Topology,
+    protocol: Protocol,
+    buffer: u64,
+    cut_through: bool,
+) -> Setup {
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },
-        ethernet: Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(buffer), cut_through },
+        ethernet: Ethernet { mtu: Bytes::new(1500), headers, buffer: Bytes::new(buffer), cut_through },
         fabric: FabricConfig::default_of(protocol),
         seed: 1,
         time_limit: Time::MAX,
@@ -49,18 +59,22 @@ fn unloaded_is_arithmetic() {
         Topology::fat_tree(4, link(10, 50), link(10, 80)),
     ];
     let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
-    for (topology, protocol) in topologies.iter().flat_map(|t| PROTOCOLS.map(|protocol| (t, protocol))) {
+    let headers = [true, false].map(|headers| topologies.iter().map(move |topology| (topology, headers)));
+    let networks = headers.into_iter().flatten();
+    for ((topology, headers), protocol) in networks.flat_map(|t| PROTOCOLS.map(|protocol| (t, protocol))) {
         for (dst, cut_through) in
             [(1, true), (1, false), (topology.nodes() - 1, true), (topology.nodes() - 1, false)]
         {
-            let setup = setup(topology.clone(), protocol, 1 << 24, cut_through);
+            let setup = with_headers(headers, topology.clone(), protocol, 1 << 24, cut_through);
             let all = kinds.iter().flat_map(|kind| SIZES.map(|bytes| kind(0, dst, bytes)));
             let script = all.enumerate().map(|(n, message)| (Time::from_us(10_000) * n as u64, message));
             let run = run(&setup, script.collect());
             assert_conserved(&run);
             assert_eq!(run.counters.dropped_packets, 0);
             for (index, message) in run.messages.iter().enumerate() {
-                let at = format!("{protocol} to {dst}, cut through: {cut_through}, {message:?}");
+                let at = format!(
+                    "{protocol} to {dst}, cut through: {cut_through}, headers: {headers}, {message:?}"
+                );
                 assert_eq!(completion_ps(&run, index), run.unloaded[index].as_ps(), "{at}");
             }
         }
@@ -84,6 +98,7 @@ proptest! {
     fn nothing_is_lost_for_good_and_nothing_beats_ideal(
         topology in any_topology(),
         cut_through in any::<bool>(),
+        headers in any::<bool>(),
         buffer in 2_000u64..40_000,
         protocol in prop::sample::select(PROTOCOLS.to_vec()),
         drawn in prop::collection::vec((0u64..5_000, any::<u32>(), any::<u32>(), 1u64..60_000), 1..60),
@@ -98,7 +113,7 @@ proptest! {
         messages.sort_by_key(|(at, _)| *at);
         let is_lossless = protocol == Protocol::PfcDcqcn;
         let buffer = if is_lossless { buffer + 27_000 } else { buffer };
-        let setup = setup(topology, protocol, buffer, cut_through);
+        let setup = with_headers(headers, topology, protocol, buffer, cut_through);
         let run = run(&setup, messages);
         prop_assert!(!is_lossless || run.counters.dropped_packets == 0);
         prop_assert!(run.is_complete(), "{:?}", run.ending);

@@ -30,7 +30,8 @@ fn leaf_spine(core_gbps: u64) -> Network {
     network(Topology::leaf_spine(3, 4, 2, link(40, 200), link(core_gbps, 350)))
 }
 
-const DEEP: Ethernet = Ethernet { mtu: Bytes::new(1500), buffer: Bytes::new(1 << 24), cut_through: true };
+const DEEP: Ethernet =
+    Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(1 << 24), cut_through: true };
 
 #[test]
 fn unloaded_is_exact_within_and_between_racks() {

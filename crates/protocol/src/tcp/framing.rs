@@ -29,6 +29,13 @@ impl Framing {
         Some(Framing { mss, overhead, minimum: Framing::ETHERNET_MINIMUM })
     }
 
+    /// Packets of at most `mtu` that carry payload only, as simulators have them that count no headers. One
+    /// without payload takes 8 B. None if no payload fits.
+    pub fn bare(mtu: Bytes) -> Option<Framing> {
+        let mss = Some(mtu.get()).filter(|mss| *mss > 0)?;
+        Some(Framing { mss, overhead: 0, minimum: 8 })
+    }
+
     pub fn mss(&self) -> Bytes {
         Bytes::new(self.mss)
     }

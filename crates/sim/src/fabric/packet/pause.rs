@@ -45,8 +45,8 @@ impl Pauses {
         let headroom = headroom(topology.host_link()).max(headroom(topology.core_link()));
         let above =
             plan.buffer.get().checked_sub(headroom).filter(|above| *above >= 2 * full).ok_or_else(|| {
-                let least = Bytes::new(headroom + 2 * full);
-                SetupError::new("switch.buffer", "has room for two packets and the headroom of pauses", least)
+                let is = format!("{}, and {} is needed", plan.buffer, Bytes::new(headroom + 2 * full));
+                SetupError::new("switch.buffer", "has room for two packets and the headroom of pauses", is)
             })?;
         let mut ports = BTreeMap::new();
         for port in 0..topology.ports() {

@@ -12,6 +12,8 @@ use unrack_workload::NodeId;
 pub struct Ethernet {
     /// Largest packet, IP header included.
     pub mtu: Bytes,
+    /// Packets have the headers of Ethernet, IP and a transport; else payload only.
+    pub headers: bool,
     /// Of each switch port. What does not fit is dropped.
     pub buffer: Bytes,
     /// The switch passes a packet on while it comes in; else when it has come in.
@@ -49,8 +51,9 @@ impl Plan {
 
     /// For streams that, alone in the network, are sent without a break.
     pub(in super::super) fn at_line_rate(network: &Network, ethernet: &Ethernet) -> Result<Plan, SetupError> {
-        let Ethernet { mtu, buffer, cut_through } = *ethernet;
-        let framing = Framing::ethernet(mtu).filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
+        let Ethernet { mtu, headers, buffer, cut_through } = *ethernet;
+        let framing = if headers { Framing::ethernet(mtu) } else { Framing::bare(mtu) };
+        let framing = framing.filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
             SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
         })?;
         let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
