@@ -149,6 +149,7 @@ impl Ends {
 
     fn heard(&mut self, now: Time, transfer: u32) {
         let pair = &mut self.transfers[transfer as usize];
+        pair.timeout = self.timeout;
         pair.deadline = now + pair.timeout;
     }
 
