@@ -6,13 +6,14 @@
 #   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
 #   bench   cost per fault beside kernel swap, memory node, and the simulator's speed
+#   differential  thousands of random small networks, here and in the slow reference of tests/reference
 #   soak    the stress for minutes and the programs at full size
 #   clean   everything that was built, installed into .venv, or run
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint bench soak clean
+.PHONY: setup debian rust build run test lint bench differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -79,6 +80,12 @@ bench: setup build
 	bench/faults.sh
 	cargo bench -q -p unrack-node
 	cargo bench -q -p unrack-sim
+
+differential_cases ?= 3000
+
+differential: rust
+	UNRACK_DIFFERENTIAL_CASES=$(differential_cases) UNRACK_DIFFERENTIAL_SEED=$$RANDOM \
+		cargo test -q --profile ci -p unrack-sim --test differential
 
 soak_seconds ?= 240
 

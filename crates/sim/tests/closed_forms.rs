@@ -151,7 +151,8 @@ fn shares(setup: &Setup, messages: &[(u32, u32)], (from, until): (Time, Time)) -
 fn long_flows_share_as_max_min_fairness_says() {
     let setup = setup(9, 10, Time::from_us(10), 1500, FabricConfig::Dctcp(dctcp::Params::default()));
     let window = (Time::from_us(10_000), Time::from_us(100_000));
-    let cases: [(&[(u32, u32)], &[f64], f64); 2] = [
+    type Case<'a> = (&'a [(u32, u32)], &'a [f64], f64);
+    let cases: [Case; 2] = [
         // Three at one port, two at another, and one alone.
         (
             &[(1, 0), (2, 0), (3, 0), (4, 5), (6, 5), (7, 8)],

@@ -1,0 +1,18 @@
+"""Reads a list of cases from stdin, writes the completion times of their messages (ps) to stdout."""
+
+import json
+import sys
+
+import ideal
+import streams
+
+FABRICS = {"ideal": ideal, "tcp": streams, "dctcp": streams}
+
+
+def main():
+    cases = json.load(sys.stdin)
+    json.dump([FABRICS[case["fabric"]].completions(case) for case in cases], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""tcp and dctcp on a star: each message is a stream, a read a stream of its request and one of its answer.
+
+Data and acknowledgements cross two links and a switch that queues by output. On a node's link packets queue
+first in, first out; a stream that finds more than two full packets there, or others waiting, waits for
+its turn; when all is sent, those that wait take turns of two packets. The answer's first packet
+acknowledges what is left of the request.
+"""
+
+from collections import deque
+
+from engine import Engine
+from sender import Dctcp, NewReno, Receiver, Sender
+
+HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, TCP, time stamps; preamble, Ethernet, check, gap
+TURN = 2
+
+
+class Stream:
+    def __init__(self, network, message, src, dst, size, kind, request=None):
+        case = network.case
+        self.network, self.message = network, message
+        self.src, self.dst, self.size, self.kind = src, dst, size, kind
+        self.request = request
+        self.segments = max(-(-size // network.mss), 1)
+        control = Dctcp(case) if case["fabric"] == "dctcp" else NewReno(case)
+        first = min(max(3 * network.round_trip(), case["min_rto_ps"]), network.max_rto)
+        self.sender = Sender(control, self.segments, first, case["min_rto_ps"], network.max_rto)
+        self.receiver = Receiver()
+        self.waits = False
+        self.kept = None  # the acknowledgement that an answer will bring
+        self.alarm = None
+
+    def payload(self, segment):
+        return min(self.size - segment * self.network.mss, self.network.mss)
+
+
+class Nic:
+    def __init__(self):
+        self.free, self.waiting, self.refilling = 0, deque(), False
+
+
+class Network:
+    def __init__(self, case):
+        self.case, self.engine = case, Engine()
+        self.byte = 8 * 10**12 // case["rate_bps"]
+        self.mss = case["mtu"] - 52
+        self.full = self.mss + HEADERS
+        self.max_rto = 60 * 10**12
+        self.nics = [Nic() for _ in range(case["nodes"])]
+        self.port_free = [0] * case["nodes"]
+        self.times = [None] * len(case["messages"])
+        for number, message in enumerate(case["messages"]):
+            self.engine.at(message["at_ps"], self.submit, number, message)
+
+    def completions(self):
+        self.engine.run(lambda: None not in self.times)
+        return self.times
+
+    def round_trip(self):
+        crossing = 2 * self.case["propagation_ps"] + self.case["switch_latency_ps"]
+        bits = (self.full + HEADERS) * self.byte
+        return 2 * crossing + (bits if self.case["cut_through"] else 2 * bits)
+
+    def submit(self, number, message):
+        src, dst = message["src"], message["dst"]
+        if message["kind"] in ("read", "rmw"):
+            self.send(Stream(self, number, src, dst, message["request"], "request"))
+        else:
+            self.send(Stream(self, number, src, dst, message["bytes"], "data"))
+
+    # A node's link.
+
+    def send(self, stream):
+        if stream.waits or not stream.sender.is_ready():
+            return
+        nic = self.nics[stream.src]
+        queued = max(nic.free - self.engine.now, 0) // self.byte
+        is_open = not nic.waiting and queued < TURN * self.full
+        if not is_open or self.take_turn(stream):
+            stream.waits = True
+            nic.waiting.append(stream)
+            self.schedule_refill(nic)
+
+    def take_turn(self, stream):
+        """Sends up to two packets; whether the stream has more to send."""
+        sent = 0
+        while sent < TURN:
+            segment = stream.sender.transmit(self.engine.now)
+            if segment is None:
+                break
+            payload = stream.payload(segment)
+            data = {"segment": segment, "sent": self.engine.now, "marked": False}
+            self.put(stream, stream.src, stream.dst, HEADERS + payload, data=data)
+            sent += 1
+        self.set_timer(stream)
+        return sent == TURN and stream.sender.is_ready()
+
+    def schedule_refill(self, nic):
+        if not nic.refilling:
+            nic.refilling = True
+            self.engine.at(max(nic.free, self.engine.now), self.refill, nic)
+
+    def refill(self, nic):
+        nic.refilling = False
+        while nic.waiting:
+            stream = nic.waiting.popleft()
+            if self.take_turn(stream):
+                nic.waiting.append(stream)
+            else:
+                stream.waits = False
+            if nic.free > self.engine.now:
+                break
+        if nic.waiting:
+            self.schedule_refill(nic)
+
+    # Packets.
+
+    def put(self, stream, src, dst, wire, data=None, ack=None):
+        nic = self.nics[src]
+        first = max(nic.free, self.engine.now)
+        nic.free = first + wire * self.byte
+        leaves = first if self.case["cut_through"] else nic.free
+        there = leaves + self.case["switch_latency_ps"] + self.case["propagation_ps"]
+        self.engine.at(there, self.forward, stream, dst, wire, data, ack)
+
+    def forward(self, stream, dst, wire, data, ack):
+        ahead = max(self.port_free[dst] - self.engine.now, 0) // self.byte
+        if data and self.case["fabric"] == "dctcp" and ahead > self.case["mark_threshold"]:
+            data["marked"] = True
+        if ahead + wire > self.case["buffer"]:
+            return
+        self.port_free[dst] = max(self.port_free[dst], self.engine.now) + wire * self.byte
+        there = self.port_free[dst] + self.case["propagation_ps"]
+        if data:
+            self.engine.at(there, self.take_data, stream, data)
+        else:
+            self.engine.at(there, self.take_ack, stream, ack)
+
+    def take_ack(self, stream, ack):
+        stream.sender.acknowledge(self.engine.now, ack)
+        self.send(stream)
+
+    def take_data(self, stream, data):
+        before = stream.receiver.next
+        ack = stream.receiver.take(data["segment"], data["sent"], data["marked"])
+        complete = before < stream.receiver.next == stream.segments
+        if stream.request:
+            request, stream.request = stream.request, None
+            if request.kept:
+                self.take_ack(request, request.kept)
+        if complete and stream.kind == "request":
+            stream.kept = ack
+            size = self.case["messages"][stream.message]["bytes"]
+            self.send(Stream(self, stream.message, stream.dst, stream.src, size, "data", stream))
+            return
+        if complete:
+            submitted = self.case["messages"][stream.message]["at_ps"]
+            self.times[stream.message] = self.engine.now - submitted
+        # A copy of a request is acknowledged by itself, and then not by the answer.
+        stream.kept = None
+        self.acknowledge(stream, ack)
+
+    def acknowledge(self, stream, ack):
+        option = 4 + 8 * len(ack["sack"]) if ack["sack"] else 0
+        self.put(stream, stream.dst, stream.src, HEADERS + option, ack=ack)
+
+    # Timers.
+
+    def set_timer(self, stream):
+        deadline = stream.sender.deadline
+        if deadline is not None and (stream.alarm is None or deadline < stream.alarm):
+            stream.alarm = deadline
+            self.engine.at(deadline, self.expire, stream, deadline)
+
+    def expire(self, stream, alarm):
+        if stream.alarm != alarm:
+            return
+        stream.alarm = None
+        if stream.sender.deadline is not None and stream.sender.deadline <= self.engine.now:
+            stream.sender.time_out(self.engine.now)
+            self.send(stream)
+        self.set_timer(stream)
+
+
+def completions(case):
+    return Network(case).completions()
