@@ -107,3 +107,16 @@ fn what_makes_no_sense_is_refused_by_name() {
     let slow = Edm::new(&star(2, 1), &default).err().unwrap().to_string();
     assert!(slow.starts_with("`network.link.rate` is fast enough for edm"), "{slow}");
 }
+
+/// Every node reads from, writes to and is written to by every other, without a pause.
+#[test]
+fn a_saturated_switch_holds_two_chunks_and_no_more() {
+    let pairs = || (0..8).flat_map(|src| (0..8).map(move |dst| (src, dst))).filter(|(src, dst)| src != dst);
+    for bytes in [64, 256, 1024] {
+        let both = |(src, dst)| [Message::read(src, dst, bytes), Message::write(src, dst, bytes)];
+        let script = (0..300).flat_map(|_| pairs().flat_map(both)).map(|message| (Time::ZERO, message));
+        let run = run(edm(8, 100), script.collect());
+        assert_conserved(&run);
+        assert!((1..=2 * 256 + 64).contains(&run.queue_bytes.max()), "{bytes}: {}", run.queue_bytes.max());
+    }
+}
