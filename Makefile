@@ -5,6 +5,7 @@
 #   run     a redis session and a NumPy job on every fabric: tables and reports under runs/
 #   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
+#   studies what papers published beside ours, at full size: docs/studies.md
 #   bench   cost per fault beside kernel swap, memory node, and the simulator's speed
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
 #   soak    the stress for minutes and the programs at full size
@@ -13,7 +14,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint bench differential soak clean
+.PHONY: setup debian rust build run test lint studies bench differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -75,6 +76,12 @@ lint: setup
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .
 	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
+
+studies: build
+	$(release)/unrack study run all --out runs/studies
+	mkdir -p docs/pictures
+	cp runs/studies/studies.md docs/
+	cp -r runs/studies/pictures/studies docs/pictures/
 
 bench: setup build
 	bench/faults.sh

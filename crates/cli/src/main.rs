@@ -14,6 +14,7 @@ mod runs;
 mod scenario;
 mod sim;
 mod stdout;
+mod study;
 mod sweep;
 mod touch;
 
@@ -52,6 +53,9 @@ enum Verb {
     /// Simulates a scenario over a grid of values, on all cores
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::Args),
+    /// Runs what papers published, and sets ours beside it
+    #[command(after_help = study::EXAMPLES)]
+    Study(study::Args),
     /// Checks a scenario, or prints it in full
     #[command(after_help = scenario::EXAMPLES)]
     Scenario(scenario::Args),
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Verb::Memory(args) => memory::main(args),
         Verb::Sim(args) => sim::main(args),
         Verb::Sweep(args) => sweep::main(args),
+        Verb::Study(args) => study::main(args),
         Verb::Scenario(args) => scenario::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Completions(args) => completions::main(args),

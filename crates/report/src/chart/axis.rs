@@ -32,6 +32,12 @@ impl Axis {
         Axis { label: label.into(), lo, hi, log: true, ticks: inside.map(|v| (v, short(v))).collect() }
     }
 
+    /// A place for each name: 0, 1, 2 ..
+    pub fn named(label: &str, names: &[String]) -> Axis {
+        let ticks = names.iter().enumerate().map(|(place, name)| (place as f64, name.clone())).collect();
+        Axis { label: label.into(), lo: -0.5, hi: names.len().max(1) as f64 - 0.5, log: false, ticks }
+    }
+
     /// Where `value` is: 0 at the start, 1 at the end, never outside.
     pub fn position(&self, value: f64) -> f64 {
         let part = match self.log {

@@ -7,6 +7,7 @@ mod lines;
 mod map_lines;
 mod near;
 mod ranges;
+mod series;
 mod slowdown;
 
 pub(crate) use cdf::completion_cdf;
@@ -15,4 +16,5 @@ pub(crate) use heat::heat;
 pub(crate) use map_lines::map_lines;
 pub(crate) use near::near_fabrics;
 pub(crate) use ranges::{by_fabric, by_simulation};
+pub use series::{SeriesAxis, SeriesChart};
 pub(crate) use slowdown::against_latency;

@@ -88,7 +88,7 @@ pub const BLOCK_BYTES: u64 = 8;
 
 /// §3.1.4: a notification or grant holds a destination of 9 bits, a message id of 8 and a size of 16;
 /// 6 % of 64 B is what the paper takes it to cost.
-const CONTROL_BITS: u128 = 9 + 8 + 16;
+pub const CONTROL_BITS: u128 = 9 + 8 + 16;
 
 /// State per pair of ports is kept for all pairs; beyond this it would not fit in memory. The
 /// paper's block formats end at 512 (§3.1.4: nine bits of destination).

@@ -58,7 +58,7 @@ mod latency;
 mod seen;
 
 pub use background::Frames;
-pub use config::{BLOCK_BYTES, BURST_BYTES, EdmConfig, Order};
+pub use config::{BLOCK_BYTES, BURST_BYTES, CONTROL_BITS, EdmConfig, Order};
 
 use self::background::Background;
 use self::batch::Batches;

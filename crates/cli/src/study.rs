@@ -1,0 +1,199 @@
+//! `unrack study`: what papers published, beside what is measured here.
+
+use crate::failure::{Failure, say};
+use crate::stdout::print;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_record::{Started, atomic_write, write_json};
+use unrack_report::write_svgs;
+use unrack_study::page::{Done, PICTURES, charts, markdown};
+use unrack_study::run::run;
+use unrack_study::{Compared, Results, Scale, Study, StudyError, Verdict, computed, figure};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  unrack study list
+  unrack study run edm/fig8a
+  unrack study run all --quick
+  unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
+
+--out gets studies.md with its charts, results.json, and each finished point: run again, only points that are \
+new, or of another version, are simulated. A full run of all takes minutes. The exit status is 1 if a figure that must \
+be met is not.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Names the studies
+    List,
+    /// Runs studies, and writes their page
+    Run(Run),
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// Studies as `unrack study list` names them, or `all`
+    #[arg(required = true, value_name = "NAME|all")]
+    names: Vec<String>,
+    /// Fewer points and messages: seconds
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write results to this folder, and take finished points from it
+    #[arg(long, value_name = "DIR", default_value = "runs/studies")]
+    out: PathBuf,
+}
+
+/// Everything that was found: `results.json`, and what `--json` prints.
+#[derive(Serialize)]
+struct Found<'a> {
+    version: &'a str,
+    quick: bool,
+    studies: Vec<FoundStudy<'a>>,
+}
+
+#[derive(Serialize)]
+struct FoundStudy<'a> {
+    name: &'a str,
+    title: &'a str,
+    source: &'a str,
+    figures: &'a [Compared],
+    points: &'a Results,
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let studies = unrack_study::all()?;
+    match args.verb {
+        Verb::List => {
+            let line = |study: &Study| format!("{:18} {}\n", study.name, study.title);
+            print(&studies.iter().map(line).collect::<String>())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Run(args) => args.run(studies),
+    }
+}
+
+impl Run {
+    fn run(&self, studies: Vec<Study>) -> Result<ExitCode, Failure> {
+        let started = Started::now();
+        let chosen = self.chosen(studies)?;
+        let scale = if self.quick { Scale::Quick } else { Scale::Full };
+        let results = with_bar(|progress| run(&chosen, scale, &self.out.join("points"), progress))?;
+        let both = || chosen.iter().zip(&results);
+        let figures: Vec<Vec<Compared>> = both()
+            .map(|(study, results)| figure::compare(study, results, &computed::of(&study.name)))
+            .collect();
+        let done: Vec<Done> = both()
+            .zip(&figures)
+            .map(|((study, results), figures)| Done { study, results, figures })
+            .collect();
+        self.write(&done, &started)?;
+        let text = match self.json {
+            true => {
+                serde_json::to_string(&self.found(&done)).map_err(|why| Failure::Failed(why.to_string()))?
+                    + "\n"
+            }
+            false => table(&done),
+        };
+        print(&text)?;
+        say(&format!("wrote {}", self.out.join("studies.md").display()));
+        Ok(ExitCode::from(u8::from(figures.iter().flatten().any(figure::fails))))
+    }
+
+    fn chosen(&self, studies: Vec<Study>) -> Result<Vec<Study>, Failure> {
+        let known = |name: &String| name == "all" || studies.iter().any(|study| study.name == *name);
+        if let Some(name) = self.names.iter().find(|name| !known(name)) {
+            let names: Vec<_> = studies.iter().map(|study| study.name.as_str()).collect();
+            let names = names.join(", ");
+            return Err(Failure::Usage(format!("no study is called `{name}`; there are {names}, and all")));
+        }
+        let asked = |study: &Study| self.names.iter().any(|name| name == "all" || *name == study.name);
+        Ok(studies.into_iter().filter(asked).collect())
+    }
+
+    fn write(&self, done: &[Done], started: &Started) -> Result<(), Failure> {
+        for Done { study, results, .. } in done {
+            write_svgs(&charts(study, results), self.out.join(PICTURES))?;
+        }
+        atomic_write(self.out.join("studies.md"), markdown(done).as_bytes())?;
+        write_json(self.out.join("results.json"), &self.found(done))?;
+        let settings = serde_json::json!({ "studies": self.names, "quick": self.quick });
+        Ok(write_json(self.out.join("manifest.json"), &started.manifest(0, None, settings))?)
+    }
+
+    fn found<'a>(&self, done: &'a [Done]) -> Found<'a> {
+        let one = |done: &Done<'a>| FoundStudy {
+            name: &done.study.name,
+            title: &done.study.title,
+            source: &done.study.source,
+            figures: done.figures,
+            points: done.results,
+        };
+        let studies = done.iter().map(one).collect();
+        Found { version: env!("CARGO_PKG_VERSION"), quick: self.quick, studies }
+    }
+}
+
+/// Runs with a bar on stderr, if that is a terminal.
+fn with_bar<T>(work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T) -> T {
+    let look = "{wide_bar} {pos} of {len} points, {eta} left";
+    let style = ProgressStyle::with_template(look).expect("the template is ours");
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
+    let done = work(&|finished, all| {
+        bar.set_length(all as u64);
+        bar.set_position(finished as u64);
+    });
+    bar.finish_and_clear();
+    done
+}
+
+/// The figures of each study for a person.
+fn table(done: &[Done]) -> String {
+    let mut text = String::new();
+    for Done { study, figures, .. } in done {
+        text += &format!("{}: {}\n", study.name, study.title);
+        for figure in *figures {
+            text += &format!("  {:12} {}\n", verdict(figure), figure.what);
+            if figure.table.is_none() && !figure.ours.is_empty() {
+                let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
+                text += &format!(
+                    "  {:12} published {}{unit}, ours {}{unit}\n",
+                    "", figure.published, figure.ours
+                );
+            }
+            if !figure.sentence.is_empty() && figure.verdict != Verdict::Met {
+                text += &format!("  {:12} {}\n", "", figure.sentence);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn verdict(figure: &Compared) -> &'static str {
+    match figure.verdict {
+        Verdict::Met => "met",
+        Verdict::Missed => "MISSED",
+        Verdict::Stated => "differs",
+        Verdict::NotMeasured => "not run",
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Failure {
+        match error {
+            StudyError::Record(error) => Failure::from(error),
+            StudyError::Io { .. } => Failure::Failed(error.to_string()),
+            StudyError::File { .. } | StudyError::Scenario { .. } => Failure::Usage(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Figures that are computed: from the parameters and cores that simulations use too.
+
+mod ddc_table4;
+mod edm_scheduler;
+
+use std::collections::BTreeMap;
+
+/// Values by the names that the files of studies use.
+pub type Computed = BTreeMap<String, f64>;
+
+/// What there is for a study; nothing for most.
+pub fn of(study: &str) -> Computed {
+    match study {
+        "edm/scheduler" => edm_scheduler::values(),
+        "ddc/table4" => ddc_table4::values(),
+        _ => Computed::new(),
+    }
+}

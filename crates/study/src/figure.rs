@@ -1,0 +1,421 @@
+//! A published figure beside ours, with a verdict and a sentence.
+
+use crate::computed::Computed;
+use crate::file::{Figure, Kind, Published, Relation, Select, Study, Take};
+use crate::run::{Measured, Results};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A figure with its comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    pub what: String,
+    pub kind: Kind,
+    pub source: String,
+    pub unit: String,
+    /// As in tables.
+    pub published: String,
+    /// As in tables; empty if this run has not measured it.
+    pub ours: String,
+    pub verdict: Verdict,
+    /// That it is missed is known, and why.
+    pub known: bool,
+    /// What the difference is, and why.
+    pub sentence: String,
+    /// Of a published table: the same, cell by cell.
+    pub table: Option<Table>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Met,
+    Missed,
+    /// A difference in size, which the sentence states.
+    Stated,
+    /// Not in this run: a quick one has fewer points.
+    NotMeasured,
+}
+
+/// A published table beside ours.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Table {
+    pub columns: Vec<String>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    pub fabric: String,
+    pub published: Vec<f64>,
+    pub ours: Vec<Option<f64>>,
+}
+
+/// All figures of a study.
+pub fn compare(study: &Study, results: &Results, computed: &Computed) -> Vec<Compared> {
+    study.figures.iter().map(|figure| compared(figure, results, computed)).collect()
+}
+
+/// Whether a figure that must be met is not.
+pub fn fails(figure: &Compared) -> bool {
+    figure.kind != Kind::Shape && figure.verdict == Verdict::Missed && !figure.known
+}
+
+fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared {
+    let row = |published: String, ours: String, verdict, difference: String| Compared {
+        what: figure.what.clone(),
+        kind: figure.kind,
+        source: figure.source.clone(),
+        unit: figure.unit.clone(),
+        published,
+        ours,
+        verdict,
+        known: figure.known,
+        sentence: [difference.as_str(), figure.note.as_str()].join(" ").trim().to_string(),
+        table: None,
+    };
+    let missing = |published| row(published, String::new(), Verdict::NotMeasured, String::new());
+    match &figure.published {
+        Published::Rows(rows) => {
+            let table = table(&figure.select, rows, results);
+            let (verdict, difference) = of_table(&table);
+            Compared { table: Some(table), ..row(String::new(), String::new(), verdict, difference) }
+        }
+        Published::Order(fabrics) => {
+            let groups = groups(fabrics, results);
+            let published = groups.iter().map(|group| group.join(" = ")).collect::<Vec<_>>().join(" < ");
+            match order(&figure.select, &groups.concat(), results) {
+                Some(ours) => {
+                    let shown: Vec<_> =
+                        ours.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
+                    let (verdict, difference) = of_order(&groups, &ours);
+                    row(published, shown.join(" < "), verdict, difference)
+                }
+                None => missing(published),
+            }
+        }
+        Published::Range(range) => {
+            let published = format!("{} to {}", number(range[0]), number(range[1]));
+            match ours(figure, results, computed) {
+                Some(ours) => {
+                    let (verdict, difference) = of_range(*range, &ours);
+                    row(published, shown(&ours, None), verdict, difference)
+                }
+                None => missing(published),
+            }
+        }
+        Published::Number(number) => {
+            let shown_digits = (figure.kind == Kind::Exact || figure.digits > 0).then_some(figure.digits);
+            let published = word(figure.relation).to_string() + &shown(&[*number], shown_digits);
+            match ours(figure, results, computed) {
+                Some(ours) => {
+                    let (verdict, difference) = of_number(figure, *number, &ours);
+                    let digits = (figure.kind == Kind::Exact).then_some(figure.digits);
+                    row(published, shown(&ours, digits), verdict, difference)
+                }
+                None => missing(published),
+            }
+        }
+    }
+}
+
+/// Our values: one, or the least and the most.
+fn ours(figure: &Figure, results: &Results, computed: &Computed) -> Option<Vec<f64>> {
+    if let Some(name) = &figure.computed {
+        return computed.get(name.as_str()).map(|value| vec![*value]);
+    }
+    let values = selected(&figure.select, &figure.select.labels, results);
+    taken(figure.select.take, &values)
+}
+
+/// The values of the points with these labels, in the order of the grid.
+fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &Results) -> Vec<f64> {
+    let found = results.points.iter().filter(|point| point.grid == select.grid && point.has(labels));
+    let of = |point: &Measured| {
+        let value = point.value(&select.value)? * select.scale.unwrap_or(1.0);
+        if select.over.is_empty() {
+            return Some(value);
+        }
+        let mut instead = point.labels.clone();
+        instead.extend(select.over.clone());
+        let below = results.points.iter().find(|other| other.grid == point.grid && other.labels == instead);
+        Some(value / (below?.value(&select.value)? * select.scale.unwrap_or(1.0)))
+    };
+    found.filter_map(of).collect()
+}
+
+fn taken(take: Take, values: &[f64]) -> Option<Vec<f64>> {
+    let (least, most) = range(values)?;
+    match take {
+        Take::Only => (values.len() == 1).then(|| values.to_vec()),
+        Take::Max => Some(vec![most]),
+        Take::Min => Some(vec![least]),
+        Take::Mean => Some(vec![values.iter().sum::<f64>() / values.len() as f64]),
+        Take::Range => Some(vec![least, most]),
+    }
+}
+
+fn range(values: &[f64]) -> Option<(f64, f64)> {
+    let first = *values.first()?;
+    Some(values.iter().fold((first, first), |(lo, hi), value| (lo.min(*value), hi.max(*value))))
+}
+
+/// One value of each fabric, from the lowest to the highest of ours.
+fn order(select: &Select, fabrics: &[String], results: &Results) -> Option<Vec<(String, f64)>> {
+    let of = |fabric: &String| {
+        let labels =
+            select.labels.clone().into_iter().chain([("fabric".to_string(), fabric.clone())]).collect();
+        Some((fabric.clone(), taken(select.take, &selected(select, &labels, results))?[0]))
+    };
+    let mut found: Vec<(String, f64)> = fabrics.iter().map(of).collect::<Option<_>>()?;
+    found.sort_by(|a, b| a.1.total_cmp(&b.1));
+    Some(found)
+}
+
+/// `["edm", "pfabric = dctcp"]` as groups of fabrics that were run.
+fn groups(order: &[String], results: &Results) -> Vec<Vec<String>> {
+    let group = |names: &String| -> Vec<String> {
+        names.split('=').map(str::trim).filter(|name| results.has_run(name)).map(String::from).collect()
+    };
+    order.iter().map(group).filter(|group| !group.is_empty()).collect()
+}
+
+fn of_order(groups: &[Vec<String>], ours: &[(String, f64)]) -> (Verdict, String) {
+    let place = |name: &String| groups.iter().position(|group| group.contains(name));
+    let swapped = |two: &&[(String, f64)]| place(&two[0].0) > place(&two[1].0);
+    let said = |two: &[(String, f64)]| {
+        format!("{} ({}) is below {} ({})", two[0].0, number(two[0].1), two[1].0, number(two[1].1))
+    };
+    let out: Vec<_> = ours.windows(2).filter(swapped).map(said).collect();
+    match out.is_empty() {
+        true => (Verdict::Met, "The same order.".into()),
+        false => (Verdict::Missed, format!("Another order: {}.", out.join(", "))),
+    }
+}
+
+fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &Results) -> Table {
+    let mut columns: Vec<String> = Vec::new();
+    for point in results.points.iter().filter(|point| point.grid == select.grid && point.has(&select.labels))
+    {
+        columns.extend(point.labels.get(&select.columns).cloned());
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    columns.retain(|column| seen.insert(column.clone()));
+    let row = |(fabric, published): (&String, &Vec<f64>)| {
+        let of = |column: &String| {
+            let mut labels = select.labels.clone();
+            labels.insert("fabric".into(), fabric.clone());
+            labels.insert(select.columns.clone(), column.clone());
+            taken(select.take, &selected(select, &labels, results)).map(|value| value[0])
+        };
+        let mut ours: Vec<Option<f64>> = columns.iter().map(of).collect();
+        if select.sorted {
+            ours.sort_by(|a, b| a.unwrap_or(f64::MAX).total_cmp(&b.unwrap_or(f64::MAX)));
+        }
+        Row { fabric: fabric.clone(), published: published.clone(), ours }
+    };
+    Table { rows: rows.iter().filter(|(fabric, _)| results.has_run(fabric)).map(row).collect(), columns }
+}
+
+/// By how much each row is above or below. Of a quick run, with fewer columns, nothing can be said.
+fn of_table(table: &Table) -> (Verdict, String) {
+    let difference = |row: &Row| {
+        let ours: Vec<f64> = row.ours.iter().flatten().copied().collect();
+        if ours.len() != row.published.len() {
+            return None;
+        }
+        let ratios: Vec<f64> =
+            ours.iter().zip(&row.published).map(|(ours, published)| ours / published).collect();
+        let (least, most) = range(&ratios)?;
+        Some(match number(least) == number(most) {
+            true => format!("{} {} times", row.fabric, number(least)),
+            false => format!("{} {} to {} times", row.fabric, number(least), number(most)),
+        })
+    };
+    let rows: Vec<String> = table.rows.iter().filter_map(difference).collect();
+    match rows.is_empty() {
+        true => (Verdict::NotMeasured, String::new()),
+        false => (Verdict::Stated, format!("Ours over published: {}.", rows.join(", "))),
+    }
+}
+
+fn of_range(published: [f64; 2], ours: &[f64]) -> (Verdict, String) {
+    let (least, most) = range(ours).unwrap_or((f64::NAN, f64::NAN));
+    if least >= published[0] && most <= published[1] {
+        return (Verdict::Met, "Within the published range.".into());
+    }
+    let mut said = Vec::new();
+    if least < published[0] {
+        said.push(format!("ours begins {} lower", percent(1.0 - least / published[0])));
+    }
+    if most > published[1] {
+        said.push(format!("ours ends {} higher", percent(most / published[1] - 1.0)));
+    }
+    (Verdict::Missed, capital(&format!("{}.", said.join(", "))))
+}
+
+fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String) {
+    let (least, most) = range(ours).unwrap_or((f64::NAN, f64::NAN));
+    let verdict = |met| if met { Verdict::Met } else { Verdict::Missed };
+    match (figure.relation, figure.kind) {
+        (Relation::Equal, Kind::Exact | Kind::Bound) => {
+            let rounded = |value: f64| format!("{value:.*}", figure.digits);
+            let same = rounded(least) == rounded(published) && rounded(most) == rounded(published);
+            (verdict(same), if same { "The same.".into() } else { against(published, ours) })
+        }
+        (Relation::Equal, Kind::Shape) => (Verdict::Stated, against(published, ours)),
+        (Relation::AtMost, _) if most <= published => (Verdict::Met, "Within the bound.".into()),
+        (Relation::AtLeast, _) if least >= published => (Verdict::Met, "Above the bound.".into()),
+        (Relation::AtMost, _) => {
+            (Verdict::Missed, format!("{} above the bound.", percent(most / published - 1.0)))
+        }
+        (Relation::AtLeast, _) => {
+            (Verdict::Missed, format!("{} below the bound.", percent(1.0 - least / published)))
+        }
+    }
+}
+
+fn against(published: f64, ours: &[f64]) -> String {
+    let one = |ours: f64| match ours / published - 1.0 {
+        more if more.abs() < 0.005 => "the same within 0.5 %".to_string(),
+        more if more > 0.0 => format!("{} higher", percent(more)),
+        less => format!("{} lower", percent(-less)),
+    };
+    let said: Vec<String> = ours.iter().map(|value| one(*value)).collect();
+    format!("Ours is {}.", said.join(" to "))
+}
+
+fn shown(values: &[f64], digits: Option<usize>) -> String {
+    let one = |value: &f64| digits.map_or_else(|| number(*value), |digits| format!("{value:.digits$}"));
+    values.iter().map(one).collect::<Vec<_>>().join(" to ")
+}
+
+fn word(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Equal => "",
+        Relation::AtMost => "at most ",
+        Relation::AtLeast => "at least ",
+    }
+}
+
+/// Three significant digits.
+pub fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    match magnitude {
+        _ if !value.is_finite() => "–".into(),
+        0.0 => "0".into(),
+        _ => format!("{value:.*}", (2 - magnitude.log10().floor() as i32).max(0) as usize),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
+impl Results {
+    fn has_run(&self, fabric: &str) -> bool {
+        self.points.iter().any(|point| point.labels.get("fabric").is_some_and(|run| run == fabric))
+    }
+}
+
+impl Measured {
+    /// A number of the summary by its path, such as `by_kind.read.slowdown.mean`.
+    pub fn value(&self, path: &str) -> Option<f64> {
+        self.summary.pointer(&format!("/{}", path.replace('.', "/")))?.as_f64()
+    }
+
+    fn has(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.iter().all(|(axis, value)| self.labels.get(axis) == Some(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> Results {
+        let point = |fabric: &str, load: &str, mean: f64| Measured {
+            grid: "loads".into(),
+            labels: BTreeMap::from([("fabric".into(), fabric.into()), ("load".into(), load.into())]),
+            scenario_hash: String::new(),
+            summary: serde_json::json!({ "slowdown": { "mean": mean } }),
+        };
+        let points = vec![
+            point("edm", "10%", 1.01),
+            point("edm", "90%", 1.26),
+            point("cxl", "10%", 1.1),
+            point("cxl", "90%", 5.04),
+        ];
+        Results { study: "test".into(), points }
+    }
+
+    fn figure(text: &str) -> Compared {
+        let common =
+            "what = \"\"\nsource = \"\"\nselect.grid = \"loads\"\nselect.value = \"slowdown.mean\"\n";
+        let figure: Figure = toml::from_str(&format!("{common}{text}")).unwrap();
+        compared(&figure, &results(), &Computed::from([("nine".into(), 9.0)]))
+    }
+
+    fn verdict(text: &str) -> (Verdict, String) {
+        let compared = figure(text);
+        (compared.verdict, compared.sentence)
+    }
+
+    #[test]
+    fn a_bound_is_kept_or_not() {
+        let of = |published: f64| {
+            let bound = "kind = \"bound\"\nrelation = \"at-most\"\nselect.take = \"max\"";
+            verdict(&format!("{bound}\nselect.where.fabric = \"edm\"\npublished = {published:?}"))
+        };
+        assert_eq!(of(1.3), (Verdict::Met, "Within the bound.".into()));
+        assert_eq!(of(1.2), (Verdict::Missed, "5.00 % above the bound.".into()));
+    }
+
+    #[test]
+    fn an_exact_figure_is_met_to_its_digits() {
+        let of = |published: f64, digits| {
+            let exact = "kind = \"exact\"\ncomputed = \"nine\"";
+            verdict(&format!("{exact}\npublished = {published:?}\ndigits = {digits}")).0
+        };
+        assert_eq!(of(9.0, 1), Verdict::Met);
+        assert_eq!(of(9.04, 1), Verdict::Met);
+        assert_eq!(of(9.04, 2), Verdict::Missed);
+        let unknown = "kind = \"exact\"\ncomputed = \"ten\"\npublished = 1.0";
+        assert_eq!(verdict(unknown).0, Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn values_are_set_over_those_of_another_fabric() {
+        let over = "kind = \"shape\"\nselect.where.fabric = \"cxl\"\nselect.over.fabric = \"edm\"\n\
+                    select.take = \"max\"\npublished = 8.0";
+        let compared = figure(over);
+        assert_eq!((compared.ours.as_str(), compared.verdict), ("4.00", Verdict::Stated));
+        assert_eq!(compared.sentence, "Ours is 50.0 % lower.");
+    }
+
+    #[test]
+    fn orders_ranges_and_tables() {
+        let order = "kind = \"shape\"\nselect.where.load = \"90%\"\npublished = [\"edm\", \"cxl\"]";
+        assert_eq!(verdict(order), (Verdict::Met, "The same order.".into()));
+        let order = "kind = \"shape\"\nselect.where.load = \"90%\"\npublished = [\"cxl\", \"edm\"]";
+        assert_eq!(verdict(order).1, "Another order: edm (1.26) is below cxl (5.04).");
+        let equal = "kind = \"shape\"\nselect.where.load = \"90%\"\npublished = [\"cxl = edm\", \"not-run\"]";
+        let compared = figure(equal);
+        assert_eq!((compared.verdict, compared.published.as_str()), (Verdict::Met, "cxl = edm"));
+        let range = "kind = \"shape\"\nselect.where.fabric = \"edm\"\nselect.take = \"range\"\npublished = [1.05, 1.2]";
+        assert_eq!(verdict(range).1, "Ours begins 3.81 % lower, ours ends 5.00 % higher.");
+        let rows = "kind = \"shape\"\nselect.columns = \"load\"\n[published]\nedm = [1.0, 1.2]";
+        let compared = figure(rows);
+        assert_eq!(compared.sentence, "Ours over published: edm 1.01 to 1.05 times.");
+        let table = compared.table.unwrap();
+        assert_eq!(
+            (table.columns, &table.rows[0].ours),
+            (vec!["10%".into(), "90%".into()], &vec![Some(1.01), Some(1.26)])
+        );
+    }
+}

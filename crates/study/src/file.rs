@@ -1,0 +1,264 @@
+//! What the file of a study says.
+
+use crate::error::StudyError;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// One study, as its file describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// As on the command line: `edm/fig8a`.
+    #[serde(skip)]
+    pub name: String,
+    pub title: String,
+    /// Paper, section and figure.
+    pub source: String,
+    /// What is simulated, and what of it the paper leaves open.
+    pub about: String,
+    /// The scenario that all points share.
+    #[serde(default)]
+    pub scenario: String,
+    /// In the order of tables: a fabric more is a word more.
+    #[serde(default)]
+    pub fabrics: Vec<String>,
+    #[serde(default, rename = "grid")]
+    pub grids: Vec<Grid>,
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
+    #[serde(default, rename = "chart")]
+    pub charts: Vec<Chart>,
+}
+
+/// Every fabric at every combination of the values of its axes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grid {
+    pub name: String,
+    /// `KEY=VALUE`, over the study's scenario.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Default: those of the study.
+    pub fabrics: Option<Vec<String>>,
+    #[serde(default, rename = "axis")]
+    pub axes: Vec<Axis>,
+    /// By fabric, the share of messages that a published average covers: those that finished first.
+    #[serde(default)]
+    pub first_finished: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub quick: Quick,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    pub name: String,
+    /// What the values replace, where they are words.
+    pub key: Option<String>,
+    pub values: Vec<Value>,
+}
+
+/// One value of an axis.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// `KEY=VALUE` with the axis's key.
+    Word(String),
+    /// Several keys under one name.
+    Named { name: String, set: Vec<String> },
+}
+
+impl Value {
+    pub fn name(&self) -> &str {
+        match self {
+            Value::Word(name) | Value::Named { name, .. } => name,
+        }
+    }
+}
+
+/// What is different in a quick run.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    /// `KEY=VALUE`, over everything else.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// By axis, the values that are run. Default: all.
+    #[serde(default)]
+    pub keep: BTreeMap<String, Vec<String>>,
+}
+
+/// How a published figure is to be held against ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Must be met to the digit given.
+    Exact,
+    /// A limit that the mechanism must keep.
+    Bound,
+    /// A ratio or order that simulation should reproduce.
+    Shape,
+}
+
+/// One published figure and what of ours it is beside.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    pub what: String,
+    pub kind: Kind,
+    pub source: String,
+    #[serde(default)]
+    pub unit: String,
+    pub published: Published,
+    #[serde(default)]
+    pub relation: Relation,
+    /// Digits after the point that are published: ours is rounded to as many.
+    #[serde(default)]
+    pub digits: usize,
+    /// A value of [`crate::computed`], instead of points.
+    pub computed: Option<String>,
+    #[serde(default)]
+    pub select: Select,
+    /// Known to be missed, for the reason in the note: the run does not fail of it.
+    #[serde(default)]
+    pub known: bool,
+    /// Why ours differs.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// What was published.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Published {
+    Number(f64),
+    /// From, to.
+    Range([f64; 2]),
+    /// Fabrics from the lowest to the highest, `a = b` where none is above the other. Those that are not run
+    /// are left out.
+    Order(Vec<String>),
+    /// By fabric (those that are not run are left out), one number for each value of the axis `select.columns`.
+    Rows(BTreeMap<String, Vec<f64>>),
+}
+
+/// How ours is to be to a published number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relation {
+    #[default]
+    Equal,
+    AtMost,
+    AtLeast,
+}
+
+/// Which points, which of their values, and what becomes of them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Select {
+    pub grid: String,
+    /// Axis (or `fabric`) and value.
+    #[serde(rename = "where")]
+    pub labels: BTreeMap<String, String>,
+    /// Of the summary, such as `by_kind.read.slowdown.mean`.
+    pub value: String,
+    pub take: Take,
+    /// Each value over that of the point with these labels instead.
+    pub over: BTreeMap<String, String>,
+    /// Of [`Published::Rows`]: the axis of the columns.
+    pub columns: String,
+    /// Of [`Published::Rows`]: sort each row, as the published one is.
+    pub sorted: bool,
+    /// Multiplies each value: to another unit.
+    pub scale: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Take {
+    /// There is but one.
+    #[default]
+    Only,
+    Max,
+    Min,
+    Mean,
+    /// The least and the most.
+    Range,
+}
+
+/// A picture: one line per fabric.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chart {
+    pub title: String,
+    pub grid: String,
+    #[serde(default, rename = "where")]
+    pub labels: BTreeMap<String, String>,
+    /// The axis to the right.
+    pub x: String,
+    pub x_label: String,
+    pub value: String,
+    pub y_label: String,
+    #[serde(default)]
+    pub log: bool,
+}
+
+impl Study {
+    /// Reads the file of the study `name`.
+    pub fn parse(name: &str, text: &str) -> Result<Study, StudyError> {
+        let refuse = |why: String| StudyError::File { study: name.into(), why };
+        let study: Study = toml::from_str(text).map_err(|why| refuse(why.to_string()))?;
+        let study = Study { name: name.into(), ..study };
+        study.check().map_err(refuse)?;
+        Ok(study)
+    }
+
+    pub fn grid(&self, name: &str) -> Option<&Grid> {
+        self.grids.iter().find(|grid| grid.name == name)
+    }
+
+    /// The fabrics of a grid.
+    pub fn fabrics_of<'a>(&'a self, grid: &'a Grid) -> &'a [String] {
+        grid.fabrics.as_ref().unwrap_or(&self.fabrics)
+    }
+
+    /// Names that lead nowhere.
+    fn check(&self) -> Result<(), String> {
+        for figure in self.figures.iter().filter(|figure| figure.computed.is_none()) {
+            let (what, select) = (&figure.what, &figure.select);
+            let labels = select.labels.iter().chain(&select.over);
+            self.check_labels(what, &select.grid, labels)?;
+            if let Published::Rows(_) = figure.published {
+                self.check_axis(what, &select.grid, &select.columns)?;
+            }
+        }
+        for chart in &self.charts {
+            self.check_labels(&chart.title, &chart.grid, chart.labels.iter())?;
+            self.check_axis(&chart.title, &chart.grid, &chart.x)?;
+        }
+        Ok(())
+    }
+
+    fn check_axis(&self, what: &str, grid: &str, axis: &str) -> Result<&Axis, String> {
+        let found = self.grid(grid).and_then(|grid| grid.axes.iter().find(|known| known.name == axis));
+        found.ok_or_else(|| format!("`{what}`: the grid `{grid}` has no axis `{axis}`"))
+    }
+
+    fn check_labels<'a>(
+        &self,
+        what: &str,
+        grid: &str,
+        labels: impl Iterator<Item = (&'a String, &'a String)>,
+    ) -> Result<(), String> {
+        let Some(found) = self.grid(grid) else { return Err(format!("`{what}`: there is no grid `{grid}`")) };
+        for (axis, value) in labels {
+            let known = match axis.as_str() {
+                "fabric" => self.fabrics_of(found).contains(value),
+                _ => self.check_axis(what, grid, axis)?.values.iter().any(|known| known.name() == value),
+            };
+            if !known {
+                return Err(format!("`{what}`: the axis `{axis}` of `{grid}` has no value `{value}`"));
+            }
+        }
+        Ok(())
+    }
+}

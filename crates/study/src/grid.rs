@@ -1,0 +1,101 @@
+//! Every point of a study's grids, as a scenario.
+
+use crate::error::StudyError;
+use crate::file::{Axis, Grid, Study, Value};
+use crate::run::Scale;
+use std::collections::BTreeMap;
+use unrack_rack::{Overrides, Scenario, ValidScenario};
+use unrack_sim::scenario::check_margins;
+use unrack_sim::{Setup, Work};
+use unrack_units::Time;
+
+/// One point of a grid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    pub grid: String,
+    /// The fabric, and a value for each axis.
+    pub labels: BTreeMap<String, String>,
+    /// `KEY=VALUE`, over the study's scenario.
+    pub set: Vec<String>,
+    /// The share of messages whose average is asked for besides: those that finish first.
+    pub first_finished: Option<f64>,
+}
+
+/// A point that can be run.
+pub struct Ready {
+    pub point: Point,
+    pub scenario: ValidScenario,
+    pub setup: Setup,
+    pub work: Work,
+}
+
+/// All points of a study, in the order of its file.
+pub fn points(study: &Study, scale: Scale) -> Vec<Point> {
+    study.grids.iter().flat_map(|grid| points_of(study, grid, scale)).collect()
+}
+
+fn points_of(study: &Study, grid: &Grid, scale: Scale) -> Vec<Point> {
+    let of_fabric = |fabric: &String| Point {
+        grid: grid.name.clone(),
+        labels: BTreeMap::from([("fabric".to_string(), fabric.clone())]),
+        set: [grid.set.clone(), vec![format!("fabric.protocol={fabric}")]].concat(),
+        first_finished: grid.first_finished.get(fabric).copied(),
+    };
+    let mut points: Vec<Point> = study.fabrics_of(grid).iter().map(of_fabric).collect();
+    for axis in &grid.axes {
+        let values: Vec<&Value> = values(grid, axis, scale).collect();
+        points = points.iter().flat_map(|point| values.iter().map(|value| point.with(axis, value))).collect();
+    }
+    if scale == Scale::Quick {
+        points.iter_mut().for_each(|point| point.set.extend(grid.quick.set.iter().cloned()));
+    }
+    points
+}
+
+/// The values of an axis that are run.
+pub fn values<'a>(grid: &'a Grid, axis: &'a Axis, scale: Scale) -> impl Iterator<Item = &'a Value> {
+    let keep = grid.quick.keep.get(&axis.name).filter(|_| scale == Scale::Quick);
+    axis.values
+        .iter()
+        .filter(move |value| keep.is_none_or(|keep| keep.iter().any(|kept| kept == value.name())))
+}
+
+impl Point {
+    fn with(&self, axis: &Axis, value: &Value) -> Point {
+        let mut point = self.clone();
+        point.labels.insert(axis.name.clone(), value.name().into());
+        match value {
+            Value::Word(word) => point.set.extend(axis.key.iter().map(|key| format!("{key}={word}"))),
+            Value::Named { set, .. } => point.set.extend(set.iter().cloned()),
+        }
+        point
+    }
+
+    /// In words: `loads: fabric edm, load 90%`.
+    pub fn describe(&self) -> String {
+        let labels: Vec<_> = self.labels.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+        format!("{}: {}", self.grid, labels.join(", "))
+    }
+
+    /// As a scenario, with everything found that would keep it from running.
+    pub fn ready(self, study: &Study) -> Result<Ready, StudyError> {
+        let refuse =
+            |error| StudyError::Scenario { point: format!("{} {}", study.name, self.describe()), error };
+        let overrides: Overrides = self.set.iter().collect();
+        let parsed = Scenario::parse(&study.name, &study.scenario, &overrides).and_then(Scenario::check);
+        let mut scenario = parsed.map_err(refuse)?;
+        let setup = Setup::from_scenario(&mut scenario).map_err(refuse)?;
+        let setup = Setup { time_limit: LONGEST, ..setup };
+        let work = Work::drawn(&scenario).map_err(refuse)?.ok_or_else(|| StudyError::File {
+            study: study.name.clone(),
+            why: "a study has no traces: they would have to come with the program".into(),
+        })?;
+        let over = Setup { time_limit: Time::ZERO, ..setup.clone() };
+        let checked = over.run(&work, |_| {}).and_then(|_| check_margins(&scenario, &setup, &work));
+        checked.map_err(|error| refuse(error.in_scenario(&scenario)))?;
+        Ok(Ready { point: self, scenario, setup, work })
+    }
+}
+
+/// Simulated. No point needs nearly as much; what has not finished by then is said not to have.
+const LONGEST: Time = Time::from_us(100_000);

@@ -1,0 +1,44 @@
+//! Studies: what papers published, beside what is measured here.
+//!
+//! A study is one file in `studies/`: scenarios as a grid, the published figures with their source, and a
+//! remark on each difference. Code is needed only for figures that are computed instead of simulated.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`file`] | what the file of a study says |
+//! | [`grid`] | every point of its grids, as a scenario |
+//! | [`run`] | runs the points on all cores; keeps what is finished, and does not run it again |
+//! | [`computed`] | figures that are computed |
+//! | [`figure`] | published beside measured, and in words |
+//! | [`page`] | the page of results and its charts |
+//!
+//! The same study on the same version gives the same results, however many cores run it.
+#![forbid(unsafe_code)]
+
+pub mod computed;
+mod error;
+pub mod figure;
+pub mod file;
+pub mod grid;
+pub mod page;
+pub mod run;
+
+pub use error::StudyError;
+pub use figure::{Compared, Verdict};
+pub use file::Study;
+pub use run::{Measured, Results, Scale};
+
+/// The studies that come with the program: name and file.
+const FILES: [(&str, &str); 6] = [
+    ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
+    ("edm/fig8a", include_str!("../../../studies/edm/fig8a.toml")),
+    ("edm/fig8b", include_str!("../../../studies/edm/fig8b.toml")),
+    ("edm/fig8-artifact", include_str!("../../../studies/edm/fig8-artifact.toml")),
+    ("ddc/table4", include_str!("../../../studies/ddc/table4.toml")),
+    ("ddc/fig7", include_str!("../../../studies/ddc/fig7.toml")),
+];
+
+/// All studies, in the order of the page.
+pub fn all() -> Result<Vec<Study>, StudyError> {
+    FILES.iter().map(|(name, text)| Study::parse(name, text)).collect()
+}

@@ -1,0 +1,179 @@
+//! The page of results, as Markdown, and its charts.
+
+use crate::figure::{Compared, Table, Verdict, number};
+use crate::file::{Chart, Kind, Study};
+use crate::run::{Measured, Results};
+use std::fmt::Write;
+use unrack_report::{Figure, SeriesAxis, SeriesChart};
+
+/// A study with its results.
+pub struct Done<'a> {
+    pub study: &'a Study,
+    pub results: &'a Results,
+    pub figures: &'a [Compared],
+}
+
+/// The folder of charts beside the page.
+pub const PICTURES: &str = "pictures/studies";
+
+/// The page. It says nothing of the machine or the day, so that the same results give the same page.
+pub fn markdown(done: &[Done]) -> String {
+    let mut text = format!(
+        "# Studies\n\n\
+         What papers published, beside what is measured here. Written by `unrack study run all` (`make studies`), \
+         unrack {}; the files in [studies/](../studies) say what is run. Means are over all messages, and each \
+         message's time is over that of the same message alone on the same fabric, unless a figure says \
+         otherwise.\n\n\
+         `exact` must be met to the digit given, `bound` is a limit to keep, `shape` is a ratio or an order that \
+         should come out. A verdict in bold is one that did not.\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    done.iter().for_each(|done| one(&mut text, done));
+    text
+}
+
+/// The charts of a study.
+pub fn charts(study: &Study, results: &Results) -> Vec<Figure> {
+    let name = study.name.replace('/', "-");
+    let one =
+        |(n, chart): (usize, &Chart)| drawn(study, results, chart, format!("{name}-{}", n + 1)).figure();
+    study.charts.iter().enumerate().map(one).collect()
+}
+
+fn one(text: &mut String, Done { study, results, figures }: &Done) {
+    let _ = write!(
+        text,
+        "\n## {}\n\n{}. Source: {}.\n\n{}\n",
+        study.name,
+        study.title,
+        study.source,
+        study.about.trim()
+    );
+    let plain: Vec<&Compared> = figures.iter().filter(|figure| figure.table.is_none()).collect();
+    if !plain.is_empty() {
+        text.push_str("\n| figure | kind | published | ours | verdict | |\n|---|---|---|---|---|---|\n");
+        plain.iter().for_each(|figure| row(text, figure));
+    }
+    for figure in *figures {
+        if let Some(table) = &figure.table {
+            let _ = write!(
+                text,
+                "\n**{}** ({}; {}): published, ours.\n\n",
+                figure.what,
+                kind(figure.kind),
+                figure.source
+            );
+            cells(text, table, study);
+            let _ = write!(text, "\n{}\n", figure.sentence);
+        }
+    }
+    for (chart, figure) in study.charts.iter().zip(charts(study, results)) {
+        let _ = write!(text, "\n![{}]({PICTURES}/{}.svg)\n", chart.title, figure.id);
+    }
+    unfinished(text, results);
+}
+
+fn row(text: &mut String, figure: &Compared) {
+    let Compared { what, published, ours, sentence, unit, source, .. } = figure;
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    let ours = if ours.is_empty() { "–" } else { ours };
+    let _ = writeln!(
+        text,
+        "| {what} ({source}) | {} | {published}{unit} | {ours}{unit} | {} | {sentence} |",
+        kind(figure.kind),
+        verdict(figure.verdict)
+    );
+}
+
+fn cells(text: &mut String, table: &Table, study: &Study) {
+    let _ = write!(
+        text,
+        "| fabric | {} |\n|---|{}\n",
+        table.columns.join(" | "),
+        "---|".repeat(table.columns.len())
+    );
+    let place = |fabric: &str| study.fabrics.iter().position(|known| known == fabric);
+    let mut rows: Vec<_> = table.rows.iter().collect();
+    rows.sort_by_key(|row| place(&row.fabric));
+    for row in rows {
+        let _ = write!(text, "| {} |", row.fabric);
+        for column in 0..table.columns.len() {
+            // A quick run has fewer columns, and which they are is not said by their place.
+            let published = (row.published.len() == table.columns.len()).then(|| row.published[column]);
+            let cell = |value: Option<f64>| value.map_or("–".into(), number);
+            let _ = write!(text, " {}, {} |", cell(published), cell(row.ours[column]));
+        }
+        text.push('\n');
+    }
+}
+
+/// Points whose figures are not of all messages.
+fn unfinished(text: &mut String, results: &Results) {
+    for point in &results.points {
+        let count = |key| point.summary.pointer(key).and_then(serde_json::Value::as_u64);
+        if let Some(unfinished) = count("/unfinished/messages") {
+            let all = count("/messages").unwrap_or_default();
+            let at: Vec<_> = point.labels.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+            let _ = write!(
+                text,
+                "\n{unfinished} of {all} messages did not finish at {}: {}.\n",
+                point.grid,
+                at.join(", ")
+            );
+        }
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Exact => "exact",
+        Kind::Bound => "bound",
+        Kind::Shape => "shape",
+    }
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Met => "met",
+        Verdict::Missed => "**missed**",
+        Verdict::Stated => "differs",
+        Verdict::NotMeasured => "not measured",
+    }
+}
+
+fn drawn(study: &Study, results: &Results, chart: &Chart, id: String) -> SeriesChart {
+    let grid = study.grid(&chart.grid).expect("the file was checked");
+    let axis = grid.axes.iter().find(|axis| axis.name == chart.x).expect("the file was checked");
+    let names: Vec<String> = axis.values.iter().map(|value| value.name().to_string()).collect();
+    let numbers: Option<Vec<f64>> = names.iter().map(|name| leading_number(name)).collect();
+    let x = |name: &str| {
+        let place = names.iter().position(|known| known == name)?;
+        Some(numbers.as_ref().map_or(place as f64, |numbers| numbers[place]))
+    };
+    let of_fabric = |fabric: &String| {
+        let has = |point: &&Measured| {
+            let labels = &point.labels;
+            point.grid == chart.grid
+                && labels.get("fabric") == Some(fabric)
+                && chart.labels.iter().all(|(axis, value)| labels.get(axis) == Some(value))
+        };
+        let place = |point: &Measured| Some((x(point.labels.get(&chart.x)?)?, point.value(&chart.value)?));
+        (fabric.clone(), results.points.iter().filter(has).filter_map(place).collect())
+    };
+    SeriesChart {
+        id,
+        title: chart.title.clone(),
+        x: match &numbers {
+            Some(_) => SeriesAxis::Numbers(chart.x_label.clone()),
+            None => SeriesAxis::Names(chart.x_label.clone(), names.clone()),
+        },
+        y_label: chart.y_label.clone(),
+        y_log: chart.log,
+        series: study.fabrics_of(grid).iter().map(of_fabric).collect(),
+    }
+}
+
+/// `90%` is 90, `40Gbps` is 40; `hadoop` is no number.
+fn leading_number(text: &str) -> Option<f64> {
+    text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%').parse().ok()
+}
