@@ -44,19 +44,23 @@ impl SegmentSet {
     /// Whether it was not in the set.
     pub fn insert(&mut self, number: u32) -> bool {
         let (word, bit) = (self.word(number), 1 << (number % 64));
-        let new = *word & bit == 0;
+        if *word & bit != 0 {
+            return false;
+        }
         *word |= bit;
-        self.count += u32::from(new);
-        new
+        self.count += 1;
+        true
     }
 
     /// Whether it was in the set.
     pub fn remove(&mut self, number: u32) -> bool {
         let (word, bit) = (self.word(number), 1 << (number % 64));
-        let old = *word & bit != 0;
+        if *word & bit == 0 {
+            return false;
+        }
         *word &= !bit;
-        self.count -= u32::from(old);
-        old
+        self.count -= 1;
+        true
     }
 
     pub fn clear(&mut self) {
