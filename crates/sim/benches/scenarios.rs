@@ -1,0 +1,207 @@
+//! How fast the simulator is on fixed scenarios, and what it costs as they grow:
+//! `cargo bench -p unrack-sim [-- --json] [FILTER]`.
+//!
+//! One line per scenario, or one JSON object each with `--json`. Rates are per second of processor time, one
+//! core; memory is the peak of a process that does nothing else, over its messages. Compare figures of one run
+//! only.
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use std::process::Command;
+use unrack_rack::Protocol;
+use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::network::{Network, Pace};
+use unrack_sim::topology::{Link, Topology};
+use unrack_sim::{FabricConfig, Setup, Work};
+use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::{Arrivals, Cdf, Pattern, Size, SyntheticSpec, Traffic};
+
+struct Scenario {
+    fabric: &'static str,
+    on: Topology,
+    what: &'static str,
+    spec: SyntheticSpec,
+}
+
+impl Scenario {
+    fn name(&self) -> String {
+        let Scenario { fabric, what, spec, .. } = self;
+        let (nodes, switches) = (self.on.nodes(), self.on.switches());
+        format!("{fabric} on {nodes} nodes, {switches} switches: {what}, {} messages", spec.messages)
+    }
+
+    fn setup(&self) -> Setup {
+        let protocol = Protocol::from_name(self.fabric).expect("a fabric");
+        // Streams drop at 36 KiB on the leaf-spine, as in pFabric's evaluation; nothing else drops.
+        let buffer = if self.on.is_star() { u64::MAX } else { 36 << 10 };
+        let (mtu, buffer) = (Bytes::new(1500), Bytes::new(buffer));
+        Setup {
+            network: Network { topology: self.on.clone(), switch_latency: Time::from_ns(250) },
+            ethernet: Ethernet { mtu, headers: true, buffer, cut_through: true },
+            fabric: FabricConfig::default_of(protocol),
+            seed: 1,
+            time_limit: Time::MAX,
+        }
+    }
+}
+
+fn link(gbps: u64, ns: u64) -> Link {
+    Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+}
+
+fn star(nodes: u32) -> Topology {
+    Topology::star(nodes, link(100, 10))
+}
+
+/// 144 hosts: that of pFabric's and pHost's evaluations.
+fn leaf_spine() -> Topology {
+    Topology::leaf_spine(9, 16, 4, link(10, 200), link(40, 200))
+}
+
+fn cdf(name: &str) -> Size {
+    Size::Cdf(Cdf::built_in(name).expect("is built in"))
+}
+
+fn memory(size: Size, load: f64, messages: u64) -> SyntheticSpec {
+    SyntheticSpec {
+        traffic: Traffic::memory(0.5),
+        size,
+        pattern: Pattern::AllToAll,
+        blades: None,
+        arrivals: Arrivals::Poisson,
+        load,
+        messages,
+    }
+}
+
+fn flows(size: Size, load: f64, messages: u64) -> SyntheticSpec {
+    SyntheticSpec { traffic: Traffic::Flows, ..memory(size, load, messages) }
+}
+
+fn incast(spec: SyntheticSpec) -> SyntheticSpec {
+    SyntheticSpec { pattern: Pattern::Incast, ..spec }
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    let mut add = |fabrics: &[&'static str], on: Topology, what, spec: SyntheticSpec| {
+        all.extend(fabrics.iter().map(|fabric| Scenario {
+            fabric,
+            on: on.clone(),
+            what,
+            spec: spec.clone(),
+        }));
+    };
+    let line = Size::Fixed(64);
+    add(&["edm", "ideal"], star(144), "64 B, half reads, load 0.8", memory(line.clone(), 0.8, 1_000_000));
+    add(&["edm"], star(144), "4 KiB, half reads, load 0.8", memory(Size::Fixed(4096), 0.8, 250_000));
+    add(&["edm"], star(144), "hadoop, half reads, load 0.8", memory(cdf("hadoop"), 0.8, 50_000));
+    add(&["cxl"], star(144), "64 B, half reads, load 0.3", memory(line.clone(), 0.3, 1_000_000));
+    add(&["cxl"], star(144), "4 KiB, half reads, load 0.2", memory(Size::Fixed(4096), 0.2, 25_000));
+    add(&["dctcp"], star(144), "64 B, half reads, load 0.15", memory(line.clone(), 0.15, 1_000_000));
+    let packets = ["tcp", "dctcp", "pfabric", "phost", "homa", "ndp", "ird", "fastpass", "pfc-dcqcn"];
+    add(&packets, leaf_spine(), "websearch, load 0.6", flows(cdf("websearch"), 0.6, 2_000));
+    add(&packets, leaf_spine(), "imc10, load 0.6", flows(cdf("imc10"), 0.6, 100_000));
+    let many = incast(memory(Size::Fixed(1024), 0.9, 100_000));
+    add(&["edm", "ideal"], star(129), "1 KiB, incast 128:1, load 0.9", many);
+    let many = incast(flows(Size::Fixed(20_000), 0.8, 20_000));
+    add(&["dctcp", "pfabric", "homa"], star(129), "20 kB, incast 128:1, load 0.8", many);
+    let tree = Topology::fat_tree(16, link(10, 200), link(10, 200));
+    add(&["tcp", "dctcp", "pfabric", "homa"], tree, "imc10, load 0.6", flows(cdf("imc10"), 0.6, 100_000));
+    // As nodes grow, at so many messages; as messages grow, on so many nodes.
+    for nodes in [144, 1_024, 2_048] {
+        add(&["edm"], star(nodes), "growing: 64 B, load 0.8", memory(line.clone(), 0.8, 1_000_000));
+    }
+    for nodes in [144, 1_024, 8_192] {
+        add(
+            &["dctcp", "pfabric"],
+            star(nodes),
+            "growing: 4 KiB, load 0.6",
+            flows(Size::Fixed(4096), 0.6, 300_000),
+        );
+    }
+    for messages in [100_000, 1_000_000, 10_000_000] {
+        add(&["edm"], star(144), "longer: 64 B, load 0.8", memory(line.clone(), 0.8, messages));
+    }
+    for messages in [100_000, 1_000_000, 3_000_000] {
+        add(&["pfabric"], star(144), "longer: 4 KiB, load 0.6", flows(Size::Fixed(4096), 0.6, messages));
+    }
+    all
+}
+
+/// The argument by which this program runs one scenario, in a process of its own.
+const ONE: &str = "--one";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if let [one, name] = arguments.as_slice()
+        && one == ONE
+    {
+        let scenario = scenarios().into_iter().find(|scenario| scenario.name() == *name);
+        return println!("{}", measure(&scenario.expect("named by us")));
+    }
+    let json = arguments.iter().any(|word| word == "--json");
+    let filter = arguments.iter().find(|word| !word.starts_with("--"));
+    if !json {
+        let columns = ["M messages/s", "M hops/s", "M events/s", "cpu s", "B/message", "slowdown"];
+        println!("{:76}{}", "", columns.map(|name| format!("{name:>13}")).concat());
+    }
+    for scenario in scenarios() {
+        let name = scenario.name();
+        if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
+            continue;
+        }
+        let program = std::env::current_exe().expect("a program knows itself");
+        let output = Command::new(program).args([ONE, &name]).output().expect("it runs again");
+        match serde_json::from_slice::<Value>(&output.stdout) {
+            Ok(figures) if json => println!("{figures}"),
+            Ok(figures) => print_line(&name, &figures),
+            Err(_) => println!("{name}: failed: {}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+}
+
+fn print_line(name: &str, figures: &Value) {
+    let number = |field: &str| figures[field].as_f64().unwrap_or(f64::NAN);
+    let millions = ["messages_per_s", "packet_hops_per_s", "events_per_s"].map(|field| number(field) / 1e6);
+    println!(
+        "{name:76}{:13.3}{:13.2}{:13.2}{:13.2}{:13.0}{:13.3}",
+        millions[0],
+        millions[1],
+        millions[2],
+        number("cpu_s"),
+        number("bytes_per_message"),
+        number("mean_slowdown")
+    );
+}
+
+fn measure(scenario: &Scenario) -> Value {
+    let (setup, work) = (scenario.setup(), Work::Synthetic(scenario.spec.clone()));
+    let (memory, start) = (peak_bytes(), processor_s());
+    let run = setup.run(&work, |_| {}).expect("a valid scenario").run;
+    let (cpu_s, memory) = (processor_s() - start, peak_bytes() - memory);
+    let per_s = |count: u64| (count as f64 / cpu_s).round();
+    let slowdowns = (0..run.messages.len()).filter_map(|index| run.slowdown(index));
+    json!({
+        "scenario": scenario.name(),
+        "messages_per_s": per_s(run.finished()),
+        "packet_hops_per_s": per_s(run.counters.packet_hops),
+        "events_per_s": per_s(run.counters.events),
+        "cpu_s": cpu_s,
+        "bytes_per_message": memory as f64 / run.messages.len() as f64,
+        "mean_slowdown": slowdowns.sum::<f64>() / run.finished() as f64,
+    })
+}
+
+fn processor_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Most memory that this process had so far.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux says how processes are");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("in KiB");
+    kib * 1024
+}
