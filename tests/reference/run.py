@@ -3,10 +3,11 @@
 import json
 import sys
 
+import edm
 import ideal
 import streams
 
-FABRICS = {"ideal": ideal, "tcp": streams, "dctcp": streams}
+FABRICS = {"ideal": ideal, "edm": edm, "tcp": streams, "dctcp": streams}
 
 
 def main():

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use unrack_protocol::tcp::Congestion;
 use unrack_protocol::{dctcp, tcp};
+use unrack_sim::fabric::edm::{EdmConfig, Order};
 use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{FabricConfig, Setup, Work};
@@ -16,7 +17,7 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Kind, Message};
 
 /// Fabrics that the reference knows.
-const FABRICS: [&str; 3] = ["ideal", "tcp", "dctcp"];
+const FABRICS: [&str; 4] = ["ideal", "edm", "tcp", "dctcp"];
 
 /// What both sides are given.
 struct Case {
@@ -53,7 +54,11 @@ impl Case {
         let nodes = 2 + draw.below(5) as u32;
         let star = Star {
             nodes,
-            rate: Rate::from_gbps(draw.one(&[10, 25, 40, 100, 400])),
+            rate: Rate::from_gbps(draw.one(if fabric == "edm" {
+                &[25, 40, 100, 400]
+            } else {
+                &[10, 25, 40, 100, 400]
+            })),
             propagation: Time::from_ps(draw.one(&[10_000, 313_131, 2_000_003])),
             switch_latency: Time::from_ps(draw.one(&[0, 400_000])),
         };
@@ -64,9 +69,10 @@ impl Case {
             buffer: Bytes::new(draw.one(&[20_000, 60_000, 1 << 40])),
             cut_through: draw.below(2) == 0,
         };
-        let largest = draw.one(&[3_000, 30_000, 200_000]);
-        let span = draw.one(&[1_000_000, 20_000_000, 200_000_000]);
-        let mut messages: Vec<(Time, Message)> = (0..1 + draw.below(12))
+        let largest =
+            draw.one(if fabric == "edm" { &[64, 1_000, 10_000] } else { &[3_000, 30_000, 200_000] });
+        let span = draw.one(&[100_000, 1_000_000, 20_000_000, 200_000_000]);
+        let mut messages: Vec<(Time, Message)> = (0..1 + draw.below(16))
             .map(|_| {
                 let src = draw.below(u64::from(nodes)) as u32;
                 let dst = (src + 1 + draw.below(u64::from(nodes - 1)) as u32) % nodes;
@@ -101,6 +107,7 @@ impl Case {
                 min_rto,
                 ..dctcp::Params::default()
             }),
+            "edm" => FabricConfig::Edm(EdmConfig { policy: Order::Srpt, ..EdmConfig::default() }),
             _ => FabricConfig::Ideal,
         };
         let (network, ethernet) = (Network::star(&self.star), self.ethernet);
@@ -158,7 +165,7 @@ fn from_environment(name: &str, default: u64) -> u64 {
 
 #[test]
 fn every_message_completes_when_the_reference_says() {
-    let cases = from_environment("UNRACK_DIFFERENTIAL_CASES", 150);
+    let cases = from_environment("UNRACK_DIFFERENTIAL_CASES", 100);
     let seed = from_environment("UNRACK_DIFFERENTIAL_SEED", 1);
     let numbers = || (0..cases).map(|n| seed.wrapping_mul(1 << 32) + n);
     let all: Vec<Case> = FABRICS.iter().flat_map(|fabric| numbers().map(|n| Case::draw(fabric, n))).collect();
