@@ -64,10 +64,12 @@ run: setup build
 	@echo "reports: runs/numpy/report.html runs/redis/report.html"
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
-# that run programs need the command and the preload library beside each other.
+# that run programs need the command and the preload library beside each other. The simulator's tests also run
+# as users build it: checks hid a miscompilation once.
 test: setup lint
 	cargo build -q --workspace --profile ci
 	cargo test -q --workspace --profile ci
+	cargo test -q --release -p unrack-protocol -p unrack-workload -p unrack-sim --lib --tests
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
 
 lint: setup

@@ -16,6 +16,10 @@
 //!    boundary (`crates/sim/tests` has the loop: add the fabric's name to it), conservation
 //!    (`sent = arrived + dropped` when a run is done), same seed same bytes.
 //!
+//! A transport over packets is less: `packet::Transport` is asked for a packet when a node's link is free
+//! and told what has arrived; ports, queues, routes, pauses, faults, acknowledgement of requests by their
+//! answers and the life of transfers are `packet::PacketNetwork`'s. `pfabric.rs` is the shortest example.
+//!
 //! Faults: ask [`Topology::route_at`](crate::topology::Topology::route_at) for the way, and
 //! [`Topology::loses`](crate::topology::Topology::loses) once for each packet and link, when its departure
 //! is known, host links ([`LinkId::Host`](crate::LinkId)) included. What it says is lost has taken its time on the
