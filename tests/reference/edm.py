@@ -164,7 +164,7 @@ class Edm:
             for messages in asks.values():
                 self.grant(min(messages, key=key))
         # When the next iteration may have something to match.
-        for (src, dst), _ in self.heads().items():
+        for src, dst in self.heads():
             ports = max(self.free(self.src[src]), self.free(self.dst[dst]))
             self.iterate_at(max(ports + 1 - 2 * ITERATION, self.pipeline_free, now + 1))
 
