@@ -30,7 +30,7 @@ fn the_same_bytes_on_any_number_of_threads_and_those_of_single_runs() {
     let desk = Desk::new("sweep-threads");
     let text = run(&desk, "one", &["--threads", "1"]);
     assert_eq!(text, run(&desk, "four", &["--threads", "4"]));
-    for file in ["sweep.json", "sweep.parquet"] {
+    for file in ["sweep.json", "sweep.parquet", "sweep-mean.svg", "sweep-p99.svg"] {
         assert_eq!(desk.bytes(&format!("one/{file}")), desk.bytes(&format!("four/{file}")), "{file}");
     }
     let sweep: Sweep = read_json(desk.path("one/sweep.json")).unwrap();

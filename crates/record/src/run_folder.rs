@@ -86,8 +86,16 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
 }
 
 fn is_result(name: &str) -> bool {
-    const NAMES: [&str; 6] =
-        ["manifest.json", "summary.json", "map.json", "sweep.json", "scenario.toml", "report.html"];
+    const NAMES: [&str; 8] = [
+        "manifest.json",
+        "summary.json",
+        "map.json",
+        "sweep.json",
+        "sweep-mean.svg",
+        "sweep-p99.svg",
+        "scenario.toml",
+        "report.html",
+    ];
     NAMES.contains(&name) || name.ends_with(".parquet")
 }
 

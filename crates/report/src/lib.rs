@@ -5,7 +5,7 @@
 //! | print a result in a terminal | [`comparison_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
 //! | gather run folders | [`Run::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
-//! | draw lines of one's own | [`SeriesChart`] |
+//! | draw lines of one's own, a sweep | [`SeriesChart`], [`sweep_figures`] |
 //! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
 //!
 //! The page is one file: no network, no fonts, no scripts from elsewhere; a content security policy
@@ -34,7 +34,7 @@ pub use chart::Figure;
 pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
 pub use export::{write_pngs, write_svgs};
-pub use figures::{SeriesAxis, SeriesChart};
+pub use figures::{SeriesAxis, SeriesChart, sweep_figures};
 pub use page::Report;
 pub use run::{Compared, Run, RunResult};
 pub use simulation::{KindOfMessage, Queue, Replay, Simulation, Unfinished};

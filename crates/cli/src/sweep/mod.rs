@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_record::{RunFolder, Started, Sweep, SweepPoint};
-use unrack_report::sweep_text;
+use unrack_report::{sweep_figures, sweep_text, write_svgs};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,8 @@ pub struct Args {
     /// Run every point with each of these seeds, such as 1..5 or 1,2,7
     #[arg(long, value_name = "SEEDS")]
     seeds: Option<String>,
-    /// Keep points and write the table (sweep.json, sweep.parquet) and charts to this folder
+    /// Keep points and write the table (sweep.json, sweep.parquet) and charts (sweep-mean.svg, sweep-p99.svg) to this
+    /// folder
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How many points at once; as many as there are cores, if not given
@@ -80,6 +81,7 @@ impl Args {
     fn save(&self, folder: &RunFolder, sweep: &Sweep, started: &Started) -> Result<(), Failure> {
         folder.write_json("sweep.json", sweep)?;
         sweep.write_parquet(folder.path("sweep.parquet"))?;
+        write_svgs(&sweep_figures(sweep), &self.out).map_err(|why| Failure::Failed(why.to_string()))?;
         let settings = serde_json::json!({
             "scenario": self.scenario.display().to_string(),
             "set": self.set,

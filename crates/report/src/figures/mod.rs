@@ -9,6 +9,7 @@ mod near;
 mod ranges;
 mod series;
 mod slowdown;
+mod sweep;
 
 pub(crate) use cdf::completion_cdf;
 pub(crate) use fetch_rate::fetch_rate;
@@ -18,3 +19,4 @@ pub(crate) use near::near_fabrics;
 pub(crate) use ranges::{by_fabric, by_simulation};
 pub use series::{SeriesAxis, SeriesChart};
 pub(crate) use slowdown::against_latency;
+pub use sweep::sweep_figures;

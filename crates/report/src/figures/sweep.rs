@@ -1,0 +1,139 @@
+//! The charts of a sweep: slowdown over one of its keys, a line for each choice of the others.
+
+use super::series::{SeriesAxis, SeriesChart};
+use crate::chart::Figure;
+use unrack_record::{Figures, Sweep, SweepPoint};
+
+/// Mean and 99th percentile of the slowdown. Of several seeds, their mean is drawn. Nothing, if only seeds
+/// differ or no message counted.
+pub fn sweep_figures(sweep: &Sweep) -> Vec<Figure> {
+    let Some(x) = across(sweep) else { return Vec::new() };
+    let values: [(&str, &str, fn(&Figures) -> Option<f64>); 2] = [
+        ("mean", "mean slowdown", |f| f.slowdown_mean),
+        ("p99", "99th percentile of the slowdown", |f| f.slowdown_p99),
+    ];
+    let figure = |(id, label, of): (&str, &str, fn(&Figures) -> Option<f64>)| {
+        let series = series(sweep, x, of);
+        (!series.is_empty()).then(|| {
+            let (y_label, key) = (format!("{label} (over unloaded)"), sweep.keys[x].clone());
+            let names = names(sweep, x);
+            let numeric = names.iter().all(|name| name.parse::<f64>().is_ok());
+            let axis = if numeric {
+                SeriesAxis::Numbers(key.clone())
+            } else {
+                SeriesAxis::Names(key.clone(), names)
+            };
+            let (id, title) = (format!("sweep-{id}"), format!("{label} over {key}"));
+            SeriesChart { id, title, x: axis, y_label, y_log: true, series }.figure()
+        })
+    };
+    values.into_iter().filter_map(figure).collect()
+}
+
+const SEED: &str = "seed";
+
+/// The key to draw over: the first whose values are all numbers, else the first.
+fn across(sweep: &Sweep) -> Option<usize> {
+    let keys = || (0..sweep.keys.len()).filter(|n| sweep.keys[*n] != SEED);
+    let is_number = |n: &usize| sweep.points.iter().all(|point| point.values[*n].parse::<f64>().is_ok());
+    keys().find(is_number).or_else(|| keys().next())
+}
+
+/// The values of a key, in the order of the grid.
+fn names(sweep: &Sweep, key: usize) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for point in &sweep.points {
+        if !names.contains(&point.values[key]) {
+            names.push(point.values[key].clone());
+        }
+    }
+    names
+}
+
+/// A line for each choice of the other keys, by its name.
+fn series(sweep: &Sweep, x: usize, of: fn(&Figures) -> Option<f64>) -> Vec<(String, Vec<(f64, f64)>)> {
+    let places = names(sweep, x);
+    let numeric = places.iter().all(|name| name.parse::<f64>().is_ok());
+    let at = |point: &SweepPoint| {
+        let place = places.iter().position(|name| *name == point.values[x]).expect("it is one of them");
+        if numeric { places[place].parse().expect("checked above") } else { place as f64 }
+    };
+    // Of each line: its points, and how many seeds each is the sum of.
+    let mut lines: Vec<(String, Vec<(f64, f64, f64)>)> = Vec::new();
+    for point in &sweep.points {
+        let Some(y) = of(&point.figures) else { continue };
+        let (name, x) = (name(sweep, x, point), at(point));
+        if !lines.iter().any(|(line, _)| *line == name) {
+            lines.push((name.clone(), Vec::new()));
+        }
+        let (_, points) = lines.iter_mut().find(|(line, _)| *line == name).expect("pushed above");
+        match points.iter_mut().find(|point| point.0 == x) {
+            Some(point) => (point.1, point.2) = (point.1 + y, point.2 + 1.0),
+            None => points.push((x, y, 1.0)),
+        }
+    }
+    let mean = |(name, points): (String, Vec<(f64, f64, f64)>)| {
+        (name, points.into_iter().map(|(x, sum, count)| (x, sum / count)).collect())
+    };
+    lines.into_iter().map(mean).collect()
+}
+
+fn name(sweep: &Sweep, x: usize, point: &SweepPoint) -> String {
+    let others = (0..sweep.keys.len()).filter(|n| *n != x && sweep.keys[*n] != SEED);
+    let names: Vec<&str> = others.map(|n| point.values[n].as_str()).collect();
+    if names.is_empty() { point.figures.fabric.clone() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(values: [&str; 3], slowdown: f64) -> SweepPoint {
+        let figures = Figures {
+            fabric: values[0].into(),
+            seed: 1,
+            nodes: 2,
+            messages: 1,
+            completed: 1,
+            dropped_packets: 0,
+            slowdown_mean: Some(slowdown),
+            slowdown_p50: None,
+            slowdown_p99: None,
+            slowdown_p999: None,
+            slowdown_max: None,
+            completion_mean_ns: None,
+            completion_p99_ns: None,
+            throughput_gbps: 0.0,
+            queue_mean_bytes: 0.0,
+            queue_p99_bytes: 0,
+            queue_max_bytes: 0,
+            sim_time_ns: 0.0,
+            events: 0,
+            packet_hops: 0,
+        };
+        SweepPoint { values: values.map(String::from).to_vec(), figures }
+    }
+
+    #[test]
+    fn a_line_is_a_fabric_and_a_point_the_mean_of_its_seeds() {
+        let sweep = Sweep {
+            version: String::new(),
+            keys: ["fabric.protocol", "workload.load", "seed"].map(String::from).to_vec(),
+            points: vec![
+                point(["edm", "0.2", "1"], 1.0),
+                point(["edm", "0.2", "2"], 2.0),
+                point(["edm", "0.4", "1"], 3.0),
+                point(["cxl", "0.2", "1"], 4.0),
+            ],
+        };
+        let x = across(&sweep).unwrap();
+        assert_eq!(sweep.keys[x], "workload.load");
+        let lines = series(&sweep, x, |figures| figures.slowdown_mean);
+        assert_eq!(
+            lines,
+            [("edm".to_string(), vec![(0.2, 1.5), (0.4, 3.0)]), ("cxl".to_string(), vec![(0.2, 4.0)])]
+        );
+        // No 99th percentile was given: one chart.
+        assert_eq!(sweep_figures(&sweep).len(), 1);
+    }
+}
