@@ -10,7 +10,9 @@
 //!
 //! A link has an event at the start of each flit while it has something to send, and one at the end
 //! of each flit that completes a message. Credits come back without events: they are dated, and only
-//! a sender that waits for one is woken.
+//! a sender that waits for one is woken. A page read over one switch takes some 350 events of about 110 ns:
+//! a sixth in the event queue, the rest in even parts in the steps below. Dating arrivals as well leaves out two
+//! events of five and was tried; keeping them in order costs what it saves.
 //!
 //! Faults: a flit that is corrupted, or meets a link that is down, is sent again with all that follows it
 //! ([`retry`]). What a link that never comes back would carry is answered with an error at once: its
@@ -146,19 +148,21 @@ impl Cxl {
     fn fill<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let now = core.now();
         let Cxl { links, nodes, switches, freed, wiring, .. } = self;
-        let Link { transmitter, wire, began, sender, flit, .. } = &mut links[link as usize];
+        let Link { transmitter, wire, began, sender, flit, latency, .. } = &mut links[link as usize];
+        // Unless it has to be sent again.
+        let arrival = now + *flit + *latency;
         let (resumed, flit) = (transmitter.is_midway().then_some(*began), *flit);
         let (sender, before) = (*sender, wire.len());
         let carries = match sender {
             Sender::Node(node) => {
                 let receives = wiring.to_node(node);
                 let node = &mut nodes[usize::from(node)];
-                transmitter.fill(now, &mut FromNode { node, receives, wire, freed })
+                transmitter.fill(now, &mut FromNode { node, receives, wire, arrival, freed })
             }
             Sender::Output { switch, port } => {
                 let feeders = wiring.feeders(switch);
                 let switch = &mut switches[switch as usize];
-                transmitter.fill(now, &mut FromSwitch { switch, output: port, feeders, wire, freed })
+                transmitter.fill(now, &mut FromSwitch { switch, output: port, feeders, wire, arrival, freed })
             }
         };
         let completed = before..self.links[link as usize].wire.len();
@@ -191,10 +195,11 @@ impl Cxl {
         if completed.is_empty() {
             return;
         }
-        let Link { wire, latency, .. } = &mut self.links[link as usize];
-        let (arrival, before) = (end + *latency, completed.start);
-        wire.range_mut(completed.clone()).for_each(|(at, _)| *at = arrival);
-        let now = core.now();
+        let Link { wire, latency, flit, .. } = &mut self.links[link as usize];
+        let (now, arrival, before) = (core.now(), end + *latency, completed.start);
+        if end != now + *flit {
+            wire.range_mut(completed.clone()).for_each(|(at, _)| *at = arrival);
+        }
         for place in completed {
             let first = resumed.filter(|_| place == before).unwrap_or(now);
             core.hop(|| self.hop(link, place, [first, end, arrival]));
@@ -259,6 +264,7 @@ struct FromNode<'a> {
     /// The link that requests came by.
     receives: u32,
     wire: &'a mut VecDeque<(Time, Line)>,
+    arrival: Time,
     freed: &'a mut Vec<(u32, Class)>,
 }
 
@@ -269,7 +275,7 @@ impl Feed for FromNode<'_> {
         Some(taken.line)
     }
     fn complete(&mut self, line: Line) {
-        self.wire.push_back((Time::MAX, line));
+        self.wire.push_back((self.arrival, line));
     }
 }
 
@@ -279,6 +285,7 @@ struct FromSwitch<'a> {
     /// By input: the link that leads there.
     feeders: &'a [u32],
     wire: &'a mut VecDeque<(Time, Line)>,
+    arrival: Time,
     freed: &'a mut Vec<(u32, Class)>,
 }
 
@@ -289,7 +296,7 @@ impl Feed for FromSwitch<'_> {
     fn complete(&mut self, line: Line) {
         let (input, class) = self.switch.finish(self.output);
         self.freed.push((self.feeders[usize::from(input)], class));
-        self.wire.push_back((Time::MAX, line));
+        self.wire.push_back((self.arrival, line));
     }
 }
 
