@@ -50,9 +50,10 @@ pub fn free_rank(segments: u32, free_tokens: u32) -> u8 {
 
 impl Scheduler for Tokens {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
-        // §3.3: a source that has a bandwidth-delay product of tokens and sends nothing is passed over, until
-        // data comes or the tokens are lost.
-        let pending = grants.is_pending() && grants.outstanding() < self.limit;
+        // §3.3: a source that has a bandwidth-delay product of tokens and answers none is passed over, until
+        // data comes or the tokens are lost. Tokens that were overtaken have expired: they are given again
+        // when all others have been.
+        let pending = grants.is_pending() && grants.unanswered() < self.limit;
         let size = pending.then(|| grants.remaining());
         self.pending.set(transfer, &mut grants.place, size);
     }

@@ -11,6 +11,10 @@ pub struct Grants {
     outstanding: SegmentSet,
     /// All before have arrived or are outstanding.
     cursor: u32,
+    /// The latest that arrived of those granted since the last [`Grants::expire`] is the one before.
+    reached: u32,
+    /// Outstanding, and granted before one that has arrived.
+    overtaken: u32,
     /// With the scheduler of its receiver.
     pub(crate) place: Place,
 }
@@ -24,7 +28,7 @@ impl Grants {
             outstanding.insert(segment);
         }
         let (arrived, place) = (SegmentSet::new(segments), Place::default());
-        Grants { segments, arrived, outstanding, cursor, place }
+        Grants { segments, arrived, outstanding, cursor, reached: 0, overtaken: 0, place }
     }
 
     /// Of the whole transfer.
@@ -46,6 +50,11 @@ impl Grants {
         self.outstanding.count()
     }
 
+    /// Of those outstanding, how many were granted after all that has arrived since: the others are overdue.
+    pub fn unanswered(&self) -> u32 {
+        self.outstanding.count() - self.overtaken
+    }
+
     /// Something is left to be granted.
     pub fn is_pending(&self) -> bool {
         self.cursor < self.segments
@@ -53,7 +62,15 @@ impl Grants {
 
     /// Whether it had not arrived before.
     pub fn arrive(&mut self, segment: u32) -> bool {
-        self.outstanding.remove(segment);
+        // What was given up, and comes late, says nothing of what was granted since.
+        let was_outstanding = self.outstanding.remove(segment);
+        if was_outstanding && segment >= self.reached {
+            let overtaken = (self.reached..segment).filter(|other| self.outstanding.contains(*other));
+            self.overtaken += overtaken.count() as u32;
+            self.reached = segment + 1;
+        } else if was_outstanding {
+            self.overtaken -= 1;
+        }
         let new = self.arrived.insert(segment);
         self.advance();
         new
@@ -73,7 +90,7 @@ impl Grants {
     /// What is outstanding is lost, and is to be granted again.
     pub fn expire(&mut self) {
         self.outstanding.clear();
-        self.cursor = 0;
+        (self.cursor, self.reached, self.overtaken) = (0, 0, 0);
         self.advance();
     }
 
@@ -106,7 +123,15 @@ mod tests {
                         prop_assert!(!under_way.contains(&segment) && !arrived.contains(&segment));
                         under_way.push(segment);
                     },
-                    150..380 if !under_way.is_empty() => {
+                    // Late, or twice.
+                    150..170 => {
+                        let segment = step % segments;
+                        if grants.arrive(segment) {
+                            under_way.retain(|other| *other != segment);
+                            arrived.insert(segment);
+                        }
+                    }
+                    170..380 if !under_way.is_empty() => {
                         let segment = under_way.remove(step as usize % under_way.len());
                         prop_assert_eq!(grants.arrive(segment), arrived.insert(segment));
                     }
@@ -117,6 +142,8 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(grants.outstanding() as usize, under_way.len());
+                let unanswered = under_way.iter().filter(|segment| **segment >= grants.reached).count();
+                prop_assert_eq!(grants.unanswered() as usize, unanswered);
                 prop_assert_eq!(grants.remaining() as usize, segments as usize - arrived.len());
                 prop_assert_eq!(grants.is_pending(), under_way.len() + arrived.len() < segments as usize);
             }

@@ -1,5 +1,6 @@
 //! The sending side of one transfer.
 
+use crate::segments::SegmentSet;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -13,7 +14,7 @@ pub struct Source {
     /// No segment from here on was ever granted.
     new: u32,
     /// Segments sent at least once.
-    sent: u32,
+    sent: SegmentSet,
     expiry: Option<Expiry>,
     /// What was allowed until now could have been sent by then.
     allowed_until: Time,
@@ -55,13 +56,13 @@ impl Source {
         let new = unasked.min(segments);
         let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
         let allowed_until = now + expiry.map_or(Time::ZERO, |expiry| expiry.pace * u64::from(new));
-        let (sent, done) = (0, false);
+        let (sent, done) = (SegmentSet::new(segments), false);
         Source { segments, unasked, granted, new, sent, expiry, allowed_until, deadline, timeout, done }
     }
 
     /// Segments that were never sent.
     pub fn unsent(&self) -> u32 {
-        self.segments - self.sent
+        self.segments - self.sent.count()
     }
 
     /// The whole transfer is known to have arrived.
@@ -87,8 +88,7 @@ impl Source {
                 }
             },
         };
-        let again = segment < self.sent;
-        self.sent = self.sent.max(segment + 1);
+        let again = !self.sent.insert(segment);
         Some(Send { segment, rank, again })
     }
 
