@@ -42,6 +42,9 @@ pub struct Grid {
     pub fabrics: Option<Vec<String>>,
     #[serde(default, rename = "axis")]
     pub axes: Vec<Axis>,
+    /// By fabric, `KEY=VALUE` for it alone: what its paper says to adapt.
+    #[serde(default)]
+    pub for_fabric: BTreeMap<String, Vec<String>>,
     /// By fabric, the share of messages that a published average covers: those that finished first.
     #[serde(default)]
     pub first_finished: BTreeMap<String, f64>,

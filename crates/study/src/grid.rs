@@ -35,10 +35,11 @@ pub fn points(study: &Study, scale: Scale) -> Vec<Point> {
 }
 
 fn points_of(study: &Study, grid: &Grid, scale: Scale) -> Vec<Point> {
+    let own = |fabric: &String| grid.for_fabric.get(fabric).cloned().unwrap_or_default();
     let of_fabric = |fabric: &String| Point {
         grid: grid.name.clone(),
         labels: BTreeMap::from([("fabric".to_string(), fabric.clone())]),
-        set: [grid.set.clone(), vec![format!("fabric.protocol={fabric}")]].concat(),
+        set: [grid.set.clone(), vec![format!("fabric.protocol={fabric}")], own(fabric)].concat(),
         first_finished: grid.first_finished.get(fabric).copied(),
     };
     let mut points: Vec<Point> = study.fabrics_of(grid).iter().map(of_fabric).collect();
@@ -98,4 +99,4 @@ impl Point {
 }
 
 /// Simulated. No point needs nearly as much; what has not finished by then is said not to have.
-const LONGEST: Time = Time::from_us(100_000);
+const LONGEST: Time = Time::from_us(1_000_000);

@@ -1,0 +1,50 @@
+//! `unrack study`: what programs rely on.
+
+mod desk;
+
+use desk::Desk;
+use serde_json::Value;
+
+#[test]
+fn studies_are_listed_and_others_refused() {
+    let desk = Desk::new("studies");
+    let list = desk.done(&["study", "list"]);
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let issued = ["edm/scheduler", "edm/fig8a", "edm/fig8b", "edm/fig8-artifact", "ddc/table4", "ddc/fig7"];
+    assert_eq!(names, issued);
+    let said = desk.refused(2, &["study", "run", "edm/fig9"]);
+    assert!(said.contains("no study is called `edm/fig9`") && said.contains("ddc/table4"), "{said}");
+}
+
+#[test]
+fn a_study_prints_and_writes_what_it_found() {
+    let desk = Desk::new("study");
+    let run = ["study", "run", "edm/scheduler", "ddc/table4", "--quick", "--out", "out"];
+    let printed: Value = serde_json::from_str(&desk.done(&[&run[..], &["--json"]].concat())).unwrap();
+    assert_eq!(printed["quick"], true);
+    let figures = printed["studies"][0]["figures"].as_array().unwrap();
+    let matching = figures.iter().find(|figure| figure["unit"] == "ns").unwrap();
+    assert_eq!((matching["published"].as_str(), matching["ours"].as_str()), (Some("9.0"), Some("9.0")));
+    assert_eq!((matching["kind"].as_str(), matching["verdict"].as_str()), (Some("exact"), Some("met")));
+    let written: Value = serde_json::from_slice(&desk.bytes("out/results.json")).unwrap();
+    assert_eq!(written, printed);
+    let page = desk.bytes("out/studies.md");
+    let table = desk.done(&run);
+    assert!(table.contains("published 7.04 us, ours 7.04 us"), "{table}");
+    // The same results, from points that were kept: the same page.
+    assert!(desk.bytes("out/studies.md") == page);
+}
+
+#[test]
+fn charts_lie_where_the_page_looks_for_them() {
+    let desk = Desk::new("charts");
+    desk.done(&["study", "run", "ddc/fig7", "--quick", "--out", "out"]);
+    let page = String::from_utf8(desk.bytes("out/studies.md")).unwrap();
+    let pictures: Vec<&str> = page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let pictures: Vec<&&str> = pictures.iter().filter(|path| path.ends_with(".svg")).collect();
+    assert_eq!(pictures.len(), 2);
+    for picture in pictures {
+        let svg = String::from_utf8(desk.bytes(&format!("out/{picture}"))).unwrap();
+        assert!(svg.contains("pfabric: "), "{picture}");
+    }
+}
