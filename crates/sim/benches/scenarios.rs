@@ -101,13 +101,13 @@ fn scenarios() -> Vec<Scenario> {
     add(&["dctcp"], star(144), "64 B, half reads, load 0.15", memory(line.clone(), 0.15, 1_000_000));
     let packets = ["tcp", "dctcp", "pfabric", "phost", "homa", "ndp", "ird", "fastpass", "pfc-dcqcn"];
     add(&packets, leaf_spine(), "websearch, load 0.6", flows(cdf("websearch"), 0.6, 2_000));
-    add(&packets, leaf_spine(), "imc10, load 0.6", flows(cdf("imc10"), 0.6, 100_000));
+    add(&packets, leaf_spine(), "imc10, load 0.6", flows(cdf("imc10"), 0.6, 20_000));
     let many = incast(memory(Size::Fixed(1024), 0.9, 100_000));
     add(&["edm", "ideal"], star(129), "1 KiB, incast 128:1, load 0.9", many);
     let many = incast(flows(Size::Fixed(20_000), 0.8, 20_000));
     add(&["dctcp", "pfabric", "homa"], star(129), "20 kB, incast 128:1, load 0.8", many);
     let tree = Topology::fat_tree(16, link(10, 200), link(10, 200));
-    add(&["tcp", "dctcp", "pfabric", "homa"], tree, "imc10, load 0.6", flows(cdf("imc10"), 0.6, 100_000));
+    add(&["tcp", "dctcp", "pfabric", "homa"], tree, "imc10, load 0.6", flows(cdf("imc10"), 0.6, 20_000));
     // As nodes grow, at so many messages; as messages grow, on so many nodes.
     for nodes in [144, 1_024, 2_048] {
         add(&["edm"], star(nodes), "growing: 64 B, load 0.8", memory(line.clone(), 0.8, 1_000_000));
