@@ -212,7 +212,7 @@ fn what_waits_behind_another_is_in_the_queue_of_the_port() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(ProptestConfig::with_cases(5))]
     #[test]
     fn every_hop_is_told_and_every_message_explained(
         buffer in prop::sample::select(vec![4_000, 20_000, DEEP]),
