@@ -4,30 +4,27 @@ use super::series::{SeriesAxis, SeriesChart};
 use crate::chart::Figure;
 use unrack_record::{Figures, Sweep, SweepPoint};
 
+/// A figure of a point, if it has one.
+type Of = fn(&Figures) -> Option<f64>;
+
 /// Mean and 99th percentile of the slowdown. Of several seeds, their mean is drawn. Nothing, if only seeds
 /// differ or no message counted.
 pub fn sweep_figures(sweep: &Sweep) -> Vec<Figure> {
     let Some(x) = across(sweep) else { return Vec::new() };
-    let values: [(&str, &str, fn(&Figures) -> Option<f64>); 2] = [
-        ("mean", "mean slowdown", |f| f.slowdown_mean),
-        ("p99", "99th percentile of the slowdown", |f| f.slowdown_p99),
-    ];
-    let figure = |(id, label, of): (&str, &str, fn(&Figures) -> Option<f64>)| {
-        let series = series(sweep, x, of);
-        (!series.is_empty()).then(|| {
-            let (y_label, key) = (format!("{label} (over unloaded)"), sweep.keys[x].clone());
-            let names = names(sweep, x);
-            let numeric = names.iter().all(|name| name.parse::<f64>().is_ok());
-            let axis = if numeric {
-                SeriesAxis::Numbers(key.clone())
-            } else {
-                SeriesAxis::Names(key.clone(), names)
-            };
-            let (id, title) = (format!("sweep-{id}"), format!("{label} over {key}"));
-            SeriesChart { id, title, x: axis, y_label, y_log: true, series }.figure()
-        })
-    };
-    values.into_iter().filter_map(figure).collect()
+    let mean = figure(sweep, x, ("mean", "mean slowdown"), |figures| figures.slowdown_mean);
+    let p99 = ("p99", "99th percentile of the slowdown");
+    let p99 = figure(sweep, x, p99, |figures| figures.slowdown_p99);
+    mean.into_iter().chain(p99).collect()
+}
+
+fn figure(sweep: &Sweep, x: usize, (id, label): (&str, &str), of: Of) -> Option<Figure> {
+    let series = series(sweep, x, of);
+    let (names, key) = (names(sweep, x), sweep.keys[x].clone());
+    let numeric = names.iter().all(|name| name.parse::<f64>().is_ok());
+    let (id, title) = (format!("sweep-{id}"), format!("{label} over {key}"));
+    let x = if numeric { SeriesAxis::Numbers(key) } else { SeriesAxis::Names(key, names) };
+    let y_label = format!("{label} (over unloaded)");
+    (!series.is_empty()).then(|| SeriesChart { id, title, x, y_label, y_log: true, series }.figure())
 }
 
 const SEED: &str = "seed";
@@ -51,31 +48,41 @@ fn names(sweep: &Sweep, key: usize) -> Vec<String> {
 }
 
 /// A line for each choice of the other keys, by its name.
-fn series(sweep: &Sweep, x: usize, of: fn(&Figures) -> Option<f64>) -> Vec<(String, Vec<(f64, f64)>)> {
+fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<(String, Vec<(f64, f64)>)> {
     let places = names(sweep, x);
     let numeric = places.iter().all(|name| name.parse::<f64>().is_ok());
-    let at = |point: &SweepPoint| {
-        let place = places.iter().position(|name| *name == point.values[x]).expect("it is one of them");
-        if numeric { places[place].parse().expect("checked above") } else { place as f64 }
-    };
-    // Of each line: its points, and how many seeds each is the sum of.
-    let mut lines: Vec<(String, Vec<(f64, f64, f64)>)> = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     for point in &sweep.points {
         let Some(y) = of(&point.figures) else { continue };
-        let (name, x) = (name(sweep, x, point), at(point));
-        if !lines.iter().any(|(line, _)| *line == name) {
-            lines.push((name.clone(), Vec::new()));
-        }
-        let (_, points) = lines.iter_mut().find(|(line, _)| *line == name).expect("pushed above");
-        match points.iter_mut().find(|point| point.0 == x) {
+        let place = places.iter().position(|name| *name == point.values[x]).expect("it is one of them");
+        let at = if numeric { places[place].parse().expect("checked above") } else { place as f64 };
+        let name = name(sweep, x, point);
+        let n = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
+            lines.push(Line { name, points: Vec::new() });
+            lines.len() - 1
+        });
+        lines[n].add(at, y);
+    }
+    lines.into_iter().map(Line::means).collect()
+}
+
+struct Line {
+    name: String,
+    /// x, the sum of y, and of how many seeds.
+    points: Vec<(f64, f64, f64)>,
+}
+
+impl Line {
+    fn add(&mut self, x: f64, y: f64) {
+        match self.points.iter_mut().find(|point| point.0 == x) {
             Some(point) => (point.1, point.2) = (point.1 + y, point.2 + 1.0),
-            None => points.push((x, y, 1.0)),
+            None => self.points.push((x, y, 1.0)),
         }
     }
-    let mean = |(name, points): (String, Vec<(f64, f64, f64)>)| {
-        (name, points.into_iter().map(|(x, sum, count)| (x, sum / count)).collect())
-    };
-    lines.into_iter().map(mean).collect()
+
+    fn means(self) -> (String, Vec<(f64, f64)>) {
+        (self.name, self.points.into_iter().map(|(x, sum, count)| (x, sum / count)).collect())
+    }
 }
 
 fn name(sweep: &Sweep, x: usize, point: &SweepPoint) -> String {
