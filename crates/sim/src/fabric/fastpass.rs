@@ -2,8 +2,10 @@
 //!
 //! The arbiter is a server of its own, on a link of its own, as far from every node as nodes of different
 //! racks are from each other. What it is asked and says crosses that link, first in, first out; demands that
-//! a node has while its link is busy go in one packet, and so do the slots that a batch gives it. A slot is
-//! the time of a full packet. Packets that are told of their slot too late are sent at once.
+//! a node has while its link is busy go in one packet, and so do the slots that a batch gives it.
+//!
+//! A slot is the time of a full packet and of the control that it may bring: a packet to the arbiter and an
+//! acknowledgement. Without room for these, a busy node falls behind its slots, and queues are back.
 
 mod arbiter;
 
@@ -122,8 +124,8 @@ impl Ends {
     fn ask_packet(&mut self, node: NodeId) -> Option<Packet<Header>> {
         let demands = &mut self.nodes[node as usize].demands;
         let transfer = demands.first()?.transfer;
-        let batch: Vec<_> = demands.drain(..demands.len().min(Server::MOST)).collect();
-        let wire = self.server.wire(batch.len());
+        let batch: Vec<_> = demands.drain(..demands.len().min(self.server.most())).collect();
+        let wire = self.server.wire();
         let words = self.words.insert(Words::Demands(batch));
         Some(Packet::new(transfer, OUTSIDE, (wire, 0), CONTROL, Header::Words(words)))
     }
@@ -180,7 +182,7 @@ impl Ends {
         let now = net.now();
         for Word { node, slots, at } in self.server.batch(now) {
             let transfer = slots[0].1.transfer;
-            let wire = self.server.wire(slots.len());
+            let wire = self.server.wire();
             let words = self.words.insert(Words::Slots(slots));
             net.send_from_outside(at, Packet::new(transfer, node, (wire, 0), CONTROL, Header::Words(words)));
         }
@@ -378,7 +380,7 @@ impl Fabric for Fastpass {
     fn unloaded(&self, message: &Message) -> Time {
         let server = &self.network.transport().server;
         let plan = self.network.plan();
-        packet::unloaded(&self.network, message, |src, dst| {
+        packet::unloaded(&self.network, message, Some(server.slot()), |src, dst| {
             // The answer's demand may have to wait for the end of the batch of the request.
             let between = match message.kind.is_answered() && src == message.dst {
                 true => {

@@ -250,6 +250,6 @@ impl Fabric for Ndp {
         self.network.handle(core, event);
     }
     fn unloaded(&self, message: &Message) -> Time {
-        packet::unloaded(&self.network, message, |_, _| Time::ZERO)
+        packet::unloaded(&self.network, message, None, |_, _| Time::ZERO)
     }
 }

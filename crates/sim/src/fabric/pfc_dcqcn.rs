@@ -282,6 +282,6 @@ impl Fabric for PfcDcqcn {
         self.network.handle(core, event);
     }
     fn unloaded(&self, message: &Message) -> Time {
-        packet::unloaded(&self.network, message, |_, _| Time::ZERO)
+        packet::unloaded(&self.network, message, None, |_, _| Time::ZERO)
     }
 }

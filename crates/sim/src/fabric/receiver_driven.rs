@@ -340,7 +340,7 @@ impl<P: Policy> Fabric for ReceiverDriven<P> {
         self.network.handle(core, event);
     }
     fn unloaded(&self, message: &Message) -> Time {
-        packet::unloaded(&self.network, message, |src, dst| self.ahead(src, dst))
+        packet::unloaded(&self.network, message, None, |src, dst| self.ahead(src, dst))
     }
 }
 

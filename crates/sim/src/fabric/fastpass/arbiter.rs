@@ -3,14 +3,13 @@
 use crate::fabric::stream::Plan;
 use crate::network::Pace;
 use unrack_protocol::fastpass::{Allocation, Arbiter, Demand, Params};
-use unrack_protocol::tcp::Framing;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
 pub(super) struct Server {
     arbiter: Arbiter,
     batch: u32,
-    /// Of a full packet.
+    /// Of a full packet and of the control that it may bring.
     slot: Time,
     /// Its link, both ways.
     pace: Pace,
@@ -18,12 +17,14 @@ pub(super) struct Server {
     propagation: Time,
     /// From the end of a node's link to the arbiter's switch port, and from there to that of the node.
     distance: Time,
-    /// From the match of a batch to its first slot: word of it must be there.
+    /// From the match of a batch of one node to its first slot: word of it must be there.
     lead: Time,
-    framing: Framing,
+    wire: u32,
     in_free_at: Time,
     served_at: Time,
     out_free_at: Time,
+    /// The slots of the last batch end then.
+    slots_until: Time,
     /// When the last batch began.
     batch_at: Option<Time>,
     scheduled: bool,
@@ -43,8 +44,10 @@ pub(super) struct Word {
 const WORD: u64 = 4;
 
 impl Server {
-    /// Words in one packet at the most: those that a full packet has room for.
-    pub(super) const MOST: usize = 256;
+    /// Demands in one packet at the most: as many words as it has room for.
+    pub(super) fn most(&self) -> usize {
+        self.batch as usize
+    }
 
     pub(super) fn new(plan: &Plan, params: &Params) -> Server {
         let network = &plan.network;
@@ -62,13 +65,14 @@ impl Server {
         Server {
             arbiter: Arbiter::new(network.nodes(), params.batch),
             batch: params.batch,
-            slot: host.pace.transmit(plan.full_packet().get()),
+            slot: host.pace.transmit(plan.full_packet().get() + full_word + bare),
             pace,
             processing: params.processing,
             propagation: host.propagation,
             distance,
             lead,
-            framing: plan.framing,
+            wire: full_word as u32,
+            slots_until: Time::ZERO,
             in_free_at: Time::ZERO,
             served_at: Time::ZERO,
             out_free_at: Time::ZERO,
@@ -78,9 +82,9 @@ impl Server {
         }
     }
 
-    /// Bytes on the wire of a packet with so many words.
-    pub(super) fn wire(&self, words: usize) -> u32 {
-        self.framing.wire(WORD * words as u64).get() as u32
+    /// Bytes on the wire of a packet to or from the arbiter: it has room for the slots of a batch.
+    pub(super) fn wire(&self) -> u32 {
+        self.wire
     }
 
     /// From the last bit of a packet on a node's link to its arrival at the arbiter's switch port.
@@ -92,6 +96,10 @@ impl Server {
         self.lead
     }
 
+    pub(super) fn slot(&self) -> Time {
+        self.slot
+    }
+
     /// Between the beginnings of two batches.
     pub(super) fn batch_time(&self) -> Time {
         self.slot * u64::from(self.batch)
@@ -99,7 +107,7 @@ impl Server {
 
     /// From a lone demand to its batch.
     pub(super) fn ask_time(&self, plan: &Plan) -> Time {
-        let wire = u64::from(self.wire(1));
+        let wire = u64::from(self.wire);
         let host = plan.network.topology.host_link().pace.transmit(wire);
         host + self.way_up() + self.pace.transmit(wire) + self.propagation + self.processing
     }
@@ -128,21 +136,28 @@ impl Server {
         self.scheduled.then(|| now + self.batch_time())
     }
 
-    /// Matches a batch, and says who is told.
+    /// Matches a batch, and says who is told. Its slots follow those of the last batch, and none begins before
+    /// everybody has been told.
     pub(super) fn batch(&mut self, now: Time) -> Vec<Word> {
         self.batch_at = Some(now);
         self.allocations.clear();
         self.arbiter.allocate(&mut self.allocations);
         self.allocations.sort_by_key(|allocation| (allocation.src, allocation.slot));
-        let mut words = Vec::new();
-        for of_node in self.allocations.chunk_by(|a, b| a.src == b.src) {
-            let at = |slot: u32| now + self.lead + self.slot * u64::from(slot);
-            let slots = of_node.iter().map(|allocation| (at(allocation.slot), *allocation)).collect();
-            self.out_free_at =
-                self.out_free_at.max(now) + self.pace.transmit(u64::from(self.wire(of_node.len())));
-            let at = self.out_free_at + self.propagation + self.distance;
-            words.push(Word { node: of_node[0].src, slots, at });
-        }
-        words
+        let each = self.pace.transmit(u64::from(self.wire()));
+        let from = self.out_free_at.max(now);
+        let told = self.allocations.chunk_by(|a, b| a.src == b.src).count() as u64;
+        self.out_free_at = from + each * told;
+        let first_slot = self.slots_until.max(self.out_free_at + self.lead - each);
+        self.slots_until = first_slot + self.batch_time();
+        let of_nodes = self.allocations.chunk_by(|a, b| a.src == b.src);
+        of_nodes
+            .zip(1..)
+            .map(|(of_node, nth)| {
+                let slot = |allocation: &Allocation| first_slot + self.slot * u64::from(allocation.slot);
+                let slots = of_node.iter().map(|allocation| (slot(allocation), *allocation)).collect();
+                let at = from + each * nth + self.propagation + self.distance;
+                Word { node: of_node[0].src, slots, at }
+            })
+            .collect()
     }
 }

@@ -569,16 +569,18 @@ impl<T: Transport> Wires<T> {
     }
 }
 
-/// How long a message takes alone in the network, if each of its transfers is sent without a break, `ahead`
-/// after it was opened.
+/// How long a message takes alone in the network, if each of its transfers is sent `ahead` after it was opened,
+/// without a break or a packet each `spacing`.
 pub(super) fn unloaded<T: Transport>(
     network: &PacketNetwork<T>,
     message: &Message,
+    spacing: Option<Time>,
     ahead: impl Fn(NodeId, NodeId) -> Time,
 ) -> Time {
     let plan = network.plan();
     let transfer = |src, dst, bytes| {
         let mut alone = plan.alone(src, dst);
+        alone.spacing = spacing;
         if T::SPRAYS {
             alone.ways = plan.network.topology.ways(src, dst);
         }

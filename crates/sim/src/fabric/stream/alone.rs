@@ -15,6 +15,8 @@ pub(in super::super) struct Alone {
     pub initial_window: u64,
     /// Ways that packets take in turn. 1: all take the same.
     pub ways: u32,
+    /// From the start of a packet to that of the next. `None`: no break.
+    pub spacing: Option<Time>,
 }
 
 /// A packet that is sent as soon as `start`.
@@ -62,7 +64,8 @@ impl Alone {
     /// each round sends twice the window of the last back to back, one round trip after it; until a
     /// window lasts a round trip, and the link never falls idle again.
     fn start(&self, number: u64) -> Time {
-        let (packet, round_trip) = (self.links[0].pace.transmit(self.full()), self.round_trip());
+        let packet = self.spacing.unwrap_or_else(|| self.links[0].pace.transmit(self.full()));
+        let round_trip = self.round_trip();
         let (mut window, mut first, mut start) = (self.initial_window, 0, Time::ZERO);
         while number >= first + window && packet * window < round_trip {
             first += window;
@@ -72,26 +75,37 @@ impl Alone {
         start + packet * (number - first)
     }
 
-    /// Until `full` full packets and this one after them have arrived by ways of their own, sent without a
-    /// break: where switches store and forward, a short last packet may overtake full ones.
+    /// When these packets, sent this way in this order and stored before they go on, come to the last port.
+    fn last_port<const N: usize>(&self, packets: [Sent; N]) -> [Time; N] {
+        let mut at = packets.map(|packet| packet.start);
+        for link in &self.links[..self.links.len() - 1] {
+            let mut free = Time::ZERO;
+            for (at, packet) in at.iter_mut().zip(&packets) {
+                free = free.max(*at) + link.pace.transmit(packet.wire);
+                *at = free + link.propagation + self.switch_latency;
+            }
+        }
+        at
+    }
+
+    /// Until `full` full packets and this one after them have arrived by ways of their own: where switches
+    /// store and forward, a short last packet may overtake full ones, and be in their way at the last port.
     fn sprayed(&self, full: u64, packet: Sent) -> Time {
-        let last_port = |packet: Sent| {
-            let before = self.links.iter().rev().skip(1);
-            before.fold(packet.start, |at, link| {
-                at + link.pace.transmit(packet.wire) + link.propagation + self.switch_latency
-            })
+        let of = |number| Sent { start: self.start(number), wire: self.full() };
+        let short = match full.checked_sub(u64::from(self.ways)) {
+            Some(same_way) => self.last_port([of(same_way), packet])[1],
+            None => self.last_port([packet])[0],
         };
         let last_link = self.links[self.links.len() - 1];
-        let of = |number| Sent { start: self.start(number), wire: self.full() };
         let (full_time, short_time) =
             (last_link.pace.transmit(self.full()), last_link.pace.transmit(packet.wire));
-        let (first, short) = (last_port(of(0)), last_port(packet));
-        // Not the one before it on the same way.
-        let overtakes_all = full < u64::from(self.ways) && short < first;
-        let done = match overtakes_all {
-            true => first.max(short + short_time) + full_time * full,
-            false => (last_port(of(full - 1)) + full_time).max(short) + short_time,
-        };
+        // Full packets find the port as the one before them left it, or free: those long before do not matter.
+        let mut arrivals: Vec<_> = (full.saturating_sub(64)..full)
+            .map(|number| (self.last_port([of(number)])[0], full_time))
+            .chain([(short, short_time)])
+            .collect();
+        arrivals.sort_by_key(|(at, _)| *at);
+        let done = arrivals.into_iter().fold(Time::ZERO, |free, (at, time)| free.max(at) + time);
         done + last_link.propagation
     }
 

@@ -77,6 +77,7 @@ impl Plan {
             cut_through: self.cut_through,
             initial_window: u64::from(self.initial_window),
             ways: 1,
+            spacing: None,
         }
     }
 
