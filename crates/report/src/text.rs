@@ -99,8 +99,8 @@ pub fn sweep_text(sweep: &Sweep) -> String {
         ["over unloaded", "over unloaded", "over unloaded", "completion ns", "completion ns", "", "", ""];
     let names = ["mean", "p99", "max", "mean", "p99", "Gbps", "dropped", "unfinished"];
     let mut table = Table::default()
-        .header(&[&["fabric"][..], &blank, &over].concat())
-        .header(&[&[""][..], &keys, &names].concat());
+        .header(&[&[""][..], &blank, &over].concat())
+        .header(&[&["fabric"][..], &keys, &names].concat());
     for SweepPoint { values, figures } in &sweep.points {
         let some = |value: Option<f64>| value.map_or("-".into(), number);
         let numbers = [
