@@ -15,7 +15,8 @@ pub struct Params {
     /// Packets that a transfer may send at once. Default: one bandwidth-delay product (§4.2, rule 1).
     pub initial_window: Option<u32>,
     /// Time after which what was sent and not acknowledged is taken as lost. Default: three round trips of
-    /// the empty network (§4.2, "Details of rate control": about 3 RTT).
+    /// the empty network, or one and the time that a full port needs to empty (§4.2: about 3 RTT; its 45 us are
+    /// both).
     pub rto: Option<Time>,
 }
 
@@ -52,7 +53,7 @@ pub enum Transmit {
         number: u32,
         again: bool,
     },
-    /// A packet without payload; it is acknowledged.
+    /// A packet without payload, of the transfer's priority; it is acknowledged.
     Probe,
 }
 

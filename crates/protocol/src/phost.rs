@@ -20,7 +20,7 @@ pub struct Params {
     /// How long a source may keep a token from when it can use it. Default: the time of 1.5 full packets.
     pub token_expiry: Option<Time>,
     /// How long a source that does not use its tokens is passed over; then what has not arrived is asked for
-    /// again. Default: three round trips of the empty network.
+    /// again. Default: three round trips of the empty network, or one and the time that a full port needs to empty.
     pub timeout: Option<Time>,
 }
 

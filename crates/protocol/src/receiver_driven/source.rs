@@ -21,6 +21,8 @@ pub struct Source {
     /// Nothing has been heard since the deadline was set.
     deadline: Time,
     timeout: Time,
+    /// How often in a row the receiver was told in vain.
+    in_vain: u32,
     done: bool,
 }
 
@@ -39,6 +41,9 @@ struct Granted {
     until: Time,
 }
 
+/// A receiver is told again after at most so many times twice the time.
+const MOST_DOUBLINGS: u32 = 10;
+
 /// What to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Send {
@@ -56,8 +61,20 @@ impl Source {
         let new = unasked.min(segments);
         let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
         let allowed_until = now + expiry.map_or(Time::ZERO, |expiry| expiry.pace * u64::from(new));
-        let (sent, done) = (SegmentSet::new(segments), false);
-        Source { segments, unasked, granted, new, sent, expiry, allowed_until, deadline, timeout, done }
+        let (sent, in_vain, done) = (SegmentSet::new(segments), 0, false);
+        Source {
+            segments,
+            unasked,
+            granted,
+            new,
+            sent,
+            expiry,
+            allowed_until,
+            deadline,
+            timeout,
+            in_vain,
+            done,
+        }
     }
 
     /// Segments that were never sent.
@@ -94,7 +111,7 @@ impl Source {
 
     /// What is to be sent already is not sent twice.
     pub fn handle_grant(&mut self, now: Time, segment: u32, rank: u8) {
-        self.deadline = now + self.timeout;
+        (self.in_vain, self.deadline) = (0, now + self.timeout);
         let until = self.expiry.map_or(Time::MAX, |Expiry { after, pace }| {
             let usable = self.allowed_until.max(now);
             self.allowed_until = usable + pace;
@@ -122,13 +139,16 @@ impl Source {
         (!self.done).then_some(self.deadline)
     }
 
-    /// Whether the receiver is to be told of the transfer again.
+    /// Whether the receiver is to be told of the transfer again: not while there is something to send, and
+    /// after twice the time when it was told in vain.
     pub fn handle_timeout(&mut self, now: Time) -> bool {
         if self.done || now < self.deadline {
             return false;
         }
-        self.deadline = now + self.timeout;
-        true
+        let silent = !self.is_ready();
+        self.in_vain = (self.in_vain + u32::from(silent)).min(MOST_DOUBLINGS);
+        self.deadline = now + self.timeout * (1 << self.in_vain);
+        silent
     }
 }
 

@@ -23,7 +23,7 @@ impl Pfabric {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let round_trip = plan.round_trip();
         let window = plan.line_rate_window("fabric.initial_window", params.initial_window)?;
-        let rto = params.rto.unwrap_or(round_trip * 3);
+        let rto = params.rto.unwrap_or(plan.patience());
         if rto < round_trip {
             return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
@@ -58,7 +58,7 @@ enum Header {
     Ack(Acknowledged),
 }
 
-/// Before all data: rank of what carries none.
+/// Before all data: rank of acknowledgements.
 const FIRST: u32 = 0;
 
 impl Ends {
@@ -136,7 +136,7 @@ impl Transport for Ends {
                 }
                 Packet::new(transfer, to, net.segment(transfer, number), rank, Header::Segment(number))
             }
-            Transmit::Probe => Packet::new(transfer, to, net.bare(), FIRST, Header::Probe),
+            Transmit::Probe => Packet::new(transfer, to, net.bare(), rank, Header::Probe),
         })
     }
 

@@ -432,19 +432,19 @@ impl Ird {
     pub fn with(network: &Network, ethernet: &Ethernet, params: &ird::Params) -> Result<Ird, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let credits = plan.line_rate_window("fabric.credits", params.credits)?;
-        let timeout = IRD_TIMEOUT.max(plan.round_trip() * 3);
+        let timeout = IRD_TIMEOUT.max(plan.patience());
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
         let ends = ends(IrdPolicy, nodes, how, (None, timeout), || ird::Credits::new(credits));
         ReceiverDriven::new(plan, ends)
     }
 }
 
-/// As asked, or three round trips.
+/// As asked, or [`Plan::patience`].
 fn at_least_a_round_trip(key: &'static str, asked: Option<Time>, plan: &Plan) -> Result<Time, SetupError> {
     let round_trip = plan.round_trip();
     match asked {
         Some(asked) if asked < round_trip => Err(SetupError::new(key, "is at least the round trip", asked)),
         Some(asked) => Ok(asked),
-        None => Ok(round_trip * 3),
+        None => Ok(plan.patience()),
     }
 }
