@@ -1,5 +1,5 @@
 //! A network of queues under transports that send packet by packet: what `pfabric`, `phost`, `ird`,
-//! `fastpass`, `ndp` and `homa` share.
+//! `fastpass`, `ndp`, `homa` and `pfc-dcqcn` share.
 //!
 //! A [`Transport`] holds the cores of all nodes and is asked for a packet whenever a node's link is free,
 //! so that what leaves next is decided when it leaves. A switch port is a [`Queue`], whose rules are the
@@ -9,6 +9,7 @@ mod pause;
 mod queue;
 mod seen;
 mod transfers;
+mod wires;
 
 pub(super) use self::queue::{Loss, Lossless, Queue, SmallestFirst, StrictPriority, Trimming};
 pub(super) use self::transfers::{Role, Transfer};
@@ -16,11 +17,11 @@ pub(super) use self::transfers::{Role, Transfer};
 use self::pause::Pauses;
 use self::transfers::Transfers;
 use super::slab::Slab;
-use super::stream::{Plan, flow_hash};
+use super::stream::Plan;
 use super::timers::{Alarm, Needs, Timers};
-use crate::engine::{Core, LinkId, Observer, PacketKind, Wait};
+use crate::engine::{Core, Observer, PacketKind, Wait};
 use crate::error::SetupError;
-use crate::network::{Departure, Pace};
+use crate::network::Pace;
 use crate::topology::End;
 use std::collections::VecDeque;
 use unrack_units::Time;
@@ -415,156 +416,6 @@ impl<T: Transport> PacketNetwork<T> {
     fn alarm<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, alarm: Alarm) {
         if self.wires.transfers[alarm.owner].serial == alarm.serial {
             self.transport.handle_alarm(&mut Net { core, wires: &mut self.wires }, alarm.owner);
-        }
-    }
-}
-
-impl<T: Transport> Wires<T> {
-    fn open(&mut self, id: MessageId, ends: (NodeId, NodeId), bytes: u64, role: Role) {
-        let segments = self.plan.framing.segments(bytes);
-        let transfer = self.transfers.open(id, ends, (bytes, segments), role);
-        self.opened.push(transfer);
-    }
-
-    /// Puts a packet on the link of a node, which is free.
-    fn put<O: Observer>(
-        &mut self,
-        core: &mut Core<Event<T::Timer>, O>,
-        from: NodeId,
-        mut packet: Packet<T::Header>,
-    ) {
-        let host = &mut self.hosts[from as usize];
-        packet.hash = match T::SPRAYS {
-            true => {
-                host.sprayed = host.sprayed.wrapping_add(1);
-                host.sprayed
-            }
-            false => flow_hash(self.transfers[packet.transfer].serial),
-        };
-        let topology = &self.plan.network.topology;
-        let link = topology.host_link();
-        let first = core.now();
-        let is_outside = packet.to == OUTSIDE;
-        if !is_outside {
-            packet.port = topology.route_at(topology.switch_of(from), packet.to, packet.hash, first);
-        }
-        let last = first + link.pace.transmit(u64::from(packet.wire));
-        host.free_at = last;
-        core.sent(u64::from(packet.payload));
-        packet.ready = first;
-        packet.came_by = from;
-        let departure = Departure { first, last };
-        let at = match is_outside {
-            true => last + self.way_outside,
-            false => self.ready(departure, &packet) + link.propagation,
-        };
-        core.hop(|| self.seen(&packet, LinkId::Host(from), departure, at));
-        let is_lost = topology.loses(LinkId::Host(from), departure);
-        let index = self.packets.insert(packet);
-        match is_lost {
-            true => self.lose(core, Loss { packet: index, bytes: packet.payload, whole: true }),
-            false if is_outside => core.schedule(at, Event::AtOutside(index)),
-            false => core.schedule(at, Event::AtSwitch(index)),
-        }
-    }
-
-    /// When, but for propagation, a packet that leaves so can be queued at the next port.
-    fn ready(&self, departure: Departure, packet: &Packet<T::Header>) -> Time {
-        let Departure { first, last } = departure;
-        let start = match self.plan.cut_through {
-            // A faster link must not run out of bits in the middle of a packet.
-            true => {
-                let next = self.ports[packet.port as usize].pace;
-                first.max(last.saturating_sub(next.transmit(u64::from(packet.wire))))
-            }
-            false => last,
-        };
-        start + self.plan.network.switch_latency
-    }
-
-    fn forward<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, index: u32) {
-        let packet = &mut self.packets[index];
-        packet.ready = core.now();
-        let number = packet.port;
-        let port = &mut self.ports[number as usize];
-        let idle = port.free_at <= core.now() && port.queue.is_empty() && port.queue.passes(packet.rank);
-        if packet.payload > 0 {
-            let under_way = port.pace.bytes_in(port.free_at.saturating_sub(core.now()));
-            let ahead = if idle { 0 } else { under_way + port.queue.bytes() };
-            core.queued(number, ahead);
-            packet.marked |= port.queue.marks(number, ahead);
-        }
-        if idle {
-            return self.depart(core, number, index);
-        }
-        if T::Queue::PAUSES {
-            let packet = *packet;
-            self.hold(core, &packet, true);
-        }
-        let port = &mut self.ports[number as usize];
-        port.queue.offer(index, &mut self.packets, &mut self.losses);
-        if !port.draining && !port.queue.is_empty() {
-            port.draining = true;
-            core.schedule(port.free_at, Event::PortFree(number));
-        }
-        while let Some(loss) = self.losses.pop() {
-            self.lose(core, loss);
-        }
-    }
-
-    /// Sends a packet from a port that is free.
-    fn depart<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32, index: u32) {
-        let port = &mut self.ports[number as usize];
-        let packet = &mut self.packets[index];
-        if T::Queue::PAUSES {
-            packet.came_by = self.hosts.len() as u32 + number;
-        }
-        let first = core.now();
-        let last = first + port.pace.transmit(u64::from(packet.wire));
-        port.free_at = last;
-        let (propagation, end, departure) = (port.propagation, port.end, Departure { first, last });
-        let (at, event) = match end {
-            End::Node(_) => (last + propagation, Event::AtNode(index)),
-            End::Switch(switch) => {
-                let topology = &self.plan.network.topology;
-                packet.port = topology.route_at(switch, packet.to, packet.hash, first);
-                (self.ready(departure, &self.packets[index]) + propagation, Event::AtSwitch(index))
-            }
-        };
-        core.hop(|| self.seen(&self.packets[index], LinkId::Port(number), departure, at));
-        let bytes = self.packets[index].payload;
-        match self.plan.network.topology.loses(LinkId::Port(number), departure) {
-            true => self.lose(core, Loss { packet: index, bytes, whole: true }),
-            false => core.schedule(at, event),
-        }
-    }
-
-    fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {
-        let port = &mut self.ports[number as usize];
-        if port.free_at > core.now() {
-            // A pause frame went before.
-            return core.schedule(port.free_at, Event::PortFree(number));
-        }
-        port.draining = false;
-        let Some(index) = port.queue.take(&self.packets) else { return };
-        if T::Queue::PAUSES {
-            let packet = self.packets[index];
-            self.hold(core, &packet, false);
-        }
-        self.depart(core, number, index);
-        let port = &mut self.ports[number as usize];
-        if !port.queue.is_empty() {
-            port.draining = true;
-            core.schedule(port.free_at, Event::PortFree(number));
-        }
-    }
-
-    fn lose<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, loss: Loss) {
-        let transfer = self.packets[loss.packet].transfer;
-        core.dropped(self.transfers[transfer].message, u64::from(loss.bytes));
-        if loss.whole {
-            self.packets.release(loss.packet);
-            self.transfers.drop_reference(transfer);
         }
     }
 }
