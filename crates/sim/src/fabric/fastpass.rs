@@ -10,11 +10,12 @@
 mod arbiter;
 
 use self::arbiter::{Server, Word};
-use super::Fabric;
-use super::packet::{self, Net, OUTSIDE, Packet, PacketNetwork, StrictPriority, Transport};
+use super::packet::{
+    self, Net, OUTSIDE, Packet, PacketNetwork, StrictPriority, Transfer, Transport, fabric_of_packets,
+};
 use super::slab::Slab;
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
 use std::collections::BTreeSet;
@@ -22,7 +23,7 @@ use std::ops::Range;
 use unrack_protocol::fastpass::{Allocation, Demand, Params};
 use unrack_protocol::segments::SegmentSet;
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId, NodeId};
+use unrack_workload::{Message, NodeId};
 
 /// Fastpass.
 pub struct Fastpass {
@@ -75,7 +76,6 @@ struct Pair {
     deadline: Time,
     /// Doubled each time that nothing was heard for so long.
     timeout: Time,
-    alarm: Time,
 }
 
 #[derive(Default)]
@@ -141,14 +141,6 @@ impl Ends {
         }
     }
 
-    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        if !pair.done && pair.deadline < pair.alarm {
-            pair.alarm = pair.deadline;
-            net.set_alarm(pair.alarm, transfer);
-        }
-    }
-
     fn heard(&mut self, now: Time, transfer: u32) {
         let pair = &mut self.transfers[transfer as usize];
         pair.timeout = self.timeout;
@@ -196,6 +188,7 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = Timer;
     type Queue = StrictPriority;
+    const NAME: &'static str = "fastpass";
     const SPRAYS: bool = true;
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -205,13 +198,9 @@ impl Transport for Ends {
             wanted.insert(segment);
         }
         let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
-        let (sent, done, timeout, alarm) = (0, false, self.timeout, Time::MAX);
-        packet::put(
-            &mut self.transfers,
-            transfer,
-            Pair { wanted, sent, done, arrived, deadline, timeout, alarm },
-        );
-        self.set_alarm(net, transfer);
+        let (sent, done, timeout) = (0, false, self.timeout);
+        packet::put(&mut self.transfers, transfer, Pair { wanted, sent, done, arrived, deadline, timeout });
+        self.keep_alarm(net, transfer);
         self.ask(net, transfer, 0..segments);
     }
 
@@ -337,50 +326,29 @@ impl Transport for Ends {
         }
     }
 
+    fn deadline(&self, transfer: u32) -> Option<Time> {
+        let pair = &self.transfers[transfer as usize];
+        (!pair.done).then_some(pair.deadline)
+    }
+
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let now = net.now();
-        let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
+        let Transfer { src, dst, segments, .. } = *net.transfer(transfer);
         let pair = &mut self.transfers[transfer as usize];
-        if now < pair.alarm {
-            return;
-        }
-        pair.alarm = Time::MAX;
-        if !pair.done && now >= pair.deadline {
-            pair.timeout = pair.timeout * 2;
-            pair.deadline = now + pair.timeout;
-            let segments = net.transfer(transfer).segments;
-            let first = (0..segments).find(|segment| pair.wanted.contains(*segment));
-            match first {
-                Some(from) => {
-                    let wanted = &pair.wanted;
-                    let to = (from..segments).find(|segment| !wanted.contains(*segment)).unwrap_or(segments);
-                    self.ask(net, transfer, from..to);
-                }
-                None => {
-                    net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Probe));
-                }
+        pair.timeout = pair.timeout * 2;
+        pair.deadline = net.now() + pair.timeout;
+        let wanted = &pair.wanted;
+        match (0..segments).find(|segment| wanted.contains(*segment)) {
+            Some(from) => {
+                let to = (from..segments).find(|segment| !wanted.contains(*segment)).unwrap_or(segments);
+                self.ask(net, transfer, from..to);
             }
+            None => net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Probe)),
         }
-        self.set_alarm(net, transfer);
     }
-}
 
-impl Fabric for Fastpass {
-    type Event = packet::Event<Timer>;
-
-    fn name(&self) -> &'static str {
-        "fastpass"
-    }
-    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
-        self.network.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
-        self.network.handle(core, event);
-    }
-    fn unloaded(&self, message: &Message) -> Time {
-        let server = &self.network.transport().server;
-        let plan = self.network.plan();
-        packet::unloaded(&self.network, message, Some(server.slot()), |src, dst| {
+    fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
+        let server = &self.server;
+        packet::alone::<Self>(plan, message, Some(server.slot()), |src, dst| {
             // The answer's demand may have to wait for the end of the batch of the request.
             let between = match message.kind.is_answered() && src == message.dst {
                 true => {
@@ -393,3 +361,5 @@ impl Fabric for Fastpass {
         })
     }
 }
+
+fabric_of_packets!(Fastpass, Timer);

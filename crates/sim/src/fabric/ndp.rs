@@ -4,17 +4,16 @@
 //! The transfers of a node take turns at its link, one packet each. Headers, pulls and acknowledgements go
 //! before data.
 
-use super::Fabric;
-use super::packet::{self, Net, Packet, PacketNetwork, Transport, Trimming};
+use super::packet::{self, Net, Packet, PacketNetwork, Transport, Trimming, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
 use std::collections::VecDeque;
 use unrack_protocol::ndp::{Params, PullQueue, Sender};
 use unrack_protocol::segments::SegmentSet;
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId, NodeId};
+use unrack_workload::NodeId;
 
 /// NDP.
 pub struct Ndp {
@@ -56,7 +55,6 @@ struct Pair {
     arrived: SegmentSet,
     /// Pulls sent by its receiver.
     pulls: u32,
-    alarm: Time,
 }
 
 #[derive(Default)]
@@ -97,14 +95,6 @@ impl Ends {
             pair.waits = true;
             self.nodes[src as usize].turns.push_back(transfer);
             net.wake(src);
-        }
-    }
-
-    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        if let Some(at) = pair.sender.poll_timeout().filter(|at| *at < pair.alarm) {
-            pair.alarm = at;
-            net.set_alarm(at, transfer);
         }
     }
 
@@ -160,15 +150,16 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = Poll;
     type Queue = Trimming;
+    const NAME: &'static str = "ndp";
     const SPRAYS: bool = true;
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
         let sender = Sender::new(segments, self.window, self.rto, net.now());
         let arrived = SegmentSet::new(segments);
-        let pair = Pair { sender, waits: false, arrived, pulls: 0, alarm: Time::MAX };
+        let pair = Pair { sender, waits: false, arrived, pulls: 0 };
         packet::put(&mut self.transfers, transfer, pair);
-        self.set_alarm(net, transfer);
+        self.keep_alarm(net, transfer);
         self.sendable(net, transfer);
     }
 
@@ -225,31 +216,14 @@ impl Transport for Ends {
         self.pull(net, node);
     }
 
+    fn deadline(&self, transfer: u32) -> Option<Time> {
+        self.transfers[transfer as usize].sender.poll_timeout()
+    }
+
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        if net.now() < pair.alarm {
-            return;
-        }
-        pair.alarm = Time::MAX;
-        pair.sender.handle_timeout(net.now());
-        self.set_alarm(net, transfer);
+        self.transfers[transfer as usize].sender.handle_timeout(net.now());
         self.sendable(net, transfer);
     }
 }
 
-impl Fabric for Ndp {
-    type Event = packet::Event<Poll>;
-
-    fn name(&self) -> &'static str {
-        "ndp"
-    }
-    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
-        self.network.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
-        self.network.handle(core, event);
-    }
-    fn unloaded(&self, message: &Message) -> Time {
-        packet::unloaded(&self.network, message, None, |_, _| Time::ZERO)
-    }
-}
+fabric_of_packets!(Ndp, Poll);

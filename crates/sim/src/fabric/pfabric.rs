@@ -2,16 +2,15 @@
 //!
 //! Nodes do so too, among all that they have to send. Acknowledgements go before all data.
 
-use super::Fabric;
-use super::packet::{self, Net, Packet, PacketNetwork, SmallestFirst, Transport};
+use super::packet::{self, Net, Packet, PacketNetwork, SmallestFirst, Transport, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
 use std::collections::BTreeSet;
 use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, Transmit};
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId, NodeId};
+use unrack_workload::NodeId;
 
 /// pFabric.
 pub struct Pfabric {
@@ -48,7 +47,6 @@ struct Pair {
     receiver: Receiver,
     /// What it is ready under.
     rank: Option<u32>,
-    alarm: Time,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,14 +83,6 @@ impl Ends {
         pair.rank = rank;
     }
 
-    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        if let Some(at) = pair.sender.poll_timeout().filter(|at| *at < pair.alarm) {
-            pair.alarm = at;
-            net.set_alarm(at, transfer);
-        }
-    }
-
     fn acknowledged<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, what: Acknowledged) {
         let sender = &mut self.transfers[transfer as usize].sender;
         if sender.is_done() {
@@ -111,12 +101,13 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = ();
     type Queue = SmallestFirst;
+    const NAME: &'static str = "pfabric";
     const SPRAYS: bool = false;
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
         let sender = Sender::new(segments, self.window, self.rto);
-        let pair = Pair { sender, receiver: Receiver::new(segments), rank: None, alarm: Time::MAX };
+        let pair = Pair { sender, receiver: Receiver::new(segments), rank: None };
         packet::put(&mut self.transfers, transfer, pair);
         self.rank(net, transfer);
     }
@@ -126,7 +117,7 @@ impl Transport for Ends {
         let sender = &mut self.transfers[transfer as usize].sender;
         let rank = sender.remaining();
         let sent = sender.poll_transmit(net.now())?;
-        self.set_alarm(net, transfer);
+        self.keep_alarm(net, transfer);
         self.rank(net, transfer);
         let to = net.transfer(transfer).dst;
         Some(match sent {
@@ -180,31 +171,14 @@ impl Transport for Ends {
 
     fn handle_timer<O: Observer>(&mut self, _net: &mut Net<Self, O>, (): ()) {}
 
+    fn deadline(&self, transfer: u32) -> Option<Time> {
+        self.transfers[transfer as usize].sender.poll_timeout()
+    }
+
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        if net.now() < pair.alarm {
-            return;
-        }
-        pair.alarm = Time::MAX;
-        pair.sender.handle_timeout(net.now());
-        self.set_alarm(net, transfer);
+        self.transfers[transfer as usize].sender.handle_timeout(net.now());
         self.rank(net, transfer);
     }
 }
 
-impl Fabric for Pfabric {
-    type Event = packet::Event<()>;
-
-    fn name(&self) -> &'static str {
-        "pfabric"
-    }
-    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
-        self.network.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
-        self.network.handle(core, event);
-    }
-    fn unloaded(&self, message: &Message) -> Time {
-        packet::unloaded(&self.network, message, None, |_, _| Time::ZERO)
-    }
-}
+fabric_of_packets!(Pfabric, ());

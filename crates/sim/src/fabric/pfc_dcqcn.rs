@@ -4,16 +4,15 @@
 //! Each transfer is a flow with a rate of its own; those of a node go in the order in which their rates
 //! allow.
 
-use super::Fabric;
-use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Transport};
+use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Transport, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
 use std::collections::BTreeSet;
 use unrack_protocol::dcqcn::{Params, Rate, Receiver, Reply, Sender};
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId, NodeId};
+use unrack_workload::NodeId;
 
 /// DCQCN over priority flow control.
 pub struct PfcDcqcn {
@@ -69,7 +68,6 @@ struct Pair {
     receiver: Receiver,
     /// Its receiver may notify congestion again then.
     notify_at: Time,
-    alarm: Time,
 }
 
 #[derive(Default)]
@@ -132,14 +130,6 @@ impl Ends {
         }
     }
 
-    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        if let Some(at) = pair.sender.poll_timeout().filter(|at| *at < pair.alarm) {
-            pair.alarm = at;
-            net.set_alarm(at, transfer);
-        }
-    }
-
     fn take_reply<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, reply: Reply) {
         let sender = &mut self.transfers[transfer as usize].sender;
         if sender.is_done() {
@@ -163,6 +153,7 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = Allowed;
     type Queue = Lossless;
+    const NAME: &'static str = "pfc-dcqcn";
     const SPRAYS: bool = false;
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -176,10 +167,9 @@ impl Transport for Ends {
             ready: false,
             receiver: Receiver::new(segments),
             notify_at: Time::ZERO,
-            alarm: Time::MAX,
         };
         packet::put(&mut self.transfers, transfer, pair);
-        self.set_alarm(net, transfer);
+        self.keep_alarm(net, transfer);
         self.place(net, transfer);
     }
 
@@ -257,31 +247,14 @@ impl Transport for Ends {
         self.wake(net, node);
     }
 
+    fn deadline(&self, transfer: u32) -> Option<Time> {
+        self.transfers[transfer as usize].sender.poll_timeout()
+    }
+
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        if net.now() < pair.alarm {
-            return;
-        }
-        pair.alarm = Time::MAX;
-        pair.sender.handle_timeout(net.now());
-        self.set_alarm(net, transfer);
+        self.transfers[transfer as usize].sender.handle_timeout(net.now());
         self.place(net, transfer);
     }
 }
 
-impl Fabric for PfcDcqcn {
-    type Event = packet::Event<Allowed>;
-
-    fn name(&self) -> &'static str {
-        "pfc-dcqcn"
-    }
-    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
-        self.network.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
-        self.network.handle(core, event);
-    }
-    fn unloaded(&self, message: &Message) -> Time {
-        packet::unloaded(&self.network, message, None, |_, _| Time::ZERO)
-    }
-}
+fabric_of_packets!(PfcDcqcn, Allowed);

@@ -3,17 +3,16 @@
 //! What the three share is [`Ends`]; what tells them apart is a [`Policy`]. Grants and acknowledgements go
 //! before all data.
 
-use super::Fabric;
-use super::packet::{self, Net, Packet, PacketNetwork, StrictPriority, Transport};
+use super::packet::{self, Net, Packet, PacketNetwork, StrictPriority, Transport, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
 use unrack_protocol::receiver_driven::{Expiry, Grants, Scheduler, Source};
 use unrack_protocol::turns::{Place, Turns};
 use unrack_protocol::{homa, ird, phost};
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId, NodeId};
+use unrack_workload::{Message, NodeId};
 
 /// When a receiver learns of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +57,6 @@ struct Pair {
     known: bool,
     /// What its receiver has granted is lost then.
     deadline: Time,
-    alarm: Time,
 }
 
 struct Receiver<S> {
@@ -109,7 +107,7 @@ impl<P: Policy> Ends<P> {
         receiver.outstanding += pair.grants.outstanding();
         self.policy.count(&mut receiver.scheduler, segments);
         receiver.scheduler.update(transfer, &mut pair.grants);
-        self.set_alarm(net, transfer);
+        self.keep_alarm(net, transfer);
     }
 
     /// Sends what grants a receiver may send now.
@@ -162,20 +160,6 @@ impl<P: Policy> Ends<P> {
         net.send_first(packet.to, Packet::new(packet.transfer, to, net.bare(), CONTROL, Header::Done));
     }
 
-    fn set_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let pair = &mut self.transfers[transfer as usize];
-        let waiting = pair.known && !pair.grants.is_complete();
-        let at = match (pair.source.poll_timeout(), waiting.then_some(pair.deadline)) {
-            (Some(source), Some(receiver)) => source.min(receiver),
-            (Some(at), None) | (None, Some(at)) => at,
-            (None, None) => return,
-        };
-        if at < pair.alarm {
-            pair.alarm = at;
-            net.set_alarm(at, transfer);
-        }
-    }
-
     fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let source = &mut self.transfers[transfer as usize].source;
         if !source.is_done() {
@@ -190,6 +174,7 @@ impl<P: Policy> Transport for Ends<P> {
     type Header = Header;
     type Timer = Poll;
     type Queue = StrictPriority;
+    const NAME: &'static str = P::NAME;
     const SPRAYS: bool = true;
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -199,7 +184,7 @@ impl<P: Policy> Transport for Ends<P> {
         };
         let source = Source::new(segments, self.unasked, self.expiry, self.timeout, net.now());
         let (place, grants) = (Place::default(), Grants::new(segments, self.unasked));
-        let pair = Pair { source, place, grants, known: false, deadline: Time::MAX, alarm: Time::MAX };
+        let pair = Pair { source, place, grants, known: false, deadline: Time::MAX };
         packet::put(&mut self.transfers, transfer, pair);
         match self.announced {
             Announced::AtOnce => {
@@ -211,7 +196,7 @@ impl<P: Policy> Transport for Ends<P> {
             }
             Announced::ByData => {}
         }
-        self.set_alarm(net, transfer);
+        self.keep_alarm(net, transfer);
         self.sendable(net, transfer);
     }
 
@@ -279,70 +264,52 @@ impl<P: Policy> Transport for Ends<P> {
         }
     }
 
+    fn deadline(&self, transfer: u32) -> Option<Time> {
+        let pair = &self.transfers[transfer as usize];
+        let waits = pair.known && !pair.grants.is_complete();
+        pair.source.poll_timeout().into_iter().chain(waits.then_some(pair.deadline)).min()
+    }
+
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let dst = net.transfer(transfer).dst;
-        let src = net.transfer(transfer).src;
+        let (src, dst, now) = (net.transfer(transfer).src, net.transfer(transfer).dst, net.now());
         let pair = &mut self.transfers[transfer as usize];
-        if net.now() < pair.alarm {
-            return;
-        }
-        pair.alarm = Time::MAX;
-        if pair.source.handle_timeout(net.now()) {
+        if pair.source.handle_timeout(now) {
             net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
         }
-        if pair.known && !pair.grants.is_complete() && net.now() >= pair.deadline {
+        if pair.known && !pair.grants.is_complete() && now >= pair.deadline {
             let receiver = &mut self.receivers[dst as usize];
             receiver.outstanding -= pair.grants.outstanding();
             pair.grants.expire();
             receiver.scheduler.update(transfer, &mut pair.grants);
-            pair.deadline = net.now() + self.timeout;
+            pair.deadline = now + self.timeout;
             self.grant(net, dst);
         }
-        self.set_alarm(net, transfer);
+    }
+
+    fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
+        let bare = plan.framing.wire(0).get();
+        // What a lone transfer waits for before its first data.
+        packet::alone::<Self>(plan, message, None, |src, dst| match self.announced {
+            Announced::AtOnce => plan.alone(dst, src).packet(bare),
+            Announced::ByPacket => plan.network.topology.host_link().pace.transmit(bare),
+            Announced::ByData => Time::ZERO,
+        })
     }
 }
 
 /// A network under one of the three.
 pub struct ReceiverDriven<P: Policy> {
     network: PacketNetwork<Ends<P>>,
-    announced: Announced,
 }
 
 impl<P: Policy> ReceiverDriven<P> {
     fn new(plan: Plan, ends: Ends<P>) -> Result<Self, SetupError> {
         let queue = StrictPriority::new(plan.buffer.get());
-        let announced = ends.announced;
-        Ok(ReceiverDriven { announced, network: PacketNetwork::new(plan, ends, queue)? })
-    }
-
-    /// What a lone transfer waits for before its first data.
-    fn ahead(&self, src: NodeId, dst: NodeId) -> Time {
-        let plan = self.network.plan();
-        let bare = plan.framing.wire(0).get();
-        match self.announced {
-            Announced::AtOnce => plan.alone(dst, src).packet(bare),
-            Announced::ByPacket => plan.network.topology.host_link().pace.transmit(bare),
-            Announced::ByData => Time::ZERO,
-        }
+        Ok(ReceiverDriven { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
 
-impl<P: Policy> Fabric for ReceiverDriven<P> {
-    type Event = packet::Event<Poll>;
-
-    fn name(&self) -> &'static str {
-        P::NAME
-    }
-    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId) {
-        self.network.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event) {
-        self.network.handle(core, event);
-    }
-    fn unloaded(&self, message: &Message) -> Time {
-        packet::unloaded(&self.network, message, None, |src, dst| self.ahead(src, dst))
-    }
-}
+fabric_of_packets!(ReceiverDriven<P: Policy>, Poll);
 
 /// What the three are made of. `timeout` and `unasked` in packets.
 fn ends<P: Policy>(

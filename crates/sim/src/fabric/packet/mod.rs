@@ -34,6 +34,8 @@ pub(super) trait Transport: Sized {
     /// What it asks to be told later.
     type Timer: Copy;
     type Queue: Queue;
+    /// As in scenarios and tables.
+    const NAME: &'static str;
     /// Packets of a node take all ways in turn; else those of a transfer all take the same.
     const SPRAYS: bool;
 
@@ -54,8 +56,20 @@ pub(super) trait Transport: Sized {
     fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, timer: Self::Timer);
     /// What a packet is, and of data or what answers it: which segment.
     fn describe(header: &Self::Header) -> (PacketKind, Option<u32>);
-    /// The alarm of this transfer is due ([`Net::set_alarm`]).
+    /// When [`Transport::handle_alarm`] is due for this transfer. It may move to later at any time; if it comes to
+    /// be sooner, or something at last, [`Transport::keep_alarm`] has to be called.
+    fn deadline(&self, transfer: u32) -> Option<Time>;
+    /// The deadline of this transfer has come.
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
+    fn keep_alarm<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32) {
+        if let Some(at) = self.deadline(transfer) {
+            net.set_alarm(at, transfer);
+        }
+    }
+    /// How long a message takes alone in the network.
+    fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
+        alone::<Self>(plan, message, None, |_, _| Time::ZERO)
+    }
 }
 
 /// Where packets go that leave the network at the switch of their sender: for what is not one of its nodes.
@@ -223,8 +237,13 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
     }
 
     /// Wakes a transfer then, if it is open then. Nearly all alarms should be set the same time ahead.
-    pub fn set_alarm(&mut self, at: Time, transfer: u32) {
-        let alarm = Alarm { owner: transfer, serial: self.wires.transfers[transfer].serial };
+    fn set_alarm(&mut self, at: Time, transfer: u32) {
+        let place = &mut self.wires.transfers[transfer];
+        if at >= place.alarm {
+            return;
+        }
+        place.alarm = at;
+        let alarm = Alarm { owner: transfer, serial: place.serial };
         match self.wires.alarms.set(at, alarm) {
             Needs::Nothing => {}
             Needs::QueueEvent => self.core.schedule(at, Event::Alarms),
@@ -291,12 +310,16 @@ impl<T: Transport> PacketNetwork<T> {
         Ok(PacketNetwork { wires, transport })
     }
 
-    pub(super) fn plan(&self) -> &Plan {
-        &self.wires.plan
+    pub(super) fn name(&self) -> &'static str {
+        T::NAME
     }
 
     pub(super) fn transport(&self) -> &T {
         &self.transport
+    }
+
+    pub(super) fn unloaded(&self, message: &Message) -> Time {
+        self.transport.unloaded(&self.wires.plan, message)
     }
 
     /// From the end of a packet on a node's link to its arrival outside.
@@ -414,21 +437,30 @@ impl<T: Transport> PacketNetwork<T> {
     }
 
     fn alarm<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, alarm: Alarm) {
-        if self.wires.transfers[alarm.owner].serial == alarm.serial {
-            self.transport.handle_alarm(&mut Net { core, wires: &mut self.wires }, alarm.owner);
+        let Alarm { owner, serial } = alarm;
+        let place = &mut self.wires.transfers[owner];
+        if place.serial != serial || core.now() < place.alarm {
+            return;
+        }
+        place.alarm = Time::MAX;
+        let net = &mut Net { core, wires: &mut self.wires };
+        if self.transport.deadline(owner).is_some_and(|at| at <= net.now()) {
+            self.transport.handle_alarm(net, owner);
+        }
+        if net.transfer(owner).serial == serial {
+            self.transport.keep_alarm(net, owner);
         }
     }
 }
 
 /// How long a message takes alone in the network, if each of its transfers is sent `ahead` after it was opened,
 /// without a break or a packet each `spacing`.
-pub(super) fn unloaded<T: Transport>(
-    network: &PacketNetwork<T>,
+pub(super) fn alone<T: Transport>(
+    plan: &Plan,
     message: &Message,
     spacing: Option<Time>,
     ahead: impl Fn(NodeId, NodeId) -> Time,
 ) -> Time {
-    let plan = network.plan();
     let transfer = |src, dst, bytes| {
         let mut alone = plan.alone(src, dst);
         alone.spacing = spacing;
@@ -445,6 +477,38 @@ pub(super) fn unloaded<T: Transport>(
         false => transfer(message.src, message.dst, message.bytes),
     }
 }
+
+/// Makes a [`Fabric`](super::Fabric) of a struct around a [`PacketNetwork`] that is called `network`, whose
+/// transport has this [`Transport::Timer`].
+macro_rules! fabric_of_packets {
+    ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty) => {
+        impl $(<$policy: $bound>)? $crate::fabric::Fabric for $fabric $(<$policy>)? {
+            type Event = $crate::fabric::packet::Event<$timer>;
+
+            fn name(&self) -> &'static str {
+                self.network.name()
+            }
+            fn submit<O: $crate::engine::Observer>(
+                &mut self,
+                core: &mut $crate::engine::Core<Self::Event, O>,
+                id: unrack_workload::MessageId,
+            ) {
+                self.network.submit(core, id);
+            }
+            fn handle<O: $crate::engine::Observer>(
+                &mut self,
+                core: &mut $crate::engine::Core<Self::Event, O>,
+                event: Self::Event,
+            ) {
+                self.network.handle(core, event);
+            }
+            fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
+                self.network.unloaded(message)
+            }
+        }
+    };
+}
+pub(super) use fabric_of_packets;
 
 /// Keeps `value` at this index, which is at most one beyond the last.
 pub(super) fn put<V>(all: &mut Vec<V>, index: u32, value: V) {

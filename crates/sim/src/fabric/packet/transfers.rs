@@ -2,6 +2,7 @@
 //! once that has arrived, an answer.
 
 use super::super::slab::Slab;
+use unrack_units::Time;
 use unrack_workload::{MessageId, NodeId};
 
 /// Bytes from one node to another.
@@ -22,6 +23,8 @@ pub struct Transfer {
     pub(super) closed: bool,
     /// Packets under way, and an answer that acknowledges this request.
     pub(super) references: u32,
+    /// The earliest alarm set.
+    pub(super) alarm: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl Transfers {
         role: Role,
     ) -> u32 {
         self.opened = self.opened.wrapping_add(1).max(1);
-        let (serial, delivered, closed, references) = (self.opened, false, false, 0);
+        let (serial, delivered, closed, references, alarm) = (self.opened, false, false, 0, Time::MAX);
         self.places.insert(Transfer {
             message,
             src,
@@ -65,6 +68,7 @@ impl Transfers {
             delivered,
             closed,
             references,
+            alarm,
         })
     }
 
