@@ -1,0 +1,87 @@
+//! Cached mappings of memory that other hosts write, and no hardware keeps copies the same.
+
+use super::{LINE, Memory, Mode, lines};
+use arch::Instructions;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "none.rs")]
+mod arch;
+
+/// Writes lines back and drops them, with the best instructions that this processor has.
+///
+/// On x86-64: `clwb` (which keeps the copy of the line), `clflushopt` or `clflush`, `sfence` after writing
+/// back and `mfence` after dropping, since younger loads may overtake a flush. On aarch64: `dc cvac`,
+/// `dc civac`, `dsb`.
+#[derive(Debug, Clone, Copy)]
+pub struct Incoherent {
+    instructions: Instructions,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("this processor has no instruction that writes a cache line back: use memory that is coherent")]
+pub struct NoFlush;
+
+impl Incoherent {
+    /// # Errors
+    /// Where a program cannot write lines back or drop them.
+    pub fn detect() -> Result<Incoherent, NoFlush> {
+        Ok(Incoherent { instructions: Instructions::detect()? })
+    }
+
+    /// Which instructions it uses, for reports.
+    pub fn instructions(&self) -> &'static str {
+        self.instructions.name()
+    }
+}
+
+impl Memory for Incoherent {
+    const MODE: Mode = Mode::Incoherent;
+
+    #[inline]
+    unsafe fn publish(&self, at: *const u8, bytes: usize) {
+        let (first, count) = lines(at, bytes);
+        for line in 0..count {
+            // SAFETY: the caller has these lines mapped.
+            unsafe { self.instructions.write_back(first.wrapping_add(line * LINE)) };
+        }
+        arch::after_write_back();
+    }
+
+    #[inline]
+    unsafe fn refresh(&self, at: *const u8, bytes: usize) {
+        let (first, count) = lines(at, bytes);
+        for line in 0..count {
+            // SAFETY: the caller has these lines mapped, with nothing unpublished in them.
+            unsafe { self.instructions.drop_line(first.wrapping_add(line * LINE)) };
+        }
+        arch::after_drop();
+    }
+
+    #[inline]
+    fn load(&self, entry: &AtomicU64) -> u64 {
+        // SAFETY: a reference is mapped; dropping a line writes back what is dirty in it.
+        unsafe { self.refresh(entry.as_ptr() as *const u8, 8) };
+        entry.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, entry: &AtomicU64, value: u64) {
+        entry.store(value, Ordering::Release);
+        // SAFETY: a reference is mapped, and the entry's line is its writer's alone.
+        unsafe { self.publish(entry.as_ptr() as *const u8, 8) };
+    }
+
+    #[inline]
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
+        // SAFETY: the caller has the target mapped writable, and nobody else writes it.
+        unsafe {
+            let around = arch::copy_around_cache(to, bytes);
+            let (to, rest) = (to.wrapping_add(around), &bytes[around..]);
+            std::ptr::copy_nonoverlapping(rest.as_ptr(), to, rest.len());
+            // Fences the stores that went around the cache too.
+            self.publish(to, rest.len());
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Cache control on x86-64.
+
+use super::NoFlush;
+use crate::cache_control::LINE;
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_mfence, _mm_sfence};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instructions {
+    Clflush,
+    Clflushopt,
+    Clwb,
+}
+
+impl Instructions {
+    // Since Rust 1.94 or so `__cpuid` is safe; before, it is not.
+    #[allow(unused_unsafe)]
+    pub fn detect() -> Result<Instructions, NoFlush> {
+        // SAFETY: every x86-64 processor has `cpuid`, and leaf 7 is asked for only where it exists.
+        let (basic, extended) =
+            unsafe { (__cpuid(1), if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 }) };
+        let line = (basic.ebx >> 8 & 0xff) as usize * 8;
+        let has_clflush = basic.edx & 1 << 19 != 0;
+        if !has_clflush || line != LINE {
+            return Err(NoFlush);
+        }
+        Ok(match (extended & 1 << 24 != 0, extended & 1 << 23 != 0) {
+            (true, true) => Instructions::Clwb,
+            (_, true) => Instructions::Clflushopt,
+            _ => Instructions::Clflush,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Instructions::Clflush => "clflush",
+            Instructions::Clflushopt => "clflushopt",
+            Instructions::Clwb => "clwb and clflushopt",
+        }
+    }
+
+    /// # Safety
+    /// The line is mapped.
+    #[inline(always)]
+    pub unsafe fn write_back(self, line: *const u8) {
+        // SAFETY: these write nothing but what is in the cache already; the line is mapped, and the
+        // processor has the instruction.
+        unsafe {
+            match self {
+                Instructions::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)),
+                _ => self.drop_line(line),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The line is mapped.
+    #[inline(always)]
+    pub unsafe fn drop_line(self, line: *const u8) {
+        // SAFETY: as in `write_back`.
+        unsafe {
+            match self {
+                Instructions::Clflush => _mm_clflush(line),
+                _ => asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub fn after_write_back() {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { _mm_sfence() };
+}
+
+#[inline(always)]
+pub fn after_drop() {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { _mm_mfence() };
+}
+
+/// Stores whole lines with non-temporal stores, where the target is aligned and long enough for that to be
+/// faster than writing in the cache and flushing; says how many bytes it did.
+///
+/// # Safety
+/// The target is mapped writable.
+#[inline]
+pub unsafe fn copy_around_cache(to: *mut u8, bytes: &[u8]) -> usize {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    // Below, the line's way into the cache and out again costs less than the buffers of stores around it.
+    const LEAST: usize = 4 * LINE;
+    if bytes.len() < LEAST || !(to as usize).is_multiple_of(LINE) {
+        return 0;
+    }
+    let done = bytes.len() / LINE * LINE;
+    for at in (0..done).step_by(16) {
+        // SAFETY: `at + 16 <= bytes.len()`, and the target, as long and mapped, is aligned to lines.
+        unsafe {
+            let word = _mm_loadu_si128(bytes.as_ptr().add(at) as *const __m128i);
+            _mm_stream_si128(to.add(at) as *mut __m128i, word);
+        }
+    }
+    done
+}

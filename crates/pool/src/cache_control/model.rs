@@ -1,0 +1,269 @@
+//! Incoherent memory for tests: every host has its own copies, which are old and stay so.
+//!
+//! A host loads and stores in memory of its own, its *cache*; the *device* is what hosts share. A line goes
+//! from one to the other when it is published or refreshed, as a whole. Besides, at random and by seed, lines
+//! are written back that nobody published (an eviction), and fetched again that nobody refreshed (a prefetch).
+//! What is neither published nor evicted is never seen by others, and lost with its host.
+//!
+//! So a protocol fails here if it forgets to publish or refresh, if two hosts write one line, if it relies
+//! on a line staying as it was refreshed, or on one not being seen before it was published.
+
+use super::{LINE, Memory, Mode, lines};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const WORDS: usize = LINE / 8;
+/// Lines among which, and beside which, something happens at random.
+const RECENT: usize = 32;
+
+type Line = [u64; WORDS];
+
+/// One host of a model of incoherent memory.
+#[derive(Clone)]
+pub struct Model(Arc<Host>);
+
+struct Host {
+    /// What the host loads and stores in.
+    cache: usize,
+    /// The same bytes, shared.
+    device: usize,
+    bytes: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: u64,
+    /// What a line was when it was last the device's; zero if it never was.
+    clean: HashMap<usize, Line>,
+    /// Lines that were used lately, in no order.
+    recent: Vec<usize>,
+}
+
+impl Model {
+    /// # Safety
+    /// Both point to `bytes` bytes and stay there while this or a clone of it is used. `cache` is the host's
+    /// own and began as zeros. Parts may be missing (not mapped) as long as nobody uses them.
+    pub unsafe fn new(cache: *mut u8, device: *mut u8, bytes: usize, seed: u64) -> Model {
+        assert!((cache as usize | device as usize).is_multiple_of(LINE));
+        let state = State { random: seed, clean: HashMap::new(), recent: Vec::new() };
+        Model(Arc::new(Host {
+            cache: cache as usize,
+            device: device as usize,
+            bytes,
+            state: Mutex::new(state),
+        }))
+    }
+
+    /// The host stops: all that it did not publish is gone.
+    pub fn power_off(&self) {
+        let host = &self.0;
+        let mut state = host.state();
+        let state = &mut *state;
+        for line in 0..host.bytes / LINE {
+            let clean = state.clean.get(&line).copied().unwrap_or_default();
+            for (word, clean) in host.cached(line).iter().zip(clean) {
+                word.store(clean, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Forgets a range that is about to be unmapped.
+    pub fn forget(&self, at: *const u8, bytes: usize) {
+        let range = self.0.lines(at, bytes);
+        let mut state = self.0.state();
+        state.recent.retain(|line| !range.contains(line));
+        state.clean.retain(|line, _| !range.contains(line));
+    }
+}
+
+impl Memory for Model {
+    const MODE: Mode = Mode::Model;
+
+    unsafe fn publish(&self, at: *const u8, bytes: usize) {
+        let host = &self.0;
+        let mut state = host.state();
+        for line in host.lines(at, bytes) {
+            host.write_back(&mut state, line);
+            state.used(line);
+        }
+        host.happen(&mut state);
+    }
+
+    unsafe fn refresh(&self, at: *const u8, bytes: usize) {
+        let host = &self.0;
+        let mut state = host.state();
+        host.happen(&mut state);
+        for line in host.lines(at, bytes) {
+            // As `clflush` does: what is dirty is written back first.
+            host.write_back(&mut state, line);
+            host.fetch(&mut state, line);
+            state.used(line);
+        }
+    }
+
+    fn load(&self, entry: &AtomicU64) -> u64 {
+        // SAFETY: a reference is mapped; one outside of the model is refused there.
+        unsafe { self.refresh(entry.as_ptr() as *const u8, 8) };
+        entry.load(Ordering::Acquire)
+    }
+
+    fn store(&self, entry: &AtomicU64, value: u64) {
+        self.0.happen(&mut self.0.state());
+        entry.store(value, Ordering::Release);
+        // SAFETY: as in `load`.
+        unsafe { self.publish(entry.as_ptr() as *const u8, 8) };
+    }
+}
+
+impl Host {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lines(&self, at: *const u8, bytes: usize) -> std::ops::Range<usize> {
+        let (first, count) = lines(at, bytes);
+        let first = (first as usize).wrapping_sub(self.cache);
+        assert!(
+            first < self.bytes && count * LINE <= self.bytes - first,
+            "memory that is not this host's share of the pool goes through its cache control"
+        );
+        first / LINE..first / LINE + count
+    }
+
+    fn words(&self, base: usize, line: usize) -> &[AtomicU64; WORDS] {
+        // SAFETY: `new` has the base mapped for as long as we live; lines come from `lines`, whose callers
+        // say that they are mapped, or share a page with one that did. Atomics may be shared.
+        unsafe { &*((base + line * LINE) as *const [AtomicU64; WORDS]) }
+    }
+
+    fn cached(&self, line: usize) -> &[AtomicU64; WORDS] {
+        self.words(self.cache, line)
+    }
+
+    fn on_device(&self, line: usize) -> &[AtomicU64; WORDS] {
+        self.words(self.device, line)
+    }
+
+    /// Writes the whole line if any of it was stored to.
+    fn write_back(&self, state: &mut State, line: usize) {
+        let clean = state.clean.entry(line).or_default();
+        let now: Line = std::array::from_fn(|word| self.cached(line)[word].load(Ordering::Acquire));
+        if now != *clean {
+            for (to, word) in self.on_device(line).iter().zip(now) {
+                to.store(word, Ordering::Release);
+            }
+            *clean = now;
+        }
+    }
+
+    /// Takes the device's line, but for words that a thread of this host is storing to.
+    fn fetch(&self, state: &mut State, line: usize) {
+        let clean = state.clean.entry(line).or_default();
+        for (word, clean) in clean.iter_mut().enumerate() {
+            let now = self.on_device(line)[word].load(Ordering::Acquire);
+            let held = &self.cached(line)[word];
+            if held.compare_exchange(*clean, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                *clean = now;
+            }
+        }
+    }
+
+    /// A cache does what it likes: it evicts a line, dirty or not, or fetches one that is clean.
+    fn happen(&self, state: &mut State) {
+        const PAGE_LINES: usize = 4096 / LINE;
+        let drawn = state.draw();
+        if drawn & 1 == 0 || state.recent.is_empty() {
+            return;
+        }
+        let near = state.recent[(drawn >> 8) as usize % state.recent.len()];
+        // Another line of the page half of the time: one that was written and not yet published, say.
+        let line = match drawn >> 1 & 1 {
+            0 => near,
+            _ => near / PAGE_LINES * PAGE_LINES + (drawn >> 32) as usize % PAGE_LINES,
+        };
+        if line >= self.bytes / LINE {
+            return;
+        }
+        self.write_back(state, line);
+        if drawn >> 2 & 1 == 0 {
+            self.fetch(state, line);
+        }
+    }
+}
+
+impl State {
+    fn used(&mut self, line: usize) {
+        let drawn = self.draw() as usize;
+        match self.recent.len() {
+            RECENT => self.recent[drawn % RECENT] = line,
+            _ => self.recent.push(line),
+        }
+    }
+
+    /// SplitMix64.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}
+
+/// Shared memory of hosts that are threads of a test.
+pub struct Device {
+    bytes: usize,
+    memory: Arc<Zeros>,
+}
+
+/// A host's view of a [`Device`].
+pub struct View {
+    pub memory: Model,
+    cache: Zeros,
+    _device: Arc<Zeros>,
+}
+
+impl Device {
+    pub fn new(bytes: usize) -> Device {
+        let bytes = bytes.next_multiple_of(4096);
+        Device { bytes, memory: Arc::new(Zeros::new(bytes)) }
+    }
+
+    /// A further host, with an empty cache.
+    pub fn host(&self, seed: u64) -> View {
+        let cache = Zeros::new(self.bytes);
+        // SAFETY: the view keeps both; clones of its model are used by tests while it lives.
+        let memory = unsafe { Model::new(cache.base(), self.memory.base(), self.bytes, seed) };
+        View { memory, cache, _device: self.memory.clone() }
+    }
+}
+
+impl View {
+    /// Where this host finds the first byte of the device.
+    pub fn base(&self) -> *mut u8 {
+        self.cache.base()
+    }
+
+    /// The entry at a byte offset, a multiple of 8.
+    pub fn entry(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset < self.cache.0.len() * LINE);
+        // SAFETY: inside the view's memory, aligned; atomics may be shared.
+        unsafe { &*(self.base().add(offset) as *const AtomicU64) }
+    }
+}
+
+#[repr(align(64))]
+struct Zero(#[allow(dead_code)] [AtomicU64; WORDS]);
+
+struct Zeros(Box<[Zero]>);
+
+impl Zeros {
+    fn new(bytes: usize) -> Zeros {
+        Zeros((0..bytes / LINE).map(|_| Zero(Default::default())).collect())
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.0.as_ptr() as *mut u8
+    }
+}
