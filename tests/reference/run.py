@@ -5,9 +5,10 @@ import sys
 
 import edm
 import ideal
+import pfabric
 import streams
 
-FABRICS = {"ideal": ideal, "edm": edm, "tcp": streams, "dctcp": streams}
+FABRICS = {"ideal": ideal, "edm": edm, "tcp": streams, "dctcp": streams, "pfabric": pfabric}
 
 
 def main():

@@ -1,6 +1,7 @@
-"""tcp and dctcp on a star: each message is a stream, a read a stream of its request and one of its answer.
+"""tcp and dctcp: each message is a stream, a read a stream of its request and one of its answer.
 
-Data and acknowledgements cross two links and a switch that queues by output. On a node's link packets queue
+Switches queue by output, first in, first out. All packets of a stream and all its acknowledgements go by
+switches that a hash of its number chooses. On a node's link packets queue
 first in, first out; a stream that finds more than two full packets there, or others waiting, waits for
 its turn; when all is sent, those that wait take turns of two packets. The answer's first packet
 acknowledges what is left of the request.
@@ -10,6 +11,7 @@ from collections import deque
 
 from engine import Engine
 from sender import Dctcp, NewReno, Receiver, Sender
+from topology import flow_hash, topology
 
 HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, TCP, time stamps; preamble, Ethernet, check, gap
 TURN = 2
@@ -19,6 +21,8 @@ class Stream:
     def __init__(self, network, message, src, dst, size, kind, request=None):
         case = network.case
         self.network, self.message = network, message
+        network.opened += 1
+        self.turn = flow_hash(network.opened)
         self.src, self.dst, self.size, self.kind = src, dst, size, kind
         self.request = request
         self.segments = max(-(-size // network.mss), 1)
@@ -42,12 +46,14 @@ class Nic:
 class Network:
     def __init__(self, case):
         self.case, self.engine = case, Engine()
-        self.byte = 8 * 10**12 // case["rate_bps"]
+        self.topology = topology(case)
+        self.byte = self.topology.host_link.byte
+        self.opened = 0
         self.mss = case["mtu"] - 52
         self.full = self.mss + HEADERS
         self.max_rto = 60 * 10**12
-        self.nics = [Nic() for _ in range(case["nodes"])]
-        self.port_free = [0] * case["nodes"]
+        self.nics = [Nic() for _ in range(self.topology.nodes)]
+        self.port_free = [0] * self.topology.ports
         self.times = [None] * len(case["messages"])
         for number, message in enumerate(case["messages"]):
             self.engine.at(message["at_ps"], self.submit, number, message)
@@ -57,9 +63,7 @@ class Network:
         return self.times
 
     def round_trip(self):
-        crossing = 2 * self.case["propagation_ps"] + self.case["switch_latency_ps"]
-        bits = (self.full + HEADERS) * self.byte
-        return 2 * crossing + (bits if self.case["cut_through"] else 2 * bits)
+        return self.topology.round_trip(self.full, HEADERS)
 
     def submit(self, number, message):
         src, dst = message["src"], message["dst"]
@@ -119,18 +123,30 @@ class Network:
         nic = self.nics[src]
         first = max(nic.free, self.engine.now)
         nic.free = first + wire * self.byte
-        leaves = first if self.case["cut_through"] else nic.free
-        there = leaves + self.case["switch_latency_ps"] + self.case["propagation_ps"]
-        self.engine.at(there, self.forward, stream, dst, wire, data, ack)
+        self.send_on(
+            first, self.topology.host_link, self.topology.switch_of(src), stream, dst, wire, data, ack
+        )
 
-    def forward(self, stream, dst, wire, data, ack):
-        ahead = max(self.port_free[dst] - self.engine.now, 0) // self.byte
+    def send_on(self, first, link, switch, stream, dst, wire, data, ack):
+        """What leaves at `first` by a link to a switch."""
+        port = self.topology.route(switch, dst, stream.turn)
+        there = self.topology.ready(first, wire, link, self.topology.link(port))
+        self.engine.at(there, self.forward, port, stream, dst, wire, data, ack)
+
+    def forward(self, port, stream, dst, wire, data, ack):
+        link = self.topology.link(port)
+        ahead = max(self.port_free[port] - self.engine.now, 0) // link.byte
         if data and self.case["fabric"] == "dctcp" and ahead > self.case["mark_threshold"]:
             data["marked"] = True
         if ahead + wire > self.case["buffer"]:
             return
-        self.port_free[dst] = max(self.port_free[dst], self.engine.now) + wire * self.byte
-        there = self.port_free[dst] + self.case["propagation_ps"]
+        first = max(self.port_free[port], self.engine.now)
+        self.port_free[port] = first + wire * link.byte
+        what, number = self.topology.end(port)
+        if what == "switch":
+            self.send_on(first, link, number, stream, dst, wire, data, ack)
+            return
+        there = self.port_free[port] + link.propagation
         if data:
             self.engine.at(there, self.take_data, stream, data)
         else:

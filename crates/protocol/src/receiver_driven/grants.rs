@@ -20,14 +20,14 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The first `unasked` are under way without a grant.
-    pub fn new(segments: u32, unasked: u32) -> Grants {
+    /// The first `unasked` are under way without a grant. `order`: of its opening.
+    pub fn new(segments: u32, unasked: u32, order: u32) -> Grants {
         let mut outstanding = SegmentSet::new(segments);
         let cursor = unasked.min(segments);
         for segment in 0..cursor {
             outstanding.insert(segment);
         }
-        let (arrived, place) = (SegmentSet::new(segments), Place::default());
+        let (arrived, place) = (SegmentSet::new(segments), Place::new(order));
         Grants { segments, arrived, outstanding, cursor, reached: 0, overtaken: 0, place }
     }
 
@@ -114,7 +114,7 @@ mod tests {
         fn no_segment_is_lost_or_granted_twice(
             segments in 1u32..150, unasked in 0u32..20, steps in prop::collection::vec(0u32..400, 0..300),
         ) {
-            let mut grants = Grants::new(segments, unasked);
+            let mut grants = Grants::new(segments, unasked, 1);
             let mut under_way: Vec<u32> = (0..unasked.min(segments)).collect();
             let mut arrived = std::collections::BTreeSet::new();
             for step in steps {

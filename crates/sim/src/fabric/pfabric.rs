@@ -2,13 +2,15 @@
 //!
 //! Nodes do so too, among all that they have to send. Acknowledgements go before all data.
 
-use super::packet::{self, Net, Packet, PacketNetwork, SmallestFirst, Transport, fabric_of_packets};
+use super::packet::{
+    self, Net, Packet, PacketNetwork, SmallestFirst, Transfer, Transport, fabric_of_packets,
+};
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
-use std::collections::BTreeSet;
 use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, Transmit};
+use unrack_protocol::turns::{Place, Turns};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -27,7 +29,7 @@ impl Pfabric {
             return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
         let queue = SmallestFirst::new(plan.buffer.get());
-        let ready = vec![BTreeSet::new(); network.nodes() as usize];
+        let ready = vec![Turns::default(); network.nodes() as usize];
         let ends = Ends { window, rto, transfers: Vec::new(), ready };
         Ok(Pfabric { network: PacketNetwork::new(plan, ends, queue)? })
     }
@@ -39,14 +41,13 @@ struct Ends {
     rto: Time,
     transfers: Vec<Pair>,
     /// Of each node: transfers that may send, the smallest first.
-    ready: Vec<BTreeSet<(u32, u32)>>,
+    ready: Vec<Turns>,
 }
 
 struct Pair {
     sender: Sender,
     receiver: Receiver,
-    /// What it is ready under.
-    rank: Option<u32>,
+    place: Place,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,22 +66,13 @@ impl Ends {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
         let rank = pair.sender.is_ready().then(|| pair.sender.remaining());
-        if rank == pair.rank {
+        if !self.ready[src as usize].set(transfer, &mut pair.place, rank) {
             return;
         }
-        let ready = &mut self.ready[src as usize];
-        if let Some(old) = pair.rank {
-            ready.remove(&(old, transfer));
+        net.waits(transfer, if rank.is_some() { Wait::Turn } else { Wait::Window });
+        if rank.is_some() {
+            net.wake(src);
         }
-        match rank {
-            Some(new) => {
-                ready.insert((new, transfer));
-                net.wake(src);
-                net.waits(transfer, Wait::Turn);
-            }
-            None => net.waits(transfer, Wait::Window),
-        }
-        pair.rank = rank;
     }
 
     fn acknowledged<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, what: Acknowledged) {
@@ -105,15 +97,15 @@ impl Transport for Ends {
     const SPRAYS: bool = false;
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let segments = net.transfer(transfer).segments;
+        let Transfer { segments, serial, .. } = *net.transfer(transfer);
         let sender = Sender::new(segments, self.window, self.rto);
-        let pair = Pair { sender, receiver: Receiver::new(segments), rank: None };
+        let pair = Pair { sender, receiver: Receiver::new(segments), place: Place::new(serial) };
         packet::put(&mut self.transfers, transfer, pair);
         self.rank(net, transfer);
     }
 
     fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
-        let &(_, transfer) = self.ready[node as usize].first()?;
+        let transfer = self.ready[node as usize].first()?;
         let sender = &mut self.transfers[transfer as usize].sender;
         let rank = sender.remaining();
         let sent = sender.poll_transmit(net.now())?;

@@ -3,7 +3,9 @@
 //! What the three share is [`Ends`]; what tells them apart is a [`Policy`]. Grants and acknowledgements go
 //! before all data.
 
-use super::packet::{self, Net, Packet, PacketNetwork, StrictPriority, Transport, fabric_of_packets};
+use super::packet::{
+    self, Net, Packet, PacketNetwork, StrictPriority, Transfer, Transport, fabric_of_packets,
+};
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
@@ -178,12 +180,9 @@ impl<P: Policy> Transport for Ends<P> {
     const SPRAYS: bool = true;
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let (segments, src, dst) = {
-            let transfer = net.transfer(transfer);
-            (transfer.segments, transfer.src, transfer.dst)
-        };
+        let Transfer { segments, src, dst, serial, .. } = *net.transfer(transfer);
         let source = Source::new(segments, self.unasked, self.expiry, self.timeout, net.now());
-        let (place, grants) = (Place::default(), Grants::new(segments, self.unasked));
+        let (place, grants) = (Place::new(serial), Grants::new(segments, self.unasked, serial));
         let pair = Pair { source, place, grants, known: false, deadline: Time::MAX };
         packet::put(&mut self.transfers, transfer, pair);
         match self.announced {

@@ -15,7 +15,7 @@ pub struct Transfer {
     /// Packets that it is cut into.
     pub segments: u32,
     pub role: Role,
-    /// Tells it from others that had its place.
+    /// In the order of opening, from 1: tells it from others that had its place.
     pub serial: u32,
     /// Its last byte has arrived.
     pub delivered: bool,

@@ -1,0 +1,246 @@
+"""A network of queues, packet by packet: what pfabric, phost, homa, ird, ndp, fastpass and pfc-dcqcn share.
+
+A node sends one packet after the other: control first, in the order in which it was made, then what the
+transport chooses when the link is free. A switch port sends at once what finds it free with nothing waiting;
+what has to wait is in the port's queue, and one packet leaves whenever the port comes free.
+"""
+
+from engine import Engine
+from topology import flow_hash, topology
+
+HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, transport; preamble, Ethernet, check, gap
+OUTSIDE = "outside"
+
+
+class Transfer:
+    """Bytes one way: a message, or the request or the answer of one."""
+
+    def __init__(self, number, message, src, dst, size, segments, request=None, answers=None):
+        self.number = number  # in the order of opening, from 1
+        self.message, self.src, self.dst = message, src, dst
+        self.size, self.segments = size, segments
+        self.is_request = request is not None
+        self.answer_bytes = request
+        self.answers = answers  # the request that is not known to have been answered
+
+
+class Packet:
+    def __init__(self, kind, transfer, to, wire, payload=0, rank=0, **says):
+        self.kind, self.transfer, self.to = kind, transfer, to
+        self.wire, self.payload, self.rank = wire, payload, rank
+        self.trimmed = self.marked = False
+        self.turn = self.came_by = None
+        self.says = says
+
+
+class Node:
+    def __init__(self):
+        self.control = []
+        self.free, self.waking, self.paused = 0, False, False
+        self.sent = 0
+
+
+class Port:
+    def __init__(self, number, network, queue):
+        self.number, self.queue = number, queue
+        self.link, self.end = network.link(number), network.end(number)
+        self.free, self.waking = 0, False
+
+
+class Network:
+    """`make(network)` makes the transport, `queue(network, port)` the queue of a port. `sprays`: the packets of a
+    node take the ways to their ends in turn; else those of a transfer all take the same."""
+
+    def __init__(self, case, make, queue, sprays=True):
+        self.case, self.engine, self.sprays = case, Engine(), sprays
+        self.topology = topology(case)
+        headers = case["headers"]
+        self.mss = case["mtu"] - 52 if headers else case["mtu"]
+        self.overhead, self.least = (HEADERS, 0) if headers else (0, 8)
+        self.bare = self.wire(0)
+        self.full = self.wire(self.mss)
+        self.nodes = [Node() for _ in range(self.topology.nodes)]
+        self.ports = [Port(port, self.topology, queue(self, port)) for port in range(self.topology.ports)]
+        self.opened = 0
+        self.times = [None] * len(case["messages"])
+        self.pausing = None
+        self.answers = []
+        self.transport = make(self)
+        for number, message in enumerate(case["messages"]):
+            self.at(message["at_ps"], self.submit, number, message)
+
+    def completions(self):
+        self.engine.run(lambda: None not in self.times)
+        return self.times
+
+    def now(self):
+        return self.engine.now
+
+    def at(self, time, call, *arguments):
+        """After whatever happens, nodes that have something to send do."""
+        self.engine.at(time, self.happens, call, arguments)
+
+    def happens(self, call, arguments):
+        call(*arguments)
+        for number, node in enumerate(self.nodes):
+            self.serve(number, node)
+
+    # What follows from the network.
+
+    def wire(self, payload):
+        return max(self.overhead + payload, self.least)
+
+    def round_trip(self):
+        return self.topology.round_trip(self.full, self.bare)
+
+    def full_time(self):
+        return self.full * self.topology.host_link.byte
+
+    def window(self):
+        """Packets that cover the round trip."""
+        return -(-self.round_trip() // self.full_time())
+
+    def patience(self):
+        """Three round trips, or one and the time that a full port needs to empty."""
+        trip, buffer = self.round_trip(), self.case["buffer"]
+        port = buffer * self.topology.host_link.byte if buffer < 2**26 else 0
+        return max(3 * trip, trip + port)
+
+    # Transfers.
+
+    def submit(self, number, message):
+        if message["kind"] in ("read", "rmw"):
+            size, answer = message["request"], message["bytes"]
+        else:
+            size, answer = message["bytes"], None
+        self.open(number, message["src"], message["dst"], size, answer, None)
+
+    def open(self, message, src, dst, size, answer, answers):
+        self.opened += 1
+        segments = max(-(-size // self.mss), 1)
+        transfer = Transfer(self.opened, message, src, dst, size, segments, answer, answers)
+        self.transport.open(transfer)
+
+    def delivered(self, transfer):
+        """All of a transfer is here. Whether it has to be acknowledged: a request is by its answer."""
+        if not transfer.is_request:
+            submitted = self.case["messages"][transfer.message]["at_ps"]
+            self.times[transfer.message] = self.now() - submitted
+            return True
+        # When the packet that ended it has been dealt with.
+        self.answers.append(transfer)
+        return False
+
+    def segment(self, transfer, number, rank, **says):
+        payload = min(transfer.size - number * self.mss, self.mss)
+        return Packet(
+            "segment", transfer, transfer.dst, self.wire(payload), payload, rank, number=number, **says
+        )
+
+    def send_first(self, node, packet):
+        self.nodes[node].control.append(packet)
+
+    def watch(self, transfer):
+        """To be called when the deadline of a transfer has moved."""
+        deadline = self.transport.deadline(transfer)
+        if deadline is not None:
+            self.at(max(deadline, self.now()), self.look, transfer)
+
+    def look(self, transfer):
+        deadline = self.transport.deadline(transfer)
+        if deadline is not None and deadline <= self.now():
+            self.transport.expire(transfer)
+            self.watch(transfer)
+
+    # A node's link.
+
+    def serve(self, number, node):
+        if node.waking:
+            return
+        if node.free <= self.now():
+            packet = self.next_packet(number, node)
+            if packet is None:
+                return
+            self.put(number, node, packet)
+        if node.control or (not node.paused and self.transport.has_more(number)):
+            node.waking = True
+            self.at(node.free, self.wake, node)
+
+    def wake(self, node):
+        node.waking = False
+
+    def next_packet(self, number, node):
+        if node.control:
+            return node.control.pop(0)
+        return None if node.paused else self.transport.choose(number)
+
+    def put(self, number, node, packet):
+        host = self.topology.host_link
+        node.sent += 1
+        packet.turn = node.sent if self.sprays else flow_hash(packet.transfer.number)
+        packet.came_by = "node", number
+        node.free = self.now() + packet.wire * host.byte
+        if packet.to == OUTSIDE:
+            self.at(node.free + self.transport.way_outside(), self.transport.arrive_outside, packet)
+            return
+        self.send_on(packet, host, self.topology.switch_of(number))
+
+    def send_on(self, packet, this, switch):
+        """What leaves now by a link to a switch."""
+        port = self.ports[self.topology.route(switch, packet.to, packet.turn)]
+        there = self.topology.ready(self.now(), packet.wire, this, port.link)
+        self.engine.at(there, self.reach, port, packet)
+
+    # A switch port.
+
+    def reach(self, port, packet):
+        passes = port.free <= self.now() and not port.queue.can_send() and port.queue.passes(packet)
+        if packet.payload > 0:
+            ahead = max(port.free - self.now(), 0) // port.link.byte
+            ahead += sum(waiting.wire for waiting in port.queue.all())
+            if port.queue.marks(0 if passes else ahead):
+                packet.marked = True
+        if passes:
+            self.depart(port, packet)
+            return
+        if self.pausing:
+            self.pausing.waits(packet)
+        port.queue.add(packet)
+        self.drain_when_free(port)
+
+    def drain_when_free(self, port):
+        if not port.waking and port.queue.can_send():
+            port.waking = True
+            self.engine.at(max(port.free, self.now()), self.drain, port)
+
+    def drain(self, port):
+        if port.free > self.now():
+            self.engine.at(port.free, self.drain, port)
+            return
+        port.waking = False
+        packet = port.queue.take()
+        if packet is None:
+            return
+        if self.pausing:
+            self.pausing.leaves(packet)
+        self.depart(port, packet)
+        self.drain_when_free(port)
+
+    def depart(self, port, packet):
+        packet.came_by = "port", port.number
+        port.free = self.now() + packet.wire * port.link.byte
+        what, number = port.end
+        if what == "node":
+            self.at(port.free + port.link.propagation, self.arrive, packet)
+        else:
+            self.send_on(packet, port.link, number)
+
+    def arrive(self, packet):
+        transfer = packet.transfer
+        if transfer.answers and packet.to == transfer.dst:
+            request, transfer.answers = transfer.answers, None
+            self.transport.answered(request)
+        self.transport.receive(packet)
+        while self.answers:
+            request = self.answers.pop()
+            self.open(request.message, request.dst, request.src, request.answer_bytes, None, request)
