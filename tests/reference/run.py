@@ -5,10 +5,21 @@ import sys
 
 import edm
 import ideal
+import ndp
 import pfabric
+import receiver_driven
 import streams
 
-FABRICS = {"ideal": ideal, "edm": edm, "tcp": streams, "dctcp": streams, "pfabric": pfabric}
+FABRICS = {
+    "ideal": ideal,
+    "edm": edm,
+    "tcp": streams,
+    "dctcp": streams,
+    "pfabric": pfabric,
+    "phost": receiver_driven,
+    "homa": receiver_driven,
+    "ndp": ndp,
+}
 
 
 def main():

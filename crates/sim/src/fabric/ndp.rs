@@ -99,9 +99,14 @@ impl Ends {
     }
 
     fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let sender = &mut self.transfers[transfer as usize].sender;
+        let Pair { sender, waits, .. } = &mut self.transfers[transfer as usize];
         if !sender.is_done() {
             sender.handle_done();
+            if std::mem::take(waits) {
+                // Its number may be another's before its turn comes.
+                let src = net.transfer(transfer).src;
+                self.nodes[src as usize].turns.retain(|other| *other != transfer);
+            }
             net.close(transfer);
         }
     }

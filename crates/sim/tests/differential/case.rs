@@ -11,6 +11,8 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Kind, Message};
 
 pub struct Case {
+    /// It is drawn from this.
+    pub number: u64,
     fabric: &'static str,
     shape: Shape,
     host: Cable,
@@ -56,8 +58,8 @@ pub struct Scale {
 }
 
 impl Case {
-    pub fn draw(fabric: &'static str, seed: u64) -> Case {
-        let draw = &mut Draw(seed);
+    pub fn draw(fabric: &'static str, number: u64) -> Case {
+        let draw = &mut Draw(number);
         let shape = match ["ideal", "edm"].contains(&fabric) || draw.flip() {
             true => Shape::Star { nodes: 2 + draw.below(5) as u32 },
             false => Shape::LeafSpine {
@@ -87,7 +89,7 @@ impl Case {
             _ => draw.one(&[1, 4, 20, 60]) * mtu,
         };
         let messages = messages(draw, shape.nodes(), largest);
-        Case { fabric, shape, host, core, switch_latency, ethernet, config, params, messages }
+        Case { number, fabric, shape, host, core, switch_latency, ethernet, config, params, messages }
     }
 
     pub fn setup(&self) -> Setup {

@@ -2,7 +2,8 @@
 //! completes at the same picosecond.
 //!
 //! `UNRACK_DIFFERENTIAL_CASES` says how many cases for each fabric, `UNRACK_DIFFERENTIAL_SEED` which;
-//! `UNRACK_DIFFERENTIAL_FABRICS` names the fabrics, if not all.
+//! `UNRACK_DIFFERENTIAL_FABRICS` names the fabrics, if not all. A failure prints the number of a case:
+//! `UNRACK_DIFFERENTIAL_ONLY` runs that one alone.
 
 mod case;
 mod draw;
@@ -45,9 +46,11 @@ fn every_message_completes_when_the_reference_says() {
     let seed = from_environment("UNRACK_DIFFERENTIAL_SEED", 1);
     let chosen = std::env::var("UNRACK_DIFFERENTIAL_FABRICS").ok();
     let is_chosen = |fabric| chosen.as_ref().is_none_or(|chosen| chosen.split(',').any(|one| one == fabric));
-    let numbers = || (0..cases).map(|n| seed.wrapping_mul(1 << 32) + n);
+    let first = from_environment("UNRACK_DIFFERENTIAL_ONLY", seed.wrapping_mul(1 << 32));
+    let numbers = first..first + if first == seed.wrapping_mul(1 << 32) { cases } else { 1 };
     let fabrics = params::FABRICS.into_iter().filter(|fabric| is_chosen(*fabric));
-    let all: Vec<Case> = fabrics.flat_map(|fabric| numbers().map(move |n| Case::draw(fabric, n))).collect();
+    let all: Vec<Case> =
+        fabrics.flat_map(|fabric| numbers.clone().map(move |n| Case::draw(fabric, n))).collect();
     let Some(expected) = reference(&all) else { return };
     let mut wrong = Vec::new();
     for (case, expected) in all.iter().zip(&expected) {
@@ -55,7 +58,11 @@ fn every_message_completes_when_the_reference_says() {
         let got = done.run.outcomes.iter().map(|outcome| outcome.completion().expect("finished").as_ps());
         let got: Vec<u64> = got.collect();
         if got != *expected {
-            wrong.push(format!("{}\n  here      {got:?}\n  reference {expected:?}", case.json()));
+            wrong.push(format!(
+                "{} {}\n  here      {got:?}\n  reference {expected:?}",
+                case.number,
+                case.json()
+            ));
         }
     }
     // The shortest says most.

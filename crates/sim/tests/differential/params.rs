@@ -4,13 +4,13 @@ use crate::case::Scale;
 use crate::draw::Draw;
 use serde_json::{Value, json};
 use unrack_protocol::tcp::Congestion;
-use unrack_protocol::{dctcp, pfabric, tcp};
+use unrack_protocol::{dctcp, homa, ndp, pfabric, phost, tcp};
 use unrack_sim::FabricConfig;
 use unrack_sim::fabric::edm::{EdmConfig, Order};
 use unrack_units::{Bytes, Time};
 
 /// Fabrics that the reference knows.
-pub const FABRICS: [&str; 5] = ["ideal", "edm", "tcp", "dctcp", "pfabric"];
+pub const FABRICS: [&str; 8] = ["ideal", "edm", "tcp", "dctcp", "pfabric", "phost", "homa", "ndp"];
 
 pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     match fabric {
@@ -21,6 +21,24 @@ pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Valu
             let rto = patience(draw, scale);
             let params = pfabric::Params { rto, ..Default::default() };
             (FabricConfig::Pfabric(params), json!({ "timeout_ps": ps(rto) }))
+        }
+        "phost" => {
+            let timeout = patience(draw, scale);
+            let token_expiry = draw.flip().then(|| draw.odd(Time::from_ns(100)));
+            let params = phost::Params { timeout, token_expiry, ..Default::default() };
+            let told = json!({ "timeout_ps": ps(timeout), "token_expiry_ps": ps(token_expiry) });
+            (FabricConfig::Phost(params), told)
+        }
+        "homa" => {
+            let resend = patience(draw, scale).unwrap_or(draw.odd(homa::Params::default().resend));
+            let params = homa::Params { resend, ..Default::default() };
+            (FabricConfig::Homa(params), json!({ "timeout_ps": resend.as_ps() }))
+        }
+        "ndp" => {
+            let rto = patience(draw, scale).unwrap_or(draw.odd(ndp::Params::default().rto));
+            let data_packets = draw.one(&[1, 2, 8]);
+            let params = ndp::Params { rto, data_packets, ..Default::default() };
+            (FabricConfig::Ndp(params), json!({ "timeout_ps": rto.as_ps(), "data_packets": data_packets }))
         }
         _ => unreachable!("no parameters for {fabric}"),
     }

@@ -1,0 +1,197 @@
+"""ndp: Handley et al., SIGCOMM 2017. Switches cut packets that find them full to their headers (§3.1);
+receivers pull what follows, a packet at a time (§3.2).
+
+The transfers of a node take turns at its link, one packet each. What has no payload goes before data.
+"""
+
+from packets import Network, Packet
+from queues import Queue
+
+HEADERS_PER_DATA = 10
+
+
+class Trimming(Queue):
+    """Headers and control leave first, but for one data packet after ten of them."""
+
+    def __init__(self, network):
+        super().__init__(network.case["buffer"])
+        self.data_packets, self.bare = network.case["data_packets"], network.bare
+        self.headers_in_a_row = 0
+
+    def data(self):
+        return [packet for packet in self.waiting if packet.rank > 0]
+
+    def add(self, packet):
+        trims = packet.rank > 0 and len(self.data()) >= self.data_packets
+        if not self.has_room(self.bare if trims else packet.wire):
+            return
+        if trims:
+            packet.wire, packet.payload, packet.rank, packet.trimmed = self.bare, 0, 0, True
+        self.waiting.append(packet)
+
+    def take(self):
+        data = self.data()
+        headers = [packet for packet in self.waiting if packet.rank == 0]
+        if headers and not (data and self.headers_in_a_row >= HEADERS_PER_DATA):
+            packet = headers[0]
+            self.headers_in_a_row += 1
+        else:
+            packet = data[0]
+            self.headers_in_a_row = 0
+        self.waiting.remove(packet)
+        return packet
+
+
+class Pair:
+    """Both ends of a transfer."""
+
+    def __init__(self, transfer, window, deadline):
+        self.transfer, self.deadline = transfer, deadline
+        # The sender.
+        self.acknowledged, self.outstanding = set(), set()
+        self.again = []
+        self.new = list(range(transfer.segments))
+        self.allowed = min(window, transfer.segments)
+        self.pulled = 0
+        # The receiver.
+        self.arrived = set()
+        self.pulls = 0
+
+    def is_done(self):
+        return len(self.acknowledged) == self.transfer.segments
+
+    def is_ready(self):
+        return self.allowed > 0 and bool(self.again or self.new)
+
+
+class Ndp:
+    def __init__(self, network):
+        self.network, self.rto = network, network.case["timeout_ps"]
+        self.pairs = {}
+        self.turns = [[] for _ in network.nodes]
+        # Of each receiver: transfers in turn, and how many pulls each is owed.
+        self.owed = [[] for _ in network.nodes]
+        self.next_pull = [0] * len(network.nodes)
+        self.pull_due = [False] * len(network.nodes)
+
+    def open(self, transfer):
+        deadline = self.network.now() + self.rto
+        self.pairs[transfer] = Pair(transfer, self.network.window(), deadline)
+        self.network.watch(transfer)
+        self.queue_up(transfer)
+
+    # The sender.
+
+    def queue_up(self, transfer):
+        turns = self.turns[transfer.src]
+        if self.pairs[transfer].is_ready() and transfer not in turns:
+            turns.append(transfer)
+
+    def has_more(self, node):
+        return bool(self.turns[node])
+
+    def choose(self, node):
+        while self.turns[node]:
+            transfer = self.turns[node].pop(0)
+            pair = self.pairs[transfer]
+            if not pair.is_ready():
+                continue
+            pair.allowed -= 1
+            segment = pair.again.pop(0) if pair.again else pair.new.pop(0)
+            pair.outstanding.add(segment)
+            self.queue_up(transfer)
+            return self.network.segment(transfer, segment, 1)
+        return None
+
+    def heard(self, pair):
+        pair.deadline = self.network.now() + self.rto
+        self.network.watch(pair.transfer)
+
+    def deadline(self, transfer):
+        pair = self.pairs[transfer]
+        return None if pair.is_done() else pair.deadline
+
+    def expire(self, transfer):
+        pair = self.pairs[transfer]
+        pair.again += sorted(pair.outstanding)
+        pair.outstanding.clear()
+        pair.allowed = 1
+        self.heard(pair)
+        self.queue_up(transfer)
+
+    def answered(self, request):
+        pair = self.pairs[request]
+        pair.acknowledged = set(range(request.segments))
+        pair.again = []
+
+    def receive(self, packet):
+        transfer, pair = packet.transfer, self.pairs[packet.transfer]
+        if packet.kind == "segment":
+            self.take_segment(packet, transfer, pair)
+            return
+        if packet.kind == "done":
+            self.answered(transfer)
+            return
+        self.heard(pair)
+        number = packet.says["number"]
+        if packet.kind == "ack":
+            pair.outstanding.discard(number)
+            pair.acknowledged.add(number)
+            pair.again = [segment for segment in pair.again if segment != number]
+        elif packet.kind == "nack" and number in pair.outstanding:
+            pair.outstanding.remove(number)
+            if number not in pair.acknowledged:
+                pair.again.append(number)
+        elif packet.kind == "pull":
+            pair.allowed += max(number - pair.pulled, 0)
+            pair.pulled = max(pair.pulled, number)
+            # What finds nothing to send is of no use later.
+            pair.allowed = min(pair.allowed, len(pair.again) + len(pair.new))
+        self.queue_up(transfer)
+
+    # The receiver.
+
+    def reply(self, transfer, kind, number):
+        reply = Packet(kind, transfer, transfer.src, self.network.bare, number=number)
+        self.network.send_first(transfer.dst, reply)
+
+    def take_segment(self, packet, transfer, pair):
+        number, owed = packet.says["number"], self.owed[transfer.dst]
+        new = not packet.trimmed and number not in pair.arrived
+        if not packet.trimmed:
+            pair.arrived.add(number)
+        if len(pair.arrived) == transfer.segments:
+            owed[:] = [turn for turn in owed if turn[0] is not transfer]
+            if not new or self.network.delivered(transfer):
+                self.reply(transfer, "done", None)
+            return
+        for turn in owed:
+            if turn[0] is transfer:
+                turn[1] += 1
+                break
+        else:
+            owed.append([transfer, 1])
+        self.pull(transfer.dst)
+        self.reply(transfer, "nack" if packet.trimmed else "ack", number)
+
+    def pull(self, node):
+        """One pull in the time of a full packet, transfers in turn."""
+        owed, now = self.owed[node], self.network.now()
+        if owed and now >= self.next_pull[node]:
+            transfer, pulls = owed.pop(0)
+            if pulls > 1:
+                owed.append([transfer, pulls - 1])
+            self.pairs[transfer].pulls += 1
+            self.reply(transfer, "pull", self.pairs[transfer].pulls)
+            self.next_pull[node] = now + self.network.full_time()
+        if owed and not self.pull_due[node]:
+            self.pull_due[node] = True
+            self.network.at(self.next_pull[node], self.pull_now, node)
+
+    def pull_now(self, node):
+        self.pull_due[node] = False
+        self.pull(node)
+
+
+def completions(case):
+    return Network(case, Ndp, lambda network, port: Trimming(network)).completions()

@@ -1,0 +1,300 @@
+"""phost (Gao et al., CoNEXT 2015) and homa (Montazeri et al., SIGCOMM 2018): receivers say who sends.
+
+A transfer may send its first segments unasked; each of the others needs a grant of its receiver. A node sends
+of the transfer that has the fewest segments never sent, among those that may send; of equals, the one that was
+opened first. Grants, announcements and acknowledgements go before all data.
+"""
+
+from packets import Network, Packet
+from queues import StrictPriority
+
+
+class Pair:
+    """Both ends of a transfer."""
+
+    def __init__(self, transfer, unasked, now, timeout, expiry):
+        self.transfer = transfer
+        unasked = range(min(unasked, transfer.segments))
+        # The sender: segments that may be sent, in order; with the rank of the grant, and until when.
+        self.unasked = list(unasked)
+        self.granted = []
+        self.ever_allowed = set(unasked)
+        self.sent = set()
+        self.expiry = expiry
+        self.allowed_until = now + (len(unasked) * expiry["pace"] if expiry else 0)
+        self.is_done = False
+        self.in_vain = 0
+        self.asks_at = now + timeout
+        # The receiver.
+        self.known = False
+        self.arrived = set()
+        self.outstanding = set(unasked)
+        self.latest = -1  # segment to arrive, of those granted since all was given up
+        self.gives_up_at = None
+
+    def is_ready(self):
+        return not self.is_done and bool(self.unasked or self.granted)
+
+    def unsent(self):
+        return self.transfer.segments - len(self.sent)
+
+    def left(self):
+        return self.transfer.segments - len(self.arrived)
+
+    def to_grant(self):
+        """Segments that have neither arrived nor are granted."""
+        every = range(self.transfer.segments)
+        return [segment for segment in every if segment not in self.arrived | self.outstanding]
+
+    def unanswered(self):
+        """Granted after all that has arrived."""
+        return sum(segment > self.latest for segment in self.outstanding)
+
+
+class ReceiverDriven:
+    def __init__(self, network):
+        self.network = network
+        self.pairs = {}
+        self.unasked = network.window()
+        self.next_grant = [0] * len(network.nodes)
+        self.grant_due = [None] * len(network.nodes)
+
+    def open(self, transfer):
+        network = self.network
+        pair = Pair(transfer, self.unasked, network.now(), self.timeout, self.expiry)
+        self.pairs[transfer] = pair
+        network.watch(transfer)
+        if self.announces:
+            self.announce(transfer)
+
+    def announce(self, transfer):
+        self.network.send_first(transfer.src, Packet("announce", transfer, transfer.dst, self.network.bare))
+
+    # The sender.
+
+    def ready(self, node):
+        return [p for p in self.pairs.values() if p.transfer.src == node and p.is_ready()]
+
+    def has_more(self, node):
+        return bool(self.ready(node))
+
+    def choose(self, node):
+        while ready := self.ready(node):
+            pair = min(ready, key=lambda p: (p.unsent(), p.transfer.number))
+            transfer = pair.transfer
+            if pair.unasked:
+                segment, rank = pair.unasked.pop(0), self.unasked_rank(transfer)
+            else:
+                segment, rank, until = pair.granted.pop(0)
+                if until is not None and until < self.network.now():
+                    continue
+            pair.sent.add(segment)
+            return self.network.segment(transfer, segment, rank)
+        return None
+
+    def take_grant(self, pair, segment, rank):
+        now = self.network.now()
+        pair.in_vain = 0
+        pair.asks_at = now + self.timeout
+        self.network.watch(pair.transfer)
+        until = None
+        if self.expiry:
+            # It can be used when all that was allowed before could have been sent.
+            usable = max(pair.allowed_until, now)
+            pair.allowed_until = usable + self.expiry["pace"]
+            until = usable + self.expiry["after"]
+        if segment in pair.unasked:
+            return
+        for grant in pair.granted:
+            if grant[0] == segment:
+                grant[2] = until
+                return
+        pair.granted.append([segment, rank, until])
+
+    def done(self, transfer):
+        pair = self.pairs[transfer]
+        pair.is_done = True
+        pair.granted = []
+
+    answered = done
+
+    # Time-outs of both ends.
+
+    def deadline(self, transfer):
+        pair = self.pairs[transfer]
+        deadlines = []
+        if not pair.is_done:
+            deadlines.append(pair.asks_at)
+        if pair.known and pair.left():
+            deadlines.append(pair.gives_up_at)
+        return min(deadlines, default=None)
+
+    def expire(self, transfer):
+        pair, now = self.pairs[transfer], self.network.now()
+        if not pair.is_done and pair.asks_at <= now:
+            silent = not pair.is_ready()
+            if silent:
+                pair.in_vain = min(pair.in_vain + 1, 10)
+                self.announce(transfer)
+            pair.asks_at = now + self.timeout * 2**pair.in_vain
+        if pair.known and pair.left() and pair.gives_up_at <= now:
+            pair.outstanding.clear()
+            pair.latest = -1
+            pair.gives_up_at = now + self.timeout
+            self.grant(transfer.dst)
+
+    # The receiver.
+
+    def receive(self, packet):
+        transfer, pair = packet.transfer, self.pairs[packet.transfer]
+        if packet.kind == "grant":
+            self.take_grant(pair, packet.says["segment"], packet.says["allows"])
+        elif packet.kind == "done":
+            self.done(transfer)
+        else:
+            if not pair.known:
+                pair.known = True
+                self.wait(pair)
+                self.count(transfer)
+            elif packet.kind == "announce" and not pair.left():
+                self.say_done(transfer)
+            if packet.kind == "segment":
+                self.take_segment(pair, packet.says["number"])
+            self.grant(transfer.dst)
+
+    def wait(self, pair):
+        pair.gives_up_at = self.network.now() + self.timeout
+        self.network.watch(pair.transfer)
+
+    def take_segment(self, pair, number):
+        if number in pair.outstanding:
+            pair.outstanding.remove(number)
+            pair.latest = max(pair.latest, number)
+        new = number not in pair.arrived
+        pair.arrived.add(number)
+        self.wait(pair)
+        if not pair.left() and (not new or self.network.delivered(pair.transfer)):
+            self.say_done(pair.transfer)
+
+    def say_done(self, transfer):
+        self.network.send_first(transfer.dst, Packet("done", transfer, transfer.src, self.network.bare))
+
+    def candidates(self, node):
+        """Transfers of which something is to be granted, the least left first."""
+        pairs = [p for p in self.pairs.values() if p.known and p.transfer.dst == node and p.to_grant()]
+        return sorted(pairs, key=lambda p: (p.left(), p.transfer.number))
+
+    def grant(self, node):
+        while choice := self.choice(node):
+            pair, rank = choice
+            segment = pair.to_grant()[0]
+            pair.outstanding.add(segment)
+            size = self.network.segment(pair.transfer, segment, 0).wire
+            self.next_grant[node] = self.network.now() + size * self.network.topology.host_link.byte
+            grant = Packet(
+                "grant", pair.transfer, pair.transfer.src, self.network.bare, segment=segment, allows=rank
+            )
+            self.network.send_first(node, grant)
+        self.grant_later(node)
+
+
+class Phost(ReceiverDriven):
+    """One token in the time of a packet, to the transfer with the least left (§3.2, §3.3)."""
+
+    announces = True
+
+    def __init__(self, network):
+        super().__init__(network)
+        case, packet = network.case, network.full_time()
+        after = case["token_expiry_ps"]
+        self.expiry = {"pace": packet, "after": packet * 3 // 2 if after is None else after}
+        self.timeout = case["timeout_ps"] or network.patience()
+
+    def unasked_rank(self, transfer):
+        return 1 if transfer.segments <= self.unasked else 2
+
+    def count(self, transfer):
+        pass
+
+    def eligible(self, node):
+        # §3.3: a source that leaves a bandwidth-delay product of tokens unanswered is passed over.
+        return [pair for pair in self.candidates(node) if pair.unanswered() < self.unasked]
+
+    def choice(self, node):
+        if self.network.now() < self.next_grant[node]:
+            return None
+        eligible = self.eligible(node)
+        return (eligible[0], 2) if eligible else None
+
+    def grant_later(self, node):
+        due = self.grant_due[node]
+        at = self.next_grant[node]
+        if self.eligible(node) and (due is None or at < due):
+            self.grant_due[node] = at
+            self.network.at(at, self.grant_now, node)
+
+    def grant_now(self, node):
+        if self.grant_due[node] == self.network.now():
+            self.grant_due[node] = None
+            self.grant(node)
+
+
+RANKS = 7
+LOOK_EVERY = 256
+
+
+class Homa(ReceiverDriven):
+    """Grants to the few transfers with the least left (§3.5), each at a rank of its own (§3.4)."""
+
+    announces = False
+    expiry = None
+
+    def __init__(self, network):
+        super().__init__(network)
+        self.timeout = network.case["timeout_ps"]
+        self.sizes = [[] for _ in network.nodes]
+        self.of_unasked = [RANKS // 2 for _ in network.nodes]
+        self.cutoffs = [{} for _ in network.nodes]
+
+    def unasked_rank(self, transfer):
+        cutoffs = self.cutoffs[transfer.dst]
+        return min(cutoffs.get(transfer.segments.bit_length(), 1), self.of_unasked[transfer.dst])
+
+    def count(self, transfer):
+        """Cutoffs from all transfers announced so far, after each 256."""
+        node = transfer.dst
+        sizes = self.sizes[node]
+        sizes.append(transfer.segments)
+        if len(sizes) % LOOK_EVERY:
+            return
+        unasked = [min(size, self.unasked) for size in sizes]
+        share = RANKS * sum(unasked) // sum(sizes)
+        self.of_unasked[node] = min(max(share, 1), RANKS - 1)
+        before = 0
+        for bits in range(33):
+            # Of all sizes of so many bits.
+            of_bits = sum(
+                part for part, size in zip(unasked, sizes, strict=True) if size.bit_length() == bits
+            )
+            middle = before + of_bits // 2
+            self.cutoffs[node][bits] = 1 + middle * self.of_unasked[node] // sum(unasked)
+            before += of_bits
+
+    def choice(self, node):
+        best = self.candidates(node)[: RANKS - self.of_unasked[node]]
+        for place, pair in enumerate(best):
+            if len(pair.outstanding) < self.unasked:
+                # The lowest ranks that are enough.
+                return pair, RANKS - (len(best) - 1 - place)
+        return None
+
+    def grant_later(self, node):
+        pass
+
+
+PROTOCOLS = {"phost": Phost, "homa": Homa}
+
+
+def completions(case):
+    protocol = PROTOCOLS[case["fabric"]]
+    return Network(case, protocol, lambda network, port: StrictPriority(case["buffer"])).completions()
