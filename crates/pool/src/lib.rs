@@ -5,5 +5,25 @@
 //! | module | idea |
 //! |---|---|
 //! | [`cache_control`] | how lines that others write are reached: coherent memory, incoherent, a model of it |
+//! | [`manager`] | owns the memory, says who has which part of it, takes back what the dead held |
+//! | [`client`] | a process's connection: services, channels, segments |
+//! | [`bells`] | words to sleep on, and to wake others by |
+//! | [`space`] | the pool's address space in a process |
+//! | [`wire`] | what passes between a process and the manager |
 
+pub mod bells;
 pub mod cache_control;
+pub mod client;
+pub mod manager;
+pub mod space;
+pub mod wire;
+
+pub use bells::{BELLS, Bell, Bells};
+pub use cache_control::LINE;
+pub use client::{Channel, Client, Error, Offer, Service};
+pub use manager::{Manager, Options};
+
+/// Bytes of a section: a huge page (DRack §4.2).
+pub const SECTION: u64 = 2 << 20;
+/// Bytes of the smallest thing that is mapped.
+pub const PAGE: u64 = 4096;

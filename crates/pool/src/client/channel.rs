@@ -1,0 +1,246 @@
+//! A pair of processes: a queue area, the peer's bells, the segments that it granted, and whether it lives.
+
+use super::link::{cause_of, word_of};
+use super::{Error, Greeting, Inner, PATIENCE, Segment};
+use crate::bells::{Bell, Bells};
+use crate::space::Space;
+use crate::wire::{Access, Cause, ChannelId, Extent, Opened, Peer, Request};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Segments that one side of a channel grants the other, at most (as the manager's limit).
+const MOST_GRANTED: usize = 256;
+
+/// One side of a channel. When it is dropped, all that came by it is unmapped, and the peer is told.
+///
+/// [`queues`](Channel::queues) is memory that only these two processes have. What a peer's offset names is found by
+/// [`resolve`](Channel::resolve), which knows only what *this* peer granted. Pointers from both are good until the
+/// channel is dropped, whatever the peer does; contents are input.
+pub struct Channel {
+    client: Arc<Inner>,
+    link: Arc<ChannelLink>,
+}
+
+impl Channel {
+    pub(super) fn new(client: Arc<Inner>, link: Arc<ChannelLink>) -> Channel {
+        Channel { client, link }
+    }
+
+    pub fn id(&self) -> ChannelId {
+        self.link.id
+    }
+
+    /// Who is at the other side, as the kernel and the manager know it.
+    pub fn peer(&self) -> &Peer {
+        &self.link.peer
+    }
+
+    /// Where the queue area is in the pool.
+    pub fn queues(&self) -> Extent {
+        self.link.queues
+    }
+
+    /// Its first byte. The area is whole pages, zeros at first, and both sides may write all of it.
+    pub fn queue_base(&self) -> NonNull<u8> {
+        NonNull::new(self.client.link.space().pointer(self.link.queues.offset)).expect("no space is at zero")
+    }
+
+    /// The peer's bell, to ring when there is something for it to find.
+    pub fn peer_bell(&self) -> &Bell {
+        self.link.bells.get(self.link.peer_bell)
+    }
+
+    /// Why nobody is at the other side any more. Its segments stay mapped, and nobody writes them.
+    pub fn gone(&self) -> Option<Cause> {
+        self.link.gone()
+    }
+
+    /// Where a peer's buffer is in this process, if all of it is in one segment that this peer granted by this
+    /// channel, for this access. The segment may have been granted a moment ago: an offset that is not known is
+    /// asked of the manager, once.
+    #[inline]
+    pub fn resolve(&self, offset: u64, bytes: u64, access: Access) -> Option<NonNull<u8>> {
+        if !self.link.has(offset, bytes, access) && !self.catch_up(offset, bytes, access) {
+            return None;
+        }
+        NonNull::new(self.client.link.space().pointer(offset))
+    }
+
+    /// The peer's grant was sent before its offset was: when the manager has replied, it was read.
+    #[cold]
+    fn catch_up(&self, offset: u64, bytes: u64, access: Access) -> bool {
+        if self.gone().is_some() || self.client.ask(Request::Sync).is_err() {
+            return false;
+        }
+        self.link.has(offset, bytes, access)
+    }
+
+    /// Lets the peer map a segment of this process, before this returns.
+    ///
+    /// What is granted to be read can never be granted to be written, to anybody.
+    ///
+    /// # Errors
+    /// If the peer is gone or does not read what it is told, or was granted too many.
+    pub fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
+        self.grant_extent(segment.extent(), access)
+    }
+
+    pub(crate) fn grant_extent(&self, segment: Extent, access: Access) -> Result<(), Error> {
+        self.client.ask(Request::Grant { channel: self.id(), offset: segment.offset, access }).map(drop)
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        let link = &self.client.link;
+        link.remove_channel(self.id());
+        self.link.unmap(link.space());
+        // Asked, not only said: when a program has dropped a channel, others can have its memory.
+        let _ = link.ask(Request::Close { channel: self.id() }, &[], PATIENCE);
+    }
+}
+
+/// What the thread that reads and the channel's user share.
+pub struct ChannelLink {
+    id: ChannelId,
+    peer: Peer,
+    queues: Extent,
+    bells: Bells,
+    peer_bell: usize,
+    own_bell: AtomicU32,
+    gone: AtomicU32,
+    granted: Box<[Granted]>,
+    /// How many of them were ever used.
+    count: AtomicU32,
+    /// Where the last one was found.
+    last: AtomicU32,
+}
+
+/// A granted segment: written by the thread that reads, `end` last. Empty, if nothing is in it.
+#[derive(Default)]
+struct Granted {
+    start: AtomicU64,
+    /// The lowest bit: it may be written. Ends are whole pages.
+    end: AtomicU64,
+    /// What to unmap: also of segments that were withdrawn.
+    mapped: AtomicU64,
+}
+
+impl ChannelLink {
+    pub fn new(
+        space: &Space,
+        opened: Opened,
+        mut beside: Vec<OwnedFd>,
+    ) -> rustix::io::Result<(ChannelLink, Greeting)> {
+        if beside.len() < 2 {
+            return Err(Errno::INVAL);
+        }
+        let passed = beside.split_off(2);
+        let bells = Bells::of_peer(beside[1].as_fd())?;
+        space.map(opened.queues, beside[0].as_fd(), Access::Write)?;
+        let link = ChannelLink {
+            id: opened.channel,
+            peer: opened.peer,
+            queues: opened.queues,
+            bells,
+            peer_bell: opened.bell as usize % crate::BELLS,
+            own_bell: AtomicU32::new(0),
+            gone: AtomicU32::new(0),
+            granted: (0..MOST_GRANTED).map(|_| Granted::default()).collect(),
+            count: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+        };
+        Ok((link, Greeting { bytes: opened.greeting, passed }))
+    }
+
+    pub fn id(&self) -> ChannelId {
+        self.id
+    }
+
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Which of this process's bells is the channel's.
+    pub fn own_bell(&self) -> usize {
+        self.own_bell.load(Ordering::Relaxed) as usize
+    }
+
+    pub fn set_own_bell(&self, bell: usize) {
+        self.own_bell.store(bell as u32, Ordering::Relaxed);
+    }
+
+    pub fn gone(&self) -> Option<Cause> {
+        cause_of(self.gone.load(Ordering::Acquire))
+    }
+
+    pub fn note_gone(&self, cause: Cause) {
+        self.gone.store(word_of(cause), Ordering::Release);
+    }
+
+    /// The manager grants no more than there is room for.
+    pub fn has_room(&self) -> bool {
+        (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED
+    }
+
+    /// The segment is mapped.
+    pub fn granted(&self, segment: Extent, access: Access) {
+        let count = self.count.load(Ordering::Relaxed);
+        let granted = &self.granted[count as usize];
+        granted.start.store(segment.offset, Ordering::Relaxed);
+        granted.mapped.store(segment.end(), Ordering::Relaxed);
+        // Pairs with the load in `has`.
+        granted.end.store(segment.end() | (access == Access::Write) as u64, Ordering::Release);
+        self.count.store(count + 1, Ordering::Release);
+    }
+
+    /// Nothing in the segment is meant any more. It stays mapped until the channel is dropped: somebody may be
+    /// reading.
+    pub fn withdrawn(&self, offset: u64) {
+        for granted in self.used() {
+            if granted.start.load(Ordering::Relaxed) == offset {
+                granted.end.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
+        let last = &self.granted[self.last.load(Ordering::Relaxed) as usize % MOST_GRANTED];
+        last.has(offset, bytes, access) || self.find(offset, bytes, access)
+    }
+
+    fn find(&self, offset: u64, bytes: u64, access: Access) -> bool {
+        let found = self.used().iter().position(|granted| granted.has(offset, bytes, access));
+        found.inspect(|&at| self.last.store(at as u32, Ordering::Relaxed)).is_some()
+    }
+
+    fn used(&self) -> &[Granted] {
+        &self.granted[..self.count.load(Ordering::Acquire) as usize]
+    }
+
+    /// Unmaps all that came by the channel. Nobody has a pointer into it.
+    pub fn unmap(&self, space: &Space) {
+        let granted = self.used().iter().map(|granted| {
+            let offset = granted.start.load(Ordering::Relaxed);
+            Extent { offset, bytes: granted.mapped.load(Ordering::Relaxed) - offset }
+        });
+        for extent in std::iter::once(self.queues).chain(granted) {
+            // SAFETY: pointers into it were good until the channel was dropped, which it is.
+            unsafe { space.unmap(extent) };
+        }
+    }
+}
+
+impl Granted {
+    #[inline(always)]
+    fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
+        let end = self.end.load(Ordering::Acquire);
+        let start = self.start.load(Ordering::Relaxed);
+        let may = access == Access::Read || end & 1 == 1;
+        may && offset >= start && offset.checked_add(bytes).is_some_and(|last| last <= end & !1)
+    }
+}

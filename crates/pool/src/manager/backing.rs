@@ -1,0 +1,110 @@
+//! Where the bytes are: the files behind segments.
+
+use crate::SECTION;
+use crate::wire::Extent;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::Errno;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What a pool's memory is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backing {
+    /// Files in memory without a name, one a segment; `huge`: of huge pages of 2 MiB.
+    Memfd { huge: bool },
+    /// Files in a directory on tmpfs or hugetlbfs, one a segment.
+    Directory(PathBuf),
+}
+
+impl Backing {
+    /// A file for just this extent, that can be neither grown nor shrunk, or has all its memory: touching it
+    /// does not end in `SIGBUS`.
+    ///
+    /// # Errors
+    /// If the machine has no memory, or descriptors, left.
+    pub fn make(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
+        let file = match self {
+            // Queue areas are less than a huge page.
+            Backing::Memfd { huge } => make_memfd(extent.bytes, *huge && extent.bytes >= SECTION)?,
+            Backing::Directory(_) => self.make_named(extent)?,
+        };
+        // Who is granted to read must not find a way to write by opening the file again.
+        rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        Ok(Some(file))
+    }
+
+    fn make_named(&self, extent: Extent) -> rustix::io::Result<OwnedFd> {
+        let path = self.path(extent).expect("only directories have named files");
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
+            Err(Errno::EXIST) => {
+                // Nobody has this extent: the file is left from a manager that was killed while it made it.
+                rustix::fs::unlink(&path)?;
+                rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?
+            }
+            opened => opened?,
+        };
+        let filled = rustix::fs::ftruncate(&file, extent.bytes)
+            .and_then(|()| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, extent.bytes));
+        match filled {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                let _ = rustix::fs::unlink(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Nobody has the extent any more: its file loses its name.
+    pub fn remove(&self, extent: Extent) {
+        if let Some(path) = self.path(extent) {
+            // It may be gone: by hand, or since we were killed after this.
+            let _ = rustix::fs::unlink(path);
+        }
+    }
+
+    fn path(&self, extent: Extent) -> Option<PathBuf> {
+        match self {
+            Backing::Memfd { .. } => None,
+            Backing::Directory(directory) => Some(directory.join(format!("segment-{:012x}", extent.offset))),
+        }
+    }
+}
+
+impl fmt::Display for Backing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Backing::Memfd { huge: false } => out.write_str("memfd"),
+            Backing::Memfd { huge: true } => out.write_str("memfd, huge pages"),
+            Backing::Directory(path) => path.display().fmt(out),
+        }
+    }
+}
+
+fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
+    let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    if huge {
+        flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    }
+    let file = rustix::fs::memfd_create("unrack-pool", flags)?;
+    rustix::fs::ftruncate(&file, bytes)?;
+    if huge {
+        // There may be fewer huge pages than are wanted, which touching would find out by `SIGBUS`.
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+    }
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+    Ok(file)
+}
+
+/// The same file by a descriptor that cannot be mapped writable. A file without a name is sealed as well: from
+/// now on nobody maps it writable, not even by opening it again; its owner already has.
+pub fn narrow(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::fcntl_add_seals(file, SealFlags::FUTURE_WRITE) {
+        // A file with a name has no seals: its permissions have to do.
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(error) => return Err(error),
+    }
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}

@@ -1,0 +1,148 @@
+//! The manager: owns the memory, says who has which part of it, and takes back what the dead held.
+//!
+//! [`Manager::start`] embeds one in a program; `unrack pool serve` is a program that does nothing else. It has
+//! one thread, which never waits for a process: what a process sends is input, anything that the protocol does not
+//! allow ends its connection and no other.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`state`] | what it knows, and what it does about each message |
+//! | [`sections`] | which bytes of the address space are free |
+//! | [`backing`] | the files behind segments |
+//! | [`serve`] | sockets and processes that end |
+
+mod backing;
+mod sections;
+mod serve;
+mod state;
+
+pub use backing::Backing;
+pub use state::Limits;
+
+use crate::cache_control::Mode;
+use crate::{PAGE, SECTION};
+use rustix::fd::OwnedFd;
+use sections::Sections;
+use state::State;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use unrack_units::Bytes;
+
+/// Sections of address space for each section of memory: runs are found although memory is in pieces.
+const SPACE_FACTOR: u64 = 4;
+
+/// What a manager is to be.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where processes connect.
+    pub socket: PathBuf,
+    pub backing: Backing,
+    /// Memory for all together; whole sections.
+    pub capacity: Bytes,
+    /// Sections leased at a time for small buffers, at most (K; DRack §4.2).
+    pub region_sections: u32,
+    /// Bytes of every queue area; whole pages, at most a section.
+    pub queue_bytes: Bytes,
+    pub mode: Mode,
+    /// Permission bits of the socket: who may connect. 0o600: this user; 0o660: the group too.
+    pub permissions: u32,
+    pub limits: Limits,
+}
+
+impl Options {
+    /// Memory of this machine, for this user.
+    pub fn new(socket: impl Into<PathBuf>, capacity: Bytes) -> Options {
+        Options {
+            socket: socket.into(),
+            backing: Backing::Memfd { huge: false },
+            capacity,
+            // 32 MiB. DRack's 512 suit its DRAM cache, which is not here.
+            region_sections: 16,
+            queue_bytes: Bytes::new(64 * 1024),
+            mode: Mode::Coherent,
+            permissions: 0o600,
+            limits: Limits::default(),
+        }
+    }
+
+    fn space_bytes(&self) -> u64 {
+        self.capacity.get() * SPACE_FACTOR
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let (capacity, queues) = (self.capacity.get(), self.queue_bytes.get());
+        let most = u32::MAX as u64 / SPACE_FACTOR * SECTION;
+        if capacity == 0 || !capacity.is_multiple_of(SECTION) || capacity > most {
+            return Err(Error::Capacity(self.capacity));
+        }
+        if queues == 0 || !queues.is_multiple_of(PAGE) || queues > SECTION {
+            return Err(Error::QueueBytes(self.queue_bytes));
+        }
+        if self.region_sections == 0 {
+            return Err(Error::Region);
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no manager.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot listen at {}: {error}", path.display())]
+    Listen { path: PathBuf, error: std::io::Error },
+    #[error("{} is served by another manager: use it, or give another --socket", .0.display())]
+    Served(PathBuf),
+    #[error("a capacity of {0} is not a whole number of 2 MiB sections: give 64MiB, say")]
+    Capacity(Bytes),
+    #[error("queue areas of {0}: give whole pages of 4 KiB, at most 2 MiB")]
+    QueueBytes(Bytes),
+    #[error("a region has at least one section")]
+    Region,
+    #[error("cannot serve: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// A manager that runs in a thread of this process until it is stopped or dropped.
+pub struct Manager {
+    socket: PathBuf,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Manager {
+    /// Processes can connect when this returns.
+    ///
+    /// # Errors
+    /// If the options make no sense, or there is no socket to be had there.
+    pub fn start(options: &Options) -> Result<Manager, Error> {
+        options.check()?;
+        let space = u32::try_from(options.space_bytes() / SECTION).expect("checked");
+        let capacity = u32::try_from(options.capacity.get() / SECTION).expect("checked");
+        let sections = Sections::new(0, space, capacity, options.queue_bytes.get());
+        let state = State::new(options.backing.clone(), sections, options.limits);
+        let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
+        let stop = Arc::new(stop.map_err(std::io::Error::from)?);
+        let server = serve::Server::new(options, state, stop.clone())?;
+        let thread = std::thread::Builder::new().name("unrack-pool".into()).spawn(move || server.run())?;
+        Ok(Manager { socket: options.socket.clone(), stop, thread: Some(thread) })
+    }
+
+    /// Where processes connect.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Ends serving. Processes keep what they have mapped.
+    pub fn stop(self) {}
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        rustix::io::write(&*self.stop, &1u64.to_ne_bytes()).expect("an eventfd takes a 1");
+        if let Some(thread) = self.thread.take() {
+            // A panic of the manager was told already.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Which bytes of the address space are free.
+
+use crate::wire::Extent;
+use crate::{PAGE, SECTION};
+use std::collections::BTreeMap;
+
+/// The address space, and how much of it may be in use.
+///
+/// The space may be larger than the memory behind it, so that runs are found although memory is in pieces.
+/// Queue areas are smaller than a section: they share sections of their own, which are never given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sections {
+    /// Free runs: first section, and how many.
+    runs: BTreeMap<u32, u32>,
+    free: u32,
+    capacity: u32,
+    queue_bytes: u64,
+    /// Free queue areas, by offset.
+    queues: std::collections::BTreeSet<u64>,
+}
+
+impl Sections {
+    /// `first` sections are somebody else's. `queue_bytes` is whole pages, and at most a section.
+    pub fn new(first: u32, space: u32, capacity: u32, queue_bytes: u64) -> Sections {
+        assert!(queue_bytes.is_multiple_of(PAGE) && (1..=SECTION).contains(&queue_bytes));
+        assert!(first < space && capacity <= space - first);
+        Sections {
+            runs: BTreeMap::from([(first, space - first)]),
+            free: capacity,
+            capacity,
+            queue_bytes,
+            queues: Default::default(),
+        }
+    }
+
+    /// Sections that can still be leased, though not in a row.
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// The first run that is long enough.
+    pub fn take(&mut self, sections: u32) -> Option<Extent> {
+        if sections == 0 || sections > self.free {
+            return None;
+        }
+        let (&first, _) = self.runs.iter().find(|(_, length)| **length >= sections)?;
+        self.cut(first, sections).then(|| extent_of(first, sections))
+    }
+
+    /// Takes just these sections, if all are free.
+    pub fn take_at(&mut self, extent: Extent) -> bool {
+        let Some((first, sections)) = sections_of(extent) else { return false };
+        sections <= self.free && self.cut(first, sections)
+    }
+
+    /// Takes sections out of the run that has them.
+    fn cut(&mut self, first: u32, sections: u32) -> bool {
+        let Some((&start, &length)) = self.runs.range(..=first).next_back() else { return false };
+        let (before, end) = (first - start, start + length);
+        if sections > length - before.min(length) {
+            return false;
+        }
+        self.runs.remove(&start);
+        if before > 0 {
+            self.runs.insert(start, before);
+        }
+        if first + sections < end {
+            self.runs.insert(first + sections, end - first - sections);
+        }
+        self.free -= sections;
+        true
+    }
+
+    /// Sections that were taken are free again.
+    pub fn give(&mut self, extent: Extent) {
+        let (first, sections) = sections_of(extent).expect("only whole sections are taken");
+        let before = self.runs.range(..first).next_back().map(|(&start, &length)| (start, length));
+        let after = self.runs.range(first..).next().map(|(&start, &length)| (start, length));
+        assert!(before.is_none_or(|(start, length)| start + length <= first), "given twice");
+        assert!(after.is_none_or(|(start, _)| first + sections <= start), "given twice");
+        let (mut start, mut end) = (first, first + sections);
+        if let Some((s, length)) = before.filter(|(s, length)| s + length == first) {
+            self.runs.remove(&s);
+            (start, end) = (s, s + length + sections);
+        }
+        if let Some((s, length)) = after.filter(|(s, _)| *s == first + sections) {
+            self.runs.remove(&s);
+            end += length;
+        }
+        self.runs.insert(start, end - start);
+        self.free += sections;
+    }
+
+    /// A queue area.
+    pub fn take_queues(&mut self) -> Option<Extent> {
+        if self.queues.is_empty() {
+            let section = self.take(1)?;
+            self.divide(section.offset);
+        }
+        let offset = self.queues.pop_first()?;
+        Some(Extent { offset, bytes: self.queue_bytes })
+    }
+
+    /// Takes just this queue area, if it is free.
+    #[cfg_attr(not(test), expect(dead_code))]
+    pub fn take_queues_at(&mut self, extent: Extent) -> bool {
+        let section = extent.offset / SECTION * SECTION;
+        let inside = extent.offset - section;
+        if extent.bytes != self.queue_bytes || !inside.is_multiple_of(self.queue_bytes) {
+            return false;
+        }
+        if !self.queues.contains(&extent.offset)
+            && inside / self.queue_bytes < SECTION / self.queue_bytes
+            && self.take_at(Extent { offset: section, bytes: SECTION })
+        {
+            self.divide(section);
+        }
+        self.queues.remove(&extent.offset)
+    }
+
+    pub fn give_queues(&mut self, extent: Extent) {
+        assert!(extent.bytes == self.queue_bytes && self.queues.insert(extent.offset), "given twice");
+    }
+
+    fn divide(&mut self, section: u64) {
+        self.queues.extend((0..SECTION / self.queue_bytes).map(|area| section + area * self.queue_bytes));
+    }
+}
+
+fn extent_of(first: u32, sections: u32) -> Extent {
+    Extent { offset: first as u64 * SECTION, bytes: sections as u64 * SECTION }
+}
+
+/// First section and how many, of an extent that is whole sections.
+fn sections_of(extent: Extent) -> Option<(u32, u32)> {
+    let whole = extent.offset.is_multiple_of(SECTION) && extent.bytes.is_multiple_of(SECTION);
+    let first = u32::try_from(extent.offset / SECTION).ok()?;
+    let sections = u32::try_from(extent.bytes / SECTION).ok()?;
+    (whole && sections > 0 && first.checked_add(sections).is_some()).then_some((first, sections))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is taken and given back: nothing is taken twice, and sections add up.
+        #[test]
+        fn no_section_is_lost_or_taken_twice(steps in prop::collection::vec((0u32..6, 0usize..8), 0..200)) {
+            let mut sections = Sections::new(1, 40, 20, SECTION / 4);
+            let mut held: Vec<Extent> = Vec::new();
+            let mut queues: Vec<Extent> = Vec::new();
+            let mut queue_sections = std::collections::BTreeSet::new();
+            for (count, which) in steps {
+                match count {
+                    0 if !held.is_empty() => sections.give(held.swap_remove(which % held.len())),
+                    1 if !queues.is_empty() => sections.give_queues(queues.swap_remove(which % queues.len())),
+                    5 => queues.extend(sections.take_queues()),
+                    count => held.extend(sections.take(count)),
+                }
+                queue_sections.extend(queues.iter().map(|queue| queue.offset / SECTION));
+                let mut all: Vec<Extent> = held.iter().chain(&queues).copied().collect();
+                all.sort_by_key(|extent| extent.offset);
+                prop_assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].offset));
+                prop_assert!(all.iter().all(|extent| extent.offset >= SECTION && extent.end() <= 40 * SECTION));
+                let used: u64 = held.iter().map(|extent| extent.bytes / SECTION).sum();
+                prop_assert_eq!(used + queue_sections.len() as u64 + sections.free() as u64, 20);
+            }
+            for extent in held {
+                sections.give(extent);
+            }
+            prop_assert_eq!(sections.free() as usize + queue_sections.len(), 20);
+        }
+
+        /// What is taken by place is what is free, and what a copy that took the same has left.
+        #[test]
+        fn taking_by_place_agrees(extents in prop::collection::vec((0u64..50, 0u64..5), 0..40)) {
+            let mut sections = Sections::new(1, 40, 39, PAGE);
+            let mut taken = [false; 64];
+            for (first, count) in extents {
+                let range = first as usize..(first + count) as usize;
+                let fits = count > 0 && first >= 1 && range.end <= 40 && !taken[range.clone()].contains(&true);
+                let extent = Extent { offset: first * SECTION, bytes: count * SECTION };
+                prop_assert_eq!(sections.take_at(extent), fits);
+                if fits {
+                    taken[range].fill(true);
+                }
+            }
+            prop_assert_eq!(sections.free() as usize, 39 - taken.iter().filter(|taken| **taken).count());
+        }
+    }
+
+    #[test]
+    fn queue_areas_can_be_taken_by_place() {
+        let mut sections = Sections::new(0, 4, 4, SECTION / 2);
+        let area = |offset| Extent { offset, bytes: SECTION / 2 };
+        assert!(sections.take_queues_at(area(SECTION + SECTION / 2)));
+        assert!(!sections.take_queues_at(area(SECTION + SECTION / 2)));
+        assert!(!sections.take_queues_at(area(SECTION + 4096)));
+        assert!(!sections.take_queues_at(area(9 * SECTION)));
+        assert_eq!(sections.take_queues(), Some(area(SECTION)));
+        assert_eq!(sections.free(), 3);
+    }
+}

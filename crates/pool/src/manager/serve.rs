@@ -1,0 +1,270 @@
+//! Sockets of processes, and their ends.
+
+use super::state::State;
+use super::{Error, Options};
+use crate::cache_control::Mode;
+use crate::wire::{self, Ask, ClientId, Denied, Hello, Incoming, Peer, Request, Welcome};
+use rustix::event::epoll;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{PidfdFlags, pidfd_open};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Connections that have not said who they are; the oldest has to go for a further one.
+const MOST_UNGREETED: usize = 64;
+/// Messages that are read from a process before others have their turn.
+const TURN: usize = 32;
+
+pub struct Server {
+    state: State,
+    listener: OwnedFd,
+    /// Open for as long as it is watched.
+    _stop: Arc<OwnedFd>,
+    events: OwnedFd,
+    connections: BTreeMap<u64, Connection>,
+    by_client: BTreeMap<ClientId, u64>,
+    next: u64,
+    socket: PathBuf,
+    space_bytes: u64,
+    region_sections: u32,
+    queue_bytes: u64,
+    mode: Mode,
+}
+
+struct Connection {
+    socket: OwnedFd,
+    process: OwnedFd,
+    peer: Peer,
+    client: Option<ClientId>,
+    /// Its socket is full: nothing is read from it until it reads.
+    full: bool,
+    leaving: bool,
+}
+
+/// What an event is about: the kind in the low bits, the connection above.
+const LISTENER: u64 = 0;
+const STOP: u64 = 1;
+const SOCKET: u64 = 2;
+const PROCESS: u64 = 3;
+
+impl Server {
+    pub fn new(options: &Options, state: State, stop: Arc<OwnedFd>) -> Result<Server, Error> {
+        let listener = listen(options)?;
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        for (fd, what) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)] {
+            watch(&events, fd, what, epoll::EventFlags::IN)?;
+        }
+        Ok(Server {
+            state,
+            listener,
+            _stop: stop,
+            events,
+            connections: BTreeMap::new(),
+            by_client: BTreeMap::new(),
+            next: 1,
+            socket: options.socket.clone(),
+            space_bytes: options.space_bytes(),
+            region_sections: options.region_sections,
+            queue_bytes: options.queue_bytes.get(),
+            mode: options.mode,
+        })
+    }
+
+    pub fn run(mut self) {
+        let mut ready = Vec::with_capacity(64);
+        loop {
+            ready.clear();
+            match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => unreachable!("an epoll of ours can be waited for: {error}"),
+            }
+            for event in &ready {
+                let data = event.data.u64();
+                let (what, number) = (data & 3, data >> 2);
+                match what {
+                    LISTENER => self.accept(),
+                    STOP => {
+                        let _ = rustix::fs::unlink(&self.socket);
+                        return;
+                    }
+                    PROCESS => self.end(number),
+                    _ => self.serve(number, event.flags),
+                }
+            }
+            self.flush();
+        }
+    }
+
+    fn accept(&mut self) {
+        // One at a time: the listener is told of again if there are more.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
+        let Ok(credentials) = rustix::net::sockopt::socket_peercred(&socket) else { return };
+        // A process that ended already is none to us.
+        let Ok(process) = pidfd_open(credentials.pid, PidfdFlags::empty()) else { return };
+        let ungreeted = self.connections.iter().filter(|(_, connection)| connection.client.is_none());
+        if ungreeted.clone().count() >= MOST_UNGREETED {
+            let oldest = ungreeted.map(|(number, _)| *number).next();
+            oldest.into_iter().for_each(|number| self.end(number));
+        }
+        let number = self.next;
+        self.next += 1;
+        let watched = watch(&self.events, socket.as_fd(), number << 2 | SOCKET, epoll::EventFlags::IN)
+            .and_then(|()| {
+                watch(&self.events, process.as_fd(), number << 2 | PROCESS, epoll::EventFlags::IN)
+            });
+        if watched.is_err() {
+            return;
+        }
+        let peer = Peer {
+            id: ClientId(0),
+            pid: credentials.pid.as_raw_nonzero().get() as u32,
+            uid: credentials.uid.as_raw(),
+            gid: credentials.gid.as_raw(),
+            name: String::new(),
+        };
+        let connection = Connection { socket, process, peer, client: None, full: false, leaving: false };
+        self.connections.insert(number, connection);
+    }
+
+    fn serve(&mut self, number: u64, flags: epoll::EventFlags) {
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.listen_to(number, false);
+            if let Some(client) = self.connections.get(&number).and_then(|connection| connection.client) {
+                self.send_waiting(number, client);
+            }
+        }
+        for _ in 0..TURN {
+            let Some(connection) = self.connections.get(&number).filter(|c| !c.full && !c.leaving) else {
+                return;
+            };
+            match wire::receive(connection.socket.as_fd()) {
+                Ok(Incoming::Packet(bytes, beside)) => self.message(number, &bytes, beside),
+                Err(Errno::AGAIN) => return,
+                Ok(Incoming::Malformed | Incoming::End) | Err(_) => return self.end(number),
+            }
+            self.flush();
+        }
+    }
+
+    fn message(&mut self, number: u64, bytes: &[u8], beside: Vec<OwnedFd>) {
+        let connection = self.connections.get_mut(&number).expect("it was there");
+        let Some(client) = connection.client else { return self.greet(number, bytes, beside) };
+        let Ok(ask) = wire::decode::<Ask>(bytes) else { return self.end(number) };
+        let most = match ask.request {
+            Request::Open { .. } | Request::Answer { .. } => wire::MOST_PASSED,
+            _ => 0,
+        };
+        if beside.len() > most {
+            return self.end(number);
+        }
+        connection.leaving = ask.request == Request::Leave;
+        self.state.handle(client, ask, beside);
+    }
+
+    /// The first message of a process.
+    fn greet(&mut self, number: u64, bytes: &[u8], mut beside: Vec<OwnedFd>) {
+        let welcome = match wire::read_first::<Hello>(bytes) {
+            Ok(hello) if beside.len() == 1 => self.welcome(number, hello, beside.remove(0)),
+            Err(theirs) if theirs != 0 => Err(Denied::Version { theirs: wire::VERSION }),
+            _ => return self.end(number),
+        };
+        let connection = &self.connections[&number];
+        let sent = wire::send(connection.socket.as_fd(), &wire::first(&welcome), &[]);
+        if sent.is_err() || welcome.is_err() {
+            self.end(number);
+        }
+    }
+
+    fn welcome(&mut self, number: u64, hello: Hello, bells: OwnedFd) -> Result<Welcome, Denied> {
+        if !crate::bells::are_bells(&bells) {
+            return Err(Denied::NotYours);
+        }
+        let connection = self.connections.get_mut(&number).expect("it was there");
+        let peer = Peer { name: hello.name, ..connection.peer.clone() };
+        let you = self.state.join(peer, bells)?;
+        connection.client = Some(you);
+        self.by_client.insert(you, number);
+        Ok(Welcome {
+            you,
+            space_bytes: self.space_bytes,
+            region_sections: self.region_sections,
+            queue_bytes: self.queue_bytes,
+            mode: self.mode,
+        })
+    }
+
+    /// Sends what waits, as far as sockets have room. A process whose socket is full is not served until it reads.
+    fn flush(&mut self) {
+        loop {
+            let told = self.state.take_told();
+            if told.is_empty() {
+                return;
+            }
+            for client in told {
+                if let Some(&number) = self.by_client.get(&client) {
+                    self.send_waiting(number, client);
+                }
+            }
+        }
+    }
+
+    fn send_waiting(&mut self, number: u64, client: ClientId) {
+        let connection = self.connections.get_mut(&number).expect("a client has a connection");
+        let Some(client) = self.state.client(client).filter(|_| !connection.full) else { return };
+        while let Some(outgoing) = client.waiting.front() {
+            let beside: Vec<BorrowedFd> = outgoing.beside.iter().map(|fd| fd.as_fd()).collect();
+            match wire::send(connection.socket.as_fd(), &wire::encode(&outgoing.tell), &beside) {
+                Ok(()) => drop(client.waiting.pop_front()),
+                Err(Errno::AGAIN) => return self.listen_to(number, true),
+                Err(_) => return self.end(number),
+            }
+        }
+        if connection.leaving {
+            self.end(number);
+        }
+    }
+
+    /// Waits for room in a connection's socket, or for requests.
+    fn listen_to(&mut self, number: u64, full: bool) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        connection.full = full;
+        let flags = if full { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        let data = epoll::EventData::new_u64(number << 2 | SOCKET);
+        if epoll::modify(&self.events, &connection.socket, data, flags).is_err() {
+            self.end(number);
+        }
+    }
+
+    fn end(&mut self, number: u64) {
+        let Some(connection) = self.connections.remove(&number) else { return };
+        for fd in [connection.socket.as_fd(), connection.process.as_fd()] {
+            // Whether or not it was watched, it is closed now.
+            let _ = epoll::delete(&self.events, fd);
+        }
+        if let Some(client) = connection.client {
+            self.by_client.remove(&client);
+            self.state.leave(client);
+        }
+    }
+}
+
+fn watch(events: &OwnedFd, fd: BorrowedFd<'_>, what: u64, flags: epoll::EventFlags) -> std::io::Result<()> {
+    Ok(epoll::add(events, fd, epoll::EventData::new_u64(what), flags)?)
+}
+
+fn listen(options: &Options) -> Result<OwnedFd, Error> {
+    let path = &options.socket;
+    let failed = |error: Errno| Error::Listen { path: path.clone(), error: error.into() };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    rustix::net::bind(&listener, &address).map_err(failed)?;
+    rustix::fs::chmod(path, rustix::fs::Mode::from_bits_truncate(options.permissions)).map_err(failed)?;
+    rustix::net::listen(&listener, 128).map_err(failed)?;
+    Ok(listener)
+}

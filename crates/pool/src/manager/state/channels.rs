@@ -1,0 +1,248 @@
+//! Services and channels: names, greetings, pairs, and their ends.
+
+use super::{Channel, Service, Side, State, is_name};
+use crate::BELLS;
+use crate::wire::{
+    Accepted, Cause, ChannelId, ClientId, Denied, Event, Limited, MOST_GREETING, MOST_REASON, Opened,
+    Refused, Reply, Tell,
+};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+impl State {
+    pub(super) fn register(&mut self, by: ClientId, name: String) -> Result<Reply, Denied> {
+        if !is_name(&name) {
+            return Err(Denied::BadName);
+        }
+        if let Some(held) = self.services.get(&name) {
+            let by = self.clients[&held.by].peer.clone();
+            return Err(Denied::NameTaken { name, by });
+        }
+        let most = self.limits.services;
+        let client = self.clients.get_mut(&by).ok_or(Denied::NotYours)?;
+        if client.services >= most {
+            return Err(Denied::Limit { what: Limited::Services, most });
+        }
+        client.services += 1;
+        self.services.insert(name, Service { by });
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn withdraw(&mut self, by: ClientId, name: &str) -> Result<Reply, Denied> {
+        if self.services.get(name).is_none_or(|service| service.by != by) {
+            return Err(Denied::NotYours);
+        }
+        self.services.remove(name);
+        if let Some(client) = self.clients.get_mut(&by) {
+            client.services -= 1;
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn open(
+        &mut self,
+        by: ClientId,
+        number: u32,
+        name: String,
+        greeting: Vec<u8>,
+        bell: u32,
+        passed: Vec<OwnedFd>,
+    ) -> Result<(), Denied> {
+        if greeting.len() > MOST_GREETING {
+            return Err(Denied::LongGreeting);
+        }
+        if bell >= BELLS as u32 {
+            return Err(Denied::NotYours);
+        }
+        let Some(service) = self.services.get(&name) else { return Err(Denied::NoService(name)) };
+        let server = service.by;
+        self.check_reads(server)?;
+        for id in [by, server] {
+            let most = self.limits.channels;
+            if self.clients[&id].channels >= most {
+                return Err(Denied::Limit { what: Limited::Channels, most });
+            }
+        }
+        let Some(queues) = self.sections.take_queues() else {
+            let (free, all) = (self.sections.free(), self.sections.capacity());
+            return Err(Denied::Full { asked: 1, free, all });
+        };
+        let file = match self.backing.make(queues) {
+            Ok(file) => file.map(Arc::new),
+            Err(error) => {
+                self.sections.give_queues(queues);
+                return Err(Denied::Memory(error.to_string()));
+            }
+        };
+        for id in [by, server] {
+            self.clients.get_mut(&id).expect("both are connected").channels += 1;
+        }
+        let id = ChannelId(self.take_number());
+        let caller = &self.clients[&by];
+        let offer = Opened { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
+        let mut beside: Vec<_> = file.iter().cloned().collect();
+        beside.push(caller.bells.clone());
+        beside.extend(passed.into_iter().map(Arc::new));
+        let channel = Channel {
+            service: name.clone(),
+            client: Side { id: by, open: true },
+            server: Side { id: server, open: true },
+            queues,
+            file,
+            asked: Some(number),
+        };
+        self.channels.insert(id, channel);
+        self.event(server, Event::Offered { service: name, offer }, beside);
+        Ok(())
+    }
+
+    /// The client does not wait for the answer to its request any more.
+    pub(super) fn abandon(&mut self, by: ClientId, number: u32) -> Result<Reply, Denied> {
+        let mut channels = self.channels.iter();
+        let channel = channels
+            .find(|(_, channel)| channel.client.id == by && channel.asked == Some(number))
+            .map(|(id, _)| *id);
+        // If the service has answered meanwhile, the client has a channel that it can close.
+        if let Some(channel) = channel {
+            self.channels.get_mut(&channel).expect("it was found").asked = None;
+            self.end_side(channel, by, Cause::Closed);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        by: ClientId,
+        id: ChannelId,
+        verdict: Result<Accepted, Refused>,
+        passed: Vec<OwnedFd>,
+    ) -> Result<Reply, Denied> {
+        let channel =
+            self.channels.get_mut(&id).filter(|channel| channel.server.id == by && channel.server.open);
+        let channel = channel.ok_or(Denied::NotYours)?;
+        let long = match &verdict {
+            Ok(accepted) => accepted.greeting.len() > MOST_GREETING || accepted.bell >= BELLS as u32,
+            Err(refused) => refused.text.len() > MOST_REASON,
+        };
+        if long {
+            return Err(Denied::LongGreeting);
+        }
+        let Some(number) = channel.asked.take() else {
+            // The client left, and the service was told; or it answers twice.
+            return Err(Denied::NotYours);
+        };
+        let (client, server, queues) = (channel.client, channel.server, channel.queues);
+        let mut beside: Vec<_> = channel.file.iter().cloned().collect();
+        let outcome = match verdict {
+            Ok(Accepted { greeting, bell }) => {
+                let served = &self.clients[&server.id];
+                beside.push(served.bells.clone());
+                beside.extend(passed.into_iter().map(Arc::new));
+                Ok(Reply::Opened(Opened { channel: id, peer: served.peer.clone(), queues, bell, greeting }))
+            }
+            Err(refused) => {
+                beside.clear();
+                self.end_quietly(id, server.id);
+                self.end_quietly(id, client.id);
+                Err(Denied::Refused(refused))
+            }
+        };
+        self.tell(client.id, Tell::Reply { number, outcome }, beside);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn close(&mut self, by: ClientId, id: ChannelId) -> Result<Reply, Denied> {
+        let channel = self.channels.get(&id).ok_or(Denied::NotYours)?;
+        if !channel.sides().iter().any(|side| side.id == by && side.open) {
+            return Err(Denied::NotYours);
+        }
+        self.end_side(id, by, Cause::Closed);
+        Ok(Reply::Done)
+    }
+
+    /// Who is at the other side of an open channel.
+    pub(super) fn other_side(&self, one: ClientId, id: ChannelId) -> Result<ClientId, Denied> {
+        let channel = self.channels.get(&id).ok_or(Denied::NotYours)?;
+        let (mine, other) = match channel.client.id == one && channel.client.open {
+            true => (channel.client, channel.server),
+            false => (channel.server, channel.client),
+        };
+        if mine.id != one || !mine.open {
+            return Err(Denied::NotYours);
+        }
+        if channel.asked.is_some() {
+            // The client knows of the channel only when the service has answered.
+            return Err(Denied::NotYours);
+        }
+        match self.clients.get(&other.id) {
+            Some(_) if other.open => Ok(other.id),
+            Some(client) => Err(Denied::Gone { peer: client.peer.clone(), cause: Cause::Closed }),
+            None => Err(Denied::NotYours),
+        }
+    }
+
+    /// One side has unmapped everything, or is gone; the other is told.
+    pub(super) fn end_side(&mut self, id: ChannelId, one: ClientId, cause: Cause) {
+        // A process may be both sides of a channel: they end one after the other.
+        while let Some(channel) = self.channels.get_mut(&id) {
+            let is_client = channel.client.id == one && channel.client.open;
+            let (mine, other) = match is_client {
+                true => (&mut channel.client, channel.server),
+                false => (&mut channel.server, channel.client),
+            };
+            if mine.id != one || !mine.open {
+                return;
+            }
+            mine.open = false;
+            let asked = channel.asked.take();
+            let service = channel.service.clone();
+            self.after_end(id, one);
+            match asked {
+                // The caller still waits for its answer: this is it.
+                Some(number) if !is_client => {
+                    let outcome = Err(Denied::NoService(service));
+                    self.tell(other.id, Tell::Reply { number, outcome }, Vec::new());
+                    self.end_quietly(id, other.id);
+                }
+                _ if other.open => self.event(other.id, Event::Gone { channel: id, cause }, Vec::new()),
+                _ => {}
+            }
+            if cause == Cause::Closed {
+                return;
+            }
+        }
+    }
+
+    /// One side never had anything mapped.
+    fn end_quietly(&mut self, id: ChannelId, one: ClientId) {
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let side = match channel.client.id == one && channel.client.open {
+            true => &mut channel.client,
+            false => &mut channel.server,
+        };
+        if side.id == one && side.open {
+            side.open = false;
+            self.after_end(id, one);
+        }
+    }
+
+    fn after_end(&mut self, id: ChannelId, one: ClientId) {
+        if let Some(client) = self.clients.get_mut(&one) {
+            client.channels -= 1;
+        }
+        self.drop_grants(id, one);
+        let channel = &self.channels[&id];
+        if channel.sides().iter().all(|side| !side.open) {
+            let queues = channel.queues;
+            self.channels.remove(&id);
+            self.backing.remove(queues);
+            self.sections.give_queues(queues);
+        }
+    }
+}
+
+impl Channel {
+    fn sides(&self) -> [Side; 2] {
+        [self.client, self.server]
+    }
+}

@@ -1,0 +1,51 @@
+//! What there is, for people who look.
+
+use super::State;
+use crate::SECTION;
+use crate::wire::{Listed, MOST_BYTES, Reply, encode};
+
+impl State {
+    /// As many entries, from the given one on, as a message has room for.
+    pub(super) fn list(&self, from: u64) -> Reply {
+        const ROOM: usize = MOST_BYTES - 64;
+        let mut bytes = 0;
+        let mut entries = Vec::new();
+        for (at, entry) in self.entries().enumerate().skip(from.try_into().unwrap_or(usize::MAX)) {
+            bytes += encode(&entry).len();
+            if bytes > ROOM && !entries.is_empty() {
+                return Reply::Listed { entries, next: Some(at as u64) };
+            }
+            entries.push(entry);
+        }
+        Reply::Listed { entries, next: None }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Listed> {
+        let pool = Listed::Pool {
+            capacity_bytes: self.sections.capacity() as u64 * SECTION,
+            free_bytes: self.sections.free() as u64 * SECTION,
+            backing: self.backing.to_string(),
+        };
+        let clients = self.clients.values();
+        let segments = self.segments.values().map(|segment| Listed::Segment {
+            extent: segment.extent,
+            owner: segment.owner,
+            // More than a message has room for are of no use to anybody who looks.
+            granted: segment.grants.iter().take(256).map(|grant| (grant.to, grant.access)).collect(),
+        });
+        let services = self
+            .services
+            .iter()
+            .map(|(name, service)| Listed::Service { name: name.clone(), by: service.by });
+        let channels = self.channels.iter().map(|(id, channel)| Listed::Channel {
+            id: *id,
+            service: channel.service.clone(),
+            client: channel.client.id,
+            server: channel.server.id,
+            open: channel.asked.is_none() && channel.client.open && channel.server.open,
+            queues: channel.queues,
+        });
+        let clients = clients.map(|client| Listed::Client { peer: client.peer.clone() });
+        std::iter::once(pool).chain(clients).chain(services).chain(channels).chain(segments)
+    }
+}

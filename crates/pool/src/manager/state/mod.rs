@@ -1,0 +1,239 @@
+//! What the manager knows, and what it does about each message: no sockets, processes or time.
+//!
+//! [`State::join`], [`State::handle`] and [`State::leave`] are told what happened; what is to be sent is then in
+//! [`Client::waiting`], which whoever has the sockets empties. The only thing it does to the outside is that it
+//! makes and drops the files of segments ([`Backing`]).
+
+mod channels;
+mod listing;
+mod segments;
+
+use super::backing::Backing;
+use super::sections::Sections;
+use crate::wire::{
+    Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Extent, Limited, MOST_NAME, Peer, Reply, Request,
+    Tell,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// What one process may have at most, so that no other has to do without.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub clients: u32,
+    pub channels: u32,
+    pub services: u32,
+    pub segments: u32,
+    /// By one side of a channel.
+    pub grants: u32,
+    /// Messages that wait for a process which does not read; more only of channels that end.
+    pub waiting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { clients: 4096, channels: 1024, services: 64, segments: 4096, grants: 256, waiting: 256 }
+    }
+}
+
+/// A message to a process, and what goes beside it.
+pub struct Outgoing {
+    pub tell: Tell,
+    pub beside: Vec<Arc<OwnedFd>>,
+}
+
+/// A connected process.
+pub struct Client {
+    pub peer: Peer,
+    /// What it has not been sent yet, in order.
+    pub waiting: VecDeque<Outgoing>,
+    bells: Arc<OwnedFd>,
+    channels: u32,
+    services: u32,
+    segments: u32,
+}
+
+struct Segment {
+    extent: Extent,
+    owner: Option<ClientId>,
+    /// `None` in a device, which all have mapped.
+    file: Option<Arc<OwnedFd>>,
+    grants: Vec<Grant>,
+}
+
+#[derive(Clone, Copy)]
+struct Grant {
+    channel: ChannelId,
+    to: ClientId,
+    access: Access,
+}
+
+struct Service {
+    by: ClientId,
+}
+
+/// A pair, from the request of the client to when both sides have closed it.
+struct Channel {
+    service: String,
+    client: Side,
+    server: Side,
+    queues: Extent,
+    file: Option<Arc<OwnedFd>>,
+    /// The number of the request that waits for the service's answer.
+    asked: Option<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Side {
+    id: ClientId,
+    /// It may have something mapped that came by the channel.
+    open: bool,
+}
+
+pub struct State {
+    backing: Backing,
+    limits: Limits,
+    sections: Sections,
+    clients: BTreeMap<ClientId, Client>,
+    segments: BTreeMap<u64, Segment>,
+    services: BTreeMap<String, Service>,
+    channels: BTreeMap<ChannelId, Channel>,
+    /// Those for whom something waits that nobody was told of.
+    told: Vec<ClientId>,
+    next: u64,
+}
+
+impl State {
+    pub fn new(backing: Backing, sections: Sections, limits: Limits) -> State {
+        State {
+            backing,
+            limits,
+            sections,
+            clients: BTreeMap::new(),
+            segments: BTreeMap::new(),
+            services: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            told: Vec::new(),
+            next: 1,
+        }
+    }
+
+    /// A process connected, and the kernel says who it is.
+    ///
+    /// # Errors
+    /// If there are too many, or its name is none.
+    pub fn join(&mut self, mut peer: Peer, bells: OwnedFd) -> Result<ClientId, Denied> {
+        if self.clients.len() >= self.limits.clients as usize {
+            return Err(Denied::Limit { what: Limited::Connections, most: self.limits.clients });
+        }
+        if !is_name(&peer.name) {
+            return Err(Denied::BadName);
+        }
+        peer.id = ClientId(self.take_number());
+        let id = peer.id;
+        let bells = Arc::new(bells);
+        let client = Client { peer, waiting: VecDeque::new(), bells, channels: 0, services: 0, segments: 0 };
+        self.clients.insert(id, client);
+        Ok(id)
+    }
+
+    /// A process sent a request, with descriptors. The reply is among what waits for it when this returns, unless
+    /// it depends on another process.
+    pub fn handle(&mut self, from: ClientId, ask: Ask, beside: Vec<OwnedFd>) {
+        let Ask { number, request } = ask;
+        let outcome = match request {
+            Request::Lease { sections } => {
+                let leased = self.lease(from, sections);
+                let (outcome, file) = match leased {
+                    Ok((extent, file)) => (Ok(Reply::Leased(extent)), file),
+                    Err(denied) => (Err(denied), None),
+                };
+                return self.tell(from, Tell::Reply { number, outcome }, file.into_iter().collect());
+            }
+            Request::Release { offset } => self.release(from, offset),
+            Request::Grant { channel, offset, access } => self.grant(from, channel, offset, access),
+            Request::Register { service } => self.register(from, service),
+            Request::Withdraw { service } => self.withdraw(from, &service),
+            Request::Open { service, greeting, bell } => {
+                match self.open(from, number, service, greeting, bell, beside) {
+                    // The service answers.
+                    Ok(()) => return,
+                    Err(denied) => Err(denied),
+                }
+            }
+            Request::Abandon { number } => self.abandon(from, number),
+            Request::Answer { channel, verdict } => self.answer(from, channel, verdict, beside),
+            Request::Close { channel } => self.close(from, channel),
+            Request::HandBack { .. } => Err(Denied::NotYours),
+            Request::List { from: cursor } => Ok(self.list(cursor)),
+            Request::Sync | Request::Leave => Ok(Reply::Done),
+        };
+        self.tell(from, Tell::Reply { number, outcome }, Vec::new());
+    }
+
+    /// A process ended, or its connection did: what it held is taken back, and its peers are told.
+    pub fn leave(&mut self, id: ClientId) {
+        if self.clients.remove(&id).is_none() {
+            return;
+        }
+        self.services.retain(|_, service| service.by != id);
+        let channels: Vec<_> = self.channels.keys().copied().collect();
+        for channel in channels {
+            self.end_side(channel, id, Cause::Died);
+        }
+        let owned: Vec<_> = self
+            .segments
+            .values()
+            .filter(|segment| segment.owner == Some(id))
+            .map(|s| s.extent.offset)
+            .collect();
+        for offset in owned {
+            self.disown(offset);
+        }
+    }
+
+    /// A connected process, to send what waits for it.
+    pub fn client(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.clients.get_mut(&id)
+    }
+
+    /// Those for whom something waits since this was last asked.
+    pub fn take_told(&mut self) -> Vec<ClientId> {
+        std::mem::take(&mut self.told)
+    }
+
+    fn tell(&mut self, to: ClientId, tell: Tell, beside: Vec<Arc<OwnedFd>>) {
+        if let Some(client) = self.clients.get_mut(&to) {
+            client.waiting.push_back(Outgoing { tell, beside });
+            self.told.push(to);
+        }
+    }
+
+    fn event(&mut self, to: ClientId, event: Event, beside: Vec<Arc<OwnedFd>>) {
+        self.tell(to, Tell::Event(event), beside);
+    }
+
+    /// Whether a process reads what it is told; whoever makes work for one that does not is refused.
+    fn check_reads(&self, id: ClientId) -> Result<(), Denied> {
+        match self.clients.get(&id) {
+            Some(client) if client.waiting.len() >= self.limits.waiting => {
+                Err(Denied::Slow(client.peer.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+}
+
+/// 1 to [`MOST_NAME`] visible characters, or blanks between them.
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= MOST_NAME
+        && name.trim() == name
+        && !name.chars().any(|c| c.is_control() || (c.is_whitespace() && c != ' '))
+}

@@ -1,0 +1,124 @@
+//! Segments: leased, granted, given back.
+
+use super::{Grant, Segment, State};
+use crate::SECTION;
+use crate::manager::backing::narrow;
+use crate::wire::{Access, ChannelId, ClientId, Denied, Event, Extent, Limited, Reply};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+impl State {
+    pub(super) fn lease(
+        &mut self,
+        by: ClientId,
+        sections: u32,
+    ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
+        let most = self.limits.segments;
+        let client = self.clients.get_mut(&by).ok_or(Denied::NotYours)?;
+        if client.segments >= most {
+            return Err(Denied::Limit { what: Limited::Segments, most });
+        }
+        let Some(extent) = self.sections.take(sections) else {
+            let (free, all) = (self.sections.free(), self.sections.capacity());
+            return Err(Denied::Full { asked: sections, free, all });
+        };
+        let file = match self.backing.make(extent) {
+            Ok(file) => file.map(Arc::new),
+            Err(error) => {
+                self.sections.give(extent);
+                return Err(Denied::Memory(error.to_string()));
+            }
+        };
+        client.segments += 1;
+        let segment = Segment { extent, owner: Some(by), file: file.clone(), grants: Vec::new() };
+        self.segments.insert(extent.offset, segment);
+        Ok((extent, file))
+    }
+
+    /// The owner gives a segment back.
+    pub(super) fn release(&mut self, by: ClientId, offset: u64) -> Result<Reply, Denied> {
+        let segment = self.segments.get(&offset).filter(|segment| segment.owner == Some(by));
+        let grants = segment.ok_or(Denied::NotYours)?.grants.clone();
+        for grant in grants {
+            self.event(grant.to, Event::Withdrawn { channel: grant.channel, offset }, Vec::new());
+        }
+        self.disown(offset);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn grant(
+        &mut self,
+        by: ClientId,
+        channel: ChannelId,
+        offset: u64,
+        access: Access,
+    ) -> Result<Reply, Denied> {
+        let to = self.other_side(by, channel)?;
+        self.check_reads(to)?;
+        let granted =
+            |segment: &Segment| segment.grants.iter().any(|grant| grant.channel == channel && grant.to == to);
+        // Those that were given back count as well: the other side has them mapped until it closes the channel.
+        if self.segments.values().filter(|segment| granted(segment)).count() >= self.limits.grants as usize {
+            return Err(Denied::Limit { what: Limited::Grants, most: self.limits.grants });
+        }
+        let segment = self.segments.get_mut(&offset).filter(|segment| segment.owner == Some(by));
+        let segment = segment.ok_or(Denied::NotYours)?;
+        if granted(segment) {
+            return Ok(Reply::Done);
+        }
+        if access == Access::Write && segment.grants.iter().any(|grant| grant.access == Access::Read) {
+            return Err(Denied::Sealed);
+        }
+        let file = match &segment.file {
+            Some(file) => Some(narrowed(file, access).map_err(|error| Denied::Memory(error.to_string()))?),
+            None => None,
+        };
+        segment.grants.push(Grant { channel, to, access });
+        let event = Event::Granted { channel, segment: segment.extent, access };
+        self.event(to, event, file.into_iter().collect());
+        Ok(Reply::Done)
+    }
+
+    /// A segment has no owner any more; it is free when nobody has it mapped.
+    pub(super) fn disown(&mut self, offset: u64) {
+        let Some(segment) = self.segments.get_mut(&offset) else { return };
+        if let Some(owner) = segment.owner.take().and_then(|owner| self.clients.get_mut(&owner)) {
+            owner.segments -= 1;
+        }
+        self.free_unused(offset);
+    }
+
+    /// One side has unmapped what it was granted by a channel.
+    pub(super) fn drop_grants(&mut self, channel: ChannelId, to: ClientId) {
+        let mut fewer = Vec::new();
+        for segment in self.segments.values_mut() {
+            let before = segment.grants.len();
+            segment.grants.retain(|grant| grant.channel != channel || grant.to != to);
+            if segment.grants.len() < before {
+                fewer.push(segment.extent.offset);
+            }
+        }
+        for offset in fewer {
+            self.free_unused(offset);
+        }
+    }
+
+    fn free_unused(&mut self, offset: u64) {
+        let Some(segment) = self.segments.get(&offset) else { return };
+        if segment.owner.is_none() && segment.grants.is_empty() {
+            let extent = segment.extent;
+            debug_assert!(extent.bytes.is_multiple_of(SECTION));
+            self.segments.remove(&offset);
+            self.backing.remove(extent);
+            self.sections.give(extent);
+        }
+    }
+}
+
+/// The same file, by a descriptor that allows no more than `access`, whatever is done with it.
+fn narrowed(file: &Arc<OwnedFd>, access: Access) -> rustix::io::Result<Arc<OwnedFd>> {
+    match access {
+        Access::Write => Ok(file.clone()),
+        Access::Read => narrow(file).map(Arc::new),
+    }
+}

@@ -1,0 +1,166 @@
+//! The pool's address space in this process: reserved once, mapped as it is granted.
+
+use crate::cache_control::{Coherent, Incoherent, Mode, Model, Uncached};
+use crate::wire::{Access, Extent};
+use crate::{PAGE, SECTION};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ffi::c_void;
+
+/// How this process reaches the pool's memory, as the manager said.
+#[derive(Clone)]
+pub enum AnyMemory {
+    Coherent(Coherent),
+    Incoherent(Incoherent),
+    Uncached(Uncached),
+    Model(Model),
+}
+
+/// `pointer = base + offset`, for all of the pool that this process was granted.
+pub struct Space {
+    base: *mut u8,
+    /// Where the files are mapped: at `base`, but in the model of incoherent memory.
+    shared: *mut u8,
+    bytes: usize,
+    memory: AnyMemory,
+}
+
+// SAFETY: addresses only; what is done with the memory is up to whoever dereferences.
+unsafe impl Send for Space {}
+// SAFETY: as above.
+unsafe impl Sync for Space {}
+
+impl Space {
+    /// # Errors
+    /// If there is no room for that many addresses, or this processor cannot do what the mode needs.
+    pub fn reserve(bytes: u64, mode: Mode) -> std::io::Result<Space> {
+        let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
+        let shared = reserve(bytes)?;
+        let mut space = Space { base: shared, shared, bytes, memory: AnyMemory::Coherent(Coherent) };
+        space.memory = match mode {
+            Mode::Coherent => AnyMemory::Coherent(Coherent),
+            Mode::Uncached => AnyMemory::Uncached(Uncached),
+            Mode::Incoherent => AnyMemory::Incoherent(Incoherent::detect().map_err(std::io::Error::other)?),
+            Mode::Model => {
+                space.base = reserve(bytes)?;
+                let seed = std::process::id() as u64;
+                // SAFETY: both are reserved until the space is dropped, which outlives what is made of it; the
+                // cache's part is mapped as zeros together with the file's.
+                AnyMemory::Model(unsafe { Model::new(space.base, space.shared, bytes, seed) })
+            }
+        };
+        Ok(space)
+    }
+
+    pub fn memory(&self) -> &AnyMemory {
+        &self.memory
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Where an offset is, or would be. Whether anything is mapped there, the caller knows.
+    #[inline(always)]
+    pub fn pointer(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset <= self.bytes as u64);
+        self.base.wrapping_add(offset as usize)
+    }
+
+    /// Maps a file of an extent's size. What was mapped there before is not used any more.
+    ///
+    /// # Errors
+    /// If the extent is not in the space, or the file too short, or the kernel refuses.
+    pub fn map(&self, extent: Extent, file: BorrowedFd<'_>, access: Access) -> rustix::io::Result<()> {
+        self.check(extent)?;
+        if rustix::fs::fstat(file)?.st_size < extent.bytes as i64 {
+            return Err(Errno::INVAL);
+        }
+        let (at, bytes) = (extent.offset as usize, extent.bytes as usize);
+        let allowed = match access {
+            Access::Read => ProtFlags::READ,
+            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: inside the reservation, which is ours; nobody uses what was there.
+        unsafe {
+            rustix::mm::mmap(self.shared.add(at).cast(), bytes, allowed, flags, file, 0)?;
+            if extent.bytes >= SECTION {
+                // Fewer faults, where the kernel does it for shared memory.
+                let _ = rustix::mm::madvise(self.shared.add(at).cast(), bytes, Advice::LinuxHugepage);
+            }
+            if self.base != self.shared {
+                let own = ProtFlags::READ | ProtFlags::WRITE;
+                fixed(self.base.add(at), bytes, own, MapFlags::NORESERVE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a mapping away; the addresses stay reserved.
+    ///
+    /// # Safety
+    /// Nobody uses the memory from now on.
+    pub unsafe fn unmap(&self, extent: Extent) {
+        if self.check(extent).is_err() {
+            return;
+        }
+        let (at, bytes) = (extent.offset as usize, extent.bytes as usize);
+        if let AnyMemory::Model(model) = &self.memory {
+            model.forget(self.pointer(extent.offset), bytes);
+        }
+        // SAFETY: inside the reservation; nobody uses it, the caller says.
+        unsafe {
+            for base in [self.shared, self.base] {
+                // It can fail only if the kernel has no memory for its books: then the mapping stays, unused.
+                let _ = fixed(base.add(at), bytes, ProtFlags::empty(), MapFlags::NORESERVE);
+            }
+        }
+    }
+
+    fn check(&self, extent: Extent) -> rustix::io::Result<()> {
+        let whole = (extent.offset | extent.bytes).is_multiple_of(PAGE) && extent.bytes > 0;
+        let inside = extent.offset.checked_add(extent.bytes).is_some_and(|end| end <= self.bytes as u64);
+        if whole && inside { Ok(()) } else { Err(Errno::INVAL) }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        // SAFETY: ours, and nobody has a pointer into a space that is dropped.
+        unsafe {
+            let _ = rustix::mm::munmap(self.shared.cast(), self.bytes);
+            if self.base != self.shared {
+                let _ = rustix::mm::munmap(self.base.cast(), self.bytes);
+            }
+        }
+    }
+}
+
+/// Addresses that nothing is mapped at, aligned to sections.
+fn reserve(bytes: usize) -> rustix::io::Result<*mut u8> {
+    let (section, flags) = (SECTION as usize, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    let asked = bytes.checked_add(section).ok_or(Errno::NOMEM)?;
+    // SAFETY: a mapping where nothing was; then its ends, which nobody uses, are given back.
+    unsafe {
+        let start = rustix::mm::mmap_anonymous(std::ptr::null_mut(), asked, ProtFlags::empty(), flags)?;
+        let base = (start as usize).next_multiple_of(section) as *mut c_void;
+        let before = base as usize - start as usize;
+        if before > 0 {
+            rustix::mm::munmap(start, before)?;
+        }
+        if before < section {
+            rustix::mm::munmap(base.byte_add(bytes), section - before)?;
+        }
+        Ok(base.cast())
+    }
+}
+
+/// # Safety
+/// The range is ours, and nobody uses it.
+unsafe fn fixed(at: *mut u8, bytes: usize, access: ProtFlags, flags: MapFlags) -> rustix::io::Result<()> {
+    let flags = flags | MapFlags::PRIVATE | MapFlags::FIXED;
+    // SAFETY: the caller's word.
+    unsafe { rustix::mm::mmap_anonymous(at.cast(), bytes, access, flags) }.map(drop)
+}

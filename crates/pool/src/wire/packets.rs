@@ -1,0 +1,74 @@
+//! Packets with descriptors beside.
+
+use super::{MOST_BYTES, MOST_DESCRIPTORS};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+/// What the other side sent is nothing that this side understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a message that is not of the pool's protocol")]
+pub struct Malformed;
+
+/// A packet that came.
+pub enum Incoming {
+    Packet(Vec<u8>, Vec<OwnedFd>),
+    /// Longer than any message, or more descriptors than any has.
+    Malformed,
+    /// The other side is gone.
+    End,
+}
+
+/// Sends one packet whole.
+///
+/// # Errors
+/// `EAGAIN` if the socket does not wait and has no room; else the connection is broken.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !beside.is_empty() {
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(beside)), "there is room for all descriptors");
+    }
+    loop {
+        match rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            sent => return sent.map(drop),
+        }
+    }
+}
+
+/// Receives one packet.
+///
+/// # Errors
+/// `EAGAIN` if the socket does not wait and nothing is there; else the connection is broken.
+pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
+    let mut bytes = vec![0; MOST_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let got = loop {
+        let into = &mut [IoSliceMut::new(&mut bytes)];
+        match rustix::net::recvmsg(socket, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            got => break got?,
+        }
+    };
+    let mut beside = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            beside.extend(descriptors);
+        }
+    }
+    if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Ok(Incoming::Malformed);
+    }
+    if got.bytes == 0 {
+        return Ok(Incoming::End);
+    }
+    bytes.truncate(got.bytes);
+    Ok(Incoming::Packet(bytes, beside))
+}
