@@ -1,0 +1,341 @@
+//! Two processes on two cores, and what a call between them takes.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// A way to call another process.
+pub trait Peer {
+    fn name(&self) -> &'static str;
+
+    /// Whether it can carry `size` bytes at all.
+    fn takes(&self, _size: usize) -> bool {
+        true
+    }
+
+    /// The server. Returns or is killed when the client is done.
+    fn serve(&self, place: &Place, size: usize) -> io::Result<()>;
+
+    /// Runs `timed` with a closure that makes one call.
+    fn client(&self, place: &Place, size: usize, timed: &mut Timed) -> io::Result<()>;
+
+    /// As [`Peer::client`], with `window` calls more than one under way; `None` if it has no such way.
+    /// The closure makes `window + 1` calls at a time.
+    fn windowed(&self, _place: &Place, _size: usize, _timed: &mut Timed) -> Option<io::Result<()>> {
+        None
+    }
+}
+
+/// Where client and server meet: a folder for sockets, and memory that both map.
+pub struct Place {
+    pub folder: PathBuf,
+    memory: OwnedFd,
+}
+
+/// Bytes of shared memory: two rings of slots of 2 MiB, or of more that are smaller.
+pub const SHARED: usize = 32 << 20;
+
+impl Place {
+    fn new() -> io::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("unrack-rpc-peers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        // SAFETY: a plain system call with a name that ends in a zero byte.
+        let fd = unsafe { libc::memfd_create(c"unrack-rpc-peers".as_ptr(), 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and ours.
+        let memory = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: a plain system call on our descriptor.
+        if unsafe { libc::ftruncate(fd, SHARED as i64) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { folder, memory })
+    }
+
+    /// The shared memory, zeroed when the place is new. It stays mapped until the process ends.
+    pub fn map(&self) -> io::Result<*mut u8> {
+        // SAFETY: a new mapping, of a size that the file has.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                SHARED,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                self.memory.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    fn path_to_socket_exists(&self) -> bool {
+        self.socket().exists()
+    }
+}
+
+/// The server's half of a measurement, as told on its command line.
+pub struct Served {
+    peer: String,
+    size: usize,
+    folder: PathBuf,
+    memory: i32,
+}
+
+const SERVE: &str = "__serve";
+
+impl Served {
+    pub fn from_arguments() -> Option<Self> {
+        let mut arguments = std::env::args().skip(1);
+        (arguments.next()? == SERVE).then_some(())?;
+        Some(Self {
+            peer: arguments.next()?,
+            size: arguments.next()?.parse().ok()?,
+            folder: arguments.next()?.into(),
+            memory: arguments.next()?.parse().ok()?,
+        })
+    }
+}
+
+pub fn serve(peers: &[Box<dyn Peer>], role: Served) -> ExitCode {
+    end_with_parent();
+    pin(1);
+    // SAFETY: the descriptor was inherited for this purpose; nobody else in this process has it.
+    let memory = unsafe { OwnedFd::from_raw_fd(role.memory) };
+    let place = Place { folder: role.folder, memory };
+    let peer = peers.iter().find(|peer| peer.name() == role.peer).expect("the client names a peer");
+    match peer.serve(&place, role.size) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("unrack-rpc-peers: server of {}: {wrong}", peer.name());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The server dies with the client, however that ends.
+fn end_with_parent() {
+    // SAFETY: plain system call, no memory involved.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// What one measurement of one peer gave.
+#[derive(Clone, Copy)]
+pub struct Measured {
+    pub p50_ns: f64,
+    pub p99_ns: f64,
+    pub calls_per_s: f64,
+    pub window_16_calls_per_s: Option<f64>,
+}
+
+/// Times a closure that makes calls, for a bounded time.
+pub struct Timed {
+    ns_per_tick: f64,
+    laps: Vec<u32>,
+    calls: u64,
+    took: Duration,
+}
+
+const LONGEST: Duration = Duration::from_millis(120);
+const WARM_UP: u32 = 200;
+const MOST_LAPS: usize = 400_000;
+
+impl Timed {
+    fn new() -> Self {
+        Self {
+            ns_per_tick: ns_per_tick(),
+            laps: Vec::with_capacity(MOST_LAPS),
+            calls: 0,
+            took: Duration::ZERO,
+        }
+    }
+
+    /// Runs `lap`, which makes `calls` calls, until the time is over.
+    pub fn run(&mut self, calls: u64, mut lap: impl FnMut()) {
+        let begun = Instant::now();
+        for _ in 0..WARM_UP {
+            lap();
+            if begun.elapsed() > LONGEST / 4 {
+                break;
+            }
+        }
+        self.laps.clear();
+        let begun = Instant::now();
+        let mut before = ticks();
+        'time: while self.laps.len() < MOST_LAPS {
+            for _ in 0..16 {
+                lap();
+                let now = ticks();
+                self.laps.push((now - before).min(u64::from(u32::MAX)) as u32);
+                before = now;
+                if now & 0xff == 0 && begun.elapsed() > LONGEST {
+                    break 'time;
+                }
+            }
+            if begun.elapsed() > LONGEST {
+                break;
+            }
+            before = ticks();
+        }
+        self.took = begun.elapsed();
+        self.calls = self.laps.len() as u64 * calls;
+    }
+
+    fn quantile_ns(&mut self, quantile: f64) -> f64 {
+        self.laps.sort_unstable();
+        let index = ((self.laps.len() - 1) as f64 * quantile) as usize;
+        f64::from(self.laps[index]) * self.ns_per_tick
+    }
+
+    fn calls_per_s(&self) -> f64 {
+        self.calls as f64 / self.took.as_secs_f64()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 has the instruction.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> u64 {
+    use std::sync::OnceLock;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+fn ns_per_tick() -> f64 {
+    let (begun, first) = (Instant::now(), ticks());
+    std::thread::sleep(Duration::from_millis(20));
+    begun.elapsed().as_nanos() as f64 / (ticks() - first) as f64
+}
+
+pub fn measure(peer: &dyn Peer, size: usize) -> io::Result<Measured> {
+    let place = Place::new()?;
+    let done = measure_at(peer, size, &place);
+    std::fs::remove_dir_all(&place.folder)?;
+    done
+}
+
+fn measure_at(peer: &dyn Peer, size: usize, place: &Place) -> io::Result<Measured> {
+    pin(0);
+    let _server = Server::start(peer, size, place)?;
+    let mut timed = Timed::new();
+    peer.client(place, size, &mut timed)?;
+    let mut measured = Measured {
+        p50_ns: timed.quantile_ns(0.5),
+        p99_ns: timed.quantile_ns(0.99),
+        calls_per_s: timed.calls_per_s(),
+        window_16_calls_per_s: None,
+    };
+    drop(_server);
+    let place = Place { folder: place.folder.clone(), memory: Place::new()?.memory };
+    let _ = std::fs::remove_file(place.socket());
+    let _server = Server::start(peer, size, &place)?;
+    let mut timed = Timed::new();
+    if let Some(done) = peer.windowed(&place, size, &mut timed) {
+        done?;
+        measured.window_16_calls_per_s = Some(timed.calls_per_s());
+    }
+    Ok(measured)
+}
+
+/// A server's process, ended when dropped: asked first, so that it can clear away what it has made.
+struct Server(Child);
+
+impl Server {
+    fn start(peer: &dyn Peer, size: usize, place: &Place) -> io::Result<Self> {
+        let child = Command::new(std::env::current_exe()?)
+            .arg(SERVE)
+            .args([peer.name(), &size.to_string()])
+            .arg(&place.folder)
+            .arg(place.memory.as_raw_fd().to_string())
+            .stdin(Stdio::null())
+            .spawn()?;
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SAFETY: a signal to our own child, which has not been waited for.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
+        let asked = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) {
+            if asked.elapsed() > Duration::from_secs(1) {
+                let _ = self.0.kill();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Tries until the server is there.
+pub fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(_) if begun.elapsed() < Duration::from_secs(5) => std::thread::sleep(Duration::from_millis(1)),
+            other => return other,
+        }
+    }
+}
+
+pub fn wait_for_socket(place: &Place) -> io::Result<PathBuf> {
+    patiently(|| {
+        if place.path_to_socket_exists() { Ok(place.socket()) } else { Err(io::ErrorKind::NotFound.into()) }
+    })
+}
+
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn pin(core: usize) {
+    // SAFETY: the set is plain bits, of the size that is said.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set);
+    }
+}
+
+/// All rounds of one peer at one size.
+pub struct Cell {
+    pub peer: &'static str,
+    pub size: usize,
+    rounds: Vec<Measured>,
+}
+
+impl Cell {
+    pub fn add(cells: &mut Vec<Self>, peer: &'static str, size: usize, measured: Measured) {
+        match cells.iter_mut().find(|cell| cell.peer == peer && cell.size == size) {
+            Some(cell) => cell.rounds.push(measured),
+            None => cells.push(Self { peer, size, rounds: vec![measured] }),
+        }
+    }
+
+    /// The median over the rounds of whatever `figure` takes from one.
+    pub fn median(&self, figure: impl Fn(&Measured) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.rounds.iter().map(figure).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+
+    pub fn windowed(&self) -> Option<f64> {
+        self.rounds[0].window_16_calls_per_s?;
+        Some(self.median(|round| round.window_16_calls_per_s.unwrap_or(0.0)))
+    }
+}
+
+/// The name of a folder as text; ours are always text.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary folder with a name in UTF-8")
+}
