@@ -34,7 +34,7 @@ mod model;
 
 pub use coherent::{Coherent, Uncached};
 pub use incoherent::{Incoherent, NoFlush};
-pub use model::{Device, Model};
+pub use model::{Device, Model, View};
 
 use std::sync::atomic::AtomicU64;
 

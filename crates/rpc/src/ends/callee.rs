@@ -1,0 +1,136 @@
+//! The end that answers.
+
+use super::{Layout, Reach};
+use crate::queue::entry::{Answer, GENERATIONS, Kind, REQUEST, Request, Status};
+use crate::queue::{Receiver, Sender};
+use unrack_pool::cache_control::Memory;
+
+/// The end of a pair of queues that answers. Everything that it reads is input.
+pub struct Callee<M> {
+    memory: M,
+    requests: Receiver<M>,
+    answers: Sender<M>,
+    /// The last call of each slot.
+    seen: Vec<Seen>,
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    request: Request,
+    /// None while it runs.
+    answer: Option<Answer>,
+    base: *mut u8,
+}
+
+// SAFETY: the pointers are to shared memory, which is used through the pool's cache control only.
+unsafe impl<M: Send> Send for Callee<M> {}
+
+/// A call to be run, and answered by [`Callee::answer`].
+#[derive(Debug, Clone, Copy)]
+pub struct Incoming {
+    pub request: Request,
+    /// Of the buffer, here: at least as many bytes as the request has and as the answer may have.
+    pub base: *mut u8,
+}
+
+impl<M: Memory> Callee<M> {
+    /// # Safety
+    /// The area is mapped as long as this lives, and was zero when the pair began.
+    pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
+        let lines = layout.lines();
+        // SAFETY: the caller has the whole area mapped.
+        let (requests, answers) = unsafe {
+            (
+                Receiver::new(memory.clone(), area.add(layout.requests()), lines),
+                Sender::new(memory.clone(), area.add(layout.answers()), lines),
+            )
+        };
+        let never = Request {
+            kind: Kind::Call,
+            connection: 0,
+            slot: 0,
+            generation: 0,
+            offset: 0,
+            method: 0,
+            length: 0,
+            capacity: 0,
+        };
+        let seen = |slot| Seen {
+            request: Request { slot, ..never },
+            answer: Some(Answer { status: Status::STALE, slot, generation: 0, offset: 0, length: 0 }),
+            base: std::ptr::null_mut(),
+        };
+        Callee { memory, requests, answers, seen: (0..lines as u16).map(seen).collect() }
+    }
+
+    /// The next call to run. Entries that are no such thing are answered here, at most a lap of them at a time.
+    #[inline]
+    pub fn poll(&mut self, reach: &impl Reach) -> Option<Incoming> {
+        for _ in 0..self.seen.len() {
+            let entries = self.requests.receive()?;
+            match self.admit(entries, reach) {
+                Ok(incoming) => return Some(incoming),
+                Err(answer) => self.answers.send(answer.entries()),
+            }
+        }
+        None
+    }
+
+    /// A call that was not seen before, or what its entry is to be answered.
+    #[inline]
+    fn admit(&mut self, entries: [u64; REQUEST], reach: &impl Reach) -> Result<Incoming, Answer> {
+        let (slot, generation) = Request::slot_of(entries);
+        let refused = |status, offset| Answer { status, slot, generation, offset, length: 0 };
+        let Some(request) = Request::from_entries(entries) else {
+            return Err(refused(Status::MALFORMED, 0));
+        };
+        let Some(seen) = self.seen.get_mut(usize::from(slot)) else {
+            return Err(refused(Status::MALFORMED, request.offset));
+        };
+        if generation == seen.request.generation {
+            return Err(seen.answer.unwrap_or(refused(Status::RUNNING, request.offset)));
+        }
+        if seen.answer.is_none() || !is_newer(generation, seen.request.generation) {
+            return Err(refused(Status::STALE, request.offset));
+        }
+        let bytes = request.length.max(request.capacity) as usize;
+        let Some(base) = reach.reach(request.offset, bytes) else {
+            let answer = refused(Status::BAD_BUFFER, request.offset);
+            *seen = Seen { request, answer: Some(answer), base: std::ptr::null_mut() };
+            return Err(answer);
+        };
+        // SAFETY: reached, hence mapped; we published all that we wrote there.
+        unsafe { self.memory.refresh(base, request.length as usize) };
+        *seen = Seen { request, answer: None, base };
+        Ok(Incoming { request, base })
+    }
+
+    /// Answers the call of a slot that runs. The first `written` bytes of its buffer were written to.
+    #[inline]
+    pub fn answer(&mut self, slot: u16, status: Status, length: u32, written: usize) {
+        let seen = &mut self.seen[usize::from(slot)];
+        assert!(seen.answer.is_none(), "a call is answered once");
+        assert!(written <= seen.request.length.max(seen.request.capacity) as usize);
+        // SAFETY: inside what was reached when the call was admitted.
+        unsafe { self.memory.publish(seen.base, written) };
+        let answer =
+            Answer { status, slot, generation: seen.request.generation, offset: seen.request.offset, length };
+        seen.answer = Some(answer);
+        self.answers.send(answer.entries());
+    }
+
+    pub fn lines(&self) -> usize {
+        self.answers.lines()
+    }
+
+    /// Where the next request arrives, for whoever waits for it.
+    pub fn awaited(&self) -> *const std::sync::atomic::AtomicU64 {
+        self.requests.awaited()
+    }
+}
+
+/// Whether a generation is after another, as far as 31 bits can say.
+fn is_newer(generation: u32, than: u32) -> bool {
+    let ahead = generation.wrapping_sub(than) % GENERATIONS;
+    0 < ahead && ahead < GENERATIONS / 2
+}

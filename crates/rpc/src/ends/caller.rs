@@ -1,0 +1,263 @@
+//! The end that asks.
+
+use super::{Buffer, Layout};
+use crate::queue::entry::{Answer, GENERATIONS, Kind, Request, Status};
+use crate::queue::{Receiver, Sender};
+use unrack_pool::cache_control::Memory;
+
+/// All slots are in use, or all entries unanswered: something has to be answered first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("as many calls are under way as the queue has entries")]
+pub struct Full;
+
+/// The end of a pair of queues that asks.
+pub struct Caller<M, B> {
+    memory: M,
+    requests: Sender<M>,
+    answers: Receiver<M>,
+    slots: Vec<Slot<B>>,
+    free: Vec<u16>,
+    /// Entries that are not answered.
+    owed: usize,
+    /// Answers to nothing that was asked: the peer breaks the protocol.
+    foreign: u64,
+}
+
+struct Slot<B> {
+    state: State,
+    /// Answers that are still to come, which may write to the buffer until then.
+    owed: u16,
+    request: Request,
+    /// Bytes the answer may have.
+    buffer: Option<B>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    /// Has a buffer that is being filled.
+    Reserved,
+    Waiting,
+    Answered(Answer),
+    /// Nobody wants the answer; the buffer is freed when the last has come.
+    Abandoned,
+}
+
+impl<M: Memory, B: Buffer> Caller<M, B> {
+    /// # Safety
+    /// The area is mapped as long as this lives, was zero when the pair began, and is written, but for the
+    /// answers, by nobody else.
+    pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
+        let lines = layout.lines();
+        // SAFETY: the caller has the whole area mapped.
+        let (requests, answers) = unsafe {
+            (
+                Sender::new(memory.clone(), area.add(layout.requests()), lines),
+                Receiver::new(memory.clone(), area.add(layout.answers()), lines),
+            )
+        };
+        let nothing = Request {
+            kind: Kind::Call,
+            connection: 0,
+            slot: 0,
+            generation: 0,
+            offset: 0,
+            method: 0,
+            length: 0,
+            capacity: 0,
+        };
+        let slot = |index| Slot {
+            state: State::Free,
+            owed: 0,
+            request: Request { slot: index, ..nothing },
+            buffer: None,
+        };
+        let count = lines as u16;
+        Caller {
+            memory,
+            requests,
+            answers,
+            slots: (0..count).map(slot).collect(),
+            free: (0..count).rev().collect(),
+            owed: 0,
+            foreign: 0,
+        }
+    }
+
+    /// A slot for a call whose request is going to be written to `buffer`.
+    ///
+    /// # Errors
+    /// The buffer, if all slots are in use.
+    #[inline]
+    pub fn reserve(&mut self, buffer: B) -> Result<u16, B> {
+        let Some(index) = self.free.pop() else { return Err(buffer) };
+        let slot = &mut self.slots[usize::from(index)];
+        debug_assert!(slot.state == State::Free && slot.owed == 0);
+        slot.state = State::Reserved;
+        slot.buffer = Some(buffer);
+        Ok(index)
+    }
+
+    /// Sends the request of a reserved slot: `length` bytes of its buffer, of which the answer may use
+    /// `capacity`.
+    ///
+    /// # Errors
+    /// Nothing was sent, and the slot is as before.
+    #[inline]
+    pub fn post(
+        &mut self,
+        index: u16,
+        (kind, connection, method): (Kind, u16, u32),
+        length: usize,
+        capacity: usize,
+    ) -> Result<(), Full> {
+        if self.owed == self.requests.lines() {
+            return Err(Full);
+        }
+        let slot = &mut self.slots[usize::from(index)];
+        assert!(slot.state == State::Reserved, "a call is posted once");
+        let buffer = slot.buffer.as_ref().expect("a reserved slot has a buffer");
+        assert!(length <= buffer.capacity() && capacity <= buffer.capacity());
+        // SAFETY: the buffer is ours until the entry is sent.
+        unsafe { self.memory.publish(buffer.base(), length) };
+        slot.request = Request {
+            kind,
+            connection,
+            slot: index,
+            generation: (slot.request.generation + 1) % GENERATIONS,
+            offset: buffer.offset(),
+            method,
+            length: length as u32,
+            capacity: capacity as u32,
+        };
+        slot.state = State::Waiting;
+        slot.owed = 1;
+        self.owed += 1;
+        self.requests.send(slot.request.entries());
+        Ok(())
+    }
+
+    /// Sends the request of a slot that waits once more.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn post_again(&mut self, index: u16) -> Result<(), Full> {
+        let slot = &mut self.slots[usize::from(index)];
+        assert!(slot.state == State::Waiting);
+        if self.owed == self.requests.lines() {
+            return Err(Full);
+        }
+        slot.owed += 1;
+        self.owed += 1;
+        self.requests.send(slot.request.entries());
+        Ok(())
+    }
+
+    /// Takes what was answered, and says for each call that now has its answer, or its slot free, which it is.
+    #[inline]
+    pub fn poll(&mut self, mut changed: impl FnMut(u16)) -> usize {
+        let mut count = 0;
+        while let Some(entries) = self.answers.receive() {
+            count += 1;
+            if let Some(index) = self.take(Answer::from_entries(entries)) {
+                changed(index);
+            }
+            // A peer that answers without end gets no more than a lap at a time.
+            if count == self.requests.lines() {
+                break;
+            }
+        }
+        count
+    }
+
+    #[inline]
+    fn take(&mut self, answer: Answer) -> Option<u16> {
+        let known = self.slots.get_mut(usize::from(answer.slot)).filter(|slot| {
+            slot.owed > 0
+                && answer.generation == slot.request.generation
+                && answer.offset == slot.request.offset
+                && (!has_bytes(answer.status) || answer.length <= slot.request.capacity)
+        });
+        let Some(slot) = known else {
+            self.foreign += 1;
+            return None;
+        };
+        slot.owed -= 1;
+        self.owed -= 1;
+        match slot.state {
+            State::Waiting if answer.status != Status::RUNNING => {
+                if has_bytes(answer.status) {
+                    let buffer = slot.buffer.as_ref().expect("a waiting slot has a buffer");
+                    // SAFETY: we published all that we wrote to the buffer, and the answer is inside.
+                    unsafe { self.memory.refresh(buffer.base(), answer.length as usize) };
+                }
+                slot.state = State::Answered(answer);
+                Some(answer.slot)
+            }
+            State::Abandoned if slot.owed == 0 => {
+                self.forget(answer.slot);
+                Some(answer.slot)
+            }
+            _ => None,
+        }
+    }
+
+    /// The answer of a slot, if it has come.
+    #[inline]
+    pub fn answer(&self, index: u16) -> Option<Answer> {
+        match self.slots[usize::from(index)].state {
+            State::Answered(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// The buffer of a slot that is in use.
+    #[inline]
+    pub fn buffer(&self, index: u16) -> &B {
+        self.slots[usize::from(index)].buffer.as_ref().expect("a slot that is in use has a buffer")
+    }
+
+    /// The caller of this slot is done with it. Gives the buffer back, unless the peer may still write to it.
+    #[inline]
+    pub fn release(&mut self, index: u16) -> Option<B> {
+        let slot = &mut self.slots[usize::from(index)];
+        if slot.owed > 0 {
+            slot.state = State::Abandoned;
+            return None;
+        }
+        slot.state = State::Free;
+        self.free.push(index);
+        slot.buffer.take()
+    }
+
+    fn forget(&mut self, index: u16) {
+        let slot = &mut self.slots[usize::from(index)];
+        slot.state = State::Free;
+        slot.buffer = None;
+        self.free.push(index);
+    }
+
+    /// Whether something is waited for.
+    pub fn is_owed(&self) -> bool {
+        self.owed > 0
+    }
+
+    /// Answers so far to nothing that was asked.
+    pub fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    pub fn lines(&self) -> usize {
+        self.requests.lines()
+    }
+
+    /// Slots that no call has.
+    pub fn free_slots(&self) -> usize {
+        self.free.len()
+    }
+}
+
+/// Whether an answer's length says how many bytes there are.
+fn has_bytes(status: Status) -> bool {
+    matches!(status, Status::DONE | Status::MORE) || status.0 >= Status::SERVICE
+}

@@ -1,0 +1,331 @@
+//! Random callers and callees in one thread, in every kind of memory, and peers that write anything.
+
+use super::{Buffer, Callee, Caller, Incoming, Layout, Reach};
+use crate::queue::entry::{Kind, Status};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use unrack_pool::cache_control::{Coherent, Device, Incoherent, LINE, Memory, View};
+
+const LINES: usize = 8;
+const AREA: usize = 2 * LINES * LINE;
+const BUFFERS: usize = 6;
+const BUFFER: usize = 2 * LINE;
+const BYTES: usize = AREA + BUFFERS * BUFFER;
+
+/// A buffer that says where it is, and that somebody has it.
+struct Lent {
+    offset: u64,
+    base: *mut u8,
+    _held: Rc<()>,
+}
+
+impl Buffer for Lent {
+    fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    fn capacity(&self) -> usize {
+        BUFFER
+    }
+}
+
+struct Granted(*mut u8);
+
+impl Reach for Granted {
+    fn reach(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
+        let offset = usize::try_from(offset).ok()?;
+        let inside = offset >= AREA && offset < BYTES && bytes <= BYTES - offset;
+        // SAFETY: inside the memory.
+        inside.then(|| unsafe { self.0.add(offset) })
+    }
+}
+
+fn words(base: *mut u8, count: usize) -> &'static [std::sync::atomic::AtomicU64] {
+    // SAFETY: tests keep their memory until they end, and the words are aligned; atomics may be shared.
+    unsafe { std::slice::from_raw_parts(base.cast(), count) }
+}
+
+/// What a call carries: as many words as there are, all derived from its number.
+fn write(base: *mut u8, value: u64, count: usize) {
+    for (index, word) in words(base, count).iter().enumerate() {
+        word.store(value.wrapping_mul(index as u64 + 1), Ordering::Relaxed);
+    }
+}
+
+fn read(base: *mut u8, count: usize) -> u64 {
+    let value = words(base, 1)[0].load(Ordering::Relaxed);
+    for (index, word) in words(base, count).iter().enumerate() {
+        assert_eq!(
+            word.load(Ordering::Relaxed),
+            value.wrapping_mul(index as u64 + 1),
+            "torn at word {index}"
+        );
+    }
+    value
+}
+
+fn answer_to(value: u64) -> u64 {
+    value ^ 0xa5a5_a5a5_a5a5
+}
+
+/// A step of either end; the number chooses among what it may do it to.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Call { words: usize },
+    Again { which: usize },
+    Abandon { which: usize },
+    Collect,
+    Admit,
+    Answer { which: usize },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (1..=BUFFER / 8).prop_map(|words| Step::Call { words }),
+        1 => any::<usize>().prop_map(|which| Step::Again { which }),
+        1 => any::<usize>().prop_map(|which| Step::Abandon { which }),
+        4 => Just(Step::Collect),
+        4 => Just(Step::Admit),
+        4 => any::<usize>().prop_map(|which| Step::Answer { which }),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+/// Both ends, and what must be true of them.
+struct World<M> {
+    caller: Caller<M, Lent>,
+    callee: Callee<M>,
+    here: *mut u8,
+    granted: Granted,
+    free: Vec<u64>,
+    held: HashMap<u64, Rc<()>>,
+    /// By slot: the number of the call and its words.
+    waiting: HashMap<u16, (u64, usize)>,
+    running: Vec<Incoming>,
+    ran: HashMap<u64, usize>,
+    next: u64,
+    answered: usize,
+}
+
+impl<M: Memory> World<M> {
+    fn new((caller_memory, here): (M, *mut u8), (callee_memory, there): (M, *mut u8)) -> Self {
+        let layout = Layout::fitting(AREA).unwrap();
+        assert_eq!(layout.lines(), LINES);
+        // SAFETY: tests keep the memory until they end.
+        let (caller, callee) =
+            unsafe { (Caller::new(caller_memory, here, layout), Callee::new(callee_memory, there, layout)) };
+        World {
+            caller,
+            callee,
+            here,
+            granted: Granted(there),
+            free: (0..BUFFERS).map(|index| (AREA + index * BUFFER) as u64).collect(),
+            held: HashMap::new(),
+            waiting: HashMap::new(),
+            running: Vec::new(),
+            ran: HashMap::new(),
+            next: 1,
+            answered: 0,
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Call { words } => self.call(words),
+            Step::Again { which } => {
+                if let Some(slot) = chosen(&self.waiting, which) {
+                    let _ = self.caller.post_again(slot);
+                }
+            }
+            Step::Abandon { which } => {
+                if let Some(slot) = chosen(&self.waiting, which) {
+                    self.waiting.remove(&slot);
+                    assert!(self.caller.release(slot).is_none(), "its answer is still to come");
+                }
+            }
+            Step::Collect => self.collect(),
+            Step::Admit => {
+                if let Some(incoming) = self.callee.poll(&self.granted) {
+                    let value = read(incoming.base, incoming.request.length as usize / 8);
+                    *self.ran.entry(value).or_default() += 1;
+                    self.running.push(incoming);
+                }
+            }
+            Step::Answer { which } => {
+                if !self.running.is_empty() {
+                    let incoming = self.running.swap_remove(which % self.running.len());
+                    let count = incoming.request.length as usize / 8;
+                    write(incoming.base, answer_to(read(incoming.base, count)), count);
+                    let length = incoming.request.length;
+                    self.callee.answer(incoming.request.slot, Status::DONE, length, length as usize);
+                }
+            }
+        }
+        self.free_what_nobody_holds();
+    }
+
+    fn call(&mut self, words: usize) {
+        let Some(offset) = self.free.pop() else { return };
+        let held = Rc::new(());
+        self.held.insert(offset, held.clone());
+        let base = self.here.wrapping_add(offset as usize);
+        let Ok(slot) = self.caller.reserve(Lent { offset, base, _held: held }) else { return };
+        write(base, self.next, words);
+        match self.caller.post(slot, (Kind::Call, 0, 1), words * 8, BUFFER) {
+            Ok(()) => {
+                self.waiting.insert(slot, (self.next, words));
+                self.next += 1;
+            }
+            Err(_) => drop(self.caller.release(slot).expect("nothing was sent")),
+        }
+    }
+
+    fn collect(&mut self) {
+        self.caller.poll(|_| {});
+        let done: Vec<u16> =
+            self.waiting.keys().copied().filter(|&slot| self.caller.answer(slot).is_some()).collect();
+        for slot in done {
+            let (value, count) = self.waiting.remove(&slot).unwrap();
+            let answer = self.caller.answer(slot).unwrap();
+            assert_eq!((answer.status, answer.length as usize), (Status::DONE, count * 8));
+            assert_eq!(read(self.caller.buffer(slot).base(), count), answer_to(value));
+            self.caller.release(slot);
+            self.answered += 1;
+        }
+    }
+
+    fn free_what_nobody_holds(&mut self) {
+        let freed: Vec<u64> = self
+            .held
+            .iter()
+            .filter(|(_, held)| Rc::strong_count(held) == 1)
+            .map(|(&offset, _)| offset)
+            .collect();
+        for offset in freed {
+            self.held.remove(&offset);
+            self.free.push(offset);
+        }
+    }
+
+    /// Lets all that is under way come to its end.
+    fn finish(&mut self) {
+        for _ in 0..1000 {
+            self.step(Step::Admit);
+            self.step(Step::Answer { which: 0 });
+            self.step(Step::Collect);
+            if !self.caller.is_owed() {
+                break;
+            }
+        }
+        assert!(!self.caller.is_owed(), "every entry is answered");
+        assert!(self.waiting.is_empty(), "every call that is waited for is answered");
+        assert_eq!(self.caller.free_slots(), LINES, "no slot is lost");
+        assert_eq!(self.free.len(), BUFFERS, "no buffer is lost");
+        assert_eq!(self.caller.foreign(), 0);
+        assert_eq!(self.ran.len() as u64, self.next - 1, "every call runs");
+        assert!(self.ran.values().all(|&times| times == 1), "no call runs twice");
+    }
+}
+
+fn chosen(waiting: &HashMap<u16, (u64, usize)>, which: usize) -> Option<u16> {
+    let mut slots: Vec<u16> = waiting.keys().copied().collect();
+    slots.sort_unstable();
+    (!slots.is_empty()).then(|| slots[which % slots.len()])
+}
+
+fn run<M: Memory>(mut world: World<M>, steps: Vec<Step>) {
+    for step in steps {
+        world.step(step);
+    }
+    world.finish();
+}
+
+/// Two hosts of a model of memory.
+fn hosts(seed: u64) -> (View, View) {
+    let device = Device::new(BYTES);
+    (device.host(seed), device.host(seed ^ 1))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn calls_run_once_in_coherent_memory(steps in steps()) {
+        let (here, _) = hosts(0);
+        run(World::new((Coherent, here.base()), (Coherent, here.base())), steps);
+    }
+
+    #[test]
+    fn calls_run_once_in_incoherent_memory(steps in steps()) {
+        let (here, _) = hosts(0);
+        // A processor that cannot flush has nothing to test.
+        if let Ok(memory) = Incoherent::detect() {
+            run(World::new((memory, here.base()), (memory, here.base())), steps);
+        }
+    }
+
+    #[test]
+    fn calls_run_once_in_the_model(steps in steps(), seed: u64) {
+        let (here, there) = hosts(seed);
+        run(World::new((here.memory.clone(), here.base()), (there.memory.clone(), there.base())), steps);
+    }
+
+    /// A client that writes anything to its queue costs the server nothing but answers.
+    #[test]
+    fn a_hostile_caller_reaches_only_what_it_granted(
+        noise in prop::collection::vec((0..AREA / 8, any::<u64>(), any::<bool>()), 1..300),
+        seed: u64,
+    ) {
+        let (here, _) = hosts(seed);
+        let layout = Layout::fitting(AREA).unwrap();
+        // SAFETY: the view outlives the callee.
+        let mut callee = unsafe { Callee::new(Coherent, here.base(), layout) };
+        let granted = Granted(here.base());
+        for (word, value, small) in noise {
+            // Half of the words are such that slots, offsets and kinds are often in range.
+            let value = if small { value & !(0xffff_ffff << 6) } else { value };
+            words(here.base(), AREA / 8)[word].store(value, Ordering::Relaxed);
+            while let Some(incoming) = callee.poll(&granted) {
+                let bytes = incoming.request.length.max(incoming.request.capacity) as usize;
+                prop_assert!(granted.reach(incoming.request.offset, bytes) == Some(incoming.base));
+                callee.answer(incoming.request.slot, Status::DONE, incoming.request.length, 0);
+            }
+        }
+    }
+
+    /// A server that writes anything to its queue costs the client at most its calls.
+    #[test]
+    fn a_hostile_callee_cannot_make_an_answer_longer_than_its_buffer(
+        noise in prop::collection::vec((0..LINES * 8, any::<u64>(), any::<bool>()), 1..300),
+    ) {
+        let (here, _) = hosts(1);
+        let layout = Layout::fitting(AREA).unwrap();
+        // SAFETY: the view outlives the caller.
+        let mut caller = unsafe { Caller::new(Coherent, here.base(), layout) };
+        let mut spare: Vec<u64> = (0..BUFFERS).map(|index| (AREA + index * BUFFER) as u64).collect();
+        let mut waiting = Vec::new();
+        for (word, value, small) in noise {
+            if let Some(offset) = spare.pop() {
+                let base = here.base().wrapping_add(offset as usize);
+                let slot = caller.reserve(Lent { offset, base, _held: Rc::new(()) }).ok().unwrap();
+                caller.post(slot, (Kind::Call, 0, 1), LINE, LINE).unwrap();
+                waiting.push(slot);
+            }
+            let value = if small { value & 0x8000_0fff_0000_00ff } else { value };
+            words(here.base().wrapping_add(layout.answers()), LINES * 8)[word].store(value, Ordering::Relaxed);
+            caller.poll(|_| {});
+            waiting.retain(|&slot| {
+                let Some(answer) = caller.answer(slot) else { return true };
+                assert!(answer.status.0 > Status::MORE.0 || answer.length as usize <= LINE);
+                spare.extend(caller.release(slot).map(|buffer| buffer.offset));
+                false
+            });
+        }
+    }
+}

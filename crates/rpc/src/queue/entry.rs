@@ -1,0 +1,220 @@
+//! Entries of a queue: 64 bits, of which the topmost says which lap they belong to.
+//!
+//! HydraRPC §5.1: an entry is an offset into the data area and an arrival flag. A message here is up to three
+//! entries in one cache line: the first as in the paper, beside it who is called and how much there is. They
+//! travel in the line that moves anyway. Each has its own flag, so that nothing larger than 64 bits needs to
+//! arrive at once, whatever memory does to a line on its way.
+//!
+//! ```text
+//!            63    62..60  59..48      47..38  37..0
+//! request 0  flag  kind    connection  slot    offset in lines
+//! request 1  flag  generation (62..32)         method (31..0)
+//! request 2  flag  length (62..32)             capacity (31..0)
+//!
+//!            63    62..60  59..48      47..38  37..0
+//! answer 0   flag  0       status      slot    offset in lines
+//! answer 1   flag  generation (62..32)         length, or what an error says (31..0)
+//! ```
+
+use unrack_pool::cache_control::LINE;
+
+/// The arrival flag of an entry.
+pub const FLAG: u64 = 1 << 63;
+
+/// Calls that a pair of queues can have under way: what ten bits name.
+pub const MOST_SLOTS: usize = 1 << SLOT_BITS;
+/// The most bytes of a message: lengths have 31 bits, and buffers are whole lines.
+pub const MOST_BYTES: usize = (1 << 31) - LINE;
+
+const OFFSET_BITS: u32 = 38;
+const SLOT_BITS: u32 = 10;
+const CONNECTION_BITS: u32 = 12;
+const SLOT_AT: u32 = OFFSET_BITS;
+const CONNECTION_AT: u32 = SLOT_AT + SLOT_BITS;
+const KIND_AT: u32 = CONNECTION_AT + CONNECTION_BITS;
+
+/// A generation counts the calls of a slot, in 31 bits.
+pub const GENERATIONS: u32 = 1 << 31;
+
+/// What a client asks for with an entry. Each entry is answered by exactly one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Run the method, answer with what it says.
+    Call = 0,
+    /// Run the method; what it says is of no interest.
+    OneWay = 1,
+    /// Run the method, answer with the first part of what it says. More parts are asked for with `Next`.
+    Open = 2,
+    /// The next part of the stream that `method` names by the slot it was opened on.
+    Next = 3,
+    /// No more parts are wanted.
+    Close = 4,
+}
+
+impl Kind {
+    fn from_bits(bits: u64) -> Option<Kind> {
+        [Kind::Call, Kind::OneWay, Kind::Open, Kind::Next, Kind::Close]
+            .into_iter()
+            .find(|&kind| kind as u64 == bits)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    pub kind: Kind,
+    /// Which of the connections that share the queues.
+    pub connection: u16,
+    pub slot: u16,
+    pub generation: u32,
+    /// Of the buffer, in the pool.
+    pub offset: u64,
+    /// Which method; see [`crate::method`].
+    pub method: u32,
+    /// Bytes of the request.
+    pub length: u32,
+    /// Bytes that the answer may have.
+    pub capacity: u32,
+}
+
+/// Entries of a request.
+pub const REQUEST: usize = 3;
+/// Entries of an answer.
+pub const ANSWER: usize = 2;
+
+impl Request {
+    pub fn entries(&self) -> [u64; REQUEST] {
+        debug_assert!(self.offset.is_multiple_of(LINE as u64));
+        [
+            (self.kind as u64) << KIND_AT
+                | u64::from(self.connection) << CONNECTION_AT
+                | u64::from(self.slot) << SLOT_AT
+                | self.offset / LINE as u64,
+            u64::from(self.generation) << 32 | u64::from(self.method),
+            u64::from(self.length) << 32 | u64::from(self.capacity),
+        ]
+    }
+
+    /// `None` if the kind is unknown; everything else can be said, whether it makes sense or not.
+    pub fn from_entries(entries: [u64; REQUEST]) -> Option<Request> {
+        let [first, second, third] = entries.map(|entry| entry & !FLAG);
+        Some(Request {
+            kind: Kind::from_bits(first >> KIND_AT)?,
+            connection: field(first, CONNECTION_AT, CONNECTION_BITS) as u16,
+            slot: field(first, SLOT_AT, SLOT_BITS) as u16,
+            generation: (second >> 32) as u32,
+            offset: field(first, 0, OFFSET_BITS) * LINE as u64,
+            method: second as u32,
+            length: (third >> 32) as u32,
+            capacity: third as u32,
+        })
+    }
+
+    /// The slot of entries that [`Request::from_entries`] does not take.
+    pub fn slot_of(entries: [u64; REQUEST]) -> (u16, u32) {
+        (field(entries[0], SLOT_AT, SLOT_BITS) as u16, ((entries[1] & !FLAG) >> 32) as u32)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    pub status: Status,
+    pub slot: u16,
+    pub generation: u32,
+    pub offset: u64,
+    /// Bytes of the answer; with a status that is an error, what belongs to it.
+    pub length: u32,
+}
+
+impl Answer {
+    pub fn entries(&self) -> [u64; ANSWER] {
+        [
+            u64::from(self.status.0) << CONNECTION_AT
+                | u64::from(self.slot) << SLOT_AT
+                | self.offset / LINE as u64,
+            u64::from(self.generation) << 32 | u64::from(self.length),
+        ]
+    }
+
+    pub fn from_entries(entries: [u64; ANSWER]) -> Answer {
+        let [first, second] = entries.map(|entry| entry & !FLAG);
+        Answer {
+            status: Status(field(first, CONNECTION_AT, CONNECTION_BITS) as u16),
+            slot: field(first, SLOT_AT, SLOT_BITS) as u16,
+            generation: (second >> 32) as u32,
+            offset: field(first, 0, OFFSET_BITS) * LINE as u64,
+            length: second as u32,
+        }
+    }
+}
+
+/// How a call went, in twelve bits: below 256 this crate's own, from there on the service's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Status(pub u16);
+
+impl Status {
+    pub const DONE: Status = Status(0);
+    /// There is more; only of streams.
+    pub const MORE: Status = Status(1);
+    /// The entry repeats a call that still runs. The call's own answer follows.
+    pub const RUNNING: Status = Status(2);
+    /// No such method.
+    pub const UNKNOWN_METHOD: Status = Status(3);
+    /// The buffer is not one that this client granted, or is shorter than said.
+    pub const BAD_BUFFER: Status = Status(4);
+    /// The answer did not fit; `length` is what it would need.
+    pub const TOO_LONG: Status = Status(5);
+    /// The handler panicked.
+    pub const FAILED: Status = Status(6);
+    /// The entry means nothing to this server.
+    pub const MALFORMED: Status = Status(7);
+    /// The entry repeats a call that was answered and forgotten.
+    pub const STALE: Status = Status(8);
+    /// The stream named is not there.
+    pub const NO_STREAM: Status = Status(9);
+    /// The server is ending.
+    pub const CLOSING: Status = Status(10);
+
+    /// The first status that is a service's own.
+    pub const SERVICE: u16 = 256;
+    /// The last.
+    pub const LAST: u16 = (1 << CONNECTION_BITS) - 1;
+}
+
+fn field(word: u64, at: u32, bits: u32) -> u64 {
+    word >> at & ((1 << bits) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(
+            kind in 0u64..5, connection in 0u16..1 << CONNECTION_BITS, slot in 0u16..MOST_SLOTS as u16,
+            generation in 0..GENERATIONS, line in 0u64..1 << OFFSET_BITS, method: u32, length in 0u32..1 << 31,
+            capacity: u32, status in 0u16..=Status::LAST,
+        ) {
+            let kind = Kind::from_bits(kind).unwrap();
+            let offset = line * LINE as u64;
+            let request = Request { kind, connection, slot, generation, offset, method, length, capacity };
+            prop_assert!(request.entries().iter().all(|entry| entry & FLAG == 0));
+            prop_assert_eq!(Request::from_entries(request.entries()), Some(request));
+            prop_assert_eq!(Request::slot_of(request.entries()), (slot, generation));
+            let answer = Answer { status: Status(status), slot, generation, offset, length: capacity };
+            prop_assert!(answer.entries().iter().all(|entry| entry & FLAG == 0));
+            prop_assert_eq!(Answer::from_entries(answer.entries()), answer);
+        }
+
+        #[test]
+        fn nonsense_is_read_without_harm(entries: [u64; REQUEST]) {
+            if let Some(request) = Request::from_entries(entries) {
+                prop_assert_eq!(request.entries(), entries.map(|entry| entry & !FLAG));
+            }
+            let answer = Answer::from_entries([entries[0], entries[1]]);
+            prop_assert!((answer.slot as usize) < MOST_SLOTS && answer.status.0 <= Status::LAST);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A queue: a ring of cache lines, one message each, from one sender to one receiver.
+//!
+//! The sender writes a line when the receiver has had it; nobody else writes it, so a queue works in memory that
+//! is not coherent (HydraRPC §5.2). There are no indices in shared memory: the receiver knows by the flag of
+//! each entry, which changes every lap, that it has arrived (§5.1). That the sender never overtakes is up to
+//! the layer above: it has as many messages under way as there are lines, at most.
+//!
+//! One line per message, rather than eight entries in one: a round trip takes 314 ns instead of 340 on the machine
+//! where both were measured, and the words beside the entry save a line of the buffer.
+
+pub mod entry;
+
+use entry::FLAG;
+use std::sync::atomic::{AtomicU64, Ordering};
+use unrack_pool::cache_control::{LINE, Memory};
+
+const WORDS: usize = LINE / 8;
+
+/// Bytes of a ring of so many lines.
+pub const fn bytes(lines: usize) -> usize {
+    lines * LINE
+}
+
+/// A ring of lines in shared memory, seen from one end.
+struct Ring<M> {
+    memory: M,
+    base: *const [AtomicU64; WORDS],
+    lines: u64,
+    /// How many messages this end has passed.
+    passed: u64,
+}
+
+// SAFETY: the memory behind the pointer is only used as atomics, and whoever made the ring keeps it mapped.
+unsafe impl<M: Send> Send for Ring<M> {}
+
+impl<M: Memory> Ring<M> {
+    /// # Safety
+    /// As [`Sender::new`].
+    unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
+        assert!(lines.is_power_of_two() && (base as usize).is_multiple_of(LINE));
+        Ring { memory, base: base.cast(), lines: lines as u64, passed: 0 }
+    }
+
+    #[inline]
+    fn line(&self) -> &[AtomicU64; WORDS] {
+        // SAFETY: the index is below the number of lines, which are mapped; atomics may be shared.
+        unsafe { &*self.base.add((self.passed & (self.lines - 1)) as usize) }
+    }
+
+    /// The flag of entries of this lap: set in the first one, since memory begins as zeros.
+    #[inline]
+    fn flag(&self) -> u64 {
+        if self.passed & self.lines == 0 { FLAG } else { 0 }
+    }
+}
+
+/// The end that writes.
+pub struct Sender<M>(Ring<M>);
+
+impl<M: Memory> Sender<M> {
+    /// # Safety
+    /// `lines` lines from `base` on are mapped as long as this lives, were zero when the queue began, and are
+    /// written by nobody else.
+    pub unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
+        // SAFETY: the caller says so.
+        Sender(unsafe { Ring::new(memory, base, lines) })
+    }
+
+    /// Sends entries whose flags are not set. The line must have been received since it was last sent.
+    #[inline]
+    pub fn send<const N: usize>(&mut self, entries: [u64; N]) {
+        let flag = self.0.flag();
+        let line = self.0.line();
+        for (word, entry) in line.iter().zip(entries).skip(1) {
+            word.store(entry | flag, Ordering::Relaxed);
+        }
+        self.0.memory.store(&line[0], entries[0] | flag);
+        self.0.passed += 1;
+    }
+
+    pub fn lines(&self) -> usize {
+        self.0.lines as usize
+    }
+}
+
+/// The end that reads.
+pub struct Receiver<M>(Ring<M>);
+
+impl<M: Memory> Receiver<M> {
+    /// # Safety
+    /// `lines` lines from `base` on are mapped as long as this lives, and were zero when the queue began.
+    pub unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
+        // SAFETY: the caller says so.
+        Receiver(unsafe { Ring::new(memory, base, lines) })
+    }
+
+    /// The next message, if it has arrived whole. What it says is input.
+    #[inline]
+    pub fn receive<const N: usize>(&mut self) -> Option<[u64; N]> {
+        let flag = self.0.flag();
+        let line = self.0.line();
+        let mut entries = [self.0.memory.load(&line[0]); N];
+        if entries[0] & FLAG != flag {
+            return None;
+        }
+        for (entry, word) in entries.iter_mut().zip(line).skip(1) {
+            *entry = word.load(Ordering::Acquire);
+            if *entry & FLAG != flag {
+                return None;
+            }
+        }
+        self.0.passed += 1;
+        Some(entries)
+    }
+
+    /// Where the next message arrives, for whoever waits for it.
+    pub fn awaited(&self) -> *const AtomicU64 {
+        &self.0.line()[0]
+    }
+}
