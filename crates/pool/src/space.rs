@@ -1,21 +1,12 @@
 //! The pool's address space in this process: reserved once, mapped as it is granted.
 
-use crate::cache_control::{Coherent, Incoherent, Mode, Model, Uncached};
+use crate::cache_control::{AnyMemory, Coherent, Incoherent, Mode, Model, Uncached};
 use crate::wire::{Access, Extent};
 use crate::{PAGE, SECTION};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
-
-/// How this process reaches the pool's memory, as the manager said.
-#[derive(Clone)]
-pub enum AnyMemory {
-    Coherent(Coherent),
-    Incoherent(Incoherent),
-    Uncached(Uncached),
-    Model(Model),
-}
 
 /// `pointer = base + offset`, for all of the pool that this process was granted.
 pub struct Space {

@@ -1,6 +1,6 @@
 //! Memory in which every host sees every store: of one host, or kept so by hardware, or never cached.
 
-use super::{LINE, Memory, Mode, lines};
+use super::{LINE, Memory, lines};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Hardware keeps copies the same: plain atomics do.
@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub struct Coherent;
 
 impl Memory for Coherent {
-    const MODE: Mode = Mode::Coherent;
-
     #[inline(always)]
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         if bytes <= PUSHED {
@@ -60,8 +58,6 @@ fn push_out(_: *const u8) {}
 pub struct Uncached;
 
 impl Memory for Uncached {
-    const MODE: Mode = Mode::Uncached;
-
     #[inline(always)]
     unsafe fn publish(&self, _: *const u8, _: usize) {
         // Orders write-combined stores too, which a release does not.

@@ -28,10 +28,12 @@
 //!   ```
 //! - What a line holds before its writer first published it is anything.
 
+mod any;
 mod coherent;
 mod incoherent;
 mod model;
 
+pub use any::AnyMemory;
 pub use coherent::{Coherent, Uncached};
 pub use incoherent::{Incoherent, NoFlush};
 pub use model::{Device, Model, View};
@@ -50,9 +52,6 @@ pub const fn whole_lines(bytes: usize) -> usize {
 ///
 /// Ranges given to it are widened to whole lines.
 pub trait Memory: Clone + Send + Sync + 'static {
-    /// What this is, for whoever asks.
-    const MODE: Mode;
-
     /// Makes what this host wrote to the range visible to others, before anything it stores afterwards.
     ///
     /// # Safety

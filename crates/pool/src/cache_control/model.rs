@@ -8,7 +8,7 @@
 //! So a protocol fails here if it forgets to publish or refresh, if two hosts write one line, if it relies
 //! on a line staying as it was refreshed, or on one not being seen before it was published.
 
-use super::{LINE, Memory, Mode, lines};
+use super::{LINE, Memory, lines};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,8 +78,6 @@ impl Model {
 }
 
 impl Memory for Model {
-    const MODE: Mode = Mode::Model;
-
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         let host = &self.0;
         let mut state = host.state();

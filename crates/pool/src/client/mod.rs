@@ -17,7 +17,8 @@ pub use channel::Channel;
 pub use service::{Offer, Service};
 
 use crate::bells::{Bell, Bells};
-use crate::space::{AnyMemory, Space};
+use crate::cache_control::AnyMemory;
+use crate::space::Space;
 use crate::wire::{
     self, ClientId, Denied, Extent, Hello, Incoming, Listed, MOST_PASSED, Reply, Request, Welcome,
 };

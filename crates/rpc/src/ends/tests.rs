@@ -40,7 +40,7 @@ struct Granted(*mut u8);
 impl Reach for Granted {
     fn reach(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
         let offset = usize::try_from(offset).ok()?;
-        let inside = offset >= AREA && offset < BYTES && bytes <= BYTES - offset;
+        let inside = (AREA..BYTES).contains(&offset) && bytes <= BYTES - offset;
         // SAFETY: inside the memory.
         inside.then(|| unsafe { self.0.add(offset) })
     }

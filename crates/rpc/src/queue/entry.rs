@@ -86,12 +86,12 @@ impl Request {
     pub fn entries(&self) -> [u64; REQUEST] {
         debug_assert!(self.offset.is_multiple_of(LINE as u64));
         [
-            (self.kind as u64) << KIND_AT
-                | u64::from(self.connection) << CONNECTION_AT
-                | u64::from(self.slot) << SLOT_AT
-                | self.offset / LINE as u64,
-            u64::from(self.generation) << 32 | u64::from(self.method),
-            u64::from(self.length) << 32 | u64::from(self.capacity),
+            ((self.kind as u64) << KIND_AT)
+                | (u64::from(self.connection) << CONNECTION_AT)
+                | (u64::from(self.slot) << SLOT_AT)
+                | (self.offset / LINE as u64),
+            (u64::from(self.generation) << 32) | u64::from(self.method),
+            (u64::from(self.length) << 32) | u64::from(self.capacity),
         ]
     }
 
@@ -129,10 +129,10 @@ pub struct Answer {
 impl Answer {
     pub fn entries(&self) -> [u64; ANSWER] {
         [
-            u64::from(self.status.0) << CONNECTION_AT
-                | u64::from(self.slot) << SLOT_AT
-                | self.offset / LINE as u64,
-            u64::from(self.generation) << 32 | u64::from(self.length),
+            (u64::from(self.status.0) << CONNECTION_AT)
+                | (u64::from(self.slot) << SLOT_AT)
+                | (self.offset / LINE as u64),
+            (u64::from(self.generation) << 32) | u64::from(self.length),
         ]
     }
 
@@ -182,7 +182,7 @@ impl Status {
 }
 
 fn field(word: u64, at: u32, bits: u32) -> u64 {
-    word >> at & ((1 << bits) - 1)
+    (word >> at) & ((1 << bits) - 1)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Cached mappings of memory that other hosts write, and no hardware keeps copies the same.
 
-use super::{LINE, Memory, Mode, lines};
+use super::{LINE, Memory, lines};
 use arch::Instructions;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,8 +37,6 @@ impl Incoherent {
 }
 
 impl Memory for Incoherent {
-    const MODE: Mode = Mode::Incoherent;
-
     #[inline]
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         let (first, count) = lines(at, bytes);
