@@ -7,10 +7,12 @@
 //! | [`cache_control`] | how lines that others write are reached: coherent memory, incoherent, a model of it |
 //! | [`manager`] | owns the memory, says who has which part of it, takes back what the dead held |
 //! | [`client`] | a process's connection: services, channels, segments |
+//! | [`arena`] | buffers over leased sections: the allocator |
 //! | [`bells`] | words to sleep on, and to wake others by |
 //! | [`space`] | the pool's address space in a process |
 //! | [`wire`] | what passes between a process and the manager |
 
+pub mod arena;
 pub mod bells;
 pub mod cache_control;
 pub mod client;
@@ -18,9 +20,10 @@ pub mod manager;
 pub mod space;
 pub mod wire;
 
+pub use arena::{Arena, Buffer, Cache};
 pub use bells::{BELLS, Bell, Bells};
 pub use cache_control::LINE;
-pub use client::{Channel, Client, Error, Offer, Service};
+pub use client::{Channel, Client, Error, Offer, Segment, Service};
 pub use manager::{Manager, Options};
 
 /// Bytes of a section: a huge page (DRack §4.2).

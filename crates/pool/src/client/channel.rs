@@ -85,11 +85,11 @@ impl Channel {
     /// # Errors
     /// If the peer is gone or does not read what it is told, or was granted too many.
     pub fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
-        self.grant_extent(segment.extent(), access)
+        self.grantee().grant(segment, access)
     }
 
-    pub(crate) fn grant_extent(&self, segment: Extent, access: Access) -> Result<(), Error> {
-        self.client.ask(Request::Grant { channel: self.id(), offset: segment.offset, access }).map(drop)
+    pub(crate) fn grantee(&self) -> Grantee {
+        Grantee { client: self.client.clone(), link: self.link.clone() }
     }
 }
 
@@ -100,6 +100,23 @@ impl Drop for Channel {
         self.link.unmap(link.space());
         // Asked, not only said: when a program has dropped a channel, others can have its memory.
         let _ = link.ask(Request::Close { channel: self.id() }, &[], PATIENCE);
+    }
+}
+
+/// The other side of a channel, which segments are granted to while the channel is there.
+pub(crate) struct Grantee {
+    client: Arc<Inner>,
+    link: Arc<ChannelLink>,
+}
+
+impl Grantee {
+    pub fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
+        let request = Request::Grant { channel: self.link.id, offset: segment.extent().offset, access };
+        self.client.ask(request).map(drop)
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.link.gone().is_some()
     }
 }
 

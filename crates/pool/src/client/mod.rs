@@ -14,6 +14,7 @@ mod link;
 mod service;
 
 pub use channel::Channel;
+pub(crate) use channel::Grantee;
 pub use service::{Offer, Service};
 
 use crate::bells::{Bell, Bells};
@@ -164,6 +165,15 @@ impl Client {
             }
             Replied::Plain(..) => Err(Error::ManagerGone),
         }
+    }
+
+    /// An arena of buffers, with no section yet.
+    pub fn arena(&self) -> crate::Arena {
+        crate::Arena::new(self)
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        self.inner.link.space()
     }
 
     /// What there is: pool, processes, services, channels, segments.

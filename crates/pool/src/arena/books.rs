@@ -1,0 +1,158 @@
+//! Segments that an arena holds, and which of their sections are free.
+
+use super::classes::{CLASSES, count_of_class, size_of_class};
+use super::section::Section;
+use super::{Shares, known};
+use crate::SECTION;
+use crate::client::{Client, Error, Grantee, Segment};
+use crate::wire::{Access, Denied};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+pub struct Books {
+    /// By offset.
+    segments: BTreeMap<u64, Held>,
+    shares: Shares,
+    /// Sections of a class with free buffers, but for the one that it takes from, by offset.
+    partial: [BTreeSet<u64>; CLASSES],
+    /// Sections that are leased at a time for small buffers, at most.
+    region: u32,
+    held: u32,
+    free: u32,
+}
+
+struct Held {
+    segment: Segment,
+    /// One a section.
+    free: Vec<bool>,
+}
+
+/// How much of an arena is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Bytes of the sections that it leased.
+    pub held_bytes: u64,
+    /// Bytes of buffers that are taken, those in caches included.
+    pub used_bytes: u64,
+}
+
+impl Books {
+    pub fn new(region: u32) -> Books {
+        Books {
+            segments: BTreeMap::new(),
+            shares: Vec::new(),
+            partial: [const { BTreeSet::new() }; CLASSES],
+            region,
+            held: 0,
+            free: 0,
+        }
+    }
+
+    /// So many free sections in a row, if some segment has them.
+    pub fn take_sections(&mut self, count: u32) -> Option<u64> {
+        if count > self.free {
+            return None;
+        }
+        let (held, first) =
+            self.segments.values_mut().find_map(|held| held.run(count).map(|first| (held, first)))?;
+        held.free[first..first + count as usize].fill(false);
+        self.free -= count;
+        Some(held.segment.extent().offset + first as u64 * SECTION)
+    }
+
+    /// Sections of a segment that is leased for them, and a little more if what is held is large already.
+    pub fn take_sections_or_lease(&mut self, count: u32, client: &Client) -> Result<u64, Error> {
+        if let Some(offset) = self.take_sections(count) {
+            return Ok(offset);
+        }
+        // Half of what there is: the number of segments grows with the logarithm of what they hold.
+        let more = count.max((self.held / 2).min(self.region));
+        let segment = match client.lease(more) {
+            Err(Error::Denied(Denied::Full { .. })) if more > count => client.lease(count)?,
+            leased => leased?,
+        };
+        // A peer that cannot be told, since it is gone or reads nothing, will not find what it is sent. That is its
+        // loss, and must not be ours.
+        self.shares.retain(|(grantee, access)| grantee.grant(&segment, *access).is_ok());
+        let extent = segment.extent();
+        let sections = (extent.bytes / SECTION) as u32;
+        self.held += sections;
+        self.free += sections;
+        self.segments.insert(extent.offset, Held { segment, free: vec![true; sections as usize] });
+        Ok(self.take_sections(count).expect("just leased"))
+    }
+
+    /// Sections in which nothing is used.
+    pub fn give_sections(&mut self, offset: u64, count: u32) {
+        let held = self.segments.range_mut(..=offset).next_back().expect("sections are of a segment").1;
+        let first = ((offset - held.segment.extent().offset) / SECTION) as usize;
+        let sections = &mut held.free[first..first + count as usize];
+        assert!(sections.iter().all(|free| !free), "a section was given back twice");
+        sections.fill(true);
+        self.free += count;
+    }
+
+    /// Segments in which nothing is used go back to the manager (DRack §4.2), as long as more is free than a region
+    /// and a quarter of what is held.
+    pub fn give_back_excess(&mut self) {
+        let excess = |books: &Books| {
+            let spare = (books.held / 4).max(books.region);
+            let mut unused = books.segments.values().filter(|held| held.free.iter().all(|free| *free));
+            let (first, free) = (unused.next()?, books.free);
+            (free > spare).then(|| (first.segment.extent().offset, first.free.len() as u32))
+        };
+        while let Some((offset, sections)) = excess(self) {
+            self.segments.remove(&offset);
+            self.held -= sections;
+            self.free -= sections;
+        }
+    }
+
+    pub fn share_with(&mut self, grantee: Grantee, access: Access) -> Result<(), Error> {
+        for held in self.segments.values() {
+            grantee.grant(&held.segment, access)?;
+        }
+        self.shares.retain(|(grantee, _)| !grantee.is_gone());
+        self.shares.push((grantee, access));
+        Ok(())
+    }
+
+    pub fn add_partial(&mut self, class: usize, offset: u64) {
+        self.partial[class].insert(offset);
+    }
+
+    pub fn drop_partial(&mut self, class: usize, offset: u64) {
+        self.partial[class].remove(&offset);
+    }
+
+    /// A section of the class in which something is free.
+    pub fn take_partial(&mut self, class: usize, sections: &[AtomicPtr<Section>]) -> Option<*mut Section> {
+        let offset = self.partial[class].pop_first()?;
+        Some(sections[(offset / SECTION) as usize].load(Ordering::Relaxed))
+    }
+
+    pub fn usage(&self, sections: &[AtomicPtr<Section>]) -> Usage {
+        let mut used = 0;
+        for held in self.segments.values() {
+            let first = (held.segment.extent().offset / SECTION) as usize;
+            for section in &sections[first..first + held.free.len()] {
+                let Some(section) = known(section.load(Ordering::Relaxed)) else { continue };
+                used += match section.list.class() {
+                    Some(class) => {
+                        (count_of_class(class).saturating_sub(section.list.free())) as u64
+                            * size_of_class(class)
+                    }
+                    None => section.large() * SECTION,
+                };
+            }
+        }
+        Usage { held_bytes: self.held as u64 * SECTION, used_bytes: used }
+    }
+}
+
+impl Held {
+    /// The first of so many free sections in a row.
+    fn run(&self, count: u32) -> Option<usize> {
+        self.free.windows(count as usize).position(|run| run.iter().all(|free| *free))
+    }
+}

@@ -1,0 +1,91 @@
+//! What an arena knows of one section that it holds.
+
+use super::classes::{count_of_class, size_of_class};
+use super::list::{List, MOST};
+use crate::{LINE, SECTION};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A section: closed, or divided into buffers of one class, or the first of a large buffer.
+pub struct Section {
+    /// Where it begins in the pool.
+    pub offset: u64,
+    pub list: List,
+    /// 2^32 over a buffer's lines, rounded up: numbers are found without a division.
+    inverse: AtomicU32,
+    /// Sections of the large buffer that begins here; zero if none does.
+    large: AtomicU64,
+}
+
+impl Section {
+    pub fn new(offset: u64) -> Section {
+        let list = List::new(MOST);
+        Section { offset, list, inverse: AtomicU32::new(0), large: AtomicU64::new(0) }
+    }
+
+    /// Divides a closed section. Only by whoever has the arena's books.
+    pub fn open(&self, class: usize) {
+        let lines = size_of_class(class) / LINE as u64;
+        // A single line: 2^32 is one too many for the word, and 2^32 - 1 gives the same numbers but for rounding,
+        // which `number` undoes.
+        self.inverse.store((1u64 << 32).div_ceil(lines).min(u32::MAX as u64) as u32, Ordering::Relaxed);
+        self.list.open(class, count_of_class(class));
+    }
+
+    /// Closes a section whose buffers are all free. Only by whoever has the arena's books.
+    pub fn close(&self) -> bool {
+        self.list.class().is_some_and(|class| self.list.close(count_of_class(class)))
+    }
+
+    pub fn set_large(&self, sections: u64) {
+        self.large.store(sections, Ordering::Relaxed);
+    }
+
+    pub fn large(&self) -> u64 {
+        self.large.load(Ordering::Relaxed)
+    }
+
+    /// Where a buffer of a class is in the pool.
+    #[inline(always)]
+    pub fn place(&self, class: usize, buffer: u16) -> u64 {
+        self.offset + buffer as u64 * size_of_class(class)
+    }
+
+    /// Which buffer begins at an offset in this section.
+    ///
+    /// # Panics
+    /// If none does.
+    #[inline(always)]
+    pub fn number(&self, class: usize, offset: u64) -> u16 {
+        let inside = offset % SECTION;
+        let line = inside / LINE as u64;
+        let inverse = self.inverse.load(Ordering::Relaxed) as u64;
+        let number = (line * inverse + (inverse == u32::MAX as u64) as u64 * line) >> 32;
+        assert!(number * size_of_class(class) == inside, "no buffer begins at {offset:#x}");
+        number as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::classes::CLASSES;
+
+    #[test]
+    fn numbers_are_found_without_a_division() {
+        for class in 0..CLASSES {
+            let section = Section::new(SECTION * 3);
+            section.open(class);
+            for buffer in 0..count_of_class(class) {
+                assert_eq!(section.number(class, section.place(class, buffer as u16)), buffer as u16);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no buffer begins")]
+    fn the_middle_of_a_buffer_is_none() {
+        let section = Section::new(SECTION);
+        section.open(3);
+        section.number(3, SECTION + 64);
+    }
+}
