@@ -64,7 +64,7 @@ class Network:
         self.opened = 0
         self.times = [None] * len(case["messages"])
         self.pausing = None
-        self.answers = []
+        self.answers, self.touched = [], []
         self.transport = make(self)
         for number, message in enumerate(case["messages"]):
             self.at(message["at_ps"], self.submit, number, message)
@@ -77,13 +77,18 @@ class Network:
         return self.engine.now
 
     def at(self, time, call, *arguments):
-        """After whatever happens, nodes that have something to send do."""
+        """After whatever happens, the nodes that it happened to send, if they have something to send."""
         self.engine.at(time, self.happens, call, arguments)
 
     def happens(self, call, arguments):
         call(*arguments)
-        for number, node in enumerate(self.nodes):
-            self.serve(number, node)
+        while self.touched:
+            number = self.touched.pop()
+            self.serve(number, self.nodes[number])
+
+    def touch(self, node):
+        """Something happened to this node."""
+        self.touched.append(node)
 
     # What follows from the network.
 
@@ -120,6 +125,7 @@ class Network:
         segments = max(-(-size // self.mss), 1)
         transfer = Transfer(self.opened, message, src, dst, size, segments, answer, answers)
         self.transport.open(transfer)
+        self.touch(src)
 
     def delivered(self, transfer):
         """All of a transfer is here. Whether it has to be acknowledged: a request is by its answer."""
@@ -139,6 +145,7 @@ class Network:
 
     def send_first(self, node, packet):
         self.nodes[node].control.append(packet)
+        self.touch(node)
 
     def watch(self, transfer):
         """To be called when the deadline of a transfer has moved."""
@@ -150,6 +157,7 @@ class Network:
         deadline = self.transport.deadline(transfer)
         if deadline is not None and deadline <= self.now():
             self.transport.expire(transfer)
+            self.touch(transfer.src)
             self.watch(transfer)
 
     # A node's link.
@@ -164,10 +172,11 @@ class Network:
             self.put(number, node, packet)
         if node.control or (not node.paused and self.transport.has_more(number)):
             node.waking = True
-            self.at(node.free, self.wake, node)
+            self.at(node.free, self.wake, number)
 
-    def wake(self, node):
-        node.waking = False
+    def wake(self, number):
+        self.nodes[number].waking = False
+        self.touch(number)
 
     def next_packet(self, number, node):
         if node.control:
@@ -203,9 +212,9 @@ class Network:
         if passes:
             self.depart(port, packet)
             return
-        if self.pausing:
-            self.pausing.waits(packet)
         port.queue.add(packet)
+        if self.pausing:
+            self.pausing.changed(packet)
         self.drain_when_free(port)
 
     def drain_when_free(self, port):
@@ -222,7 +231,7 @@ class Network:
         if packet is None:
             return
         if self.pausing:
-            self.pausing.leaves(packet)
+            self.pausing.changed(packet)
         self.depart(port, packet)
         self.drain_when_free(port)
 
@@ -241,6 +250,7 @@ class Network:
             request, transfer.answers = transfer.answers, None
             self.transport.answered(request)
         self.transport.receive(packet)
+        self.touch(packet.to)
         while self.answers:
             request = self.answers.pop()
             self.open(request.message, request.dst, request.src, request.answer_bytes, None, request)

@@ -3,7 +3,9 @@
 import json
 import sys
 
+import dcqcn
 import edm
+import fastpass
 import ideal
 import ndp
 import pfabric
@@ -19,6 +21,8 @@ FABRICS = {
     "phost": receiver_driven,
     "homa": receiver_driven,
     "ndp": ndp,
+    "fastpass": fastpass,
+    "pfc-dcqcn": dcqcn,
 }
 
 

@@ -2,6 +2,10 @@
 //!
 //! Nodes ask an arbiter for every packet that they want to send; it says in which timeslot each goes, so that
 //! no link is promised twice (§3). [`Arbiter`] is that matching; who asks and who is told is the caller's.
+//!
+//! To ask twice is to ask once (§4, Fastpass control protocol, whose demands are totals): of a transfer that has
+//! to wait, the arbiter takes no second demand. Else those who ask again would get slots that they cannot use, and
+//! wait the longer.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -39,6 +43,9 @@ pub struct Demand {
     pub src: u32,
     pub dst: u32,
     pub transfer: u32,
+    /// Tells the transfer from others that had its number before. Not 0. A number may be another's only when no
+    /// demand of the one before waits.
+    pub serial: u32,
     pub segments: Range<u32>,
 }
 
@@ -47,14 +54,19 @@ pub struct Demand {
 pub struct Allocation {
     pub src: u32,
     pub transfer: u32,
+    pub serial: u32,
     pub segment: u32,
     pub slot: u32,
+    /// The demand is served by this.
+    pub last: bool,
 }
 
 /// Matches sources and destinations, one batch of timeslots after the other.
 #[derive(Debug, Clone)]
 pub struct Arbiter {
     backlog: VecDeque<Demand>,
+    /// By transfer: the serial number of its demand in the backlog, or 0.
+    waiting: Vec<u32>,
     batch: u32,
     /// Slots of the batch in which a node sends, and receives: one bit each.
     sends: Vec<u64>,
@@ -65,11 +77,21 @@ impl Arbiter {
     /// For `nodes` nodes, with batches of `batch` slots: 1 to 64.
     pub fn new(nodes: u32, batch: u32) -> Arbiter {
         let none = vec![0; nodes as usize];
-        Arbiter { backlog: VecDeque::new(), batch, sends: none.clone(), receives: none }
+        Arbiter { backlog: VecDeque::new(), waiting: Vec::new(), batch, sends: none.clone(), receives: none }
     }
 
-    pub fn demand(&mut self, demand: Demand) {
-        self.backlog.push_back(demand);
+    /// Returns whether it is taken: not if the transfer has a demand that waits.
+    pub fn demand(&mut self, demand: Demand) -> bool {
+        let at = demand.transfer as usize;
+        if self.waiting.len() <= at {
+            self.waiting.resize(at + 1, 0);
+        }
+        let taken = self.waiting[at] != demand.serial;
+        if taken {
+            self.waiting[at] = demand.serial;
+            self.backlog.push_back(demand);
+        }
+        taken
     }
 
     pub fn is_idle(&self) -> bool {
@@ -96,8 +118,12 @@ impl Arbiter {
             let slot = free.trailing_zeros();
             *sends |= 1 << slot;
             *receives |= 1 << slot;
-            allocations.push(Allocation { src: demand.src, transfer: demand.transfer, segment, slot });
-            if !demand.segments.is_empty() {
+            let Demand { src, transfer, serial, .. } = demand;
+            let last = demand.segments.is_empty();
+            allocations.push(Allocation { src, transfer, serial, segment, slot, last });
+            if last {
+                self.waiting[transfer as usize] = 0;
+            } else {
                 candidates.push_back(demand);
             }
         }
@@ -121,7 +147,9 @@ mod tests {
             let mut arbiter = Arbiter::new(6, batch);
             let mut left = vec![0; drawn.len()];
             for (n, (src, dst, count)) in drawn.iter().enumerate() {
-                arbiter.demand(Demand { src: *src, dst: *dst, transfer: n as u32, segments: 0..*count });
+                let (src, dst, transfer, segments) = (*src, *dst, n as u32, 0..*count);
+                let taken = arbiter.demand(Demand { src, dst, transfer, serial: 1, segments });
+                prop_assert!(taken);
                 left[n] = *count;
             }
             while !arbiter.is_idle() {
@@ -129,7 +157,7 @@ mod tests {
                 arbiter.allocate(&mut allocations);
                 prop_assert!(!allocations.is_empty());
                 let (mut sends, mut receives) = (vec![0u64; 6], vec![0u64; 6]);
-                for Allocation { src, transfer, segment, slot } in allocations {
+                for Allocation { src, transfer, segment, slot, .. } in allocations {
                     let (from, to, count) = drawn[transfer as usize];
                     prop_assert!(src == from && slot < batch);
                     prop_assert_eq!(segment, count - left[transfer as usize]);
@@ -151,8 +179,8 @@ mod tests {
     #[test]
     fn who_was_served_longest_ago_is_served_first() {
         let mut arbiter = Arbiter::new(3, 2);
-        arbiter.demand(Demand { src: 0, dst: 2, transfer: 0, segments: 0..3 });
-        arbiter.demand(Demand { src: 1, dst: 2, transfer: 1, segments: 0..3 });
+        arbiter.demand(Demand { src: 0, dst: 2, transfer: 0, serial: 1, segments: 0..3 });
+        arbiter.demand(Demand { src: 1, dst: 2, transfer: 1, serial: 2, segments: 0..3 });
         let mut order = Vec::new();
         for _ in 0..3 {
             let mut allocations = Vec::new();
@@ -160,5 +188,24 @@ mod tests {
             order.extend(allocations.iter().map(|allocation| allocation.transfer));
         }
         assert_eq!(order, [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn to_ask_twice_is_to_ask_once() {
+        let mut arbiter = Arbiter::new(2, 2);
+        let demand = |serial, segments| Demand { src: 0, dst: 1, transfer: 5, serial, segments };
+        let mut served = |demands: &[Demand]| {
+            let mut allocations = Vec::new();
+            let taken: Vec<_> = demands.iter().map(|demand| arbiter.demand(demand.clone())).collect();
+            assert!(taken[0] && !taken[1..].contains(&true));
+            while !arbiter.is_idle() {
+                arbiter.allocate(&mut allocations);
+            }
+            allocations.iter().map(|given| (given.serial, given.segment)).collect::<Vec<_>>()
+        };
+        assert_eq!(served(&[demand(1, 0..3), demand(1, 1..3)]), [(1, 0), (1, 1), (1, 2)]);
+        // It waits no longer.
+        assert_eq!(served(&[demand(1, 1..2)]), [(1, 1)]);
+        assert_eq!(served(&[demand(2, 0..1)]), [(2, 0)]);
     }
 }

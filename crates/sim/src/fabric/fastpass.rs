@@ -82,9 +82,17 @@ struct Pair {
 struct Node {
     /// What the next packet to the arbiter asks for.
     demands: Vec<Demand>,
-    /// What goes when: time, transfer, segment.
-    slots: BTreeSet<(Time, u32, u32)>,
+    slots: BTreeSet<Slot>,
     wakes_at: Option<Time>,
+}
+
+/// What goes when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Slot {
+    at: Time,
+    transfer: u32,
+    segment: u32,
+    serial: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -113,9 +121,11 @@ const CONTROL: u32 = 0;
 const DATA: u32 = 1;
 
 impl Ends {
+    /// Asks the arbiter for these segments. A transfer lives as long as a demand of it.
     fn ask<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segments: Range<u32>) {
-        let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
-        self.nodes[src as usize].demands.push(Demand { src, dst, transfer, segments });
+        let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
+        self.nodes[src as usize].demands.push(Demand { src, dst, transfer, serial, segments });
+        net.hold(transfer);
         net.waits(transfer, Wait::Grant);
         net.wake(src);
     }
@@ -132,7 +142,7 @@ impl Ends {
 
     fn wake<O: Observer>(&mut self, net: &mut Net<Self, O>, src: NodeId) {
         let node = &mut self.nodes[src as usize];
-        let Some(&(at, ..)) = node.slots.first() else { return };
+        let Some(&Slot { at, .. }) = node.slots.first() else { return };
         if at <= net.now() {
             net.wake(src);
         } else if node.wakes_at.is_none_or(|wakes| at < wakes) {
@@ -141,10 +151,12 @@ impl Ends {
         }
     }
 
-    fn heard(&mut self, now: Time, transfer: u32) {
+    fn heard<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let pair = &mut self.transfers[transfer as usize];
         pair.timeout = self.timeout;
-        pair.deadline = now + pair.timeout;
+        pair.deadline = net.now() + pair.timeout;
+        // It may have been doubled.
+        self.keep_alarm(net, transfer);
     }
 
     fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -175,8 +187,11 @@ impl Ends {
         for Word { node, slots, at } in self.server.batch(now) {
             let transfer = slots[0].1.transfer;
             let wire = self.server.wire();
+            let served = slots.iter().filter(|(_, given)| given.last).map(|(_, given)| given.transfer);
+            let served: Vec<u32> = served.collect();
             let words = self.words.insert(Words::Slots(slots));
             net.send_from_outside(at, Packet::new(transfer, node, (wire, 0), CONTROL, Header::Words(words)));
+            served.into_iter().for_each(|transfer| net.release(transfer));
         }
         if let Some(at) = self.server.next_batch(now) {
             net.schedule(at, Timer::Batch);
@@ -210,7 +225,7 @@ impl Transport for Ends {
         }
         loop {
             let place = &mut self.nodes[node as usize];
-            let &(at, transfer, segment) = place.slots.first()?;
+            let &Slot { at, transfer, segment, serial } = place.slots.first()?;
             if at > net.now() {
                 self.wake(net, node);
                 return None;
@@ -218,7 +233,7 @@ impl Transport for Ends {
             place.slots.pop_first();
             let pair = &mut self.transfers[transfer as usize];
             // A slot that was asked for twice is left empty; its transfer may be over, and its number another's.
-            if segment < net.transfer(transfer).segments && !pair.done && pair.wanted.remove(segment) {
+            if net.transfer(transfer).serial == serial && !pair.done && pair.wanted.remove(segment) {
                 if segment < pair.sent {
                     net.retransmitted(transfer);
                 }
@@ -236,7 +251,7 @@ impl Transport for Ends {
     }
 
     fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
-        let (transfer, now) = (packet.transfer, net.now());
+        let transfer = packet.transfer;
         match packet.header {
             Header::Segment(number) => self.take_segment(net, transfer, number),
             Header::Done => self.done(net, transfer),
@@ -249,7 +264,7 @@ impl Transport for Ends {
                 self.reply(net, transfer, header);
             }
             Header::Missing(from, to) => {
-                self.heard(now, transfer);
+                self.heard(net, transfer);
                 let pair = &mut self.transfers[transfer as usize];
                 if !pair.done {
                     (from..to).for_each(|segment| {
@@ -264,11 +279,10 @@ impl Transport for Ends {
                     unreachable!("the arbiter asks for nothing");
                 };
                 self.words.release(words);
-                for (at, Allocation { transfer, segment, .. }) in slots {
-                    let src = net.transfer(transfer).src;
-                    if src == packet.to && !self.transfers[transfer as usize].done {
-                        self.heard(now, transfer);
-                        self.nodes[src as usize].slots.insert((at, transfer, segment));
+                for (at, Allocation { src, transfer, serial, segment, .. }) in slots {
+                    if net.transfer(transfer).serial == serial && !self.transfers[transfer as usize].done {
+                        self.heard(net, transfer);
+                        self.nodes[src as usize].slots.insert(Slot { at, transfer, segment, serial });
                     }
                 }
                 self.wake(net, packet.to);
@@ -315,7 +329,12 @@ impl Transport for Ends {
                 if let Words::Demands(demands) =
                     std::mem::replace(&mut self.words[words], Words::Slots(Vec::new()))
                 {
-                    demands.into_iter().for_each(|demand| self.server.demand(demand));
+                    for demand in demands {
+                        let transfer = demand.transfer;
+                        if !self.server.demand(demand) {
+                            net.release(transfer);
+                        }
+                    }
                 }
                 self.words.release(words);
                 if let Some(at) = self.server.first_batch(net.now()) {

@@ -236,6 +236,8 @@ impl<P: Policy> Transport for Ends<P> {
             Header::Segment(number) => self.segment(net, packet, number),
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
+                // The time-out may have been doubled.
+                self.keep_alarm(net, transfer);
                 self.sendable(net, transfer);
             }
             Header::Done => self.done(net, transfer),

@@ -4,13 +4,14 @@ use crate::case::Scale;
 use crate::draw::Draw;
 use serde_json::{Value, json};
 use unrack_protocol::tcp::Congestion;
-use unrack_protocol::{dctcp, homa, ndp, pfabric, phost, tcp};
+use unrack_protocol::{dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
 use unrack_sim::FabricConfig;
 use unrack_sim::fabric::edm::{EdmConfig, Order};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Fraction, Rate, Time};
 
 /// Fabrics that the reference knows.
-pub const FABRICS: [&str; 8] = ["ideal", "edm", "tcp", "dctcp", "pfabric", "phost", "homa", "ndp"];
+pub const FABRICS: [&str; 10] =
+    ["ideal", "edm", "tcp", "dctcp", "pfabric", "phost", "homa", "ndp", "fastpass", "pfc-dcqcn"];
 
 pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     match fabric {
@@ -40,8 +41,55 @@ pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Valu
             let params = ndp::Params { rto, data_packets, ..Default::default() };
             (FabricConfig::Ndp(params), json!({ "timeout_ps": rto.as_ps(), "data_packets": data_packets }))
         }
+        "fastpass" => fastpass(draw, scale),
+        "pfc-dcqcn" => pfc_dcqcn(draw, scale),
         _ => unreachable!("no parameters for {fabric}"),
     }
+}
+
+fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
+    let timeout = patience(draw, scale).unwrap_or(draw.odd(fastpass::Params::default().timeout));
+    let params = fastpass::Params {
+        arbiter_rate: Rate::from_gbps(draw.one(&[10, 25, 100])),
+        processing: Time::from_ns(draw.one(&[0, 50])),
+        batch: draw.one(&[1, 3, 8, 64]),
+        timeout,
+    };
+    let told = json!({
+        "arbiter_rate_bps": params.arbiter_rate.as_bps(), "processing_ps": params.processing.as_ps(),
+        "batch": params.batch, "timeout_ps": timeout.as_ps(),
+    });
+    (FabricConfig::Fastpass(params), told)
+}
+
+/// With clocks that run out within the life of a short flow.
+fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
+    let fraction = |of| Fraction::new(of).expect("a fraction");
+    let (p_max, gain) = (draw.one(&[0.01, 0.3, 1.0]), draw.one(&[1.0 / 256.0, 0.3]));
+    let k_min = draw.one(&[0, 1, 5]) * scale.packet;
+    let params = dcqcn::Params {
+        k_min: Bytes::new(k_min),
+        k_max: Bytes::new(k_min + draw.one(&[0, 2, 20]) * scale.packet),
+        p_max: fraction(p_max),
+        notification_interval: Time::from_us(draw.one(&[1, 10, 50])),
+        alpha_timer: draw.odd(Time::from_us(2)),
+        increase_timer: draw.odd(Time::from_us(3)),
+        byte_counter: Bytes::new(draw.one(&[10_000, 100_000, 10_000_000])),
+        gain: fraction(gain),
+        fast_recovery: draw.one(&[1, 5]),
+        additive_increase: Rate::from_bps(40_000_000),
+        hyper_increase: Rate::from_bps(400_000_000),
+        rto: patience(draw, scale).unwrap_or(draw.odd(dcqcn::Params::default().rto)),
+    };
+    let told = json!({
+        "k_min": params.k_min.get(), "k_max": params.k_max.get(), "p_max": p_max, "gain": gain,
+        "notification_interval_ps": params.notification_interval.as_ps(),
+        "alpha_timer_ps": params.alpha_timer.as_ps(), "increase_timer_ps": params.increase_timer.as_ps(),
+        "byte_counter": params.byte_counter.get(), "fast_recovery": params.fast_recovery,
+        "additive_increase": params.additive_increase.as_bps(),
+        "hyper_increase": params.hyper_increase.as_bps(), "timeout_ps": params.rto.as_ps(),
+    });
+    (FabricConfig::PfcDcqcn(params), told)
 }
 
 /// Of a time-out: the default, or enough for a few round trips.

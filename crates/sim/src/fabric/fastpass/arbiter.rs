@@ -120,8 +120,9 @@ impl Server {
         self.served_at
     }
 
-    pub(super) fn demand(&mut self, demand: Demand) {
-        self.arbiter.demand(demand);
+    /// Returns whether the arbiter takes it: see [`Arbiter::demand`].
+    pub(super) fn demand(&mut self, demand: Demand) -> bool {
+        self.arbiter.demand(demand)
     }
 
     /// When a batch is to be matched, if that was not known already.

@@ -268,6 +268,15 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         false
     }
 
+    /// Keeps a transfer, and its number, until as many calls of [`Net::release`].
+    pub fn hold(&mut self, transfer: u32) {
+        self.wires.transfers[transfer].references += 1;
+    }
+
+    pub fn release(&mut self, transfer: u32) {
+        self.wires.transfers.drop_reference(transfer);
+    }
+
     /// The sender of a transfer has nothing more to do.
     pub fn close(&mut self, transfer: u32) {
         self.wires.transfers.close(transfer);

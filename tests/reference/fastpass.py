@@ -1,0 +1,248 @@
+"""fastpass: Perry et al., SIGCOMM 2014. An arbiter gives every packet a timeslot.
+
+A node asks for every segment; demands that come up while its link is busy share a packet. The arbiter is a
+server with a link of its own, both ways first in, first out. It serves one demand after the other, and matches
+a batch of timeslots at a time. A slot is the time of a full packet, of one to the arbiter and of one without
+payload.
+"""
+
+from packets import OUTSIDE, Network, Packet
+from queues import StrictPriority
+from topology import Link
+
+WORD = 4
+
+
+class Pair:
+    """Both ends of a transfer."""
+
+    def __init__(self, transfer, deadline, timeout):
+        self.transfer, self.deadline, self.timeout = transfer, deadline, timeout
+        self.wanted = set(range(transfer.segments))
+        self.is_done = False
+        self.arrived = set()
+
+
+class Demand:
+    def __init__(self, transfer, segments):
+        self.transfer, self.segments = transfer, list(segments)
+
+
+class Fastpass:
+    def __init__(self, network):
+        self.network, case = network, network.case
+        self.timeout, self.batch = case["timeout_ps"], case["batch"]
+        self.pairs = {}
+        self.demands = [[] for _ in network.nodes]
+        self.slots = [[] for _ in network.nodes]  # when, which transfer, which segment
+        self.wakes = [None] * len(network.nodes)
+        # The arbiter.
+        topology = network.topology
+        host = topology.host_link
+        between = topology.links(0, topology.nodes - 1)[1:-1]
+        latency = case["switch_latency_ps"]
+        self.link = Link(case["arbiter_rate_bps"], host.propagation)
+        self.wire = network.wire(WORD * self.batch)
+        # Between the arbiter's switch port and the node's.
+        self.distance = latency + sum(
+            network.bare * link.byte + link.propagation + latency for link in between
+        )
+        self.slot = (network.full + self.wire + network.bare) * host.byte
+        self.last_link = self.wire * host.byte + host.propagation
+        self.link_in_free = self.link_out_free = 0
+        self.served = 0
+        self.backlog = []
+        self.batch_due, self.last_batch = False, None
+        self.slots_until = 0
+
+    def way_outside(self):
+        return self.link.propagation + self.distance
+
+    def open(self, transfer):
+        self.pairs[transfer] = Pair(transfer, self.network.now() + self.timeout, self.timeout)
+        self.network.watch(transfer)
+        self.ask(transfer, range(transfer.segments))
+
+    # The sender.
+
+    def ask(self, transfer, segments):
+        self.demands[transfer.src].append(Demand(transfer, segments))
+
+    def has_more(self, node):
+        return bool(self.demands[node] or self.slots[node])
+
+    def choose(self, node):
+        if self.demands[node]:
+            asks, self.demands[node] = self.demands[node][: self.batch], self.demands[node][self.batch :]
+            return Packet("demands", asks[0].transfer, OUTSIDE, self.wire, demands=asks)
+        while (slot := self.next_slot(node)) and slot[0] <= self.network.now():
+            self.slots[node].remove(slot)
+            _, transfer, segment = slot
+            pair = self.pairs[transfer]
+            if not pair.is_done and segment in pair.wanted:
+                pair.wanted.remove(segment)
+                self.wait(pair)
+                return self.network.segment(transfer, segment, 1)
+        self.look_ahead(node)
+        return None
+
+    def next_slot(self, node):
+        return min(self.slots[node], key=lambda slot: slot[0], default=None)
+
+    def look_ahead(self, node):
+        """The node acts when its next slot begins, if it is not to act before."""
+        slot, wakes = self.next_slot(node), self.wakes[node]
+        if slot and slot[0] > self.network.now() and (wakes is None or slot[0] < wakes):
+            self.wakes[node] = slot[0]
+            self.network.at(slot[0], self.wake, node)
+
+    def wake(self, node):
+        wakes = self.wakes[node]
+        if wakes is not None and wakes <= self.network.now():
+            self.wakes[node] = None
+        self.look_ahead(node)
+        self.network.touch(node)
+
+    def wait(self, pair):
+        pair.deadline = self.network.now() + pair.timeout
+        self.network.watch(pair.transfer)
+
+    def heard(self, pair):
+        pair.timeout = self.timeout
+        self.wait(pair)
+
+    def deadline(self, transfer):
+        pair = self.pairs[transfer]
+        return None if pair.is_done else pair.deadline
+
+    def expire(self, transfer):
+        pair = self.pairs[transfer]
+        pair.timeout *= 2
+        self.wait(pair)
+        if pair.wanted:
+            first = min(pair.wanted)
+            beyond = next(s for s in range(first, transfer.segments + 1) if s not in pair.wanted)
+            self.ask(transfer, range(first, beyond))
+        else:
+            probe = Packet("probe", transfer, transfer.dst, self.network.bare)
+            self.network.send_first(transfer.src, probe)
+
+    def answered(self, request):
+        self.pairs[request].is_done = True
+
+    def receive(self, packet):
+        transfer, pair = packet.transfer, self.pairs[packet.transfer]
+        if packet.kind == "segment":
+            self.take_segment(transfer, pair, packet.says["number"])
+        elif packet.kind == "done":
+            pair.is_done = True
+        elif packet.kind == "probe":
+            self.take_probe(transfer, pair)
+        elif packet.kind == "missing":
+            self.heard(pair)
+            if not pair.is_done:
+                pair.wanted.update(packet.says["segments"])
+                self.ask(transfer, packet.says["segments"])
+        else:
+            for at, granted, segment in packet.says["slots"]:
+                if not self.pairs[granted].is_done:
+                    self.heard(self.pairs[granted])
+                    self.slots[packet.to].append((at, granted, segment))
+            self.look_ahead(packet.to)
+
+    # The receiver.
+
+    def reply(self, transfer, kind, **says):
+        self.network.send_first(transfer.dst, Packet(kind, transfer, transfer.src, self.network.bare, **says))
+
+    def take_segment(self, transfer, pair, number):
+        new = number not in pair.arrived
+        pair.arrived.add(number)
+        if len(pair.arrived) == transfer.segments and (not new or self.network.delivered(transfer)):
+            self.reply(transfer, "done")
+
+    def take_probe(self, transfer, pair):
+        """The first segments in a row that are missing."""
+        missing = []
+        for segment in range(transfer.segments):
+            if segment not in pair.arrived:
+                missing.append(segment)
+            elif missing:
+                break
+        if missing:
+            self.reply(transfer, "missing", segments=missing)
+        else:
+            self.reply(transfer, "done")
+
+    # The arbiter.
+
+    def arrive_outside(self, packet):
+        now, demands = self.network.now(), packet.says["demands"]
+        self.link_in_free = max(self.link_in_free, now) + packet.wire * self.link.byte
+        there = self.link_in_free + self.link.propagation
+        self.served = max(self.served, there) + self.network.case["processing_ps"] * len(demands)
+        self.network.at(self.served, self.take_demands, demands)
+
+    def take_demands(self, demands):
+        for demand in demands:
+            # To ask twice is to ask once.
+            if not any(other.transfer is demand.transfer for other in self.backlog):
+                self.backlog.append(demand)
+        if not self.batch_due:
+            now = self.network.now()
+            after = now if self.last_batch is None else self.last_batch + self.batch * self.slot
+            self.batch_due = True
+            self.network.at(max(after, now), self.match)
+
+    def match(self):
+        """Slots of a batch: each demand in turn gets the first that is free at both ends."""
+        now, network = self.network.now(), self.network
+        self.last_batch = now
+        given, without, turns = [], [], self.backlog
+        while turns:
+            demand = turns.pop(0)
+            src, dst = demand.transfer.src, demand.transfer.dst
+            slot = self.first_free(given, src, dst)
+            if slot is None:
+                without.append(demand)
+                continue
+            given.append((src, slot, dst, demand.transfer, demand.segments.pop(0)))
+            if demand.segments:
+                turns.append(demand)
+        self.backlog = without
+        self.tell(given)
+        self.batch_due = bool(self.backlog)
+        if self.batch_due:
+            network.at(now + self.batch * self.slot, self.match)
+
+    def first_free(self, given, src, dst):
+        for slot in range(self.batch):
+            taken = any(other == slot and (s == src or d == dst) for s, other, d, _, _ in given)
+            if not taken:
+                return slot
+        return None
+
+    def tell(self, given):
+        """Every node with a slot gets a packet. No slot begins before the last node has been told."""
+        now, word = self.network.now(), self.wire * self.link.byte
+        sources = sorted({src for src, *_ in given})
+        begin = max(self.link_out_free, now)
+        self.link_out_free = begin + word * len(sources)
+        everybody_knows = self.link_out_free + self.link.propagation + self.distance + self.last_link
+        first = max(self.slots_until, everybody_knows)
+        self.slots_until = first + self.batch * self.slot
+        for nth, src in enumerate(sources, 1):
+            mine = sorted((slot, number) for number, (s, slot, *_) in enumerate(given) if s == src)
+            slots = [(first + slot * self.slot, *given[number][3:]) for slot, number in mine]
+            at = begin + nth * word + self.link.propagation + self.distance
+            self.send_word(at, src, slots)
+
+    def send_word(self, at, node, slots):
+        network = self.network
+        packet = Packet("slots", slots[0][1], node, self.wire, slots=slots)
+        port = network.ports[network.topology.route(network.topology.switch_of(node), node, 0)]
+        network.at(at, network.reach, port, packet)
+
+
+def completions(case):
+    return Network(case, Fastpass, lambda network, port: StrictPriority(case["buffer"])).completions()
