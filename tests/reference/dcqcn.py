@@ -61,6 +61,9 @@ class Lossless(Queue):
         return draw / 2**53 < share * case["p_max"]
 
 
+PAUSES = 2**31  # Behind packets, within a picosecond.
+
+
 class Pausing:
     """Asks the sender of a link to pause when a switch holds too much of what came by it."""
 
@@ -114,7 +117,9 @@ class Pausing:
         """As soon as what is on the link back has left."""
         port = self.port_back(link)
         port.free = max(port.free, self.network.now()) + FRAME * port.link.byte
-        self.network.at(port.free + port.link.propagation, self.take, link, pause)
+        what, number = link
+        turn = PAUSES + number + (len(self.network.nodes) if what == "port" else 0)
+        self.network.at(port.free + port.link.propagation, self.take, link, pause, by=turn)
 
     def take(self, link, pause):
         what, number = link

@@ -1,6 +1,9 @@
-"""Time and events: a heap, first in first out within a picosecond."""
+"""Time and events: a heap. Within a picosecond: new messages, what comes from other switches in the order of the
+ports that it left by, then first in first out, alarms last."""
 
 import heapq
+
+MESSAGE, HERE, ALARM = -1, 2**32, 2**33
 
 
 class Engine:
@@ -9,12 +12,12 @@ class Engine:
         self._heap = []
         self._count = 0
 
-    def at(self, time, call, *arguments):
+    def at(self, time, call, *arguments, by=HERE):
         assert time >= self.now, "scheduled in the past"
         self._count += 1
-        heapq.heappush(self._heap, (time, self._count, call, arguments))
+        heapq.heappush(self._heap, (time, by, self._count, call, arguments))
 
     def run(self, is_done):
         while self._heap and not is_done():
-            self.now, _, call, arguments = heapq.heappop(self._heap)
+            self.now, _, _, call, arguments = heapq.heappop(self._heap)
             call(*arguments)

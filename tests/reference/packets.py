@@ -5,7 +5,7 @@ transport chooses when the link is free. A switch port sends at once what finds 
 what has to wait is in the port's queue, and one packet leaves whenever the port comes free.
 """
 
-from engine import Engine
+from engine import ALARM, HERE, MESSAGE, Engine
 from topology import flow_hash, topology
 
 HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, transport; preamble, Ethernet, check, gap
@@ -16,7 +16,7 @@ class Transfer:
     """Bytes one way: a message, or the request or the answer of one."""
 
     def __init__(self, number, message, src, dst, size, segments, request=None, answers=None):
-        self.number = number  # in the order of opening, from 1
+        self.number = number  # twice that of its message, and one more for an answer
         self.message, self.src, self.dst = message, src, dst
         self.size, self.segments = size, segments
         self.is_request = request is not None
@@ -61,13 +61,12 @@ class Network:
         self.full = self.wire(self.mss)
         self.nodes = [Node() for _ in range(self.topology.nodes)]
         self.ports = [Port(port, self.topology, queue(self, port)) for port in range(self.topology.ports)]
-        self.opened = 0
         self.times = [None] * len(case["messages"])
         self.pausing = None
         self.answers, self.touched = [], []
         self.transport = make(self)
         for number, message in enumerate(case["messages"]):
-            self.at(message["at_ps"], self.submit, number, message)
+            self.at(message["at_ps"], self.submit, number, message, by=MESSAGE)
 
     def completions(self):
         self.engine.run(lambda: None not in self.times)
@@ -76,9 +75,9 @@ class Network:
     def now(self):
         return self.engine.now
 
-    def at(self, time, call, *arguments):
+    def at(self, time, call, *arguments, by=HERE):
         """After whatever happens, the nodes that it happened to send, if they have something to send."""
-        self.engine.at(time, self.happens, call, arguments)
+        self.engine.at(time, self.happens, call, arguments, by=by)
 
     def happens(self, call, arguments):
         call(*arguments)
@@ -121,9 +120,10 @@ class Network:
         self.open(number, message["src"], message["dst"], size, answer, None)
 
     def open(self, message, src, dst, size, answer, answers):
-        self.opened += 1
         segments = max(-(-size // self.mss), 1)
-        transfer = Transfer(self.opened, message, src, dst, size, segments, answer, answers)
+        transfer = Transfer(
+            2 * message + (answers is not None), message, src, dst, size, segments, answer, answers
+        )
         self.transport.open(transfer)
         self.touch(src)
 
@@ -151,7 +151,7 @@ class Network:
         """To be called when the deadline of a transfer has moved."""
         deadline = self.transport.deadline(transfer)
         if deadline is not None:
-            self.at(max(deadline, self.now()), self.look, transfer)
+            self.at(max(deadline, self.now()), self.look, transfer, by=ALARM)
 
     def look(self, transfer):
         deadline = self.transport.deadline(transfer)
@@ -194,11 +194,11 @@ class Network:
             return
         self.send_on(packet, host, self.topology.switch_of(number))
 
-    def send_on(self, packet, this, switch):
+    def send_on(self, packet, this, switch, by=HERE):
         """What leaves now by a link to a switch."""
         port = self.ports[self.topology.route(switch, packet.to, packet.turn)]
         there = self.topology.ready(self.now(), packet.wire, this, port.link)
-        self.engine.at(there, self.reach, port, packet)
+        self.engine.at(there, self.reach, port, packet, by=by)
 
     # A switch port.
 
@@ -242,7 +242,7 @@ class Network:
         if what == "node":
             self.at(port.free + port.link.propagation, self.arrive, packet)
         else:
-            self.send_on(packet, port.link, number)
+            self.send_on(packet, port.link, number, port.number)
 
     def arrive(self, packet):
         transfer = packet.transfer

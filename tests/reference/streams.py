@@ -9,7 +9,7 @@ acknowledges what is left of the request.
 
 from collections import deque
 
-from engine import Engine
+from engine import ALARM, HERE, MESSAGE, Engine
 from sender import Dctcp, NewReno, Receiver, Sender
 from topology import flow_hash, topology
 
@@ -21,8 +21,7 @@ class Stream:
     def __init__(self, network, message, src, dst, size, kind, request=None):
         case = network.case
         self.network, self.message = network, message
-        network.opened += 1
-        self.turn = flow_hash(network.opened)
+        self.turn = flow_hash(2 * message + (request is not None))
         self.src, self.dst, self.size, self.kind = src, dst, size, kind
         self.request = request
         self.segments = max(-(-size // network.mss), 1)
@@ -48,7 +47,6 @@ class Network:
         self.case, self.engine = case, Engine()
         self.topology = topology(case)
         self.byte = self.topology.host_link.byte
-        self.opened = 0
         self.mss = case["mtu"] - 52
         self.full = self.mss + HEADERS
         self.max_rto = 60 * 10**12
@@ -56,7 +54,7 @@ class Network:
         self.port_free = [0] * self.topology.ports
         self.times = [None] * len(case["messages"])
         for number, message in enumerate(case["messages"]):
-            self.engine.at(message["at_ps"], self.submit, number, message)
+            self.engine.at(message["at_ps"], self.submit, number, message, by=MESSAGE)
 
     def completions(self):
         self.engine.run(lambda: None not in self.times)
@@ -127,11 +125,11 @@ class Network:
             first, self.topology.host_link, self.topology.switch_of(src), stream, dst, wire, data, ack
         )
 
-    def send_on(self, first, link, switch, stream, dst, wire, data, ack):
+    def send_on(self, first, link, switch, stream, dst, wire, data, ack, by=HERE):
         """What leaves at `first` by a link to a switch."""
         port = self.topology.route(switch, dst, stream.turn)
         there = self.topology.ready(first, wire, link, self.topology.link(port))
-        self.engine.at(there, self.forward, port, stream, dst, wire, data, ack)
+        self.engine.at(there, self.forward, port, stream, dst, wire, data, ack, by=by)
 
     def forward(self, port, stream, dst, wire, data, ack):
         link = self.topology.link(port)
@@ -144,7 +142,7 @@ class Network:
         self.port_free[port] = first + wire * link.byte
         what, number = self.topology.end(port)
         if what == "switch":
-            self.send_on(first, link, number, stream, dst, wire, data, ack)
+            self.send_on(first, link, number, stream, dst, wire, data, ack, port)
             return
         there = self.port_free[port] + link.propagation
         if data:
@@ -163,6 +161,7 @@ class Network:
         if stream.request:
             request, stream.request = stream.request, None
             if request.kept:
+                # What the answer brings: all of the request is there.
                 self.take_ack(request, request.kept)
         if complete and stream.kind == "request":
             stream.kept = ack
@@ -186,7 +185,7 @@ class Network:
         deadline = stream.sender.deadline
         if deadline is not None and (stream.alarm is None or deadline < stream.alarm):
             stream.alarm = deadline
-            self.engine.at(deadline, self.expire, stream, deadline)
+            self.engine.at(deadline, self.expire, stream, deadline, by=ALARM)
 
     def expire(self, stream, alarm):
         if stream.alarm != alarm:

@@ -1,4 +1,4 @@
-//! Who is next among many: the smallest first, and of equals who came first.
+//! Who is next among many: the smallest first, and of equals the lowest name.
 
 use std::collections::BTreeSet;
 

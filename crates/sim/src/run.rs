@@ -31,6 +31,11 @@ impl Outcome {
         self.completed = now;
     }
 
+    /// It is neither complete nor given up, whatever was said before.
+    pub(crate) fn reopen(&mut self) {
+        self.completed = UNFINISHED;
+    }
+
     /// It will not be complete. Whether it was open.
     pub(crate) fn give_up(&mut self) -> bool {
         let was_open = self.completed == UNFINISHED;
@@ -38,6 +43,13 @@ impl Outcome {
             self.completed = GIVEN_UP;
         }
         was_open
+    }
+
+    /// Of another part of the same run: one at the most knows how it ended, all count what they saw.
+    pub(crate) fn add(&mut self, part: &Outcome) {
+        self.completed = self.completed.min(part.completed);
+        self.retransmissions += part.retransmissions;
+        self.drops += part.drops;
     }
 
     /// When it was complete; `None`: it did not finish.

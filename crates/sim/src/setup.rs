@@ -3,7 +3,7 @@
 //! The engine is generic; here, once, the choice of fabric and work becomes one of its compiled
 //! loops.
 
-use crate::engine::{Observer, Progress, Sim, Unobserved};
+use crate::engine::{Observer, Progress, Sim, Split, Unobserved, run_split};
 use crate::error::SetupError;
 use crate::fabric::Fabric;
 use crate::fabric::cxl::Cxl;
@@ -26,7 +26,8 @@ use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ird, ndp, pfabric, phos
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
-    CapturedTrace, Listed, Message, Outbox, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec, size,
+    CapturedTrace, Listed, Message, Outbox, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec, forecast,
+    size,
 };
 
 /// A network and who carries on it.
@@ -57,6 +58,8 @@ pub enum FabricConfig {
     PfcDcqcn(dcqcn::Params),
     Ndp(ndp::Params),
 }
+
+const CANNOT_SPLIT: &str = "is 1 for this fabric";
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
 #[derive(Debug, Clone)]
@@ -182,6 +185,54 @@ impl Setup {
                 self.run_on(Phost::with(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
         }
+    }
+
+    /// The same run on several threads, with the same results.
+    pub fn split(
+        &self,
+        work: &Work,
+        threads: u32,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Finished, SetupError> {
+        let part_of = self.network.topology.parts(threads).ok_or_else(|| {
+            let rule = "is at most the number of racks (of a fat tree: of pods) under a tier of switches";
+            SetupError::new("--threads", rule, threads)
+        })?;
+        let (network, ethernet) = (&self.network, &self.ethernet);
+        match &self.fabric {
+            FabricConfig::Dctcp(params) => {
+                self.run_parts(|| Dctcp::new(network, ethernet, params), work, &part_of, &mut progress)
+            }
+            FabricConfig::Tcp(params) => {
+                self.run_parts(|| Tcp::new(network, ethernet, params), work, &part_of, &mut progress)
+            }
+            _ => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
+        }
+    }
+
+    fn run_parts<F: Split>(
+        &self,
+        make: impl Fn() -> Result<F, SetupError>,
+        work: &Work,
+        part_of: &Arc<[u32]>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Finished, SetupError> {
+        let fabric = make()?;
+        let name = fabric.name();
+        if fabric.lookahead() == Time::ZERO {
+            let rule = "takes a network with some latency between switches";
+            return Err(SetupError::new("--threads", rule, part_of.len()));
+        }
+        if matches!(work, Work::Replay(_, ReplaySpec { mode: Mode::ClosedLoop, .. })) {
+            let rule = "takes messages that do not wait for others (workload.mode = \"open-loop\")";
+            return Err(SetupError::new("--threads", rule, part_of.len()));
+        }
+        let calls = forecast(self.asker(work)?);
+        let topology = &self.network.topology;
+        let make = || make().expect("made once already");
+        let run =
+            run_split(make, &calls, part_of, |node| topology.switch_of(node), self.time_limit, progress);
+        Ok(Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program: None })
     }
 
     fn run_on<F: Fabric>(

@@ -97,6 +97,26 @@ impl Topology {
         }
     }
 
+    /// Deals the switches to `number` parts, each with a share of the racks (of a fat tree: of the pods): the part
+    /// of each switch. Nothing, if there are fewer racks or pods, or nothing above them.
+    pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
+        let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
+            Shape::Star { .. } => return None,
+            Shape::LeafSpine { racks, .. } => {
+                (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
+            }
+            Shape::FatTree { half } => {
+                let tier = 2 * half * half;
+                (2 * half, Box::new(move |switch| (switch < 2 * tier).then_some(switch % tier / half)))
+            }
+        };
+        let part = |switch| match of_group(switch) {
+            Some(group) => (u64::from(group) * u64::from(number) / u64::from(groups)) as u32,
+            None => switch % number,
+        };
+        (number <= groups).then(|| (0..self.switches()).map(part).collect())
+    }
+
     pub fn is_star(&self) -> bool {
         matches!(self.shape, Shape::Star { .. })
     }
@@ -347,6 +367,21 @@ mod tests {
             let node = node % topology.nodes();
             prop_assert_eq!(topology.racks().rack_of(node), topology.switch_of(node));
             prop_assert_eq!(topology.racks().nodes(), topology.nodes());
+        }
+
+        #[test]
+        fn parts_have_their_share_of_the_nodes(topology in any_topology(), number in 1u32..5) {
+            let Some(parts) = topology.parts(number) else { return Ok(()) };
+            prop_assert_eq!(parts.len(), topology.switches() as usize);
+            let mut nodes = vec![0; number as usize];
+            (0..topology.nodes()).for_each(|node| nodes[parts[topology.switch_of(node) as usize] as usize] += 1);
+            // At most one rack or pod apart.
+            let group = match topology.shape {
+                Shape::FatTree { half } => half * half,
+                _ => topology.racks().hosts,
+            };
+            let (least, most) = (nodes.iter().min().unwrap(), nodes.iter().max().unwrap());
+            prop_assert!(*least > 0 && most - least <= group, "{nodes:?}");
         }
 
         #[test]

@@ -7,6 +7,7 @@
 //! | [`source`] | the contract between whoever asks and whoever carries |
 //! | [`size`] | how large: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
+//! | [`forecast`] | what an open-loop source will submit |
 //! | [`listed`] | open loop: messages at given times |
 //! | [`trace`] | a captured program, replicated and replayed, closed loop |
 //!
@@ -16,6 +17,7 @@
 
 pub mod blades;
 pub mod error;
+pub mod forecast;
 pub mod listed;
 pub mod message;
 pub mod random;
@@ -26,6 +28,7 @@ pub mod trace;
 
 pub use blades::{Blades, Organization, Racks, Scope};
 pub use error::WorkloadError;
+pub use forecast::forecast;
 pub use listed::Listed;
 pub use message::{Kind, Message, MessageId, NodeId};
 pub use size::{Cdf, Size};

@@ -8,7 +8,7 @@ use unrack_units::Time;
 ///
 /// | what happened | [`handle_segment`](Receiver::handle_segment), [`handle_timeout`](Receiver::handle_timeout) |
 /// |---|---|
-/// | what to do | [`poll_ack`](Receiver::poll_ack), [`piggyback`](Receiver::piggyback), [`poll_timeout`](Receiver::poll_timeout) |
+/// | what to do | [`poll_ack`](Receiver::poll_ack), [`poll_timeout`](Receiver::poll_timeout) |
 /// | what is known | [`next`](Receiver::next) |
 #[derive(Debug, Clone)]
 pub struct Receiver {
@@ -69,15 +69,6 @@ impl Receiver {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.due[1] = Some(self.acknowledge(self.next));
         }
-    }
-
-    /// What data leaving now in the other direction acknowledges by the way (RFC 9293 §3.8.6.3), in
-    /// place of an acknowledgement that waits.
-    pub fn piggyback(&mut self) -> Option<Ack> {
-        if self.pending > 0 {
-            self.due[1] = Some(self.acknowledge(self.next));
-        }
-        self.poll_ack()
     }
 
     pub fn poll_ack(&mut self) -> Option<Ack> {

@@ -1,15 +1,17 @@
 //! What a fabric may know and do: the time, timers, messages, and the books to keep.
 
 use super::observe::{Hop, Observer, Wait};
-use super::queue::EventQueue;
+use super::queue::{EventQueue, Tie, Tied};
 use crate::run::{Ending, Outcome, Run};
 use hdrhistogram::Histogram;
+use std::sync::Arc;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
 /// Totals of a run. Payload only: what protocols add (headers, control blocks) is not in the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
+    /// That fabrics scheduled for themselves.
     pub events: u64,
     /// Transmissions of one packet (or control block) over one link.
     pub packet_hops: u64,
@@ -25,17 +27,53 @@ pub struct Counters {
     pub background_arrived_bytes: u64,
 }
 
+impl<E: Tied> Tied for Event<E> {
+    fn tie(&self) -> u32 {
+        match self {
+            Event::Wake(_) => Tie::MESSAGE,
+            Event::Fabric(event) => event.tie(),
+        }
+    }
+}
+
+impl Counters {
+    /// Of another part of the same run.
+    pub(super) fn add(&mut self, part: &Counters) {
+        let Counters {
+            events,
+            packet_hops,
+            sent_bytes,
+            arrived_bytes,
+            dropped_bytes,
+            dropped_packets,
+            background_sent_bytes,
+            background_arrived_bytes,
+        } = part;
+        self.events += events;
+        self.packet_hops += packet_hops;
+        self.sent_bytes += sent_bytes;
+        self.arrived_bytes += arrived_bytes;
+        self.dropped_bytes += dropped_bytes;
+        self.dropped_packets += dropped_packets;
+        self.background_sent_bytes += background_sent_bytes;
+        self.background_arrived_bytes += background_arrived_bytes;
+    }
+}
+
 /// The engine as a fabric sees it.
 pub struct Core<E, O> {
     now: Time,
     queue: EventQueue<Event<E>>,
-    messages: Vec<Message>,
-    outcomes: Vec<Outcome>,
+    /// Shared by the parts of a run that is split: of those, none admits any.
+    messages: Arc<Vec<Message>>,
+    pub(super) outcomes: Vec<Outcome>,
     completions: Vec<MessageId>,
     told: usize,
     pub(super) finished: u64,
     pub(super) counters: Counters,
-    queue_bytes: Histogram<u64>,
+    pub(super) queue_bytes: Histogram<u64>,
+    /// Messages that were given up, and when: for the other parts of a run that is split.
+    pub(super) given_up: Vec<(Time, MessageId)>,
     observer: O,
 }
 
@@ -46,14 +84,14 @@ pub(super) enum Event<E> {
     Fabric(E),
 }
 
-impl<E: Copy, O: Observer> Core<E, O> {
+impl<E: Tied, O: Observer> Core<E, O> {
     /// The present.
     pub fn now(&self) -> Time {
         self.now
     }
 
     /// Has [`Fabric::handle`](crate::Fabric::handle) called with `event` at `at`, which is not in
-    /// the past. Events of one instant are handled in the order in which they were scheduled.
+    /// the past. Events of one instant are handled in order of [`Tied`].
     pub fn schedule(&mut self, at: Time, event: E) {
         debug_assert!(at >= self.now, "scheduled in the past: {at} < {}", self.now);
         self.queue.push(at, Event::Fabric(event));
@@ -107,6 +145,7 @@ impl<E: Copy, O: Observer> Core<E, O> {
     pub fn give_up(&mut self, id: MessageId) {
         if self.outcomes[id.index()].give_up() {
             self.finished += 1;
+            self.given_up.push((self.now, id));
         }
     }
 
@@ -144,19 +183,25 @@ impl<E: Copy, O: Observer> Core<E, O> {
     }
 }
 
-impl<E: Copy, O: Observer> Core<E, O> {
+impl<E: Tied, O: Observer> Core<E, O> {
     pub(super) fn new(observer: O) -> Self {
+        Core::with(Arc::default(), observer)
+    }
+
+    /// That knows all messages from the beginning.
+    pub(super) fn with(messages: Arc<Vec<Message>>, observer: O) -> Self {
         Core {
             now: Time::ZERO,
             queue: EventQueue::new(),
-            messages: Vec::new(),
-            outcomes: Vec::new(),
+            outcomes: vec![Outcome::submitted(Time::ZERO); messages.len()],
+            messages,
             completions: Vec::new(),
             told: 0,
             finished: 0,
             counters: Counters::default(),
             queue_bytes: Histogram::new_with_bounds(1, MAX_QUEUE_BYTES, QUEUE_DIGITS)
                 .expect("constant bounds are valid"),
+            given_up: Vec::new(),
             observer,
         }
     }
@@ -168,7 +213,6 @@ impl<E: Copy, O: Observer> Core<E, O> {
     pub(super) fn advance(&mut self, to: Time) {
         debug_assert!(to >= self.now, "time went back");
         self.now = to;
-        self.counters.events += 1;
     }
 
     pub(super) fn wake_at(&mut self, at: Time, actor: u32) {
@@ -178,10 +222,25 @@ impl<E: Copy, O: Observer> Core<E, O> {
 
     pub(super) fn admit(&mut self, message: Message) -> MessageId {
         let id = MessageId(u32::try_from(self.messages.len()).expect("at most 2^32 messages"));
-        self.messages.push(message);
+        Arc::get_mut(&mut self.messages).expect("parts of a run admit nothing").push(message);
         self.outcomes.push(Outcome::submitted(self.now));
         self.observer.submitted(id, &message, self.now);
         id
+    }
+
+    /// A message that was known from the beginning is submitted now.
+    pub(super) fn submit(&mut self, id: MessageId) {
+        self.outcomes[id.index()].submitted = self.now;
+    }
+
+    /// The next event before `end`; see [`EventQueue::pop_before`].
+    pub(super) fn pop_before(&mut self, end: Time) -> Option<(Time, Event<E>)> {
+        self.queue.pop_before(end)
+    }
+
+    /// Nothing happens before. `None`: nothing happens at all.
+    pub(super) fn earliest(&self) -> Option<Time> {
+        self.queue.earliest()
     }
 
     pub(super) fn submitted(&self) -> u64 {
@@ -200,6 +259,11 @@ impl<E: Copy, O: Observer> Core<E, O> {
         next
     }
 
+    /// Nobody wants to know of them.
+    pub(super) fn forget_completions(&mut self) {
+        self.completions.clear();
+    }
+
     /// Every message submitted so far has finished.
     pub(super) fn is_idle(&self) -> bool {
         self.finished == self.submitted()
@@ -208,7 +272,7 @@ impl<E: Copy, O: Observer> Core<E, O> {
     pub(super) fn finish(self, ending: Ending, unloaded: impl Fn(&Message) -> Time) -> (Run, O) {
         let unloaded = self.messages.iter().map(unloaded).collect();
         let run = Run {
-            messages: self.messages,
+            messages: Arc::unwrap_or_clone(self.messages),
             outcomes: self.outcomes,
             unloaded,
             counters: self.counters,

@@ -11,12 +11,15 @@
 //! of outcome, 8 of ideal time.
 
 mod core;
+mod meeting;
 mod observe;
 mod queue;
+mod split;
 
 pub use self::core::{Core, Counters};
 pub use observe::{Hop, LinkId, Observer, Packet, PacketKind, Unobserved, Wait};
-pub use queue::EventQueue;
+pub use queue::{EventQueue, Tie, Tied};
+pub use split::{Split, run_split};
 
 use self::core::Event;
 use crate::fabric::Fabric;
@@ -74,24 +77,35 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
     pub fn run_with_progress(mut self, mut progress: impl FnMut(Progress)) -> (Run, S, O) {
         self.source.start(&mut self.pending);
         self.settle();
+        let lookahead = self.fabric.lookahead();
+        // Set when all has finished: what the queue may hold from then on are timers that no longer matter.
+        let mut end = None;
+        let mut handled = 0u64;
         let ending = loop {
-            // What the queue may still hold are timers that no longer matter.
-            if self.core.is_idle() && self.source.is_exhausted() {
+            if end.is_none() && self.core.is_idle() && self.source.is_exhausted() {
+                end = Some(end_of_window(self.core.now(), lookahead));
+            }
+            let next = self.core.pop();
+            if let Some(end) = end
+                && next.is_none_or(|(at, _)| at >= end || at > self.time_limit)
+            {
                 break Ending::Done;
             }
-            let Some((at, event)) = self.core.pop() else {
-                break Ending::Idle;
-            };
+            let Some((at, event)) = next else { break Ending::Idle };
             if at > self.time_limit {
                 break Ending::TimeLimit;
             }
             self.core.advance(at);
             match event {
                 Event::Wake(actor) => self.source.wake(actor, at, &mut self.pending),
-                Event::Fabric(event) => self.fabric.handle(&mut self.core, event),
+                Event::Fabric(event) => {
+                    self.core.counters.events += 1;
+                    self.fabric.handle(&mut self.core, event);
+                }
             }
             self.settle();
-            if self.core.counters.events.is_multiple_of(PROGRESS_EVERY) {
+            handled += 1;
+            if handled.is_multiple_of(PROGRESS_EVERY) {
                 progress(self.progress());
             }
         };
@@ -128,6 +142,15 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
                 return;
             }
         }
+    }
+}
+
+/// When a run ends in which all has finished at `now`. A run that is split looks whether all has finished once each
+/// window, of which each lasts a lookahead; so does one that is not. Without a lookahead: at once.
+fn end_of_window(now: Time, lookahead: Time) -> Time {
+    match lookahead {
+        Time::ZERO => now,
+        window => Time::from_ps((now.as_ps() / window.as_ps() + 1) * window.as_ps()),
     }
 }
 

@@ -34,7 +34,7 @@ use self::link::{Link, Receiver, Sender};
 use self::wiring::Wiring;
 use super::Fabric;
 use super::stream::flow_hash;
-use crate::engine::{Core, Hop, Observer, Packet, PacketKind, Wait};
+use crate::engine::{Core, Hop, Observer, Packet, PacketKind, Tied, Wait};
 use crate::error::SetupError;
 use crate::network::Network;
 use crate::topology::Topology;
@@ -60,6 +60,8 @@ pub struct Cxl {
     /// Buffers that the flit being filled frees: at the end of which link, of which class.
     freed: Vec<(u32, Class)>,
 }
+
+impl Tied for Event {}
 
 #[derive(Debug, Clone, Copy)]
 pub enum Event {

@@ -41,4 +41,9 @@ impl Fabric for Dctcp {
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)
     }
+    fn lookahead(&self) -> Time {
+        self.streams.lookahead()
+    }
 }
+
+super::split_by_switch!(Dctcp, streams, stream::Event, stream::Parcel);

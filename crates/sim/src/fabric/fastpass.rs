@@ -11,7 +11,7 @@ mod arbiter;
 
 use self::arbiter::{Server, Word};
 use super::packet::{
-    self, Net, OUTSIDE, Packet, PacketNetwork, StrictPriority, Transfer, Transport, fabric_of_packets,
+    self, Net, OUTSIDE, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
 use super::slab::Slab;
 use super::stream::{Ethernet, Plan};
@@ -156,7 +156,7 @@ impl Ends {
         pair.timeout = self.timeout;
         pair.deadline = net.now() + pair.timeout;
         // It may have been doubled.
-        self.keep_alarm(net, transfer);
+        self.keep_alarm(net, transfer, Side::Sender);
     }
 
     fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -206,7 +206,7 @@ impl Transport for Ends {
     const NAME: &'static str = "fastpass";
     const SPRAYS: bool = true;
 
-    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
         let mut wanted = SegmentSet::new(segments);
         for segment in 0..segments {
@@ -215,8 +215,11 @@ impl Transport for Ends {
         let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
         let (sent, done, timeout) = (0, false, self.timeout);
         packet::put(&mut self.transfers, transfer, Pair { wanted, sent, done, arrived, deadline, timeout });
-        self.keep_alarm(net, transfer);
-        self.ask(net, transfer, 0..segments);
+    }
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        self.keep_alarm(net, transfer, Side::Sender);
+        self.ask(net, transfer, 0..net.transfer(transfer).segments);
     }
 
     fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
@@ -345,12 +348,12 @@ impl Transport for Ends {
         }
     }
 
-    fn deadline(&self, transfer: u32) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         let pair = &self.transfers[transfer as usize];
         (!pair.done).then_some(pair.deadline)
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
         let Transfer { src, dst, segments, .. } = *net.transfer(transfer);
         let pair = &mut self.transfers[transfer as usize];
         pair.timeout = pair.timeout * 2;

@@ -39,6 +39,7 @@ pub mod fastpass;
 pub mod ideal;
 pub mod ndp;
 mod packet;
+mod parts;
 pub mod pfabric;
 pub mod pfc_dcqcn;
 pub mod receiver_driven;
@@ -47,14 +48,49 @@ pub mod stream;
 pub mod tcp;
 mod timers;
 
-use crate::engine::{Core, Observer};
+use crate::engine::{Core, Observer, Tied};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
+
+impl Tied for MessageId {}
+
+/// Makes a fabric one of which parts can be run alone, by a field that can.
+macro_rules! split_by_switch {
+    ($fabric:ident, $field:ident, $event:ty, $parcel:ty) => {
+        impl $crate::engine::Split for $fabric {
+            type Parcel = $parcel;
+
+            fn become_part(&mut self, me: u32, part_of: std::sync::Arc<[u32]>) {
+                self.$field.become_part(me, part_of);
+            }
+            fn crossed(&mut self) -> &mut Vec<(u32, $parcel)> {
+                &mut self.$field.part().crossed
+            }
+            fn take(
+                &mut self,
+                core: &mut $crate::engine::Core<$event, $crate::engine::Unobserved>,
+                parcel: $parcel,
+            ) {
+                self.$field.take(core, parcel);
+            }
+            fn closed(&mut self) -> &mut Vec<u32> {
+                &mut self.$field.part().closed
+            }
+            fn under_way(&self, transfer: u32) -> i32 {
+                self.$field.under_way(transfer)
+            }
+            fn forget(&mut self, transfer: u32) {
+                self.$field.forget(transfer);
+            }
+        }
+    };
+}
+use split_by_switch;
 
 /// Carries messages.
 pub trait Fabric {
     /// What this fabric schedules for itself: small, plain.
-    type Event: Copy;
+    type Event: Tied + Send;
 
     /// As in scenarios and tables.
     fn name(&self) -> &'static str;
@@ -68,4 +104,10 @@ pub trait Fabric {
     /// Completion time of `message` alone on this fabric: arithmetic, no simulation. At least
     /// [`Star::ideal`](crate::network::Star::ideal).
     fn unloaded(&self, message: &Message) -> Time;
+
+    /// What happens at one switch, or at its nodes, is felt elsewhere after this time at the earliest. Zero: there
+    /// is no such time.
+    fn lookahead(&self) -> Time {
+        Time::ZERO
+    }
 }

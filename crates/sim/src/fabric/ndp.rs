@@ -4,7 +4,7 @@
 //! The transfers of a node take turns at its link, one packet each. Headers, pulls and acknowledgements go
 //! before data.
 
-use super::packet::{self, Net, Packet, PacketNetwork, Transport, Trimming, fabric_of_packets};
+use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
@@ -158,13 +158,16 @@ impl Transport for Ends {
     const NAME: &'static str = "ndp";
     const SPRAYS: bool = true;
 
-    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
         let sender = Sender::new(segments, self.window, self.rto, net.now());
         let arrived = SegmentSet::new(segments);
         let pair = Pair { sender, waits: false, arrived, pulls: 0 };
         packet::put(&mut self.transfers, transfer, pair);
-        self.keep_alarm(net, transfer);
+    }
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        self.keep_alarm(net, transfer, Side::Sender);
         self.sendable(net, transfer);
     }
 
@@ -221,11 +224,11 @@ impl Transport for Ends {
         self.pull(net, node);
     }
 
-    fn deadline(&self, transfer: u32) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
         self.transfers[transfer as usize].sender.handle_timeout(net.now());
         self.sendable(net, transfer);
     }

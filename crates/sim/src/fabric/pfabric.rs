@@ -3,7 +3,7 @@
 //! Nodes do so too, among all that they have to send. Acknowledgements go before all data.
 
 use super::packet::{
-    self, Net, Packet, PacketNetwork, SmallestFirst, Transfer, Transport, fabric_of_packets,
+    self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
 };
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
@@ -96,11 +96,14 @@ impl Transport for Ends {
     const NAME: &'static str = "pfabric";
     const SPRAYS: bool = false;
 
-    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let Transfer { segments, serial, .. } = *net.transfer(transfer);
+    fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let Transfer { segments, name, .. } = *net.transfer(transfer);
         let sender = Sender::new(segments, self.window, self.rto);
-        let pair = Pair { sender, receiver: Receiver::new(segments), place: Place::new(serial) };
+        let pair = Pair { sender, receiver: Receiver::new(segments), place: Place::new(name) };
         packet::put(&mut self.transfers, transfer, pair);
+    }
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         self.rank(net, transfer);
     }
 
@@ -109,7 +112,7 @@ impl Transport for Ends {
         let sender = &mut self.transfers[transfer as usize].sender;
         let rank = sender.remaining();
         let sent = sender.poll_transmit(net.now())?;
-        self.keep_alarm(net, transfer);
+        self.keep_alarm(net, transfer, Side::Sender);
         self.rank(net, transfer);
         let to = net.transfer(transfer).dst;
         Some(match sent {
@@ -163,11 +166,11 @@ impl Transport for Ends {
 
     fn handle_timer<O: Observer>(&mut self, _net: &mut Net<Self, O>, (): ()) {}
 
-    fn deadline(&self, transfer: u32) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
         self.transfers[transfer as usize].sender.handle_timeout(net.now());
         self.rank(net, transfer);
     }

@@ -4,7 +4,7 @@
 //! Each transfer is a flow with a rate of its own; those of a node go in the order in which their rates
 //! allow.
 
-use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Transport, fabric_of_packets};
+use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
@@ -43,7 +43,7 @@ impl PfcDcqcn {
         let queue = Lossless::new(params.clone(), seed);
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let line = network.host_rate();
-        let ends = Ends { params: params.clone(), line, transfers: Vec::new(), nodes, opened: 0 };
+        let ends = Ends { params: params.clone(), line, transfers: Vec::new(), nodes };
         Ok(PfcDcqcn { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
@@ -53,7 +53,6 @@ struct Ends {
     line: unrack_units::Rate,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
-    opened: u64,
 }
 
 struct Pair {
@@ -61,8 +60,6 @@ struct Pair {
     rate: Rate,
     /// Its rate lets it send from then on.
     allowed_at: Time,
-    /// Orders flows that may send at the same time.
-    number: u64,
     /// Among those of its node that have something to send.
     ready: bool,
     receiver: Receiver,
@@ -73,7 +70,7 @@ struct Pair {
 #[derive(Default)]
 struct Node {
     /// Flows with something to send: when they may, in order.
-    ready: BTreeSet<(Time, u64, u32)>,
+    ready: BTreeSet<(Time, u32, u32)>,
     /// When it has been promised to be woken.
     wakes_at: Option<Time>,
 }
@@ -103,7 +100,7 @@ impl Ends {
             return;
         }
         pair.ready = ready;
-        let place = (pair.allowed_at, pair.number, transfer);
+        let place = (pair.allowed_at, net.transfer(transfer).name, transfer);
         let node = &mut self.nodes[src as usize];
         match ready {
             true => {
@@ -156,20 +153,21 @@ impl Transport for Ends {
     const NAME: &'static str = "pfc-dcqcn";
     const SPRAYS: bool = false;
 
-    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        self.opened += 1;
         let pair = Pair {
             sender: Sender::new(segments, self.params.rto, net.now()),
             rate: Rate::new(self.line),
             allowed_at: net.now(),
-            number: self.opened,
             ready: false,
             receiver: Receiver::new(segments),
             notify_at: Time::ZERO,
         };
         packet::put(&mut self.transfers, transfer, pair);
-        self.keep_alarm(net, transfer);
+    }
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        self.keep_alarm(net, transfer, Side::Sender);
         self.place(net, transfer);
     }
 
@@ -247,11 +245,11 @@ impl Transport for Ends {
         self.wake(net, node);
     }
 
-    fn deadline(&self, transfer: u32) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
         self.transfers[transfer as usize].sender.handle_timeout(net.now());
         self.place(net, transfer);
     }

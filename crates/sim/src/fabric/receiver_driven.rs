@@ -4,7 +4,7 @@
 //! before all data.
 
 use super::packet::{
-    self, Net, Packet, PacketNetwork, StrictPriority, Transfer, Transport, fabric_of_packets,
+    self, Net, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
@@ -109,7 +109,7 @@ impl<P: Policy> Ends<P> {
         receiver.outstanding += pair.grants.outstanding();
         self.policy.count(&mut receiver.scheduler, segments);
         receiver.scheduler.update(transfer, &mut pair.grants);
-        self.keep_alarm(net, transfer);
+        self.keep_alarm(net, transfer, Side::Receiver);
     }
 
     /// Sends what grants a receiver may send now.
@@ -179,12 +179,16 @@ impl<P: Policy> Transport for Ends<P> {
     const NAME: &'static str = P::NAME;
     const SPRAYS: bool = true;
 
-    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let Transfer { segments, src, dst, serial, .. } = *net.transfer(transfer);
+    fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let Transfer { segments, name, .. } = *net.transfer(transfer);
         let source = Source::new(segments, self.unasked, self.expiry, self.timeout, net.now());
-        let (place, grants) = (Place::new(serial), Grants::new(segments, self.unasked, serial));
+        let (place, grants) = (Place::new(name), Grants::new(segments, self.unasked, name));
         let pair = Pair { source, place, grants, known: false, deadline: Time::MAX };
         packet::put(&mut self.transfers, transfer, pair);
+    }
+
+    fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
         match self.announced {
             Announced::AtOnce => {
                 self.announce(net, transfer);
@@ -195,7 +199,7 @@ impl<P: Policy> Transport for Ends<P> {
             }
             Announced::ByData => {}
         }
-        self.keep_alarm(net, transfer);
+        self.keep_alarm(net, transfer, Side::Sender);
         self.sendable(net, transfer);
     }
 
@@ -237,7 +241,7 @@ impl<P: Policy> Transport for Ends<P> {
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
                 // The time-out may have been doubled.
-                self.keep_alarm(net, transfer);
+                self.keep_alarm(net, transfer, Side::Sender);
                 self.sendable(net, transfer);
             }
             Header::Done => self.done(net, transfer),
@@ -265,25 +269,31 @@ impl<P: Policy> Transport for Ends<P> {
         }
     }
 
-    fn deadline(&self, transfer: u32) -> Option<Time> {
+    fn deadline(&self, transfer: u32, side: Side) -> Option<Time> {
         let pair = &self.transfers[transfer as usize];
-        let waits = pair.known && !pair.grants.is_complete();
-        pair.source.poll_timeout().into_iter().chain(waits.then_some(pair.deadline)).min()
+        match side {
+            Side::Sender => pair.source.poll_timeout(),
+            Side::Receiver => (!pair.grants.is_complete()).then_some(pair.deadline),
+        }
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, side: Side) {
         let (src, dst, now) = (net.transfer(transfer).src, net.transfer(transfer).dst, net.now());
         let pair = &mut self.transfers[transfer as usize];
-        if pair.source.handle_timeout(now) {
-            net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
-        }
-        if pair.known && !pair.grants.is_complete() && now >= pair.deadline {
-            let receiver = &mut self.receivers[dst as usize];
-            receiver.outstanding -= pair.grants.outstanding();
-            pair.grants.expire();
-            receiver.scheduler.update(transfer, &mut pair.grants);
-            pair.deadline = now + self.timeout;
-            self.grant(net, dst);
+        match side {
+            Side::Sender => {
+                if pair.source.handle_timeout(now) {
+                    net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
+                }
+            }
+            Side::Receiver => {
+                let receiver = &mut self.receivers[dst as usize];
+                receiver.outstanding -= pair.grants.outstanding();
+                pair.grants.expire();
+                receiver.scheduler.update(transfer, &mut pair.grants);
+                pair.deadline = now + self.timeout;
+                self.grant(net, dst);
+            }
         }
     }
 

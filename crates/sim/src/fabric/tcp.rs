@@ -40,4 +40,9 @@ impl Fabric for Tcp {
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)
     }
+    fn lookahead(&self) -> Time {
+        self.streams.lookahead()
+    }
 }
+
+super::split_by_switch!(Tcp, streams, stream::Event, stream::Parcel);

@@ -12,6 +12,14 @@ use unrack_units::Time;
 pub struct Alarm {
     pub(in crate::fabric) owner: u32,
     pub(in crate::fabric) serial: u32,
+    pub(in crate::fabric) side: Side,
+}
+
+/// Which end of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Sender,
+    Receiver,
 }
 
 #[derive(Default)]
@@ -51,7 +59,7 @@ impl Timers {
 
     /// To be asked when the queue's event has come and nothing is due any more: when it needs the
     /// next. Forgets dead timers at the front.
-    pub(in crate::fabric) fn next(&mut self, live: impl Fn(Alarm) -> bool) -> Option<Time> {
+    pub(in crate::fabric) fn next(&mut self, mut live: impl FnMut(Alarm) -> bool) -> Option<Time> {
         while let Some(&(at, alarm)) = self.waiting.front() {
             if live(alarm) {
                 return Some(at);

@@ -6,8 +6,8 @@
 //! number of events, so that a push costs a link and a pop a share of a small sort, whatever the
 //! density of a run is.
 //!
-//! Order is (time, insertion): sorting is stable, and an event moves from the heap to its day before
-//! another can be pushed there.
+//! Order is (time, tie, insertion), see [`Tied`]: sorting is stable, and an event moves from the heap to its day
+//! before another can be pushed there.
 //!
 //! Measured against a radix heap and a binary heap on the delays of `edm` (hold model, ns per event
 //! at 100, 3,000 and 100,000 pending): calendar 36, 35, 82; radix heap 52, 72, 115; binary heap with
@@ -20,7 +20,30 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// Holds events until their time; gives them back in order of (time, insertion).
+/// What comes first of events at one instant.
+///
+/// Those with a lower tie; of equal ones, what was pushed first. A run that is split has one queue for each part:
+/// what two parts push has no order of insertion between them, and must not be equal.
+pub trait Tied: Copy {
+    /// Default: [`Tie::HERE`].
+    fn tie(&self) -> u32 {
+        Tie::HERE
+    }
+}
+
+/// The order of events at one instant.
+pub struct Tie;
+
+impl Tie {
+    /// New messages.
+    pub const MESSAGE: u32 = 0;
+    /// What comes over a link goes by the number of the link; of what is decided where it happens, all but alarms.
+    pub const HERE: u32 = u32::MAX - 1;
+    /// Alarms: nothing that comes at the last moment is too late.
+    pub const ALARM: u32 = u32::MAX;
+}
+
+/// Holds events until their time; gives them back in order of (time, tie, insertion).
 pub struct EventQueue<E> {
     /// A day is 2^shift picoseconds.
     shift: u32,
@@ -50,7 +73,7 @@ const FIRST_SHIFT: u32 = 10;
 /// From 16 ps to 1 ms.
 const SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
 
-impl<E: Copy> EventQueue<E> {
+impl<E: Tied> EventQueue<E> {
     pub fn new() -> Self {
         EventQueue {
             shift: FIRST_SHIFT,
@@ -80,7 +103,8 @@ impl<E: Copy> EventQueue<E> {
         let day = key >> self.shift;
         debug_assert!(day >= self.today, "time goes forward");
         if day == self.today {
-            let later = self.current[self.read..].partition_point(|(other, _)| *other <= key);
+            let goes_before = |(at, other): &(u64, E)| *at < key || *at == key && other.tie() <= event.tie();
+            let later = self.current[self.read..].partition_point(goes_before);
             self.current.insert(self.read + later, (key, event));
         } else if self.ring.reaches(day - self.today) {
             self.ring.push(day, key, event);
@@ -92,7 +116,7 @@ impl<E: Copy> EventQueue<E> {
 
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
-        if self.read == self.current.len() {
+        while self.read == self.current.len() {
             self.turn()?;
             self.fit();
         }
@@ -101,17 +125,51 @@ impl<E: Copy> EventQueue<E> {
         Some((Time::from_ps(key), event))
     }
 
+    /// As [`EventQueue::pop`], if it is due before `end`. Else what is pushed next may be due from `end` on.
+    #[inline]
+    pub fn pop_before(&mut self, end: Time) -> Option<(Time, E)> {
+        while self.read == self.current.len() {
+            if self.next_day()? << self.shift >= end.as_ps() {
+                return None;
+            }
+            self.turn()?;
+            self.fit();
+        }
+        let (key, event) = self.current[self.read];
+        if key >= end.as_ps() {
+            return None;
+        }
+        self.read += 1;
+        Some((Time::from_ps(key), event))
+    }
+
+    /// Nothing is due before. `None`: nothing is due at all.
+    pub fn earliest(&self) -> Option<Time> {
+        match self.current.get(self.read) {
+            Some((key, _)) => Some(Time::from_ps(*key)),
+            None => Some(Time::from_ps(self.next_day()? << self.shift)),
+        }
+    }
+
+    /// The next day after today that has events.
+    fn next_day(&self) -> Option<u64> {
+        match self.ring.next_day(self.today) {
+            Some(day) => Some(day),
+            None => Some(self.far.peek()?.0.key >> self.shift),
+        }
+    }
+
     /// Turns to the next day that has events.
     fn turn(&mut self) -> Option<()> {
         self.current.clear();
         self.read = 0;
-        self.today = match self.ring.next_day(self.today) {
-            Some(day) => day,
-            None => self.far.peek()?.0.key >> self.shift,
-        };
+        self.today = self.next_day()?;
         self.pull();
         self.ring.take(self.today, &mut self.current);
-        self.current.sort_by_key(|(key, _)| *key); // stable
+        // Stable.
+        self.current.sort_by(|(at, event), (other_at, other)| {
+            at.cmp(other_at).then_with(|| event.tie().cmp(&other.tie()))
+        });
         Some(())
     }
 
@@ -143,12 +201,15 @@ impl<E: Copy> EventQueue<E> {
     /// Lays out all events anew, in order.
     #[cold]
     fn rebuild(&mut self, shift: u32) {
+        let today = self.today;
         let mut all = std::mem::take(&mut self.current);
         while self.turn().is_some() {
             all.append(&mut self.current);
         }
+        // Not the day of the first event: others may be pushed that are due before.
+        self.today = (today << self.shift) >> shift;
         self.shift = shift;
-        self.today = all.first().map_or(self.today, |(key, _)| key >> shift);
+        self.read = 0;
         self.ring = Ring::new(all.len());
         for (key, event) in all {
             self.push(Time::from_ps(key), event);
@@ -156,7 +217,7 @@ impl<E: Copy> EventQueue<E> {
     }
 }
 
-impl<E: Copy> Default for EventQueue<E> {
+impl<E: Tied> Default for EventQueue<E> {
     fn default() -> Self {
         Self::new()
     }

@@ -2,6 +2,13 @@
 
 use super::*;
 
+impl Tied for u64 {
+    /// Of every eighth: what is left of its number.
+    fn tie(&self) -> u32 {
+        if self.is_multiple_of(8) { (*self / 8 % 16) as u32 } else { Tie::HERE }
+    }
+}
+
 /// xorshift64.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
@@ -22,14 +29,14 @@ const PHASES: [Delay; 6] = [
 ];
 
 #[test]
-fn gives_back_in_order_of_time_and_insertion() {
+fn gives_back_in_order_of_time_tie_and_insertion() {
     for pending in [1, 50, 3_000] {
         let mut queue = EventQueue::new();
         let mut reference = std::collections::BTreeSet::new();
         let (mut state, mut order, mut now) = (42, 0u64, 0);
         let mut push = |queue: &mut EventQueue<u64>, reference: &mut std::collections::BTreeSet<_>, at| {
             queue.push(Time::from_ps(at), order);
-            reference.insert((at, order));
+            reference.insert((at, order.tie(), order));
             order += 1;
         };
         for phase in PHASES {
@@ -38,13 +45,13 @@ fn gives_back_in_order_of_time_and_insertion() {
             }
             for _ in 0..60_000 {
                 let (at, event) = queue.pop().unwrap();
-                assert_eq!(reference.pop_first(), Some((at.as_ps(), event)));
+                assert_eq!(reference.pop_first(), Some((at.as_ps(), event.tie(), event)));
                 now = at.as_ps();
                 push(&mut queue, &mut reference, now + phase(next(&mut state)));
             }
         }
         while let Some((at, event)) = queue.pop() {
-            assert_eq!(reference.pop_first(), Some((at.as_ps(), event)));
+            assert_eq!(reference.pop_first(), Some((at.as_ps(), event.tie(), event)));
         }
         assert!(reference.is_empty() && queue.is_empty());
     }
@@ -53,7 +60,7 @@ fn gives_back_in_order_of_time_and_insertion() {
 #[test]
 fn the_end_of_time_is_a_time() {
     let mut queue = EventQueue::new();
-    queue.push(Time::MAX, 2);
+    queue.push(Time::MAX, 2u64);
     queue.push(Time::ZERO, 1);
     assert_eq!(queue.pop(), Some((Time::ZERO, 1)));
     assert_eq!(queue.pop(), Some((Time::MAX, 2)));

@@ -67,7 +67,7 @@ use self::host::Announcements;
 use self::lane::Lane;
 use self::latency::Latency;
 use super::Fabric;
-use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Wait};
+use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Tied, Wait};
 use crate::error::SetupError;
 use crate::network::{Pace, Star};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
@@ -109,6 +109,8 @@ struct Node {
     /// No read-modify-write is under way any more.
     memory_free: Time,
 }
+
+impl Tied for Event {}
 
 #[derive(Debug, Clone, Copy)]
 pub enum Event {

@@ -18,8 +18,9 @@ use self::pause::Pauses;
 use self::transfers::Transfers;
 use super::slab::Slab;
 use super::stream::Plan;
+pub(super) use super::timers::Side;
 use super::timers::{Alarm, Needs, Timers};
-use crate::engine::{Core, Observer, PacketKind, Wait};
+use crate::engine::{Core, Observer, PacketKind, Tie, Tied, Wait};
 use crate::error::SetupError;
 use crate::network::Pace;
 use crate::topology::End;
@@ -39,7 +40,9 @@ pub(super) trait Transport: Sized {
     /// Packets of a node take all ways in turn; else those of a transfer all take the same.
     const SPRAYS: bool;
 
-    /// A transfer was opened now.
+    /// Makes both ends of a transfer.
+    fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
+    /// Its sender may begin now.
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
     /// A packet has arrived at its end.
     fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Self::Header>);
@@ -56,14 +59,14 @@ pub(super) trait Transport: Sized {
     fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, timer: Self::Timer);
     /// What a packet is, and of data or what answers it: which segment.
     fn describe(header: &Self::Header) -> (PacketKind, Option<u32>);
-    /// When [`Transport::handle_alarm`] is due for this transfer. It may move to later at any time; if it comes to
-    /// be sooner, or something at last, [`Transport::keep_alarm`] has to be called.
-    fn deadline(&self, transfer: u32) -> Option<Time>;
-    /// The deadline of this transfer has come.
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
-    fn keep_alarm<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32) {
-        if let Some(at) = self.deadline(transfer) {
-            net.set_alarm(at, transfer);
+    /// When [`Transport::handle_alarm`] is due for this end of a transfer. It may move to later at any time; if it
+    /// comes to be sooner, or something at last, [`Transport::keep_alarm`] has to be called, at this end.
+    fn deadline(&self, transfer: u32, side: Side) -> Option<Time>;
+    /// The deadline of this end of a transfer has come.
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, side: Side);
+    fn keep_alarm<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32, side: Side) {
+        if let Some(at) = self.deadline(transfer, side) {
+            net.set_alarm(at, transfer, side);
         }
     }
     /// How long a message takes alone in the network.
@@ -108,8 +111,11 @@ impl<H> Packet<H> {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Event<T> {
-    /// A packet is ready to be queued at its switch port.
-    AtSwitch(u32),
+    /// A packet is ready to be queued at its switch port. It came by this port of another switch.
+    AtSwitch {
+        packet: u32,
+        by: u32,
+    },
     /// The last bit of a packet has come to its node.
     AtNode(u32),
     /// A packet has come to [`OUTSIDE`].
@@ -123,10 +129,26 @@ pub enum Event<T> {
         link: u32,
         pause: bool,
     },
-    /// The first alarm of the common queue is due.
-    Alarms,
+    /// The first alarm of the queue of this switch's nodes is due.
+    Alarms(u32),
     Alarm(Alarm),
     Transport(T),
+}
+
+/// Instead of a port: a node, or [`OUTSIDE`].
+const FROM_NODE: u32 = u32::MAX;
+/// Pause frames come after packets by as many links.
+const PAUSES: u32 = 1 << 31;
+
+impl<T: Copy> Tied for Event<T> {
+    fn tie(&self) -> u32 {
+        match *self {
+            Event::AtSwitch { by, .. } if by != FROM_NODE => by + 1,
+            Event::Pause { link, .. } => PAUSES + link,
+            Event::Alarms(_) | Event::Alarm(_) => Tie::ALARM,
+            _ => Tie::HERE,
+        }
+    }
 }
 
 /// A switch port and the link behind it.
@@ -160,7 +182,8 @@ pub(super) struct Wires<T: Transport> {
     hosts: Vec<Host<T::Header>>,
     packets: Slab<Packet<T::Header>>,
     transfers: Transfers,
-    alarms: Timers,
+    /// Of the nodes of each switch.
+    alarms: Vec<Timers>,
     pauses: Option<Pauses>,
     /// From the end of a packet on a node's link to its arrival outside.
     way_outside: Time,
@@ -229,24 +252,27 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         let topology = &self.wires.plan.network.topology;
         packet.port = topology.route(topology.switch_of(packet.to), packet.to, 0);
         self.wires.transfers[packet.transfer].references += 1;
-        self.core.schedule(at, Event::AtSwitch(self.wires.packets.insert(packet)));
+        let packet = self.wires.packets.insert(packet);
+        self.core.schedule(at, Event::AtSwitch { packet, by: FROM_NODE });
     }
 
     pub fn schedule(&mut self, at: Time, timer: T::Timer) {
         self.core.schedule(at, Event::Transport(timer));
     }
 
-    /// Wakes a transfer then, if it is open then. Nearly all alarms should be set the same time ahead.
-    fn set_alarm(&mut self, at: Time, transfer: u32) {
+    /// Wakes this end of a transfer then, if it is open then. Nearly all alarms should be set the same time ahead.
+    fn set_alarm(&mut self, at: Time, transfer: u32, side: Side) {
         let place = &mut self.wires.transfers[transfer];
-        if at >= place.alarm {
+        if at >= place.alarms[side as usize] {
             return;
         }
-        place.alarm = at;
-        let alarm = Alarm { owner: transfer, serial: place.serial };
-        match self.wires.alarms.set(at, alarm) {
+        place.alarms[side as usize] = at;
+        let alarm = Alarm { owner: transfer, serial: place.serial, side };
+        let node = if side == Side::Sender { place.src } else { place.dst };
+        let switch = self.wires.plan.network.topology.switch_of(node);
+        match self.wires.alarms[switch as usize].set(at, alarm) {
             Needs::Nothing => {}
-            Needs::QueueEvent => self.core.schedule(at, Event::Alarms),
+            Needs::QueueEvent => self.core.schedule(at, Event::Alarms(switch)),
             Needs::OwnEvent => self.core.schedule(at, Event::Alarm(alarm)),
         }
     }
@@ -303,13 +329,14 @@ impl<T: Transport> PacketNetwork<T> {
             sprayed: 0,
             paused: false,
         };
+        let alarms = (0..topology.switches()).map(|_| Timers::default()).collect();
         let wires = Wires {
             ports: (0..topology.ports()).map(port).collect(),
             hosts: (0..plan.network.nodes()).map(host).collect(),
             plan,
             packets: Slab::new(),
             transfers: Transfers::new(),
-            alarms: Timers::default(),
+            alarms,
             pauses,
             way_outside: Time::ZERO,
             losses: Vec::new(),
@@ -352,7 +379,7 @@ impl<T: Transport> PacketNetwork<T> {
         event: Event<T::Timer>,
     ) {
         match event {
-            Event::AtSwitch(packet) => return self.wires.forward(core, packet),
+            Event::AtSwitch { packet, .. } => return self.wires.forward(core, packet),
             Event::PortFree(port) => return self.wires.drain(core, port),
             Event::AtNode(packet) => self.arrive(core, packet),
             Event::AtOutside(index) => {
@@ -370,7 +397,7 @@ impl<T: Transport> PacketNetwork<T> {
                     self.transmit(core, node);
                 }
             }
-            Event::Alarms => self.alarms_due(core),
+            Event::Alarms(switch) => self.alarms_due(core, switch),
             Event::Alarm(alarm) => self.alarm(core, alarm),
             Event::Transport(timer) => {
                 self.transport.handle_timer(&mut Net { core, wires: &mut self.wires }, timer);
@@ -383,7 +410,9 @@ impl<T: Transport> PacketNetwork<T> {
     fn settle<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>) {
         loop {
             if let Some(transfer) = self.wires.opened.pop() {
-                self.transport.open(&mut Net { core, wires: &mut self.wires }, transfer);
+                let net = &mut Net { core, wires: &mut self.wires };
+                self.transport.create(net, transfer);
+                self.transport.open(net, transfer);
             } else if let Some(node) = self.wires.woken.pop() {
                 self.transmit(core, node);
             } else {
@@ -435,29 +464,39 @@ impl<T: Transport> PacketNetwork<T> {
         self.wires.transfers.drop_reference(packet.transfer);
     }
 
-    fn alarms_due<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>) {
-        while let Some(alarm) = self.wires.alarms.pop_due(core.now()) {
+    fn alarms_due<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, switch: u32) {
+        while let Some(alarm) = self.wires.alarms[switch as usize].pop_due(core.now()) {
             self.alarm(core, alarm);
         }
-        let transfers = &self.wires.transfers;
-        if let Some(at) = self.wires.alarms.next(|alarm| transfers[alarm.owner].serial == alarm.serial) {
-            core.schedule(at, Event::Alarms);
+        let (transfers, transport) = (&mut self.wires.transfers, &self.transport);
+        let is_live = |Alarm { owner, serial, side }| {
+            let place = &mut transfers[owner];
+            let waits = place.serial == serial && transport.deadline(owner, side).is_some();
+            if place.serial == serial && !waits {
+                // It may come to wait again.
+                place.alarms[side as usize] = Time::MAX;
+            }
+            waits
+        };
+        let alarms = &mut self.wires.alarms[switch as usize];
+        if let Some(at) = alarms.next(is_live) {
+            core.schedule(at, Event::Alarms(switch));
         }
     }
 
     fn alarm<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, alarm: Alarm) {
-        let Alarm { owner, serial } = alarm;
+        let Alarm { owner, serial, side } = alarm;
         let place = &mut self.wires.transfers[owner];
-        if place.serial != serial || core.now() < place.alarm {
+        if place.serial != serial || core.now() < place.alarms[side as usize] {
             return;
         }
-        place.alarm = Time::MAX;
+        place.alarms[side as usize] = Time::MAX;
         let net = &mut Net { core, wires: &mut self.wires };
-        if self.transport.deadline(owner).is_some_and(|at| at <= net.now()) {
-            self.transport.handle_alarm(net, owner);
+        if self.transport.deadline(owner, side).is_some_and(|at| at <= net.now()) {
+            self.transport.handle_alarm(net, owner, side);
         }
         if net.transfer(owner).serial == serial {
-            self.transport.keep_alarm(net, owner);
+            self.transport.keep_alarm(net, owner, side);
         }
     }
 }

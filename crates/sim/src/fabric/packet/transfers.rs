@@ -2,6 +2,7 @@
 //! once that has arrived, an answer.
 
 use super::super::slab::Slab;
+use crate::fabric::stream::transfer_name;
 use unrack_units::Time;
 use unrack_workload::{MessageId, NodeId};
 
@@ -15,7 +16,9 @@ pub struct Transfer {
     /// Packets that it is cut into.
     pub segments: u32,
     pub role: Role,
-    /// In the order of opening, from 1: tells it from others that had its place.
+    /// What both ends know it by. Of equals, the lowest goes first.
+    pub name: u32,
+    /// Tells it from others that had its place.
     pub serial: u32,
     /// Its last byte has arrived.
     pub delivered: bool,
@@ -23,8 +26,8 @@ pub struct Transfer {
     pub(super) closed: bool,
     /// Packets under way, and an answer that acknowledges this request.
     pub(super) references: u32,
-    /// The earliest alarm set.
-    pub(super) alarm: Time,
+    /// The earliest alarm set by its sender, and by its receiver.
+    pub(super) alarms: [Time; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +59,8 @@ impl Transfers {
         role: Role,
     ) -> u32 {
         self.opened = self.opened.wrapping_add(1).max(1);
-        let (serial, delivered, closed, references, alarm) = (self.opened, false, false, 0, Time::MAX);
+        let (serial, delivered, closed, references, alarms) = (self.opened, false, false, 0, [Time::MAX; 2]);
+        let name = transfer_name(message, matches!(role, Role::Answer(_)));
         self.places.insert(Transfer {
             message,
             src,
@@ -64,11 +68,12 @@ impl Transfers {
             bytes,
             segments,
             role,
+            name,
             serial,
             delivered,
             closed,
             references,
-            alarm,
+            alarms,
         })
     }
 

@@ -1,6 +1,6 @@
 //! A packet's way: from a node's link through switch ports to its end.
 
-use super::{Event, Loss, OUTSIDE, Packet, Queue, Role, Transport, Wires};
+use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, Role, Transport, Wires};
 use crate::engine::{Core, LinkId, Observer};
 use crate::fabric::stream::flow_hash;
 use crate::network::Departure;
@@ -28,7 +28,7 @@ impl<T: Transport> Wires<T> {
                 host.sprayed = host.sprayed.wrapping_add(1);
                 host.sprayed
             }
-            false => flow_hash(self.transfers[packet.transfer].serial),
+            false => flow_hash(self.transfers[packet.transfer].name),
         };
         let topology = &self.plan.network.topology;
         let link = topology.host_link();
@@ -53,7 +53,7 @@ impl<T: Transport> Wires<T> {
         match is_lost {
             true => self.lose(core, Loss { packet: index, bytes: packet.payload, whole: true }),
             false if is_outside => core.schedule(at, Event::AtOutside(index)),
-            false => core.schedule(at, Event::AtSwitch(index)),
+            false => core.schedule(at, Event::AtSwitch { packet: index, by: FROM_NODE }),
         }
     }
 
@@ -122,7 +122,8 @@ impl<T: Transport> Wires<T> {
             End::Switch(switch) => {
                 let topology = &self.plan.network.topology;
                 packet.port = topology.route_at(switch, packet.to, packet.hash, first);
-                (self.ready(departure, &self.packets[index]) + propagation, Event::AtSwitch(index))
+                let at = self.ready(departure, &self.packets[index]) + propagation;
+                (at, Event::AtSwitch { packet: index, by: number })
             }
         };
         core.hop(|| self.seen(&self.packets[index], LinkId::Port(number), departure, at));

@@ -13,18 +13,21 @@
 mod alone;
 mod nic;
 mod packet;
+mod parts;
 mod plan;
 
 use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
+pub use self::parts::Parcel;
 pub use self::plan::Ethernet;
 pub(super) use self::plan::Plan;
+use super::parts::Part;
 use super::slab::Slab;
-use super::timers::{Alarm, Needs, Timers};
-use crate::engine::{Core, LinkId, Observer, Wait};
+use super::timers::{Alarm, Needs, Side, Timers};
+use crate::engine::{Core, LinkId, Observer, Tie, Tied, Wait};
 use crate::network::{Departure, Pace, Port};
 use crate::topology::End;
-use unrack_protocol::tcp::{Ack, Control, Receiver, Segment, Sender, Timeouts};
+use unrack_protocol::tcp::{Ack, Control, Receiver, Sack, Segment, Sender, Timeouts};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId};
 
@@ -52,20 +55,39 @@ pub(super) struct Streams<C> {
     packets: Slab<Packet>,
     streams: Slab<Stream<C>>,
     streams_opened: u32,
-    timers: Timers,
+    /// Of the nodes of each switch.
+    timers: Vec<Timers>,
+    /// Of a run that is split.
+    part: Option<Box<Part<Parcel>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// A packet is ready to be queued at its switch port.
-    AtSwitch(u32),
+    /// A packet is ready to be queued at its switch port. It came by this port of another switch.
+    AtSwitch {
+        packet: u32,
+        by: u32,
+    },
     /// The last bit of a packet has come to its node.
     AtNode(u32),
     /// A node has sent all it was given.
     Refill(NodeId),
-    /// The first timer of the common queue is due.
-    Timers,
+    /// The first timer of the queue of this switch's nodes is due.
+    Timers(u32),
     Timer(Alarm),
+}
+
+/// Instead of a port: a node.
+const FROM_NODE: u32 = u32::MAX;
+
+impl Tied for Event {
+    fn tie(&self) -> u32 {
+        match *self {
+            Event::AtSwitch { by, .. } if by != FROM_NODE => by + 1,
+            Event::Timers(_) | Event::Timer(_) => Tie::ALARM,
+            _ => Tie::HERE,
+        }
+    }
 }
 
 struct Stream<C> {
@@ -75,12 +97,16 @@ struct Stream<C> {
     role: Role,
     bytes: u64,
     segments: u32,
+    /// What both ends know it by.
+    name: u32,
     /// Tells this stream from others that had its place.
     serial: u32,
     /// Packets under way, and an answer that has to acknowledge this request.
-    references: u32,
+    references: i32,
     /// Waits for its turn at the sender's link.
     waits: bool,
+    /// Has sent and heard all, in a part of a split run.
+    closed: bool,
     /// The earliest timer set.
     alarm: Time,
     sender: Sender<C>,
@@ -117,7 +143,8 @@ impl<C: Control + Clone> Streams<C> {
             packets: Slab::new(),
             streams: Slab::new(),
             streams_opened: 0,
-            timers: Timers::default(),
+            timers: (0..topology.switches()).map(|_| Timers::default()).collect(),
+            part: None,
         }
     }
 
@@ -126,6 +153,10 @@ impl<C: Control + Clone> Streams<C> {
         let request =
             if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
         request + alone.stream(message.bytes)
+    }
+
+    pub(super) fn lookahead(&self) -> Time {
+        self.plan.lookahead()
     }
 
     pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
@@ -139,10 +170,10 @@ impl<C: Control + Clone> Streams<C> {
 
     pub(super) fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
         match event {
-            Event::AtSwitch(packet) => self.forward(core, packet),
+            Event::AtSwitch { packet, .. } => self.forward(core, packet),
             Event::AtNode(packet) => self.arrive(core, packet),
             Event::Refill(node) => self.refill(core, node),
-            Event::Timers => self.expire_due(core),
+            Event::Timers(switch) => self.expire_due(core, switch),
             Event::Timer(alarm) => self.expire(core, alarm),
         }
     }
@@ -151,12 +182,18 @@ impl<C: Control + Clone> Streams<C> {
         &mut self,
         core: &mut Core<Event, O>,
         id: MessageId,
-        (src, dst): (NodeId, NodeId),
+        ends: (NodeId, NodeId),
         bytes: u64,
         role: Role,
     ) {
+        let stream = self.create(id, ends, bytes, role);
+        self.send(core, stream);
+    }
+
+    fn create(&mut self, id: MessageId, (src, dst): (NodeId, NodeId), bytes: u64, role: Role) -> u32 {
         let segments = self.plan.framing.segments(bytes);
         self.streams_opened = self.streams_opened.wrapping_add(1).max(1);
+        let name = transfer_name(id, matches!(role, Role::Answer(_)));
         let stream = self.streams.insert(Stream {
             id,
             src,
@@ -164,14 +201,19 @@ impl<C: Control + Clone> Streams<C> {
             role,
             bytes,
             segments,
+            name,
             serial: self.streams_opened,
             references: 0,
             waits: false,
+            closed: false,
             alarm: Time::MAX,
             sender: Sender::new(self.fresh.clone(), self.timeouts, segments),
             receiver: Receiver::new(1, Time::ZERO),
         });
-        self.send(core, stream);
+        if let Some(part) = &mut self.part {
+            part.keep(name, stream);
+        }
+        stream
     }
 
     /// The stream may have something to send.
@@ -237,9 +279,14 @@ impl<C: Control + Clone> Streams<C> {
     }
 }
 
-/// Finalizer of MurmurHash3: neighbours in number go separate ways.
-pub(super) fn flow_hash(serial: u32) -> u32 {
-    let mut hash = serial;
+/// What both ends of a transfer know it by: twice the number of its message, and one more for an answer.
+pub(super) fn transfer_name(message: MessageId, is_answer: bool) -> u32 {
+    message.0.wrapping_mul(2) | u32::from(is_answer)
+}
+
+/// Which of equal ways a transfer takes. Finalizer of MurmurHash3: neighbours in number go separate ways.
+pub(super) fn flow_hash(name: u32) -> u32 {
+    let mut hash = name;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
     hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
     hash ^ (hash >> 16)
@@ -273,7 +320,7 @@ impl<C: Control + Clone> Streams<C> {
     ) {
         let place = &mut self.streams[stream];
         place.references += 1;
-        let hash = flow_hash(place.serial);
+        let hash = flow_hash(place.name);
         let topology = &self.plan.network.topology;
         let port = topology.route_at(topology.switch_of(from), to, hash, core.now());
         let packet = Packet { stream, to, port, hash, wire, payload, marked: false, body };
@@ -285,7 +332,7 @@ impl<C: Control + Clone> Streams<C> {
         let index = self.packets.insert(packet);
         match is_lost {
             true => self.lose(core, index),
-            false => core.schedule(at, Event::AtSwitch(index)),
+            false => core.schedule(at, Event::AtSwitch { packet: index, by: FROM_NODE }),
         }
     }
 
@@ -305,7 +352,8 @@ impl<C: Control + Clone> Streams<C> {
 
     fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         let packet = &mut self.packets[index];
-        let hop = &mut self.hops[packet.port as usize];
+        let by = packet.port;
+        let hop = &mut self.hops[by as usize];
         let ahead = hop.port.backlog(core.now());
         if matches!(packet.body, Body::Data(_)) {
             core.queued(packet.port, ahead);
@@ -323,14 +371,19 @@ impl<C: Control + Clone> Streams<C> {
                 let topology = &self.plan.network.topology;
                 packet.port = topology.route_at(switch, packet.to, packet.hash, core.now());
                 let at = self.ready(departure, &self.packets[index]) + propagation;
-                (at, Event::AtSwitch(index))
+                (at, Event::AtSwitch { packet: index, by })
             }
         };
         let now = core.now();
         core.hop(|| self.seen(&self.packets[index], link, now, departure, at));
-        match self.plan.network.topology.loses(link, departure) {
-            true => self.lose(core, index),
-            false => core.schedule(at, event),
+        if self.plan.network.topology.loses(link, departure) {
+            self.lose(core, index);
+        } else if let End::Switch(switch) = end
+            && let Some(part) = self.elsewhere(switch)
+        {
+            self.cross(part, at, by, index);
+        } else {
+            core.schedule(at, event);
         }
     }
 
@@ -380,9 +433,10 @@ impl<C: Control + Clone> Streams<C> {
 
     /// The first packet of the answer has come.
     fn acknowledge_request<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
-        if let Some(ack) = self.streams[request].receiver.piggyback() {
-            self.take_ack(core, request, &ack);
-        }
+        // What leaves in the other direction acknowledges by the way (RFC 9293 §3.8.6.3): all of it, as there is an answer.
+        let next = self.streams[request].segments;
+        let ack = Ack { next, echo: core.now(), marked: false, sack: Sack::NONE };
+        self.take_ack(core, request, &ack);
         self.drop_reference(request);
     }
 
@@ -404,7 +458,14 @@ impl<C: Control + Clone> Streams<C> {
     /// Frees the place of a stream that has sent and heard all.
     fn free_if_over(&mut self, stream: u32) {
         let place = &mut self.streams[stream];
-        if place.references == 0 && place.sender.is_done() && !place.waits {
+        if !place.sender.is_done() || place.waits {
+            return;
+        }
+        if let Some(part) = &mut self.part {
+            if !std::mem::replace(&mut place.closed, true) {
+                part.closed.push(place.name);
+            }
+        } else if place.references == 0 {
             place.serial = 0;
             self.streams.release(stream);
         }
@@ -417,21 +478,28 @@ impl<C: Control + Clone> Streams<C> {
         let place = &mut self.streams[stream];
         let Some(at) = place.sender.poll_timeout().filter(|at| *at < place.alarm) else { return };
         place.alarm = at;
-        let alarm = Alarm { owner: stream, serial: place.serial };
-        match self.timers.set(at, alarm) {
+        let alarm = Alarm { owner: stream, serial: place.serial, side: Side::Sender };
+        let switch = self.plan.network.topology.switch_of(place.src);
+        match self.timers[switch as usize].set(at, alarm) {
             Needs::Nothing => {}
-            Needs::QueueEvent => core.schedule(at, Event::Timers),
+            Needs::QueueEvent => core.schedule(at, Event::Timers(switch)),
             Needs::OwnEvent => core.schedule(at, Event::Timer(alarm)),
         }
     }
 
-    fn expire_due<O: Observer>(&mut self, core: &mut Core<Event, O>) {
-        while let Some(alarm) = self.timers.pop_due(core.now()) {
+    fn expire_due<O: Observer>(&mut self, core: &mut Core<Event, O>, switch: u32) {
+        while let Some(alarm) = self.timers[switch as usize].pop_due(core.now()) {
             self.expire(core, alarm);
         }
         let streams = &self.streams;
-        if let Some(at) = self.timers.next(|alarm| streams[alarm.owner].serial == alarm.serial) {
-            core.schedule(at, Event::Timers);
+        let timers = &mut self.timers[switch as usize];
+        // Of a stream that has sent and heard all, the place may still be kept.
+        let is_live = |alarm: Alarm| {
+            let stream = &streams[alarm.owner];
+            stream.serial == alarm.serial && !stream.sender.is_done()
+        };
+        if let Some(at) = timers.next(is_live) {
+            core.schedule(at, Event::Timers(switch));
         }
     }
 

@@ -119,6 +119,14 @@ impl Plan {
         (round_trip * 3).max(round_trip + port)
     }
 
+    /// What leaves a switch is felt at the next no sooner than this. Zero: there is no next.
+    pub(in super::super) fn lookahead(&self) -> Time {
+        match self.network.topology.is_star() {
+            true => Time::ZERO,
+            false => self.network.topology.core_link().propagation + self.network.switch_latency,
+        }
+    }
+
     /// Bytes of a full packet on the wire.
     pub(in super::super) fn full_packet(&self) -> Bytes {
         self.framing.wire(self.framing.mss().get())

@@ -1,0 +1,98 @@
+//! Where threads wait for each other, many thousand times a second.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A barrier for threads that have a core each: who waits turns in place, and gives the core up now and then.
+pub(super) struct Meeting {
+    threads: usize,
+    here: AtomicUsize,
+    /// Meetings held.
+    held: AtomicUsize,
+    /// A thread has panicked: there will be no other meeting.
+    broken: AtomicBool,
+}
+
+/// Turns before a core is offered to others.
+const TURNS: u32 = 1 << 10;
+
+impl Meeting {
+    pub(super) fn new(threads: usize) -> Meeting {
+        let (here, held) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Meeting { threads, here, held, broken: AtomicBool::new(false) }
+    }
+
+    /// To be kept by each thread while it takes part: if it panics, so do the others.
+    pub(super) fn attend(&self) -> Attending<'_> {
+        Attending(self)
+    }
+
+    /// Until all are here. What one wrote before, all can read after.
+    ///
+    /// # Panics
+    /// If another thread has.
+    pub(super) fn wait(&self) {
+        let held = self.held.load(Ordering::Relaxed);
+        if self.here.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.here.store(0, Ordering::Relaxed);
+            self.held.store(held.wrapping_add(1), Ordering::Release);
+            return;
+        }
+        let mut turns = 0;
+        while self.held.load(Ordering::Acquire) == held {
+            assert!(!self.broken.load(Ordering::Relaxed), "another thread of this run has panicked");
+            turns += 1;
+            match turns % TURNS {
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+    }
+}
+
+pub(super) struct Attending<'a>(&'a Meeting);
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.broken.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_goes_on_before_all_have_come() {
+        let (meeting, sum) = (Meeting::new(3), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for round in 1..=1000 {
+                        sum.fetch_add(1, Ordering::Relaxed);
+                        meeting.wait();
+                        assert_eq!(sum.load(Ordering::Relaxed), 3 * round);
+                        meeting.wait();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn who_waits_for_one_that_panicked_panics() {
+        let meeting = Meeting::new(2);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                let _hold = meeting.attend();
+                meeting.wait();
+            });
+            let panics = scope.spawn(|| {
+                let _hold = meeting.attend();
+                panic!("for the test");
+            });
+            assert!(panics.join().is_err() && waits.join().is_err());
+        });
+    }
+}

@@ -1,0 +1,299 @@
+//! One run over several threads, with the results of one.
+//!
+//! The switches, each with its nodes, are dealt to parts. A part has an event queue and a fabric of its own, and its
+//! fabric hands over what crosses to another part. What leaves a switch is felt at the next after a
+//! [lookahead](Fabric::lookahead) at the earliest, so that all parts may go through a window of that length at once;
+//! between two windows they exchange what crossed.
+//!
+//! The results are those of a run that is not split, whatever the parts are. Within a part all is as there: what
+//! happens at a switch and its nodes is decided by what happened there before, and by what came over links, and the
+//! order of both is the same (see [`Tied`]: of what comes at one instant, links go by their number and before all
+//! else that is not a new message). A run that is not split ends with a window, too.
+
+use super::core::{Core, Event};
+use super::meeting::Meeting;
+use super::{Counters, Progress, Unobserved, end_of_window};
+use crate::fabric::Fabric;
+use crate::run::{Ending, Outcome, Run};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use unrack_units::Time;
+use unrack_workload::{Message, MessageId};
+
+/// A fabric of which a part of the network can be run alone.
+pub trait Split: Fabric + Send {
+    /// What crosses from one part to another.
+    type Parcel: Send;
+
+    /// From now on this is the part `me` of those that `part_of` deals the switches to.
+    fn become_part(&mut self, me: u32, part_of: Arc<[u32]>);
+    /// What has crossed to other parts, and to which. Whoever asks takes it away.
+    fn crossed(&mut self) -> &mut Vec<(u32, Self::Parcel)>;
+    /// Something came from another part. It is due after all that has happened here.
+    fn take(&mut self, core: &mut Core<Self::Event, Unobserved>, parcel: Self::Parcel);
+
+    /// Transfers whose sender is here and has nothing more to do. Whoever asks takes them away.
+    fn closed(&mut self) -> &mut Vec<u32>;
+    /// What part of a transfer is under way in this part: over all parts, the sum is what is under way.
+    fn under_way(&self, transfer: u32) -> i32;
+    /// Nothing of it is under way anywhere.
+    fn forget(&mut self, transfer: u32);
+}
+
+/// Windows between two looks at what can be forgotten.
+const FORGET_EVERY: u64 = 256;
+/// Windows between two calls of the progress hook.
+const PROGRESS_EVERY: u64 = 1 << 12;
+
+struct Part<F: Split> {
+    core: Core<F::Event, Unobserved>,
+    fabric: F,
+    /// The messages of its nodes.
+    calls: std::vec::IntoIter<u32>,
+}
+
+/// What all parts see.
+struct Shared<'a, F: Split> {
+    calls: &'a [Time],
+    parts: &'a [Mutex<Part<F>>],
+    /// What crossed, by part of departure and of arrival.
+    mail: Vec<Mutex<Vec<F::Parcel>>>,
+    earliest: Vec<AtomicU64>,
+    finished: Vec<AtomicU64>,
+    /// In the window behind, a message was given up.
+    gave_up: AtomicBool,
+    meeting: Meeting,
+    window: Time,
+    time_limit: Time,
+}
+
+/// Runs `calls`, sorted by time, on as many threads as there are parts. `make` makes the same fabric each time;
+/// `part_of` deals the switches to parts from 0 on, `switch_of` tells that of a node.
+pub fn run_split<F: Split>(
+    make: impl Fn() -> F,
+    calls: &[(Time, Message)],
+    part_of: &Arc<[u32]>,
+    switch_of: impl Fn(u32) -> u32,
+    time_limit: Time,
+    progress: &mut dyn FnMut(Progress),
+) -> Run {
+    let (times, messages): (Vec<Time>, Vec<Message>) = calls.iter().copied().unzip();
+    let messages = Arc::new(messages);
+    let number = part_of.iter().max().map_or(1, |last| last + 1);
+    let home = |message: &Message| part_of[switch_of(message.src) as usize];
+    let parts: Vec<Mutex<Part<F>>> = (0..number)
+        .map(|me| {
+            let own = |(id, message): (usize, &Message)| (home(message) == me).then_some(id as u32);
+            let own: Vec<u32> = messages.iter().enumerate().filter_map(own).collect();
+            let mut fabric = make();
+            fabric.become_part(me, part_of.clone());
+            Mutex::new(Part {
+                core: Core::with(messages.clone(), Unobserved),
+                fabric,
+                calls: own.into_iter(),
+            })
+        })
+        .collect();
+    let counts = || (0..number).map(|_| AtomicU64::new(0)).collect();
+    let shared = Shared {
+        calls: &times,
+        parts: &parts,
+        mail: (0..number * number).map(|_| Mutex::default()).collect(),
+        earliest: counts(),
+        finished: counts(),
+        gave_up: AtomicBool::new(false),
+        meeting: Meeting::new(number as usize),
+        window: make().lookahead(),
+        time_limit,
+    };
+    let ending = std::thread::scope(|scope| {
+        for me in 1..number {
+            let shared = &shared;
+            scope.spawn(move || shared.go(me as usize, &mut |_| {}));
+        }
+        shared.go(0, progress)
+    });
+    let parts = parts.into_iter().map(|part| part.into_inner().expect("nobody holds it any more")).collect();
+    join(parts, calls, time_limit, home, ending)
+}
+
+impl<F: Split> Shared<'_, F> {
+    fn part(&self, number: usize) -> MutexGuard<'_, Part<F>> {
+        self.parts[number].lock().expect("a thread that panics ends the run")
+    }
+
+    /// Goes through all windows as part `me`.
+    fn go(&self, me: usize, progress: &mut dyn FnMut(Progress)) -> Ending {
+        let _hold = self.meeting.attend();
+        self.part(me).sleep(self.calls);
+        for window in 1.. {
+            self.publish(me);
+            self.meeting.wait();
+            let sum = |all: &[AtomicU64]| all.iter().map(|one| one.load(Ordering::Relaxed)).sum::<u64>();
+            let finished = sum(&self.finished);
+            let start = self.earliest.iter().map(|one| one.load(Ordering::Relaxed)).min();
+            let start = start.map_or(Time::MAX, Time::from_ps);
+            if me == 0 && window % PROGRESS_EVERY == 0 {
+                let (submitted, total) = (self.calls.len() as u64, Some(self.calls.len() as u64));
+                progress(Progress { finished, submitted, total, events: 0, now: start });
+            }
+            if finished == self.calls.len() as u64 {
+                return Ending::Done;
+            } else if start == Time::MAX {
+                return Ending::Idle;
+            } else if start > self.time_limit {
+                return Ending::TimeLimit;
+            }
+            let limit = Time::from_ps(self.time_limit.as_ps().saturating_add(1));
+            let end = end_of_window(start, self.window).min(limit);
+            self.part(me).run_until(end, self.calls);
+            self.hand_over(me);
+            self.meeting.wait();
+            self.collect(me);
+            if window % FORGET_EVERY == 0 || self.gave_up.load(Ordering::Relaxed) {
+                self.meeting.wait();
+                if me == 0 {
+                    self.settle();
+                }
+                self.meeting.wait();
+            }
+        }
+        unreachable!("a run has fewer than 2^64 windows")
+    }
+
+    /// How far this part is: others read it after they have met, and before they meet again.
+    fn publish(&self, me: usize) {
+        let core = &self.part(me).core;
+        let earliest = core.earliest().map_or(u64::MAX, Time::as_ps);
+        self.earliest[me].store(earliest, Ordering::Relaxed);
+        self.finished[me].store(core.finished, Ordering::Relaxed);
+    }
+
+    fn hand_over(&self, me: usize) {
+        let mut part = self.part(me);
+        let part = &mut *part;
+        for (to, parcel) in part.fabric.crossed().drain(..) {
+            let mail = &self.mail[me * self.parts.len() + to as usize];
+            mail.lock().expect("a thread that panics ends the run").push(parcel);
+        }
+        if !part.core.given_up.is_empty() {
+            self.gave_up.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn collect(&self, me: usize) {
+        let mut part = self.part(me);
+        let Part { core, fabric, .. } = &mut *part;
+        for from in 0..self.parts.len() {
+            let mail = &self.mail[from * self.parts.len() + me];
+            for parcel in mail.lock().expect("a thread that panics ends the run").drain(..) {
+                fabric.take(core, parcel);
+            }
+        }
+    }
+
+    /// What takes all parts at once, while all wait.
+    fn settle(&self) {
+        let mut parts: Vec<_> = (0..self.parts.len()).map(|number| self.part(number)).collect();
+        let given_up: BTreeSet<_> =
+            parts.iter_mut().flat_map(|part| std::mem::take(&mut part.core.given_up)).collect();
+        let mut known = BTreeSet::new();
+        for (at, id) in given_up {
+            if known.insert(id) {
+                give_up(&mut parts, at, id);
+            }
+        }
+        self.gave_up.store(false, Ordering::Relaxed);
+        // Transfers of which nothing is under way any more.
+        for number in 0..parts.len() {
+            for transfer in std::mem::take(parts[number].fabric.closed()) {
+                match parts.iter().map(|part| part.fabric.under_way(transfer)).sum::<i32>() {
+                    0 => parts.iter_mut().for_each(|part| part.fabric.forget(transfer)),
+                    _ => parts[number].fabric.closed().push(transfer),
+                }
+            }
+        }
+    }
+}
+
+/// One part or two gave up message `id`, at `at` first. What counts is whether it was complete by then, in any part.
+fn give_up<F: Split>(parts: &mut [MutexGuard<'_, Part<F>>], at: Time, id: MessageId) {
+    let outcome = |part: &MutexGuard<'_, Part<F>>| part.core.outcomes[id.index()];
+    let complete = parts.iter().any(|part| outcome(part).completed().is_some_and(|then| then <= at));
+    let mut counted = complete;
+    for part in parts {
+        let core = &mut part.core;
+        let place = &mut core.outcomes[id.index()];
+        if place.completed().is_some_and(|then| then <= at) {
+            continue;
+        }
+        let had_ended = place.completed().is_some() || place.is_given_up();
+        place.reopen();
+        if had_ended {
+            core.finished -= 1;
+        }
+        if !complete {
+            place.give_up();
+            core.finished += u64::from(!std::mem::replace(&mut counted, true));
+        }
+    }
+}
+
+/// One run of what the parts have.
+fn join<F: Split>(
+    parts: Vec<Part<F>>,
+    calls: &[(Time, Message)],
+    time_limit: Time,
+    home: impl Fn(&Message) -> u32,
+    ending: Ending,
+) -> Run {
+    let submitted = calls.partition_point(|(at, _)| *at <= time_limit);
+    let messages: Vec<Message> = calls[..submitted].iter().map(|(_, message)| *message).collect();
+    let outcome = |(index, message): (usize, &Message)| {
+        let mut outcome = Outcome::submitted(parts[home(message) as usize].core.outcomes[index].submitted);
+        for part in &parts {
+            outcome.add(&part.core.outcomes[index]);
+        }
+        outcome
+    };
+    let outcomes = messages.iter().enumerate().map(outcome).collect();
+    let unloaded = messages.iter().map(|message| parts[0].fabric.unloaded(message)).collect();
+    let mut counters = Counters::default();
+    let mut queue_bytes = parts[0].core.queue_bytes.clone();
+    for (number, part) in parts.iter().enumerate() {
+        counters.add(&part.core.counters);
+        if number > 0 {
+            queue_bytes.add(&part.core.queue_bytes).expect("the same bounds");
+        }
+    }
+    let ended = parts.iter().map(|part| part.core.now()).max().unwrap_or(Time::ZERO);
+    Run { messages, outcomes, unloaded, counters, queue_bytes, ended, ending }
+}
+
+impl<F: Split> Part<F> {
+    /// Until the next message is to be submitted.
+    fn sleep(&mut self, calls: &[Time]) {
+        if let Some(id) = self.calls.next() {
+            self.core.wake_at(calls[id as usize], id);
+        }
+    }
+
+    fn run_until(&mut self, end: Time, calls: &[Time]) {
+        while let Some((at, event)) = self.core.pop_before(end) {
+            self.core.advance(at);
+            match event {
+                Event::Wake(id) => {
+                    self.core.submit(MessageId(id));
+                    self.fabric.submit(&mut self.core, MessageId(id));
+                    self.sleep(calls);
+                }
+                Event::Fabric(event) => {
+                    self.core.counters.events += 1;
+                    self.fabric.handle(&mut self.core, event);
+                }
+            }
+            self.core.forget_completions();
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A part of the network, in a run that is split.
+//!
+//! A stream has a place in each part that its packets pass. In that of its sender the sender is used, in that of its
+//! receiver the receiver; all count the packets that they have.
+
+use super::packet::Packet;
+use super::{Event, Role, Streams};
+use crate::engine::{Core, Unobserved};
+use crate::fabric::parts::Part;
+use std::sync::Arc;
+use unrack_protocol::tcp::Control;
+use unrack_units::Time;
+use unrack_workload::MessageId;
+
+/// A packet that has crossed to another part: when it is ready there, the port that it came by, and its stream.
+pub struct Parcel {
+    at: Time,
+    by: u32,
+    name: u32,
+    packet: Packet,
+}
+
+impl<C: Control + Clone> Streams<C> {
+    pub(in crate::fabric) fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
+        self.part = Some(Box::new(Part::new(me, part_of)));
+    }
+
+    pub(in crate::fabric) fn part(&mut self) -> &mut Part<Parcel> {
+        self.part.as_mut().expect("only parts of a split run are asked for what crossed")
+    }
+
+    /// The other part that a switch belongs to.
+    pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
+        self.part.as_ref().and_then(|part| part.elsewhere(switch))
+    }
+
+    /// Hands a packet over to another part.
+    pub(super) fn cross(&mut self, to: u32, at: Time, by: u32, index: u32) {
+        let packet = self.packets[index];
+        let name = self.streams[packet.stream].name;
+        self.part().crossed.push((to, Parcel { at, by, name, packet }));
+        self.finish_packet(index);
+    }
+
+    pub(in crate::fabric) fn take(&mut self, core: &mut Core<Event, Unobserved>, parcel: Parcel) {
+        let Parcel { at, by, name, packet } = parcel;
+        let stream = match self.part().place(name) {
+            Some(stream) => stream,
+            None => self.create_named(core, name),
+        };
+        self.streams[stream].references += 1;
+        let packet = self.packets.insert(Packet { stream, ..packet });
+        core.schedule(at, Event::AtSwitch { packet, by });
+    }
+
+    fn create_named(&mut self, core: &Core<Event, Unobserved>, name: u32) -> u32 {
+        let id = MessageId(name / 2);
+        let message = core.message(id);
+        if name % 2 == 1 {
+            // Where the answer goes to, the request is open until the answer has come.
+            let role = self.part().place(name - 1).map_or(Role::Data, Role::Answer);
+            let place = self.create(id, (message.dst, message.src), message.bytes, Role::Answer(0));
+            self.streams[place].role = role;
+            return place;
+        }
+        let ends = (message.src, message.dst);
+        match message.kind.is_answered() {
+            true => self.create(id, ends, u64::from(message.request), Role::Request),
+            false => self.create(id, ends, message.bytes, Role::Data),
+        }
+    }
+
+    pub(in crate::fabric) fn under_way(&self, name: u32) -> i32 {
+        let place = self.part.as_ref().and_then(|part| part.place(name));
+        place.map_or(0, |place| self.streams[place].references)
+    }
+
+    pub(in crate::fabric) fn forget(&mut self, name: u32) {
+        if let Some(place) = self.part().forget(name) {
+            self.streams[place].serial = 0;
+            self.streams.release(place);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A run that is split is the same run.
+
+use proptest::prelude::*;
+use unrack_rack::Protocol;
+use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::faults::{BitErrors, Faults};
+use unrack_sim::network::{Network, Pace};
+use unrack_sim::topology::{Link, Topology};
+use unrack_sim::{FabricConfig, Run, Setup, Work};
+use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::Message;
+
+const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Dctcp];
+
+fn link(gbps: u64, ns: u64) -> Link {
+    Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+}
+
+fn setup(topology: Topology, protocol: Protocol, buffer: u64, cut_through: bool) -> Setup {
+    Setup {
+        network: Network { topology, switch_latency: Time::from_ns(300) },
+        ethernet: Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(buffer), cut_through },
+        fabric: FabricConfig::default_of(protocol),
+        seed: 1,
+        time_limit: Time::MAX,
+    }
+}
+
+fn assert_same(whole: &Run, split: &Run) {
+    assert_eq!(whole.messages, split.messages);
+    for (index, (one, other)) in whole.outcomes.iter().zip(&split.outcomes).enumerate() {
+        assert_eq!(one, other, "message {index}: {:?}", whole.messages[index]);
+    }
+    assert_eq!(whole.unloaded, split.unloaded);
+    assert_eq!(whole.counters, split.counters);
+    assert_eq!(whole.queue_bytes, split.queue_bytes);
+    assert_eq!((whole.ended, whole.ending), (split.ended, split.ending));
+}
+
+/// Times and sizes that make things happen at the same instant.
+fn any_messages(nodes: u32) -> impl Strategy<Value = Vec<(Time, Message)>> {
+    let kinds = prop_oneof![Just(0), Just(1), Just(2)];
+    let sizes = prop_oneof![Just(64), Just(1460), Just(40_000), 1u64..200_000];
+    let one = (0..20u64, 0..nodes, 1..nodes, kinds, sizes);
+    prop::collection::vec(one, 1..60).prop_map(move |all| {
+        let message = |(at, src, ahead, kind, bytes): (u64, u32, u32, u32, u64)| {
+            let (at, dst) = (Time::from_ns(at * 500), (src + ahead) % nodes);
+            let make = [Message::flow, Message::read, Message::write][kind as usize];
+            (at, make(src, dst, bytes))
+        };
+        let mut all: Vec<_> = all.into_iter().map(message).collect();
+        all.sort_by_key(|(at, _)| *at);
+        all
+    })
+}
+
+fn any_topology() -> impl Strategy<Value = Topology> {
+    prop_oneof![
+        (2u32..6, 1u32..4, 1u32..3, 0u64..2, 0u64..300).prop_map(|(racks, hosts, spines, fast, ns)| {
+            Topology::leaf_spine(racks, hosts, spines, link(40, 200), link(40 + 120 * fast, ns))
+        }),
+        Just(Topology::fat_tree(4, link(100, 50), link(100, 50))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_run_is_the_same_on_any_number_of_threads(
+        (topology, messages) in any_topology()
+            .prop_flat_map(|topology| (any_messages(topology.nodes()), Just(topology)))
+            .prop_map(|(messages, topology)| (topology, messages)),
+        buffer in prop_oneof![Just(9_000u64), Just(36_000), Just(1_000_000)],
+        cut_through: bool,
+        threads in 2u32..5,
+        errors in prop_oneof![Just(0.0), Just(1e-6)],
+    ) {
+        for protocol in PROTOCOLS {
+            let mut setup = setup(topology.clone(), protocol, buffer, cut_through);
+            if errors > 0.0 {
+                let faults = Faults::new(&topology, &[], BitErrors { host: errors, core: errors }, 7).unwrap();
+                setup.network.topology = topology.clone().with_faults(faults);
+            }
+            let work = Work::listed(messages.clone());
+            let Ok(split) = setup.split(&work, threads, |_| {}) else { continue };
+            assert_same(&setup.run(&work, |_| {}).unwrap().run, &split.run);
+        }
+    }
+}

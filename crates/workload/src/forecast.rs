@@ -1,0 +1,60 @@
+//! What an open-loop source will submit, and when: nobody has to carry it to know.
+
+use crate::message::Message;
+use crate::source::{Outbox, Source};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use unrack_units::Time;
+
+/// All that `source` submits, in order, if nobody tells it of completions.
+pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
+    let mut heard = Heard::default();
+    source.start(&mut heard);
+    let mut all = heard.stamped(Time::ZERO);
+    while !source.is_exhausted()
+        && let Some(Reverse((now, _, actor))) = heard.wakes.pop()
+    {
+        source.wake(actor, now, &mut heard);
+        all.append(&mut heard.stamped(now));
+    }
+    all
+}
+
+/// What the source has said.
+#[derive(Default)]
+struct Heard {
+    messages: Vec<Message>,
+    /// By time, and order of asking.
+    wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    asked: u64,
+}
+
+impl Heard {
+    fn stamped(&mut self, now: Time) -> Vec<(Time, Message)> {
+        self.messages.drain(..).map(|message| (now, message)).collect()
+    }
+}
+
+impl Outbox for Heard {
+    fn submit(&mut self, message: Message) {
+        self.messages.push(message);
+    }
+    fn wake_at(&mut self, at: Time, actor: u32) {
+        self.asked += 1;
+        self.wakes.push(Reverse((at, self.asked, actor)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Listed;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_list_is_its_own_forecast() {
+        let list: Vec<_> =
+            [3, 3, 7].map(|ns| (Time::from_ns(ns), Message::flow(0, 1, 64 + ns))).into_iter().collect();
+        assert_eq!(forecast(Listed::new(Arc::new(list.clone()), 2).unwrap()), list);
+    }
+}
