@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 /// Bells of a process.
 pub const BELLS: usize = PAGE as usize / LINE;
 
-const AWAKE: u32 = 0;
+/// The lowest bit says that somebody sleeps; those above count how often somebody did.
 const ASLEEP: u32 = 1;
 
 /// One bell: a line of its own. One thread at a time sleeps on it.
 #[repr(C, align(64))]
 pub struct Bell {
-    /// [`AWAKE`] or [`ASLEEP`].
+    /// [`ASLEEP`], and the number of the sleep.
     state: AtomicU32,
 }
 
@@ -35,8 +35,9 @@ impl Bell {
     /// `ready` is asked after the sleeper can be seen: what it does not see is followed by a ring. May return
     /// for no reason.
     pub fn sleep(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
-        self.state.store(ASLEEP, Ordering::SeqCst);
-        // Pairs with the fence of `ring`: either we see what it announces, or it sees us asleep.
+        let asleep = (self.state.load(Ordering::Relaxed) & !ASLEEP).wrapping_add(2) | ASLEEP;
+        self.state.store(asleep, Ordering::SeqCst);
+        // Pairs with the fence of `try_ring`: either we see what it announces, or it sees us asleep.
         fence(Ordering::SeqCst);
         if !ready() {
             let timeout = timeout.map(|timeout| futex::Timespec {
@@ -44,29 +45,55 @@ impl Bell {
                 tv_nsec: timeout.subsec_nanos().into(),
             });
             // Whatever it returns: the caller looks again.
-            let _ = futex::wait(&self.state, futex::Flags::empty(), ASLEEP, timeout.as_ref());
+            let _ = futex::wait(&self.state, futex::Flags::empty(), asleep, timeout.as_ref());
         }
-        self.state.store(AWAKE, Ordering::SeqCst);
+        self.state.store(asleep & !ASLEEP, Ordering::SeqCst);
     }
 
     /// Wakes the sleeper, if there is one. What it is to find was stored before. Says whether it needed to; gives
     /// up at `deadline`, if the sleeper says that it sleeps and does not.
     pub fn ring(&self, deadline: Option<Instant>) -> bool {
-        fence(Ordering::SeqCst);
-        if self.state.load(Ordering::Relaxed) == AWAKE {
-            return false;
+        let mut rung = Rung::default();
+        let mut needed = false;
+        while !self.try_ring(&mut rung) && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            needed = true;
+            std::thread::yield_now();
         }
-        while self.state.load(Ordering::Relaxed) != AWAKE {
-            match futex::wake(&self.state, futex::Flags::empty(), 1) {
-                Ok(0) if deadline.is_none_or(|deadline| Instant::now() < deadline) => {
-                    std::thread::yield_now()
-                }
-                _ => break,
+        needed || rung != Rung::default()
+    }
+
+    /// As [`ring`](Bell::ring), once: says false if the sleeper is not quite asleep, or already being woken by
+    /// somebody else, and has to be rung for again. Who has woken a sleeper does not do so again until it was awake.
+    #[inline]
+    pub fn try_ring(&self, rung: &mut Rung) -> bool {
+        fence(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Relaxed);
+        state & ASLEEP == 0 || state == rung.0 || self.wake(state, rung)
+    }
+
+    /// Whether somebody can be seen sleeping who was not woken. Costs a load and no fence, so it may miss one that is
+    /// just going to sleep: whoever relies on it alone has to ring later, or the sleeper to look again.
+    #[inline]
+    pub fn is_seen_asleep(&self, rung: &Rung) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        state & ASLEEP != 0 && state != rung.0
+    }
+
+    #[cold]
+    fn wake(&self, state: u32, rung: &mut Rung) -> bool {
+        match futex::wake(&self.state, futex::Flags::empty(), 1) {
+            Ok(0) => self.state.load(Ordering::Relaxed) != state,
+            _ => {
+                *rung = Rung(state);
+                true
             }
         }
-        true
     }
 }
+
+/// Which sleep of a bell somebody has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rung(u32);
 
 /// A page of bells: one's own, or a peer's.
 pub struct Bells {

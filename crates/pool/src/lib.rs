@@ -21,7 +21,7 @@ pub mod space;
 pub mod wire;
 
 pub use arena::{Arena, Buffer, Cache};
-pub use bells::{BELLS, Bell, Bells};
+pub use bells::{BELLS, Bell, Bells, Rung};
 pub use cache_control::LINE;
 pub use client::{Channel, Client, Error, Offer, Segment, Service};
 pub use manager::{Manager, Options};

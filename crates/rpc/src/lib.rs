@@ -1,4 +1,53 @@
 //! Calls by reference over shared memory (HydraRPC, USENIX ATC 2024).
+//!
+//! A request is written where the server reads it, an answer where the client reads it: nothing is copied,
+//! encoded, or given to the kernel, unless somebody has to be woken.
+//!
+//! ```no_run
+//! use unrack_rpc::{Client, Server, client, server};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = "/run/unrack/pool";
+//! let _serving = Server::new("adder", server::Options::default())
+//!     .method("add", |call| {
+//!         let sum = (0..call.request().len() / 8).map(|i| call.request().get::<u64>(i * 8).unwrap_or(0)).sum::<u64>();
+//!         call.answer(8)?.put(0, sum).expect("eight bytes");
+//!         Ok(())
+//!     })
+//!     .serve(pool)?;
+//!
+//! let client = Client::connect(pool, "adder", client::Options::default())?;
+//! let mut request = client.request(16)?;
+//! request.body().put(0, [20u64, 22])?;
+//! let answer = request.call("add")?;
+//! assert_eq!(answer.body().get::<u64>(0)?, 42);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`queue`] | entries with arrival flags in lines with one writer |
+//! | [`ends`] | a pair of queues: slots, generations, one answer for each entry |
+//! | [`wait`] | looking, then sleeping |
+//! | [`view`] | messages in place |
+//! | [`client`], [`server`] | the two sides of a program's life |
+//!
+//! What a peer writes is input. A client can spoil its own calls only; a server those of its clients.
 
+pub mod client;
 pub mod ends;
+mod error;
+mod greeting;
+mod lock;
+mod method;
 pub mod queue;
+pub mod server;
+pub mod view;
+pub mod wait;
+
+pub use client::Client;
+pub use error::Error;
+pub use method::Method;
+pub use queue::entry::Status;
+pub use server::Server;
+pub use wait::Waiting;

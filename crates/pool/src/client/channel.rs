@@ -69,6 +69,13 @@ impl Channel {
         NonNull::new(self.client.link.space().pointer(offset))
     }
 
+    /// As [`resolve`](Channel::resolve), without asking: what was granted a moment ago may not be known yet.
+    #[inline]
+    pub fn known(&self, offset: u64, bytes: u64, access: Access) -> Option<NonNull<u8>> {
+        let known = self.link.has(offset, bytes, access);
+        known.then(|| NonNull::new(self.client.link.space().pointer(offset)).expect("no space is at zero"))
+    }
+
     /// The peer's grant was sent before its offset was: when the manager has replied, it was read.
     #[cold]
     fn catch_up(&self, offset: u64, bytes: u64, access: Access) -> bool {

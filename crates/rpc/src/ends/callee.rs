@@ -2,7 +2,7 @@
 
 use super::{Layout, Reach};
 use crate::queue::entry::{Answer, GENERATIONS, Kind, REQUEST, Request, Status};
-use crate::queue::{Receiver, Sender};
+use crate::queue::{Awaited, Receiver, Sender};
 use unrack_pool::cache_control::Memory;
 
 /// The end of a pair of queues that answers. Everything that it reads is input.
@@ -123,8 +123,8 @@ impl<M: Memory> Callee<M> {
         self.answers.lines()
     }
 
-    /// Where the next request arrives, for whoever waits for it.
-    pub fn awaited(&self) -> *const std::sync::atomic::AtomicU64 {
+    /// What the next request begins with, for whoever waits for it.
+    pub fn awaited(&self) -> Awaited {
         self.requests.awaited()
     }
 }

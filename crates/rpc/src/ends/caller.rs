@@ -2,13 +2,21 @@
 
 use super::{Buffer, Layout};
 use crate::queue::entry::{Answer, GENERATIONS, Kind, Request, Status};
-use crate::queue::{Receiver, Sender};
+use crate::queue::{Awaited, Receiver, Sender};
 use unrack_pool::cache_control::Memory;
 
 /// All slots are in use, or all entries unanswered: something has to be answered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("as many calls are under way as the queue has entries")]
 pub struct Full;
+
+/// What became of a call when the answers were polled.
+pub enum Change<B> {
+    /// The call of this slot has its answer.
+    Answered(u16),
+    /// Nobody wanted the answer, and this was its buffer.
+    Freed(B),
+}
 
 /// The end of a pair of queues that asks.
 pub struct Caller<M, B> {
@@ -28,7 +36,6 @@ struct Slot<B> {
     /// Answers that are still to come, which may write to the buffer until then.
     owed: u16,
     request: Request,
-    /// Bytes the answer may have.
     buffer: Option<B>,
 }
 
@@ -98,8 +105,8 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         Ok(index)
     }
 
-    /// Sends the request of a reserved slot: `length` bytes of its buffer, of which the answer may use
-    /// `capacity`.
+    /// Sends the request of a slot that is reserved, or answered and used again: `length` bytes of its buffer, of
+    /// which the answer may use `capacity`.
     ///
     /// # Errors
     /// Nothing was sent, and the slot is as before.
@@ -111,11 +118,14 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         length: usize,
         capacity: usize,
     ) -> Result<(), Full> {
-        if self.owed == self.requests.lines() {
+        if self.is_full() {
             return Err(Full);
         }
         let slot = &mut self.slots[usize::from(index)];
-        assert!(slot.state == State::Reserved, "a call is posted once");
+        assert!(
+            slot.owed == 0 && matches!(slot.state, State::Reserved | State::Answered(_)),
+            "a call is posted once"
+        );
         let buffer = slot.buffer.as_ref().expect("a reserved slot has a buffer");
         assert!(length <= buffer.capacity() && capacity <= buffer.capacity());
         // SAFETY: the buffer is ours until the entry is sent.
@@ -142,27 +152,26 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     /// # Errors
     /// Nothing was sent.
     pub fn post_again(&mut self, index: u16) -> Result<(), Full> {
-        let slot = &mut self.slots[usize::from(index)];
-        assert!(slot.state == State::Waiting);
-        if self.owed == self.requests.lines() {
+        if self.is_full() {
             return Err(Full);
         }
+        let slot = &mut self.slots[usize::from(index)];
+        assert!(slot.state == State::Waiting);
         slot.owed += 1;
         self.owed += 1;
         self.requests.send(slot.request.entries());
         Ok(())
     }
 
-    /// Takes what was answered, and says for each call that now has its answer, or its slot free, which it is.
+    /// Takes what was answered, and tells what became of which call. At most a lap of answers at a time.
     #[inline]
-    pub fn poll(&mut self, mut changed: impl FnMut(u16)) -> usize {
+    pub fn poll(&mut self, mut changed: impl FnMut(Change<B>)) -> usize {
         let mut count = 0;
         while let Some(entries) = self.answers.receive() {
             count += 1;
-            if let Some(index) = self.take(Answer::from_entries(entries)) {
-                changed(index);
+            if let Some(change) = self.take(Answer::from_entries(entries)) {
+                changed(change);
             }
-            // A peer that answers without end gets no more than a lap at a time.
             if count == self.requests.lines() {
                 break;
             }
@@ -171,7 +180,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     }
 
     #[inline]
-    fn take(&mut self, answer: Answer) -> Option<u16> {
+    fn take(&mut self, answer: Answer) -> Option<Change<B>> {
         let known = self.slots.get_mut(usize::from(answer.slot)).filter(|slot| {
             slot.owed > 0
                 && answer.generation == slot.request.generation
@@ -192,12 +201,9 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
                     unsafe { self.memory.refresh(buffer.base(), answer.length as usize) };
                 }
                 slot.state = State::Answered(answer);
-                Some(answer.slot)
+                Some(Change::Answered(answer.slot))
             }
-            State::Abandoned if slot.owed == 0 => {
-                self.forget(answer.slot);
-                Some(answer.slot)
-            }
+            State::Abandoned if slot.owed == 0 => self.release(answer.slot).map(Change::Freed),
             _ => None,
         }
     }
@@ -230,11 +236,9 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         slot.buffer.take()
     }
 
-    fn forget(&mut self, index: u16) {
-        let slot = &mut self.slots[usize::from(index)];
-        slot.state = State::Free;
-        slot.buffer = None;
-        self.free.push(index);
+    /// Whether nothing can be sent until something is answered.
+    pub fn is_full(&self) -> bool {
+        self.owed == self.requests.lines()
     }
 
     /// Whether something is waited for.
@@ -245,6 +249,11 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     /// Answers so far to nothing that was asked.
     pub fn foreign(&self) -> u64 {
         self.foreign
+    }
+
+    /// What the next answer begins with, for whoever waits for it.
+    pub fn awaited(&self) -> Awaited {
+        self.answers.awaited()
     }
 
     pub fn lines(&self) -> usize {

@@ -13,9 +13,9 @@ mod callee;
 mod caller;
 
 pub use callee::{Callee, Incoming};
-pub use caller::{Caller, Full};
+pub use caller::{Caller, Change, Full};
 
-/// A buffer of the caller's, in memory that the callee can reach. Freed when dropped.
+/// A buffer of the caller's, in memory that the callee can reach.
 pub trait Buffer {
     /// Where it begins, as the callee names it. A multiple of a line.
     fn offset(&self) -> u64;

@@ -23,6 +23,8 @@ pub const FLAG: u64 = 1 << 63;
 
 /// Calls that a pair of queues can have under way: what ten bits name.
 pub const MOST_SLOTS: usize = 1 << SLOT_BITS;
+/// Connections that share a pair of queues: what twelve bits name.
+pub const MOST_CONNECTIONS: u16 = 1 << CONNECTION_BITS;
 /// The most bytes of a message: lengths have 31 bits, and buffers are whole lines.
 pub const MOST_BYTES: usize = (1 << 31) - LINE;
 

@@ -10,6 +10,7 @@
 
 pub mod entry;
 
+use crate::wait::Pause;
 use entry::FLAG;
 use std::sync::atomic::{AtomicU64, Ordering};
 use unrack_pool::cache_control::{LINE, Memory};
@@ -113,8 +114,28 @@ impl<M: Memory> Receiver<M> {
         Some(entries)
     }
 
-    /// Where the next message arrives, for whoever waits for it.
-    pub fn awaited(&self) -> *const AtomicU64 {
-        &self.0.line()[0]
+    /// The entry that the next message begins with, for whoever waits for it.
+    pub fn awaited(&self) -> Awaited {
+        Awaited { entry: &self.0.line()[0], flag: self.0.flag() }
+    }
+}
+
+/// An entry that has not arrived. Mapped for as long as the receiver that told it.
+#[derive(Clone, Copy)]
+pub struct Awaited {
+    entry: *const AtomicU64,
+    flag: u64,
+}
+
+impl Awaited {
+    /// Waits until the entry's line is written, or for a moment.
+    ///
+    /// # Safety
+    /// The receiver that told it still is.
+    #[inline]
+    pub unsafe fn pause(self, pause: Pause) {
+        // SAFETY: mapped, says the caller.
+        let entry = unsafe { &*self.entry };
+        pause.until_written(entry, || entry.load(Ordering::Acquire) & FLAG == self.flag);
     }
 }

@@ -1,0 +1,118 @@
+//! The side that calls.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`shared`] | a pair of queues that threads share, and waiting for answers |
+//! | [`window`] | how many calls a connection has under way |
+//! | [`call`] | a call: its request, its answer, blocking or as a future |
+//! | [`stream`] | an answer in parts |
+//! | [`reactor`] | the thread that waits for those who do not |
+
+mod call;
+mod reactor;
+mod shared;
+mod stream;
+mod window;
+
+pub use call::{Pending, Request, Response};
+pub use stream::{Part, Stream};
+pub use window::Window;
+
+use crate::error::Error;
+use crate::wait::Waiting;
+use reactor::Reactor;
+use shared::Shared;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+/// How a client calls.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What waiting for answers is to be good at.
+    pub waiting: Waiting,
+    /// How many calls more than one a connection has under way.
+    pub window: Window,
+    /// How long a call may take. `None`: as long as the server lives.
+    pub deadline: Option<Duration>,
+    /// After how long without an answer a call is sent again. The server runs it once.
+    pub resend: Option<Duration>,
+    /// How long the service may take to accept the connection.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            waiting: Waiting::Adaptive,
+            window: Window::Fixed(16),
+            deadline: None,
+            resend: None,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A connection to a service. Threads may share it, or have [connections](Client::connection) of their own, which
+/// use the same queues.
+pub struct Client {
+    shared: Arc<Shared>,
+    reactor: Arc<Reactor>,
+    connection: u16,
+    numbers: Arc<AtomicU16>,
+    window: window::Limit,
+}
+
+impl Client {
+    /// Connects to the pool at a socket, and to a service by its name.
+    ///
+    /// # Errors
+    /// If there is no pool or no such service, it refuses, speaks another version, or does not answer in time.
+    pub fn connect(pool: impl AsRef<Path>, service: &str, options: Options) -> Result<Client, Error> {
+        let window = window::Limit::new(options.window);
+        let shared = Arc::new(Shared::connect(pool.as_ref(), service, options)?);
+        let reactor = Arc::new(Reactor::new(&shared));
+        Ok(Client { shared, reactor, connection: 0, numbers: Arc::default(), window })
+    }
+
+    /// Another connection to the same service over the same queues, with a window of its own.
+    pub fn connection(&self) -> Client {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        Client {
+            shared: self.shared.clone(),
+            reactor: self.reactor.clone(),
+            connection: number % crate::queue::entry::MOST_CONNECTIONS,
+            numbers: self.numbers.clone(),
+            window: window::Limit::new(self.shared.options().window),
+        }
+    }
+
+    /// A request of `bytes` bytes, to be written in place. The answer may be as long.
+    ///
+    /// # Errors
+    /// If it is too long, the pool is full, or all calls that the server takes are under way until the deadline.
+    #[inline]
+    pub fn request(&self, bytes: usize) -> Result<Request<'_>, Error> {
+        Request::new(self, bytes, bytes)
+    }
+
+    /// As [`request`](Client::request), with room for an answer of `room` bytes.
+    ///
+    /// # Errors
+    /// As [`request`](Client::request).
+    #[inline]
+    pub fn request_with_room(&self, bytes: usize, room: usize) -> Result<Request<'_>, Error> {
+        Request::new(self, bytes, room)
+    }
+
+    /// The server: what it calls itself, and which process it is.
+    pub fn peer(&self) -> &unrack_pool::wire::Peer {
+        self.shared.peer()
+    }
+
+    /// How many calls the queues take at a time.
+    pub fn slots(&self) -> usize {
+        self.shared.slots()
+    }
+}

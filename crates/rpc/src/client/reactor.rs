@@ -1,0 +1,119 @@
+//! The thread that waits for those who do not: tasks that await answers.
+//!
+//! It needs nothing of the executor but its wakers, so calls can be awaited under any. It starts with the first
+//! call that is awaited and not yet answered, and sleeps on the same bell as those who block.
+
+use super::shared::{Ended, NOBODY, Shared};
+use crate::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+pub struct Reactor {
+    shared: Arc<Shared>,
+    state: Arc<State>,
+    thread: OnceLock<JoinHandle<()>>,
+    starting: Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    stop: AtomicBool,
+    /// Counts what the thread has to look at anew.
+    changed: AtomicU64,
+    /// The thread has nobody to wait for.
+    idle: Mutex<bool>,
+    wanted: Condvar,
+}
+
+impl Reactor {
+    pub fn new(shared: &Arc<Shared>) -> Reactor {
+        Reactor {
+            shared: shared.clone(),
+            state: Arc::default(),
+            thread: OnceLock::new(),
+            starting: Mutex::new(()),
+        }
+    }
+
+    /// A task has registered for an answer; `earlier`: its deadline is before all others.
+    pub fn attend(&self, earlier: bool) -> Result<(), Error> {
+        if self.thread.get().is_none() {
+            self.start()?;
+        }
+        let mut idle = self.state.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *idle) {
+            self.state.wanted.notify_one();
+        } else if earlier {
+            self.state.changed.fetch_add(1, Ordering::SeqCst);
+            self.shared.ring_own();
+        }
+        Ok(())
+    }
+
+    fn start(&self) -> Result<(), Error> {
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.thread.get().is_none() {
+            let (shared, state) = (self.shared.clone(), self.state.clone());
+            let thread =
+                std::thread::Builder::new().name("unrack-rpc".into()).spawn(move || run(&shared, &state))?;
+            self.thread.set(thread).expect("one starts it at a time");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.state.stop.store(true, Ordering::SeqCst);
+            *self.state.idle.lock().unwrap_or_else(PoisonError::into_inner) = false;
+            self.state.wanted.notify_one();
+            self.state.changed.fetch_add(1, Ordering::SeqCst);
+            self.shared.ring_own();
+            // A waker may have dropped the last client on the thread itself.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn run(shared: &Shared, state: &State) {
+    while !state.stop.load(Ordering::SeqCst) {
+        let changed = state.changed.load(Ordering::SeqCst);
+        let (anybody, alarm) = {
+            let calls = shared.calls();
+            (calls.anybody_registered(), calls.alarm)
+        };
+        if !anybody {
+            sleep(shared, state);
+            continue;
+        }
+        // Answers are handed on by whoever takes them; we look until nobody waits, or something else is to be done.
+        let waited = shared.wait_until(NOBODY, alarm, |calls| {
+            let other = state.changed.load(Ordering::SeqCst) != changed || state.stop.load(Ordering::SeqCst);
+            (other || !calls.anybody_registered()).then_some(())
+        });
+        if let Err(ended) = waited {
+            let wakers = shared.calls().take_wakers();
+            wakers.into_iter().for_each(std::task::Waker::wake);
+            if matches!(ended, Ended::Gone(_)) {
+                // Nothing more comes: those who ask from now on see that for themselves.
+                sleep(shared, state);
+            }
+        }
+    }
+}
+
+/// Sleeps until a task registers.
+fn sleep(shared: &Shared, state: &State) {
+    let mut idle = state.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    *idle = true;
+    if shared.calls().anybody_registered() || state.stop.load(Ordering::SeqCst) {
+        *idle = false;
+    }
+    while *idle {
+        idle = state.wanted.wait(idle).unwrap_or_else(PoisonError::into_inner);
+    }
+}

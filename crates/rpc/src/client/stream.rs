@@ -1,0 +1,94 @@
+//! An answer in parts.
+//!
+//! Each part is answered to an entry of its own, for which this side gave a buffer, so a stream needs no flow
+//! control beside that of calls: the server writes a part when it is asked for one.
+
+use super::call::Slot;
+use super::shared;
+use crate::error::Error;
+use crate::method::Method;
+use crate::queue::entry::{Kind, Status};
+use crate::view::View;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
+/// The parts of an answer, in order. Dropping it tells the server that no more are wanted.
+pub struct Stream<'c> {
+    /// The slot it was opened on: what the server knows it by. It is kept until the end.
+    opener: u16,
+    /// Those asked for, in order.
+    asked: VecDeque<Slot<'c>>,
+    room: usize,
+    /// The part in front was handed out.
+    handed: bool,
+    /// The server has said that there is no more.
+    ended: bool,
+}
+
+/// One part, until the next is asked for.
+pub struct Part<'s> {
+    base: *const u8,
+    length: usize,
+    stream: PhantomData<&'s ()>,
+}
+
+impl Part<'_> {
+    pub fn body(&self) -> View<'_> {
+        // SAFETY: the slot's buffer is at least as long and stays until the stream, which is borrowed, goes on.
+        unsafe { View::new(self.base, self.length) }
+    }
+}
+
+impl<'c> Stream<'c> {
+    pub(super) fn open(
+        mut first: Slot<'c>,
+        method: Method,
+        (length, room): (usize, usize),
+        ahead: usize,
+    ) -> Result<Self, Error> {
+        let client = first.client;
+        let mut asked = VecDeque::with_capacity(ahead + 2);
+        first.post(Kind::Open, method.0, length, room)?;
+        let opener = first.index;
+        asked.push_back(first);
+        let mut stream = Stream { opener, asked, room, handed: false, ended: false };
+        for _ in 0..ahead {
+            let mut slot = Slot::reserve(client, room)?;
+            slot.post(Kind::Next, u32::from(opener), 0, room)?;
+            stream.asked.push_back(slot);
+        }
+        Ok(stream)
+    }
+
+    /// The next part; `None` after the last.
+    ///
+    /// # Errors
+    /// What the server says, that it is gone, or that the deadline is over.
+    pub fn next_part(&mut self) -> Result<Option<Part<'_>>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        if std::mem::take(&mut self.handed) {
+            let mut slot = self.asked.pop_front().expect("it was handed out");
+            slot.post(Kind::Next, u32::from(self.opener), 0, self.room)?;
+            self.asked.push_back(slot);
+        }
+        let slot = self.asked.front().expect("one is asked for until the end");
+        let shared = &*slot.client.shared;
+        let answer = slot
+            .wait()
+            .map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
+        self.ended = answer.status != Status::MORE;
+        shared::check(shared.peer(), &answer, self.room)?;
+        self.handed = true;
+        Ok(Some(Part { base: slot.base, length: answer.length as usize, stream: PhantomData }))
+    }
+}
+
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.asked.front().filter(|_| !self.ended) {
+            slot.client.shared.close_stream(slot.client.connection, self.opener);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What can go wrong with a call, and with whom.
+
+use crate::queue::entry::{MOST_BYTES, Status};
+use std::time::Duration;
+use unrack_pool::wire::{Cause, Denied, Peer};
+
+/// Why there is no answer. Each says the peer, where there is one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pool: no manager, no such service, no memory, a service that refused.
+    #[error(transparent)]
+    Pool(#[from] unrack_pool::Error),
+    #[error(
+        "{peer} speaks version {theirs} of the protocol of calls and this program version {ours}: use the same release of both"
+    )]
+    Version { peer: String, ours: u16, theirs: u16 },
+    #[error("what {peer} says when a connection begins is not of this protocol")]
+    NotRpc { peer: String },
+    #[error("{asked} bytes are more than a message can have ({MOST_BYTES})")]
+    TooLong { asked: usize },
+    #[error(
+        "all {slots} calls that {peer} takes at a time are under way: wait for one, or ask for a smaller window"
+    )]
+    Exhausted { peer: String, slots: usize },
+    #[error("{peer} did not answer within {after:?}")]
+    Deadline { peer: String, after: Duration },
+    #[error("{peer} {cause}")]
+    Gone { peer: String, cause: Cause },
+    #[error("{peer} has no method of this name")]
+    UnknownMethod { peer: String },
+    #[error(
+        "the answer of {peer} has {needed} bytes and the call has room for {room}: give it more (`with_room`)"
+    )]
+    NoRoom { peer: String, needed: usize, room: usize },
+    #[error("the handler of {peer} failed (it panicked)")]
+    Failed { peer: String },
+    #[error("{peer} refused the call with status {}", status.0)]
+    Refused { peer: String, status: Status },
+    #[error("{peer} breaks the protocol: it answered with status {}", status.0)]
+    Protocol { peer: String, status: Status },
+    #[error("two methods have the same number: {0:?} and {1:?}; rename one")]
+    SameNumber(String, String),
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl Error {
+    /// What a status says that is no answer.
+    pub(crate) fn of_status(peer: &Peer, status: Status, length: u32, room: usize) -> Error {
+        let peer = peer.to_string();
+        match status {
+            Status::UNKNOWN_METHOD => Error::UnknownMethod { peer },
+            Status::TOO_LONG => Error::NoRoom { peer, needed: length as usize, room },
+            Status::FAILED => Error::Failed { peer },
+            status if status.0 >= Status::SERVICE => Error::Refused { peer, status },
+            status => Error::Protocol { peer, status },
+        }
+    }
+
+    /// Whether the same call may well succeed on a new connection.
+    pub fn is_gone(&self) -> bool {
+        matches!(
+            self,
+            Error::Gone { .. }
+                | Error::Pool(
+                    unrack_pool::Error::ManagerGone | unrack_pool::Error::Denied(Denied::Gone { .. })
+                )
+        )
+    }
+}

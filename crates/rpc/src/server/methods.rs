@@ -1,0 +1,72 @@
+//! What can be called, by number.
+
+use super::call::{Call, Refusal};
+use crate::error::Error;
+use crate::method::Method;
+
+/// How a handler ends: well, or with a status of the service's own.
+pub type Answered = Result<(), Refusal>;
+
+/// What writes the parts of a stream: called for each, it says whether there are more.
+pub type Source = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
+
+type Handles<T> = Box<dyn Fn(&mut Call<'_>) -> Result<T, Refusal> + Send + Sync>;
+
+pub enum Handler {
+    Plain(Handles<()>),
+    Stream(Handles<Source>),
+}
+
+/// Handlers, sorted by number once all are known.
+#[derive(Default)]
+pub struct Methods {
+    all: Vec<(Method, String, Handler)>,
+}
+
+impl Methods {
+    pub fn add(&mut self, name: &str, handler: Handler) {
+        self.all.push((Method::named(name), name.to_string(), handler));
+    }
+
+    /// # Errors
+    /// If two names have one number.
+    pub fn finish(mut self) -> Result<Methods, Error> {
+        self.all.sort_by_key(|&(number, ..)| number);
+        match self.all.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            Some([first, second]) => Err(Error::SameNumber(first.1.clone(), second.1.clone())),
+            _ => Ok(self),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&Handler> {
+        let at = self.all.binary_search_by_key(&Method(number), |&(number, ..)| number).ok()?;
+        Some(&self.all[at].2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing() -> Handler {
+        Handler::Plain(Box::new(|_| Ok(())))
+    }
+
+    #[test]
+    fn methods_are_found_and_names_that_collide_refused() {
+        let mut methods = Methods::default();
+        for name in ["kv.get", "kv.put", "echo"] {
+            methods.add(name, nothing());
+        }
+        let methods = methods.finish().unwrap();
+        assert!(methods.get(Method::named("echo").0).is_some());
+        assert!(methods.get(Method::named("ech").0).is_none());
+
+        // Two words with one FNV-1a value of 32 bits, found by search long ago.
+        let mut methods = Methods::default();
+        methods.add("costarring", nothing());
+        methods.add("liquid", nothing());
+        assert!(matches!(methods.finish(), Err(Error::SameNumber(..))));
+    }
+}

@@ -1,0 +1,172 @@
+//! The side that is called.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`methods`] | what can be called, by number |
+//! | [`call`] | what a handler sees of a call |
+//! | [`port`] | one client: its queues, what it granted, its streams |
+//! | [`lane`] | a thread that serves ports, and sleeps when there is nothing to do |
+//! | [`workers`] | threads for handlers that take long |
+
+mod call;
+mod lane;
+mod methods;
+mod port;
+mod workers;
+
+pub use call::{Call, NoRoom, Refusal};
+pub use methods::{Answered, Source};
+
+use crate::ends::Layout;
+use crate::error::Error;
+use crate::greeting::{Greeting, VERSION};
+use crate::wait::Waiting;
+use lane::Lanes;
+use methods::Methods;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use unrack_pool::{BELLS, Offer, Service};
+
+/// Refusals that this crate gives to a client that wants to connect.
+pub(crate) const WRONG_VERSION: u32 = 1;
+const NOT_RPC: u32 = 2;
+
+/// How a server serves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What waiting for calls is to be good at.
+    pub waiting: Waiting,
+    /// Threads that look for calls. A client belongs to one of them.
+    pub lanes: usize,
+    /// Threads that run handlers; 0: whoever finds a call runs it to its end (HydraRPC §5.1).
+    pub workers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { waiting: Waiting::Adaptive, lanes: 1, workers: 0 }
+    }
+}
+
+/// A service before it serves: its methods.
+pub struct Server {
+    name: String,
+    methods: Methods,
+    options: Options,
+}
+
+impl Server {
+    pub fn new(name: impl Into<String>, options: Options) -> Server {
+        Server { name: name.into(), methods: Methods::default(), options }
+    }
+
+    /// A method that is answered at once. The handler reads the request and writes the answer in the same buffer.
+    #[must_use]
+    pub fn method(
+        mut self,
+        name: &str,
+        handler: impl Fn(&mut Call<'_>) -> Answered + Send + Sync + 'static,
+    ) -> Self {
+        self.methods.add(name, methods::Handler::Plain(Box::new(handler)));
+        self
+    }
+
+    /// A method that answers in parts. It looks at the request, and gives what writes the parts, one when it is
+    /// asked. Parts are written by the thread that found the call, whatever workers there are.
+    #[must_use]
+    pub fn stream(
+        mut self,
+        name: &str,
+        handler: impl Fn(&mut Call<'_>) -> Result<Source, Refusal> + Send + Sync + 'static,
+    ) -> Self {
+        self.methods.add(name, methods::Handler::Stream(Box::new(handler)));
+        self
+    }
+
+    /// Registers with the pool at a socket, and serves until what it returns is dropped.
+    ///
+    /// # Errors
+    /// If there is no pool, the name is taken, or two methods have one number.
+    pub fn serve(self, pool: impl AsRef<Path>) -> Result<Serving, Error> {
+        let methods = Arc::new(self.methods.finish()?);
+        let pool = unrack_pool::Client::connect(pool)?;
+        let service = pool.register(&self.name)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let lanes = Lanes::start(&pool, &methods, &self.options)?;
+        let acceptor = std::thread::Builder::new().name("unrack-accept".into()).spawn({
+            let (stop, lanes) = (stop.clone(), lanes.clone());
+            move || accept(&service, &lanes, &stop)
+        })?;
+        Ok(Serving { name: self.name, lanes, stop, acceptor: Some(acceptor) })
+    }
+}
+
+/// A service that serves. It ends, with all its connections, when this is dropped.
+pub struct Serving {
+    name: String,
+    lanes: Arc<Lanes>,
+    stop: Arc<AtomicBool>,
+    acceptor: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Serving {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until the manager of the pool is gone.
+    pub fn wait(mut self) {
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+        self.lanes.stop();
+    }
+}
+
+/// How long it takes at most until the acceptor sees that it is to stop.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+fn accept(service: &Service, lanes: &Lanes, stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
+        match service.accept(PATIENCE) {
+            Ok(Some(offer)) => admit(offer, lanes),
+            Ok(None) => {}
+            Err(_) => break,
+        }
+    }
+}
+
+/// Takes a client that speaks the same version, and tells others why not.
+fn admit(mut offer: Offer, lanes: &Lanes) {
+    let theirs = Greeting::from_bytes(&offer.greeting().bytes);
+    match theirs {
+        None => return offer.refuse(NOT_RPC, "it does not speak this protocol"),
+        Some(theirs) if theirs.version != VERSION => {
+            return offer.refuse(WRONG_VERSION, &VERSION.to_string());
+        }
+        Some(_) => {}
+    }
+    let lane = lanes.next();
+    let Some(layout) = Layout::fitting(lanes.queue_bytes()) else {
+        return offer.refuse(NOT_RPC, "the pool's queue areas are too small");
+    };
+    let hello = Greeting::new(layout.lines()).to_bytes();
+    // A client that is gone already is nobody's loss.
+    if let Ok(channel) = offer.accept(&hello, lane.bell(), &[]) {
+        lane.adopt(channel, layout);
+    }
+}
+
+/// Lanes have a bell each.
+const MOST_LANES: usize = BELLS;

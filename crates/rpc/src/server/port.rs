@@ -1,0 +1,189 @@
+//! One client: its queues, what it granted, its streams.
+
+use super::call::{Call, Outcome, Refusal};
+use super::methods::{Handler, Methods, Source};
+use super::workers::{Job, Workers};
+use crate::ends::{Callee, Incoming, Layout, Reach};
+use crate::queue::Awaited;
+use crate::queue::entry::{Kind, Status};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use unrack_pool::cache_control::AnyMemory;
+use unrack_pool::wire::Access;
+use unrack_pool::{Channel, Rung};
+
+/// Calls of one client that are run before the next client's.
+const TURN: usize = 16;
+
+pub struct Port {
+    callee: Callee<AnyMemory>,
+    granted: Granted,
+    streams: HashMap<u16, Source>,
+    /// Calls that workers have.
+    pub running: usize,
+    rung: Rung,
+    /// There are answers that the client may have gone to sleep without.
+    pub owes_ring: bool,
+}
+
+/// What the client granted.
+struct Granted {
+    channel: Arc<Channel>,
+    /// From when on the manager may be asked about an offset that is not known.
+    ask_from: Cell<Option<Instant>>,
+}
+
+/// A grant that was made a moment ago may have to be asked for. A client that names what it never granted must not
+/// have the manager asked all the time, since others wait meanwhile.
+const BETWEEN_ASKING: Duration = Duration::from_millis(10);
+
+impl Reach for Granted {
+    #[inline]
+    fn reach(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
+        let bytes = bytes as u64;
+        if let Some(base) = self.channel.known(offset, bytes, Access::Write) {
+            return Some(base.as_ptr());
+        }
+        let now = Instant::now();
+        if self.ask_from.get().is_some_and(|from| now < from) {
+            return None;
+        }
+        self.ask_from.set(Some(now + BETWEEN_ASKING));
+        self.channel.resolve(offset, bytes, Access::Write).map(|base| base.as_ptr())
+    }
+}
+
+impl Port {
+    pub fn new(channel: Channel, memory: AnyMemory, layout: Layout) -> Port {
+        let area = channel.queue_base().as_ptr();
+        // SAFETY: the area is mapped as long as the channel, which this port holds.
+        let callee = unsafe { Callee::new(memory, area, layout) };
+        let granted = Granted { channel: Arc::new(channel), ask_from: Cell::new(None) };
+        Port { callee, granted, streams: HashMap::new(), running: 0, rung: Rung::default(), owes_ring: false }
+    }
+
+    /// The client is gone, and no worker has a call of it.
+    pub fn may_go(&self) -> bool {
+        self.running == 0 && self.granted.channel.gone().is_some()
+    }
+
+    pub fn awaited(&self) -> Awaited {
+        self.callee.awaited()
+    }
+
+    /// Runs what has come, a turn of it at most. Says whether there was anything.
+    #[inline]
+    pub fn serve(&mut self, number: usize, methods: &Arc<Methods>, workers: Option<&Workers>) -> bool {
+        let mut any = false;
+        for _ in 0..TURN {
+            let Some(incoming) = self.callee.poll(&self.granted) else { break };
+            any = true;
+            self.run(number, &incoming, methods, workers);
+        }
+        if any {
+            self.owes_ring = true;
+            if self.granted.channel.peer_bell().is_seen_asleep(&self.rung) {
+                self.ring();
+            }
+        }
+        any
+    }
+
+    /// A call that comes to be answered here, or by a worker.
+    #[inline]
+    fn run(&mut self, number: usize, incoming: &Incoming, methods: &Arc<Methods>, workers: Option<&Workers>) {
+        let request = &incoming.request;
+        let outcome = match request.kind {
+            Kind::Call | Kind::OneWay => match methods.get(request.method) {
+                Some(Handler::Plain(_)) if workers.is_some() => {
+                    self.running += 1;
+                    let channel = self.granted.channel.clone();
+                    let job = Job { port: number, incoming: *incoming, channel, methods: methods.clone() };
+                    return workers.expect("just asked").give(job);
+                }
+                Some(Handler::Plain(handler)) => {
+                    self.handle(incoming, |call| handler(call).map(|()| Status::DONE))
+                }
+                _ => Outcome::of(Status::UNKNOWN_METHOD),
+            },
+            Kind::Open => self.open(incoming, methods),
+            Kind::Next => self.next(incoming),
+            Kind::Close => {
+                self.streams.remove(&(request.method as u16));
+                Outcome::of(Status::DONE)
+            }
+        };
+        self.answer(request.slot, outcome);
+    }
+
+    #[inline]
+    fn handle(
+        &self,
+        incoming: &Incoming,
+        handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
+    ) -> Outcome {
+        run_handler(incoming, &self.granted.channel, handler)
+    }
+
+    fn open(&mut self, incoming: &Incoming, methods: &Methods) -> Outcome {
+        let Some(Handler::Stream(handler)) = methods.get(incoming.request.method) else {
+            return Outcome::of(Status::UNKNOWN_METHOD);
+        };
+        let mut source = None;
+        let outcome = self.handle(incoming, |call| {
+            let mut opened = handler(call)?;
+            let more = opened(call)?;
+            source = more.then_some(opened);
+            Ok(if more { Status::MORE } else { Status::DONE })
+        });
+        match source {
+            Some(source) => drop(self.streams.insert(incoming.request.slot, source)),
+            None => drop(self.streams.remove(&incoming.request.slot)),
+        }
+        outcome
+    }
+
+    fn next(&mut self, incoming: &Incoming) -> Outcome {
+        let stream = incoming.request.method as u16;
+        let Some(mut source) = self.streams.remove(&stream) else {
+            return Outcome::of(Status::NO_STREAM);
+        };
+        let outcome =
+            self.handle(incoming, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));
+        if outcome.status == Status::MORE {
+            self.streams.insert(stream, source);
+        }
+        outcome
+    }
+
+    #[inline]
+    pub fn answer(&mut self, slot: u16, outcome: Outcome) {
+        self.callee.answer(slot, outcome.status, outcome.length, outcome.written);
+    }
+
+    /// Tells the client that there are answers, if it sleeps. This needs a fence, and so waits until what was stored is
+    /// everywhere; it is done when there is time. A client that is about to sleep is rung for again later, rather
+    /// than waited for: others wait meanwhile, and it may never do as it says.
+    #[inline]
+    pub fn ring(&mut self) {
+        self.owes_ring = !self.granted.channel.peer_bell().try_ring(&mut self.rung);
+    }
+}
+
+/// Runs a handler, which may panic without harm to others.
+#[inline]
+pub fn run_handler(
+    incoming: &Incoming,
+    channel: &Channel,
+    handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
+) -> Outcome {
+    // SAFETY: the channel, which is borrowed, keeps the buffer mapped; a slot's call runs once at a time.
+    let mut call = unsafe { Call::new(incoming, channel.peer()) };
+    match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
+        Ok(ended) => call.outcome(ended),
+        Err(_) => Outcome { status: Status::FAILED, ..call.outcome(Ok(Status::FAILED)) },
+    }
+}

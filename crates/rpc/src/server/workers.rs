@@ -1,0 +1,126 @@
+//! Threads for handlers that take long, so that who looks for calls goes on looking.
+
+use super::call::Outcome;
+use super::methods::{Handler, Methods};
+use super::port::run_handler;
+use crate::ends::Incoming;
+use crate::queue::entry::Status;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use unrack_pool::{Channel, Client};
+
+/// A call that is to be run by a worker. It keeps its buffer mapped.
+pub struct Job {
+    pub port: usize,
+    pub incoming: Incoming,
+    pub channel: Arc<Channel>,
+    pub methods: Arc<Methods>,
+}
+
+// SAFETY: the pointer is to shared memory, which the channel keeps mapped, and this job's alone.
+unsafe impl Send for Job {}
+
+/// What became of a job.
+pub struct Done {
+    pub port: usize,
+    pub slot: u16,
+    pub outcome: Outcome,
+}
+
+/// The workers of one lane.
+pub struct Workers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    work: Mutex<Work>,
+    given: Condvar,
+    done: Mutex<Vec<Done>>,
+    pool: Client,
+    bell: usize,
+}
+
+#[derive(Default)]
+struct Work {
+    jobs: VecDeque<Job>,
+    stop: bool,
+}
+
+impl Workers {
+    /// `bell`: the lane's, which is rung when a job is done.
+    pub fn start(count: usize, pool: &Client, bell: usize) -> std::io::Result<Workers> {
+        let shared = Arc::new(Shared {
+            work: Mutex::default(),
+            given: Condvar::new(),
+            done: Mutex::default(),
+            pool: pool.clone(),
+            bell,
+        });
+        let mut workers = Workers { shared, threads: Vec::new() };
+        for _ in 0..count {
+            let shared = workers.shared.clone();
+            let thread =
+                std::thread::Builder::new().name("unrack-worker".into()).spawn(move || run(&shared))?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+
+    pub fn give(&self, job: Job) {
+        self.shared.work().jobs.push_back(job);
+        self.shared.given.notify_one();
+    }
+
+    /// What is done, to be answered by the lane.
+    pub fn take_done(&self) -> Vec<Done> {
+        std::mem::take(&mut *self.shared.done())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.work().stop = true;
+        self.shared.given.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn done(&self) -> MutexGuard<'_, Vec<Done>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut work = self.work();
+        loop {
+            if work.stop {
+                return None;
+            }
+            match work.jobs.pop_front() {
+                Some(job) => return Some(job),
+                None => work = self.given.wait(work).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    while let Some(job) = shared.next() {
+        let request = job.incoming.request;
+        let Some(Handler::Plain(handler)) = job.methods.get(request.method) else {
+            unreachable!("only such calls are given to workers");
+        };
+        let outcome = run_handler(&job.incoming, &job.channel, |call| handler(call).map(|()| Status::DONE));
+        shared.done().push(Done { port: job.port, slot: request.slot, outcome });
+        drop(job);
+        shared.pool.bell(shared.bell).ring(None);
+    }
+}

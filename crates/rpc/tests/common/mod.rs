@@ -1,0 +1,103 @@
+//! A pool in a folder of its own, and a service that does a little of everything.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use unrack_pool::cache_control::Mode;
+use unrack_pool::{Manager, manager};
+use unrack_rpc::server::{Call, Refusal};
+use unrack_rpc::{Client, Server, client, server};
+
+/// All kinds of memory that this machine has.
+pub fn modes() -> Vec<Mode> {
+    let flushes = unrack_pool::cache_control::Incoherent::detect().is_ok();
+    let incoherent = flushes.then_some(Mode::Incoherent);
+    [Mode::Coherent, Mode::Model].into_iter().chain(incoherent).collect()
+}
+
+pub struct Pool {
+    _manager: Manager,
+    folder: PathBuf,
+}
+
+impl Pool {
+    pub fn new(mode: Mode) -> Pool {
+        Pool::with(mode, "64MiB", |_| {})
+    }
+
+    pub fn with(mode: Mode, capacity: &str, change: impl FnOnce(&mut manager::Options)) -> Pool {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("unrack-rpc-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).expect("a folder for a test");
+        let mut options = manager::Options::new(folder.join("pool"), capacity.parse().expect("a size"));
+        options.mode = mode;
+        change(&mut options);
+        let manager = Manager::start(&options).expect("a manager starts");
+        Pool { _manager: manager, folder }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("pool")
+    }
+
+    pub fn client(&self, options: client::Options) -> Client {
+        Client::connect(self.socket(), "test", options).expect("the service takes clients")
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// `echo`, `sum` (of words), `fill` (as many bytes as asked for), `refuse`, `panic`, `slow`, `count` (a stream).
+pub fn serve(socket: &Path, options: server::Options) -> unrack_rpc::server::Serving {
+    service(options).serve(socket).expect("the pool is there")
+}
+
+fn word(call: &Call<'_>, at: usize) -> Result<u64, Refusal> {
+    call.request().get(at * 8).map_err(|_| Refusal::of(0))
+}
+
+pub fn service(options: server::Options) -> Server {
+    Server::new("test", options)
+        .method("echo", |call| {
+            let length = call.request().len();
+            call.answer(length)?;
+            Ok(())
+        })
+        .method("sum", |call| {
+            let words = call.request().len() / 8;
+            let mut sum = 0u64;
+            for at in 0..words {
+                sum = sum.wrapping_add(word(call, at)?);
+            }
+            call.answer(8)?.put(0, sum).expect("eight bytes");
+            Ok(())
+        })
+        .method("fill", |call| {
+            let bytes = word(call, 0)? as usize;
+            call.answer(bytes)?.copy_from(&vec![0x5a; bytes]);
+            Ok(())
+        })
+        .method("refuse", |_| Err(Refusal::of(7)))
+        .method("panic", |_| std::panic::resume_unwind(Box::new("as the client asked")))
+        .method("slow", |call| {
+            std::thread::sleep(Duration::from_millis(word(call, 0)?));
+            Ok(())
+        })
+        .stream("count", |call| {
+            let mut left = word(call, 0)?;
+            let mut next = 0u64;
+            Ok(Box::new(move |call: &mut Call<'_>| {
+                if left == 0 {
+                    return Ok(false);
+                }
+                call.answer(8)?.put(0, next).expect("eight bytes");
+                (next, left) = (next + 1, left - 1);
+                Ok(left > 0)
+            }))
+        })
+}
