@@ -23,6 +23,7 @@ Examples:
   unrack sim examples/star-edm.toml --set fabric.protocol=cxl --set workload.load=0.5
   unrack sim examples/star-edm.toml --out runs/edm --json | jq .slowdown.p99
   unrack report runs/edm -o report.html
+  unrack sim examples/leaf-spine-dctcp.toml --threads 2
   unrack sim examples/star-dctcp.toml --explain 4711
   unrack sim examples/star-dctcp.toml --pcap one.pcapng --perfetto one.json --only message=4711
 
@@ -46,6 +47,9 @@ pub struct Args {
     /// Replay at most so many transfers of a captured trace, over all its copies: the middle of the run
     #[arg(long, value_name = "N", default_value_t = work::MOST_TRANSFERS)]
     transfers: u64,
+    /// Split the run over so many threads, by racks; the results are the same
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
     #[command(flatten)]
     watch: watch::Args,
 }
@@ -60,7 +64,15 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let name = scenario.protocol.name();
     let refused = |error: SetupError| Failure::from(error.in_scenario(&scenario));
     let (done, explained) = match args.watch.open(&setup, name)? {
+        None if args.threads > 1 => {
+            (progress::split(name, &setup, &work, args.threads).map_err(refused)?, None)
+        }
         None => (progress::run(name, &setup, &work).map_err(refused)?, None),
+        Some(_) if args.threads > 1 => {
+            return Err(Failure::Usage(
+                "--threads: a run that is looked at has one thread; leave it out".into(),
+            ));
+        }
         Some(watching) => {
             watching.run(|watch| progress::watched(name, &setup, &work, watch).map_err(refused))?
         }

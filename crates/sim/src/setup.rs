@@ -59,7 +59,8 @@ pub enum FabricConfig {
     Ndp(ndp::Params),
 }
 
-const CANNOT_SPLIT: &str = "is 1 for this fabric";
+const CANNOT_SPLIT: &str =
+    "is 1 for ideal, edm, cxl, fastpass, ird and homa, where what is far away is known at once";
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
 #[derive(Debug, Clone)]
@@ -206,7 +207,25 @@ impl Setup {
             FabricConfig::Tcp(params) => {
                 self.run_parts(|| Tcp::new(network, ethernet, params), work, &part_of, &mut progress)
             }
-            _ => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
+            FabricConfig::Pfabric(params) => {
+                self.run_parts(|| Pfabric::new(network, ethernet, params), work, &part_of, &mut progress)
+            }
+            FabricConfig::PfcDcqcn(params) => {
+                let make = || PfcDcqcn::new(network, ethernet, params, self.seed);
+                self.run_parts(make, work, &part_of, &mut progress)
+            }
+            FabricConfig::Ndp(params) => {
+                self.run_parts(|| Ndp::new(network, ethernet, params), work, &part_of, &mut progress)
+            }
+            FabricConfig::Phost(params) => {
+                self.run_parts(|| Phost::with(network, ethernet, params), work, &part_of, &mut progress)
+            }
+            FabricConfig::Ideal
+            | FabricConfig::Edm(_)
+            | FabricConfig::Cxl(_)
+            | FabricConfig::Fastpass(_)
+            | FabricConfig::Ird(_)
+            | FabricConfig::Homa(_) => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
         }
     }
 

@@ -3,14 +3,15 @@
 use proptest::prelude::*;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::Ethernet;
-use unrack_sim::faults::{BitErrors, Faults};
+use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Run, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Dctcp];
+const PROTOCOLS: [Protocol; 6] =
+    [Protocol::Tcp, Protocol::Dctcp, Protocol::Pfabric, Protocol::Ndp, Protocol::Phost, Protocol::PfcDcqcn];
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -76,6 +77,7 @@ proptest! {
         threads in 2u32..5,
         errors in prop_oneof![Just(0.0), Just(1e-6)],
     ) {
+        prop_assume!(topology.parts(threads).is_some());
         for protocol in PROTOCOLS {
             let mut setup = setup(topology.clone(), protocol, buffer, cut_through);
             if errors > 0.0 {
@@ -83,8 +85,52 @@ proptest! {
                 setup.network.topology = topology.clone().with_faults(faults);
             }
             let work = Work::listed(messages.clone());
-            let Ok(split) = setup.split(&work, threads, |_| {}) else { continue };
-            assert_same(&setup.run(&work, |_| {}).unwrap().run, &split.run);
+            // Buffers that are too small for pauses are refused.
+            let Ok(whole) = setup.run(&work, |_| {}) else { continue };
+            assert_same(&whole.run, &setup.split(&work, threads, |_| {}).unwrap().run);
         }
     }
+}
+
+#[test]
+fn what_is_given_up_is_the_same() {
+    let topology = Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, 200));
+    // The cable of node 5 breaks while some of what goes there is complete, some on its way and some to come.
+    let failure = Failure {
+        what: Broken::Node(5),
+        from: Time::from_us(150),
+        until: Time::MAX,
+        every: None,
+        detected_after: None,
+    };
+    let faults = Faults::new(&topology, &[failure], BitErrors::default(), 3).unwrap();
+    let message = |n: u64| {
+        let make = [Message::flow, Message::read, Message::write, Message::rmw][n as usize % 4];
+        (Time::from_us(n), make(n as u32 % 5, 5, 20_000 * (n % 3) + 100))
+    };
+    let back = |n: u64| (Time::from_us(n), Message::read(5, n as u32 % 5, 30_000));
+    let mut messages: Vec<_> = (0..60).map(message).chain((0..60).map(back)).collect();
+    messages.sort_by_key(|(at, _)| *at);
+    for protocol in [Protocol::Tcp, Protocol::Dctcp] {
+        let setup = setup(topology.clone().with_faults(faults.clone()), protocol, 100_000, true);
+        let work = Work::listed(messages.clone());
+        let whole = setup.run(&work, |_| {}).unwrap().run;
+        let given_up = whole.outcomes.iter().filter(|outcome| outcome.is_given_up()).count();
+        assert!((10..110).contains(&given_up), "{given_up}");
+        for threads in [2, 3] {
+            assert_same(&whole, &setup.split(&work, threads, |_| {}).unwrap().run);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_split_is_refused() {
+    let refused = |topology, protocol, threads| {
+        let work = Work::listed(vec![(Time::ZERO, Message::flow(0, 1, 64))]);
+        setup(topology, protocol, 100_000, true).split(&work, threads, |_| {}).err().unwrap().to_string()
+    };
+    let leaf_spine = |ns| Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, ns));
+    assert!(refused(Topology::star(8, link(40, 200)), Protocol::Tcp, 2).contains("number of racks"));
+    assert!(refused(leaf_spine(200), Protocol::Tcp, 4).contains("number of racks"));
+    assert!(refused(leaf_spine(200), Protocol::Homa, 2).contains("known at once"));
 }

@@ -11,6 +11,11 @@ pub fn run(name: &str, setup: &Setup, work: &Work) -> Result<Finished, SetupErro
     with_bar(name, |bar| setup.run(work, |progress| show(bar, progress)))
 }
 
+/// The same run on several threads.
+pub fn split(name: &str, setup: &Setup, work: &Work, threads: u32) -> Result<Finished, SetupError> {
+    with_bar(name, |bar| setup.split(work, threads, |progress| show(bar, progress)))
+}
+
 /// The same run, looked at by `watch`.
 pub fn watched(name: &str, setup: &Setup, work: &Work, watch: &mut Watch) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.watched(work, watch, |progress| show(bar, progress)))

@@ -96,7 +96,7 @@ struct Slot {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Header {
+pub enum Header {
     Segment(u32),
     Done,
     /// What is missing?
@@ -205,6 +205,7 @@ impl Transport for Ends {
     type Queue = StrictPriority;
     const NAME: &'static str = "fastpass";
     const SPRAYS: bool = true;
+    const SPLITS: bool = false;
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
@@ -384,4 +385,4 @@ impl Transport for Ends {
     }
 }
 
-fabric_of_packets!(Fastpass, Timer);
+fabric_of_packets!(Fastpass, Timer, Header);

@@ -67,7 +67,7 @@ struct Node {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Header {
+pub enum Header {
     Segment(u32),
     Ack(u32),
     Nack(u32),
@@ -157,6 +157,7 @@ impl Transport for Ends {
     type Queue = Trimming;
     const NAME: &'static str = "ndp";
     const SPRAYS: bool = true;
+    const SPLITS: bool = true;
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
@@ -234,4 +235,4 @@ impl Transport for Ends {
     }
 }
 
-fabric_of_packets!(Ndp, Poll);
+fabric_of_packets!(Ndp, Poll, Header);

@@ -51,7 +51,7 @@ struct Pair {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Header {
+pub enum Header {
     Segment(u32),
     Probe,
     Ack(Acknowledged),
@@ -95,6 +95,7 @@ impl Transport for Ends {
     type Queue = SmallestFirst;
     const NAME: &'static str = "pfabric";
     const SPRAYS: bool = false;
+    const SPLITS: bool = true;
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
@@ -176,4 +177,4 @@ impl Transport for Ends {
     }
 }
 
-fabric_of_packets!(Pfabric, ());
+fabric_of_packets!(Pfabric, (), Header);

@@ -76,7 +76,7 @@ struct Node {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Header {
+pub enum Header {
     Segment(u32),
     Reply(Reply),
     Notification,
@@ -152,6 +152,7 @@ impl Transport for Ends {
     type Queue = Lossless;
     const NAME: &'static str = "pfc-dcqcn";
     const SPRAYS: bool = false;
+    const SPLITS: bool = true;
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
@@ -255,4 +256,4 @@ impl Transport for Ends {
     }
 }
 
-fabric_of_packets!(PfcDcqcn, Allowed);
+fabric_of_packets!(PfcDcqcn, Allowed, Header);

@@ -28,9 +28,11 @@ enum Announced {
 }
 
 /// What one of the three does its own way.
-pub trait Policy {
-    type Scheduler: Scheduler;
+pub trait Policy: Send {
+    type Scheduler: Scheduler + Send;
     const NAME: &'static str;
+    /// See [`Transport::SPLITS`].
+    const SPLITS: bool;
     /// Rank of unasked segments to this receiver.
     fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
     /// The receiver learns of a transfer.
@@ -70,7 +72,7 @@ struct Receiver<S> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Header {
+pub enum Header {
     /// There is a transfer.
     Announce,
     Segment(u32),
@@ -178,6 +180,7 @@ impl<P: Policy> Transport for Ends<P> {
     type Queue = StrictPriority;
     const NAME: &'static str = P::NAME;
     const SPRAYS: bool = true;
+    const SPLITS: bool = P::SPLITS;
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
@@ -320,7 +323,7 @@ impl<P: Policy> ReceiverDriven<P> {
     }
 }
 
-fabric_of_packets!(ReceiverDriven<P: Policy>, Poll);
+fabric_of_packets!(ReceiverDriven<P: Policy>, Poll, Header);
 
 /// What the three are made of. `timeout` and `unasked` in packets.
 fn ends<P: Policy>(
@@ -345,6 +348,7 @@ pub struct PhostPolicy {
 impl Policy for PhostPolicy {
     type Scheduler = phost::Tokens;
     const NAME: &'static str = "phost";
+    const SPLITS: bool = true;
     fn unasked_rank(&self, _receiver: &phost::Tokens, segments: u32) -> u8 {
         phost::free_rank(segments, self.free_tokens)
     }
@@ -372,6 +376,8 @@ pub struct HomaPolicy;
 impl Policy for HomaPolicy {
     type Scheduler = homa::Overcommitment;
     const NAME: &'static str = "homa";
+    /// Senders know at once which ranks their receivers have chosen.
+    const SPLITS: bool = false;
     fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
         receiver.unasked_rank(segments)
     }
@@ -398,6 +404,8 @@ pub struct IrdPolicy;
 impl Policy for IrdPolicy {
     type Scheduler = ird::Credits;
     const NAME: &'static str = "ird";
+    /// Receivers know at once what senders have.
+    const SPLITS: bool = false;
     fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
         unreachable!("all of it is granted")
     }

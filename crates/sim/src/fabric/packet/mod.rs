@@ -5,17 +5,20 @@
 //! so that what leaves next is decided when it leaves. A switch port is a [`Queue`], whose rules are the
 //! protocol's. A packet costs an event at each switch and one at its end; where it waits, one more.
 
+mod parts;
 mod pause;
 mod queue;
 mod seen;
 mod transfers;
 mod wires;
 
+pub use self::parts::Parcel;
 pub(super) use self::queue::{Loss, Lossless, Queue, SmallestFirst, StrictPriority, Trimming};
 pub(super) use self::transfers::{Role, Transfer};
 
 use self::pause::Pauses;
 use self::transfers::Transfers;
+use super::parts::Part;
 use super::slab::Slab;
 use super::stream::Plan;
 pub(super) use super::timers::Side;
@@ -31,14 +34,16 @@ use unrack_workload::{Message, MessageId, NodeId};
 /// What decides who sends what, and when.
 pub(super) trait Transport: Sized {
     /// What a packet says to its receiver.
-    type Header: Copy;
+    type Header: Copy + Send;
     /// What it asks to be told later.
-    type Timer: Copy;
+    type Timer: Copy + Send;
     type Queue: Queue;
     /// As in scenarios and tables.
     const NAME: &'static str;
     /// Packets of a node take all ways in turn; else those of a transfer all take the same.
     const SPRAYS: bool;
+    /// What it does at the nodes of a switch depends on those, and on packets that come, alone.
+    const SPLITS: bool;
 
     /// Makes both ends of a transfer.
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
@@ -79,7 +84,7 @@ pub(super) trait Transport: Sized {
 pub(super) const OUTSIDE: NodeId = NodeId::MAX;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packet<H> {
+pub struct Packet<H> {
     pub transfer: u32,
     pub to: NodeId,
     /// On the wire.
@@ -140,7 +145,7 @@ const FROM_NODE: u32 = u32::MAX;
 /// Pause frames come after packets by as many links.
 const PAUSES: u32 = 1 << 31;
 
-impl<T: Copy> Tied for Event<T> {
+impl<T: Copy + Send> Tied for Event<T> {
     fn tie(&self) -> u32 {
         match *self {
             Event::AtSwitch { by, .. } if by != FROM_NODE => by + 1,
@@ -185,6 +190,8 @@ pub(super) struct Wires<T: Transport> {
     /// Of the nodes of each switch.
     alarms: Vec<Timers>,
     pauses: Option<Pauses>,
+    /// Of a run that is split.
+    part: Option<Box<Part<Parcel<T::Header>>>>,
     /// From the end of a packet on a node's link to its arrival outside.
     way_outside: Time,
     losses: Vec<Loss>,
@@ -338,6 +345,7 @@ impl<T: Transport> PacketNetwork<T> {
             transfers: Transfers::new(),
             alarms,
             pauses,
+            part: None,
             way_outside: Time::ZERO,
             losses: Vec::new(),
             opened: Vec::new(),
@@ -529,7 +537,7 @@ pub(super) fn alone<T: Transport>(
 /// Makes a [`Fabric`](super::Fabric) of a struct around a [`PacketNetwork`] that is called `network`, whose
 /// transport has this [`Transport::Timer`].
 macro_rules! fabric_of_packets {
-    ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty) => {
+    ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty, $header:ty) => {
         impl $(<$policy: $bound>)? $crate::fabric::Fabric for $fabric $(<$policy>)? {
             type Event = $crate::fabric::packet::Event<$timer>;
 
@@ -552,6 +560,36 @@ macro_rules! fabric_of_packets {
             }
             fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
                 self.network.unloaded(message)
+            }
+            fn lookahead(&self) -> unrack_units::Time {
+                self.network.lookahead()
+            }
+        }
+
+        impl $(<$policy: $bound>)? $crate::engine::Split for $fabric $(<$policy>)? {
+            type Parcel = $crate::fabric::packet::Parcel<$header>;
+
+            fn become_part(&mut self, me: u32, part_of: std::sync::Arc<[u32]>) {
+                self.network.become_part(me, part_of);
+            }
+            fn crossed(&mut self) -> &mut Vec<(u32, Self::Parcel)> {
+                self.network.crossed()
+            }
+            fn take(
+                &mut self,
+                core: &mut $crate::engine::Core<Self::Event, $crate::engine::Unobserved>,
+                parcel: Self::Parcel,
+            ) {
+                self.network.take(core, parcel);
+            }
+            fn closed(&mut self) -> &mut Vec<u32> {
+                self.network.closed()
+            }
+            fn under_way(&self, transfer: u32) -> i32 {
+                self.network.under_way(transfer)
+            }
+            fn forget(&mut self, transfer: u32) {
+                self.network.forget(transfer);
             }
         }
     };

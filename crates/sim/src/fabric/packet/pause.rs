@@ -12,7 +12,7 @@ use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
 
 /// A pause frame on the wire: the shortest there is, with preamble and gap.
-const FRAME: u64 = 64 + 8 + 12;
+pub(super) const FRAME: u64 = 64 + 8 + 12;
 
 /// What a switch holds by the link that it came by, and whom it has asked to pause. Links are numbered:
 /// those of nodes, then those behind switch ports.
@@ -107,8 +107,12 @@ impl<T: Transport> Wires<T> {
         let last = first + port.pace.transmit(FRAME);
         port.free_at = last;
         let (at, propagation, ready) = (last + port.propagation, port.propagation, core.now());
-        core.schedule(at, Event::Pause { link, pause });
         let nodes = self.hosts.len() as u32;
+        let sender = link.checked_sub(nodes).map(|port| self.plan.network.topology.owner(port));
+        match sender.and_then(|switch| self.elsewhere(switch)) {
+            Some(part) => self.cross_pause(part, at, link, pause),
+            None => core.schedule(at, Event::Pause { link, pause }),
+        }
         core.hop(|| Hop {
             link: LinkId::Port(back),
             message: None,

@@ -25,7 +25,7 @@ pub struct Transfer {
     /// Its sender has nothing more to do.
     pub(super) closed: bool,
     /// Packets under way, and an answer that acknowledges this request.
-    pub(super) references: u32,
+    pub(super) references: i32,
     /// The earliest alarm set by its sender, and by its receiver.
     pub(super) alarms: [Time; 2],
 }
@@ -44,11 +44,13 @@ pub enum Role {
 pub(super) struct Transfers {
     places: Slab<Transfer>,
     opened: u32,
+    /// In a part of a split run: names of those that were closed. Their places are kept until they are forgotten.
+    pub(super) closed: Option<Vec<u32>>,
 }
 
 impl Transfers {
     pub(super) fn new() -> Transfers {
-        Transfers { places: Slab::new(), opened: 0 }
+        Transfers { places: Slab::new(), opened: 0, closed: None }
     }
 
     pub(super) fn open(
@@ -79,20 +81,30 @@ impl Transfers {
 
     pub(super) fn drop_reference(&mut self, transfer: u32) {
         self.places[transfer].references -= 1;
-        self.free_if_over(transfer);
+        if self.closed.is_none() {
+            self.free_if_over(transfer);
+        }
     }
 
     pub(super) fn close(&mut self, transfer: u32) {
         self.places[transfer].closed = true;
-        self.free_if_over(transfer);
+        match &mut self.closed {
+            Some(closed) => closed.push(self.places[transfer].name),
+            None => self.free_if_over(transfer),
+        }
     }
 
     fn free_if_over(&mut self, transfer: u32) {
         let place = &mut self.places[transfer];
         if place.references == 0 && place.closed && place.serial != 0 {
-            place.serial = 0;
-            self.places.release(transfer);
+            self.forget(transfer);
         }
+    }
+
+    /// Its place may be another's.
+    pub(super) fn forget(&mut self, transfer: u32) {
+        self.places[transfer].serial = 0;
+        self.places.release(transfer);
     }
 }
 

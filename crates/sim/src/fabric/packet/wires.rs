@@ -12,6 +12,7 @@ impl<T: Transport> Wires<T> {
     pub(super) fn open(&mut self, id: MessageId, ends: (NodeId, NodeId), bytes: u64, role: Role) {
         let segments = self.plan.framing.segments(bytes);
         let transfer = self.transfers.open(id, ends, (bytes, segments), role);
+        self.keep(transfer);
         self.opened.push(transfer);
     }
 
@@ -128,9 +129,14 @@ impl<T: Transport> Wires<T> {
         };
         core.hop(|| self.seen(&self.packets[index], LinkId::Port(number), departure, at));
         let bytes = self.packets[index].payload;
-        match self.plan.network.topology.loses(LinkId::Port(number), departure) {
-            true => self.lose(core, Loss { packet: index, bytes, whole: true }),
-            false => core.schedule(at, event),
+        if self.plan.network.topology.loses(LinkId::Port(number), departure) {
+            self.lose(core, Loss { packet: index, bytes, whole: true });
+        } else if let End::Switch(switch) = end
+            && let Some(part) = self.elsewhere(switch)
+        {
+            self.cross(part, at, number, index);
+        } else {
+            core.schedule(at, event);
         }
     }
 

@@ -1,0 +1,142 @@
+//! A part of the network, in a run that is split.
+//!
+//! A transfer has a place in each part that its packets pass, with both of its ends: in the part of its sender one is
+//! used, in that of its receiver the other. All count the packets that they have.
+
+use super::pause::FRAME;
+use super::{Event, Net, Packet, PacketNetwork, Queue, Role, Transport, Wires};
+use crate::engine::{Core, Unobserved};
+use crate::fabric::parts::Part;
+use std::sync::Arc;
+use unrack_units::Time;
+use unrack_workload::MessageId;
+
+/// What has crossed to another part, and is due there.
+pub struct Parcel<H> {
+    at: Time,
+    what: What<H>,
+}
+
+enum What<H> {
+    /// A packet of this transfer, that came by this port.
+    Packet { by: u32, name: u32, packet: Packet<H> },
+    /// The sender of this link pauses, or goes on.
+    Pause { link: u32, pause: bool },
+}
+
+impl<T: Transport> Wires<T> {
+    /// A transfer has its place.
+    pub(super) fn keep(&mut self, transfer: u32) {
+        if let Some(part) = &mut self.part {
+            part.keep(self.transfers[transfer].name, transfer);
+        }
+    }
+
+    /// The other part that a switch belongs to.
+    pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
+        self.part.as_ref().and_then(|part| part.elsewhere(switch))
+    }
+
+    fn hand_over(&mut self, to: u32, at: Time, what: What<T::Header>) {
+        if let Some(part) = &mut self.part {
+            part.crossed.push((to, Parcel { at, what }));
+        }
+    }
+
+    /// Hands a packet over to another part.
+    pub(super) fn cross(&mut self, to: u32, at: Time, by: u32, index: u32) {
+        let packet = self.packets[index];
+        self.packets.release(index);
+        let name = self.transfers[packet.transfer].name;
+        self.transfers.drop_reference(packet.transfer);
+        self.hand_over(to, at, What::Packet { by, name, packet });
+    }
+
+    pub(super) fn cross_pause(&mut self, to: u32, at: Time, link: u32, pause: bool) {
+        self.hand_over(to, at, What::Pause { link, pause });
+    }
+
+    fn place(&self, name: u32) -> Option<u32> {
+        self.part.as_ref().and_then(|part| part.place(name))
+    }
+}
+
+impl<T: Transport> PacketNetwork<T> {
+    /// See [`Fabric::lookahead`](crate::Fabric::lookahead).
+    pub(in crate::fabric) fn lookahead(&self) -> Time {
+        let plan = &self.wires.plan;
+        let link = plan.network.topology.core_link();
+        match plan.lookahead() {
+            _ if !T::SPLITS => Time::ZERO,
+            // A pause frame is felt when it is in, without the latency of a switch.
+            packets if T::Queue::PAUSES => packets.min(link.propagation + link.pace.transmit(FRAME)),
+            packets => packets,
+        }
+    }
+
+    pub(in crate::fabric) fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
+        self.wires.part = Some(Box::new(Part::new(me, part_of)));
+        self.wires.transfers.closed = Some(Vec::new());
+    }
+
+    fn part(&mut self) -> &mut Part<Parcel<T::Header>> {
+        self.wires.part.as_mut().expect("only parts of a split run are asked")
+    }
+
+    pub(in crate::fabric) fn crossed(&mut self) -> &mut Vec<(u32, Parcel<T::Header>)> {
+        &mut self.part().crossed
+    }
+
+    pub(in crate::fabric) fn closed(&mut self) -> &mut Vec<u32> {
+        self.wires.transfers.closed.as_mut().expect("only parts of a split run are asked")
+    }
+
+    pub(in crate::fabric) fn take(
+        &mut self,
+        core: &mut Core<Event<T::Timer>, Unobserved>,
+        Parcel { at, what }: Parcel<T::Header>,
+    ) {
+        match what {
+            What::Pause { link, pause } => core.schedule(at, Event::Pause { link, pause }),
+            What::Packet { by, name, packet } => {
+                let transfer = match self.wires.place(name) {
+                    Some(transfer) => transfer,
+                    None => self.create_named(core, name),
+                };
+                self.wires.transfers[transfer].references += 1;
+                let packet = self.wires.packets.insert(Packet { transfer, ..packet });
+                core.schedule(at, Event::AtSwitch { packet, by });
+            }
+        }
+    }
+
+    fn create_named(&mut self, core: &mut Core<Event<T::Timer>, Unobserved>, name: u32) -> u32 {
+        let id = MessageId(name / 2);
+        let message = *core.message(id);
+        let (ends, bytes, role) = match (name % 2 == 1, message.kind.is_answered()) {
+            (true, _) => ((message.dst, message.src), message.bytes, Role::Answer(0)),
+            (false, true) => ((message.src, message.dst), u64::from(message.request), Role::Request),
+            (false, false) => ((message.src, message.dst), message.bytes, Role::Data),
+        };
+        let segments = self.wires.plan.framing.segments(bytes);
+        let transfer = self.wires.transfers.open(id, ends, (bytes, segments), role);
+        if let Role::Answer(_) = role {
+            // Where the answer goes to, the request is open until the answer has come.
+            let request = self.wires.place(name - 1);
+            self.wires.transfers[transfer].role = request.map_or(Role::Data, Role::Answer);
+        }
+        self.wires.keep(transfer);
+        self.transport.create(&mut Net { core, wires: &mut self.wires }, transfer);
+        transfer
+    }
+
+    pub(in crate::fabric) fn under_way(&self, name: u32) -> i32 {
+        self.wires.place(name).map_or(0, |transfer| self.wires.transfers[transfer].references)
+    }
+
+    pub(in crate::fabric) fn forget(&mut self, name: u32) {
+        if let Some(transfer) = self.part().forget(name) {
+            self.wires.transfers.forget(transfer);
+        }
+    }
+}
