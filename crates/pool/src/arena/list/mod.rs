@@ -13,9 +13,15 @@
 //! no use to anybody.
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicU16, AtomicU64, Ordering},
+};
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::{
+    hint::spin_loop,
+    sync::atomic::{AtomicU16, AtomicU64, Ordering},
+};
 
 /// The class of a closed section.
 const CLOSED: u64 = CLASS;
@@ -122,7 +128,10 @@ impl List {
             if count == 0 || word.class() != class as u64 {
                 return 0;
             }
-            let Some(top) = self.below(word.top(), count) else { continue };
+            let Some(top) = self.below(word.top(), count) else {
+                spin_loop();
+                continue;
+            };
             if self.change(word, word.then(top, word.free() - count)) {
                 self.take_out(word.top(), count, &mut taken);
                 return count;
@@ -208,7 +217,7 @@ impl List {
     }
 
     fn try_change(&self, from: Word, to: Word) -> Result<(), Word> {
-        let changed = self.word.compare_exchange_weak(from.0, to.0, Ordering::AcqRel, Ordering::Acquire);
+        let changed = self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire);
         changed.map(drop).map_err(Word)
     }
 }

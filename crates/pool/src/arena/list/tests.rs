@@ -91,7 +91,7 @@ mod plain {
             }
         });
         assert_eq!(list.free(), COUNT);
-        assert!((0..100).any(|_| list.close(COUNT)));
+        assert!(list.close(COUNT));
     }
 }
 
@@ -128,7 +128,7 @@ mod loom_models {
             let (list, holders) = &*shared;
             // Nothing is lost: all that is not held can be taken.
             let held = holders.iter().filter(|holder| holder.load(Ordering::Relaxed) == 1).count() as u32;
-            if list.class().is_some() {
+            if list.class() == Some(1) {
                 let mut rest = 0;
                 while list.take(1, 1, |buffer| hold(holders, buffer)) == 1 {
                     rest += 1;
