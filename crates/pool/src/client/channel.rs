@@ -1,7 +1,6 @@
 //! A pair of processes: a queue area, the peer's bells, the segments that it granted, and whether it lives.
 
-use super::link::{cause_of, word_of};
-use super::{Error, Greeting, Inner, PATIENCE, Segment};
+use super::{Error, Greeting, Inner, Segment};
 use crate::bells::{Bell, Bells};
 use crate::space::Space;
 use crate::wire::{Access, Cause, ChannelId, Extent, Opened, Peer, Request};
@@ -106,7 +105,7 @@ impl Drop for Channel {
         link.remove_channel(self.id());
         self.link.unmap(link.space());
         // Asked, not only said: when a program has dropped a channel, others can have its memory.
-        let _ = link.ask(Request::Close { channel: self.id() }, &[], PATIENCE);
+        link.give_up(Request::Close { channel: self.id() });
     }
 }
 
@@ -210,6 +209,11 @@ impl ChannelLink {
         (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED
     }
 
+    /// Whether a segment was granted already, and is told of again.
+    pub fn knows(&self, segment: Extent) -> bool {
+        self.used().iter().any(|granted| granted.mapped.load(Ordering::Relaxed) == segment.end())
+    }
+
     /// The segment is mapped.
     pub fn granted(&self, segment: Extent, access: Access) {
         let count = self.count.load(Ordering::Relaxed);
@@ -266,5 +270,21 @@ impl Granted {
         let start = self.start.load(Ordering::Relaxed);
         let may = access == Access::Read || end & 1 == 1;
         may && offset >= start && offset.checked_add(bytes).is_some_and(|last| last <= end & !1)
+    }
+}
+
+/// What a channel's word of its peer's end means; zero while it lives.
+fn cause_of(word: u32) -> Option<Cause> {
+    match word {
+        0 => None,
+        1 => Some(Cause::Closed),
+        _ => Some(Cause::Died),
+    }
+}
+
+fn word_of(cause: Cause) -> u32 {
+    match cause {
+        Cause::Closed => 1,
+        Cause::Died => 2,
     }
 }

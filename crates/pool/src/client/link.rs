@@ -1,17 +1,21 @@
 //! Requests and their replies, and the thread that reads what the manager tells.
 
 use super::channel::ChannelLink;
+use super::connect::{Connecting, connect, greet};
 use super::service::Waiting;
-use super::{Error, Greeting};
+use super::{Error, Greeting, PATIENCE};
 use crate::bells::Bells;
 use crate::space::Space;
-use crate::wire::{self, Ask, Cause, ChannelId, Denied, Event, Incoming, Opened, Reply, Request, Tell};
+use crate::wire::{
+    self, Access, Ask, ChannelId, Denied, Event, Extent, Incoming, Opened, Reply, Request, Tell, Welcome,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A reply, with what came beside it.
 pub enum Replied {
@@ -21,27 +25,58 @@ pub enum Replied {
 
 type Outcome = Result<Replied, Denied>;
 
+/// Between attempts to reach the next manager: at first, and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(500)];
+
 pub struct Link {
-    socket: OwnedFd,
+    path: PathBuf,
+    name: String,
+    welcome: Welcome,
     space: Space,
     bells: Bells,
     number: AtomicU32,
     books: Mutex<Books>,
+    /// Of how we stand with the manager.
+    changed: Condvar,
 }
 
 /// What the reader and the others share.
-#[derive(Default)]
 struct Books {
-    /// The manager is gone: nobody reads any more.
-    ended: bool,
+    socket: Arc<OwnedFd>,
+    standing: Standing,
     asked: HashMap<u32, SyncSender<Outcome>>,
     channels: HashMap<ChannelId, Arc<ChannelLink>>,
     services: HashMap<String, Arc<Waiting>>,
+    /// Segments of this process, to hand back to the next manager.
+    segments: BTreeMap<u64, OwnedFd>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Connected,
+    /// The manager is gone; the reader looks for the next one.
+    Away,
+    /// There is none that knows us, or we leave.
+    Over,
 }
 
 impl Link {
-    pub fn new(socket: OwnedFd, space: Space, bells: Bells) -> Link {
-        Link { socket, space, bells, number: AtomicU32::new(0), books: Mutex::default() }
+    pub fn new(connecting: Connecting, welcome: Welcome, socket: OwnedFd, space: Space) -> Link {
+        let books = Books {
+            socket: Arc::new(socket),
+            standing: Standing::Connected,
+            asked: HashMap::new(),
+            channels: HashMap::new(),
+            services: HashMap::new(),
+            segments: BTreeMap::new(),
+        };
+        let Connecting { path, name, bells } = connecting;
+        let (number, books, changed) = (AtomicU32::new(0), Mutex::new(books), Condvar::new());
+        Link { path, name, welcome, space, bells, number, books, changed }
+    }
+
+    pub fn welcome(&self) -> &Welcome {
+        &self.welcome
     }
 
     pub fn space(&self) -> &Space {
@@ -52,71 +87,118 @@ impl Link {
         &self.bells
     }
 
-    /// Asks the manager, and waits for its reply.
+    /// Asks the manager, and waits for its reply. If it goes meanwhile, the next one is asked, but for a channel:
+    /// whoever asked for one starts over.
     ///
     /// # Errors
     /// What it denies; that it is gone, or does not answer in time.
     pub fn ask(
         &self,
-        request: Request,
+        request: &Request,
         beside: &[BorrowedFd<'_>],
         patience: Duration,
     ) -> Result<Replied, Error> {
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let (reply, replied) = sync_channel(1);
-        {
-            let mut books = self.books();
-            if books.ended {
-                return Err(Error::ManagerGone);
+        let deadline = Instant::now() + patience;
+        let once = matches!(request, Request::Open { .. } | Request::Answer { .. });
+        loop {
+            let socket = self.connected(deadline)?;
+            match self.ask_once(&socket, request, beside, deadline) {
+                Err(Error::ManagerGone) if !once => self.note_broken(&socket),
+                Err(Error::TimedOut(_)) => return Err(Error::TimedOut(patience)),
+                outcome => return outcome,
             }
-            books.asked.insert(number, reply);
         }
-        let opens = matches!(request, Request::Open { .. });
-        if let Err(error) = self.send(number, request, beside) {
-            self.books().asked.remove(&number);
-            return Err(error);
-        }
-        match wait(&replied, patience) {
-            Err(Error::TimedOut(_)) => self.give_up(number, &replied, opens, patience),
-            outcome => outcome,
+    }
+
+    /// Says that we do not have something any more, and waits until the manager knows. If it is gone, the next one
+    /// finds out by itself.
+    pub fn give_up(&self, request: Request) {
+        let books = self.books();
+        let (socket, standing) = (books.socket.clone(), books.standing);
+        drop(books);
+        if standing == Standing::Connected {
+            let _ = self.ask_once(&socket, &request, &[], Instant::now() + PATIENCE);
         }
     }
 
     /// Asks for something whose reply nobody needs.
     pub fn say(&self, request: Request) {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        // If the manager is gone, it knows already.
-        let _ = self.send(number, request, &[]);
+        let socket = self.books().socket.clone();
+        // The next manager asks what we have, and does not find what this one was to hear of.
+        let _ = send(&socket, number, &request, &[]);
     }
 
-    fn send(&self, number: u32, request: Request, beside: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        let bytes = wire::encode(&Ask { number, request });
-        if bytes.len() > wire::MOST_BYTES {
-            return Err(Denied::LongGreeting.into());
-        }
-        wire::send(self.socket.as_fd(), &bytes, beside).map_err(|_| Error::ManagerGone)
-    }
-
-    /// The time is over: the reader is not to hand anything to us any more, unless it just did.
-    fn give_up(
+    fn ask_once(
         &self,
-        number: u32,
-        replied: &Receiver<Outcome>,
-        opens: bool,
-        patience: Duration,
+        socket: &OwnedFd,
+        request: &Request,
+        beside: &[BorrowedFd<'_>],
+        deadline: Instant,
     ) -> Result<Replied, Error> {
-        if self.books().asked.remove(&number).is_none() {
-            return wait(replied, patience);
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let (reply, replied) = sync_channel(1);
+        self.books().asked.insert(number, reply);
+        if let Err(error) = send(socket, number, request, beside) {
+            self.books().asked.remove(&number);
+            return Err(error);
         }
-        if opens {
-            self.say(Request::Abandon { number });
+        match wait(&replied, deadline) {
+            // Unless the reader has taken it just now, it is not to hand anything to us any more.
+            Err(Error::TimedOut(_)) if self.books().asked.remove(&number).is_some() => {
+                if matches!(request, Request::Open { .. }) {
+                    self.say(Request::Abandon { number });
+                }
+                Err(Error::TimedOut(Duration::ZERO))
+            }
+            Err(Error::TimedOut(_)) => wait(&replied, Instant::now() + PAUSES[1]),
+            outcome => outcome,
         }
-        Err(Error::TimedOut(patience))
     }
 
-    /// Reads until the manager is gone, or the connection closed.
+    /// The manager's socket, once there is one.
+    fn connected(&self, deadline: Instant) -> Result<Arc<OwnedFd>, Error> {
+        let mut books = self.books();
+        loop {
+            match books.standing {
+                Standing::Connected => return Ok(books.socket.clone()),
+                Standing::Over => return Err(Error::ManagerGone),
+                Standing::Away => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::ManagerGone);
+            }
+            books = self.changed.wait_timeout(books, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Whoever finds the socket broken need not wait for the reader to find out.
+    fn note_broken(&self, socket: &Arc<OwnedFd>) {
+        let mut books = self.books();
+        if Arc::ptr_eq(&books.socket, socket) && books.standing == Standing::Connected {
+            books.standing = Standing::Away;
+        }
+    }
+
+    /// Reads for as long as there is a manager, this one or a next, and the connection is not closed.
     pub fn read(&self) {
-        while let Ok(Incoming::Packet(bytes, beside)) = wire::receive(self.socket.as_fd()) {
+        let mut socket = self.books().socket.clone();
+        loop {
+            self.read_until_broken(&socket);
+            match self.reconnect() {
+                Some(next) => socket = next,
+                None => break,
+            }
+        }
+        let mut books = self.books();
+        books.standing = Standing::Over;
+        books.services.values().for_each(|service| service.end());
+        self.changed.notify_all();
+    }
+
+    fn read_until_broken(&self, socket: &OwnedFd) {
+        while let Ok(Incoming::Packet(bytes, beside)) = wire::receive(socket.as_fd()) {
             match wire::decode::<Tell>(&bytes) {
                 Ok(Tell::Reply { number, outcome }) => self.replied(number, outcome, beside),
                 Ok(Tell::Event(event)) => self.happened(event, beside),
@@ -124,21 +206,102 @@ impl Link {
             }
         }
         let mut books = self.books();
-        books.ended = true;
+        if books.standing == Standing::Connected {
+            books.standing = Standing::Away;
+        }
         // Who waits finds that nobody will answer.
         books.asked.clear();
-        books.services.values().for_each(|service| service.end());
+    }
+
+    /// Waits for the next manager, and tells it what we have. `None`: it does not know us, or we leave.
+    fn reconnect(&self) -> Option<Arc<OwnedFd>> {
+        let mut pause = PAUSES[0];
+        loop {
+            if self.books().standing == Standing::Over {
+                return None;
+            }
+            match self.try_reconnect() {
+                Ok(socket) => {
+                    let mut books = self.books();
+                    if books.standing == Standing::Away {
+                        books.standing = Standing::Connected;
+                    }
+                    self.changed.notify_all();
+                    return Some(socket);
+                }
+                Err(Error::Denied(_) | Error::NotAPool(_)) => return None,
+                Err(_) => {
+                    let books = self.books();
+                    if books.standing == Standing::Away {
+                        drop(self.changed.wait_timeout(books, pause));
+                    }
+                    pause = PAUSES[1].min(pause * 2);
+                }
+            }
+        }
+    }
+
+    fn try_reconnect(&self) -> Result<Arc<OwnedFd>, Error> {
+        let socket = Arc::new(connect(&self.path)?);
+        let welcome = greet(&socket, &self.path, &self.name, Some(self.welcome.you), &self.bells)?;
+        if welcome != self.welcome {
+            return Err(Denied::Stranger.into());
+        }
+        {
+            let mut books = self.books();
+            if books.standing == Standing::Over {
+                return Err(Error::ManagerGone);
+            }
+            // So that closing the connection ends what follows.
+            books.socket = socket.clone();
+        }
+        let offsets: Vec<u64> = self.books().segments.keys().copied().collect();
+        for offset in offsets {
+            let file = self.books().segments.get(&offset).and_then(|file| file.try_clone().ok());
+            let beside: Vec<BorrowedFd> = file.iter().map(|file| file.as_fd()).collect();
+            self.ask_here(&socket, &Request::HandBack { offset }, &beside)?;
+        }
+        let channels: Vec<ChannelId> = self.books().channels.keys().copied().collect();
+        for some in channels.chunks(1000) {
+            self.ask_here(&socket, &Request::Keep { channels: some.to_vec() }, &[])?;
+        }
+        let services: Vec<String> = self.books().services.keys().cloned().collect();
+        for service in services {
+            self.ask_here(&socket, &Request::Register { service }, &[])?;
+        }
+        self.ask_here(&socket, &Request::Resumed, &[])?;
+        Ok(socket)
+    }
+
+    /// Asks in the reader's own thread, which hears what else is told meanwhile. What is denied is not there any
+    /// more.
+    fn ask_here(&self, socket: &OwnedFd, request: &Request, beside: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let asked = self.number.fetch_add(1, Ordering::Relaxed);
+        send(socket, asked, request, beside)?;
+        loop {
+            let received = wire::receive(socket.as_fd()).map_err(|_| Error::ManagerGone)?;
+            let Incoming::Packet(bytes, beside) = received else { return Err(Error::ManagerGone) };
+            match wire::decode::<Tell>(&bytes) {
+                Ok(Tell::Reply { number, .. }) if number == asked => return Ok(()),
+                Ok(Tell::Reply { number, outcome }) => self.replied(number, outcome, beside),
+                Ok(Tell::Event(event)) => self.happened(event, beside),
+                Err(wire::Malformed) => return Err(Error::NotAPool(self.path.clone())),
+            }
+        }
     }
 
     /// Ends the reader.
     pub fn close(&self) {
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        let mut books = self.books();
+        books.standing = Standing::Over;
+        let _ = rustix::net::shutdown(&books.socket, rustix::net::Shutdown::Both);
+        self.changed.notify_all();
     }
 
     /// False: this process has the name already.
     pub fn add_service(&self, name: &str, waiting: Arc<Waiting>) -> bool {
         let mut books = self.books();
-        if books.ended {
+        if books.standing == Standing::Over {
             waiting.end();
         }
         if books.services.contains_key(name) {
@@ -154,6 +317,17 @@ impl Link {
 
     pub fn remove_channel(&self, id: ChannelId) {
         self.books().channels.remove(&id);
+    }
+
+    /// Maps a segment of this process, and keeps its descriptor for the next manager.
+    pub fn add_segment(&self, segment: Extent, file: OwnedFd) -> rustix::io::Result<()> {
+        self.space.map(segment, file.as_fd(), Access::Write)?;
+        self.books().segments.insert(segment.offset, file);
+        Ok(())
+    }
+
+    pub fn remove_segment(&self, offset: u64) {
+        self.books().segments.remove(&offset);
     }
 
     fn replied(&self, number: u32, outcome: Result<Reply, Denied>, beside: Vec<OwnedFd>) {
@@ -205,6 +379,7 @@ impl Link {
                 let Some(link) = self.channel(channel) else { return };
                 // What cannot be mapped was not granted: naming it is an error then.
                 if let Some(file) = beside.first()
+                    && !link.knows(segment)
                     && link.has_room()
                     && self.space.map(segment, file.as_fd(), access).is_ok()
                 {
@@ -243,26 +418,18 @@ impl Link {
     }
 }
 
-fn wait(replied: &Receiver<Outcome>, patience: Duration) -> Result<Replied, Error> {
-    match replied.recv_timeout(patience) {
+fn send(socket: &OwnedFd, number: u32, request: &Request, beside: &[BorrowedFd<'_>]) -> Result<(), Error> {
+    let bytes = wire::encode(&Ask { number, request: request.clone() });
+    if bytes.len() > wire::MOST_BYTES {
+        return Err(Denied::LongGreeting.into());
+    }
+    wire::send(socket.as_fd(), &bytes, beside).map_err(|_| Error::ManagerGone)
+}
+
+fn wait(replied: &Receiver<Outcome>, deadline: Instant) -> Result<Replied, Error> {
+    match replied.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(outcome) => outcome.map_err(Error::Denied),
-        Err(RecvTimeoutError::Timeout) => Err(Error::TimedOut(patience)),
+        Err(RecvTimeoutError::Timeout) => Err(Error::TimedOut(Duration::ZERO)),
         Err(RecvTimeoutError::Disconnected) => Err(Error::ManagerGone),
-    }
-}
-
-/// What a channel's word of its peer's end means; zero while it lives.
-pub fn cause_of(word: u32) -> Option<Cause> {
-    match word {
-        0 => None,
-        1 => Some(Cause::Closed),
-        _ => Some(Cause::Died),
-    }
-}
-
-pub fn word_of(cause: Cause) -> u32 {
-    match cause {
-        Cause::Closed => 1,
-        Cause::Died => 2,
     }
 }

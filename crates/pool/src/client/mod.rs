@@ -5,11 +5,13 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`connect`] | how it is reached |
 //! | [`link`] | requests and their replies; the thread that reads |
 //! | [`channel`] | a pair of processes: queue area, bells, granted segments, the news that a peer is gone |
 //! | [`service`] | a name, and those who ask for it |
 
 mod channel;
+mod connect;
 mod link;
 mod service;
 
@@ -20,12 +22,10 @@ pub use service::{Offer, Service};
 use crate::bells::{Bell, Bells};
 use crate::cache_control::AnyMemory;
 use crate::space::Space;
-use crate::wire::{
-    self, ClientId, Denied, Extent, Hello, Incoming, Listed, MOST_PASSED, Reply, Request, Welcome,
-};
+use crate::wire::{self, ClientId, Denied, Extent, Listed, MOST_PASSED, Reply, Request, Welcome};
+use connect::Connecting;
 use link::{Link, Replied};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +44,10 @@ pub enum Error {
     NotAPool(PathBuf),
     #[error(transparent)]
     Denied(#[from] Denied),
-    #[error("the manager of the pool is gone")]
+    #[error("the manager of the pool is gone, and no other has taken over")]
     ManagerGone,
+    #[error("this program is the service {0:?} already")]
+    Registered(String),
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     #[error("cannot map the pool's memory: {0}")]
@@ -64,7 +66,6 @@ pub struct Client {
 /// What channels, services and arenas keep alive.
 pub(crate) struct Inner {
     link: Arc<Link>,
-    welcome: Welcome,
     reader: std::sync::Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -85,37 +86,27 @@ impl Client {
     /// # Errors
     /// As [`connect`](Client::connect).
     pub fn connect_as(path: impl AsRef<Path>, name: &str) -> Result<Client, Error> {
-        let path = path.as_ref();
         let bells = Bells::make().map_err(|error| Error::Map(error.into()))?;
-        let socket = connect(path)?;
-        let hello = Hello { name: name.to_string(), again: None };
-        let failed = |error: rustix::io::Errno| Error::Connect { path: path.into(), error: error.into() };
-        wire::send(socket.as_fd(), &wire::first(&hello), &[bells.file()]).map_err(failed)?;
-        let welcome = match wire::receive(socket.as_fd()).map_err(failed)? {
-            Incoming::Packet(bytes, _) => match wire::read_first::<Result<Welcome, Denied>>(&bytes) {
-                Ok(welcome) => welcome?,
-                Err(0) => return Err(Error::NotAPool(path.into())),
-                Err(theirs) => return Err(Denied::Version { theirs }.into()),
-            },
-            _ => return Err(Error::NotAPool(path.into())),
-        };
+        let connecting = Connecting { path: path.as_ref().into(), name: name.into(), bells };
+        let socket = connect::connect(&connecting.path)?;
+        let welcome = connect::greet(&socket, &connecting.path, name, None, &connecting.bells)?;
         let space = Space::reserve(welcome.space_bytes, welcome.mode).map_err(Error::Map)?;
-        let link = Arc::new(Link::new(socket, space, bells));
+        let link = Arc::new(Link::new(connecting, welcome, socket, space));
         let reader = std::thread::Builder::new().name("unrack-pool".into()).spawn({
             let link = link.clone();
             move || link.read()
         });
         let reader = std::sync::Mutex::new(Some(reader.map_err(Error::Map)?));
-        Ok(Client { inner: Arc::new(Inner { link, welcome, reader }) })
+        Ok(Client { inner: Arc::new(Inner { link, reader }) })
     }
 
     pub fn id(&self) -> ClientId {
-        self.inner.welcome.you
+        self.inner.link.welcome().you
     }
 
     /// What the manager said of the pool.
     pub fn pool(&self) -> &Welcome {
-        &self.inner.welcome
+        self.inner.link.welcome()
     }
 
     /// How this pool's memory is reached.
@@ -158,7 +149,7 @@ impl Client {
         }
         let (service, greeting) = (service.to_string(), greeting.to_vec());
         let request = Request::Open { service, greeting, bell: own_bell as u32 };
-        match self.inner.link.ask(request, passed, patience)? {
+        match self.inner.link.ask(&request, passed, patience)? {
             Replied::Opened(link, greeting) => {
                 link.set_own_bell(own_bell);
                 Ok((Channel::new(self.inner.clone(), link), greeting))
@@ -201,14 +192,14 @@ impl Client {
     /// # Errors
     /// If the pool or the machine is full.
     pub fn lease(&self, sections: u32) -> Result<Segment, Error> {
-        let replied = self.inner.link.ask(Request::Lease { sections }, &[], PATIENCE)?;
+        let replied = self.inner.link.ask(&Request::Lease { sections }, &[], PATIENCE)?;
         let Replied::Plain(Reply::Leased(extent), mut beside) = replied else {
             return Err(Error::ManagerGone);
         };
-        let segment = Segment { extent, client: self.inner.clone(), file: beside.pop() };
-        if let Some(file) = &segment.file {
-            let space = self.inner.link.space();
-            space.map(extent, file.as_fd(), wire::Access::Write).map_err(|error| Error::Map(error.into()))?;
+        // Dropped, it goes back.
+        let segment = Segment { extent, client: self.inner.clone() };
+        if let Some(file) = beside.pop() {
+            self.inner.link.add_segment(extent, file).map_err(|error| Error::Map(error.into()))?;
         }
         Ok(segment)
     }
@@ -223,7 +214,7 @@ pub struct Greeting {
 
 impl Inner {
     fn ask(&self, request: Request) -> Result<Reply, Error> {
-        match self.link.ask(request, &[], PATIENCE)? {
+        match self.link.ask(&request, &[], PATIENCE)? {
             Replied::Plain(reply, _) => Ok(reply),
             Replied::Opened(..) => Err(Error::ManagerGone),
         }
@@ -243,8 +234,6 @@ impl Drop for Inner {
 pub struct Segment {
     extent: Extent,
     client: Arc<Inner>,
-    /// To hand back to the next manager. `None` in a device.
-    file: Option<OwnedFd>,
 }
 
 impl Segment {
@@ -262,19 +251,7 @@ impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: who used it borrowed it, or says in its own contract that it does not any more.
         unsafe { self.client.link.space().unmap(self.extent) };
-        // If the manager is gone, it finds out by itself that we do not hand it back.
-        let _ = self.client.ask(Request::Release { offset: self.extent.offset });
+        self.client.link.remove_segment(self.extent.offset);
+        self.client.link.give_up(Request::Release { offset: self.extent.offset });
     }
-}
-
-fn connect(path: &Path) -> Result<OwnedFd, Error> {
-    let failed = |error: rustix::io::Errno| match error {
-        rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED => Error::NoManager(path.into()),
-        error => Error::Connect { path: path.into(), error: error.into() },
-    };
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-    let socket = socket.map_err(failed)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
-    Ok(socket)
 }

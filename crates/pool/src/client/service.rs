@@ -19,13 +19,13 @@ impl Service {
     pub(super) fn register(client: Arc<Inner>, name: &str) -> Result<Service, Error> {
         let waiting = Arc::new(Waiting::default());
         // Offers may come before the reply was seen here.
-        let added = client.link.add_service(name, waiting.clone());
+        if !client.link.add_service(name, waiting.clone()) {
+            return Err(Error::Registered(name.into()));
+        }
         match client.ask(Request::Register { service: name.to_string() }) {
             Ok(_) => Ok(Service { client, name: name.to_string(), waiting }),
             Err(error) => {
-                if added {
-                    client.link.remove_service(name);
-                }
+                client.link.remove_service(name);
                 Err(error)
             }
         }
@@ -47,7 +47,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = self.client.ask(Request::Withdraw { service: self.name.clone() });
+        self.client.link.give_up(Request::Withdraw { service: self.name.clone() });
         self.client.link.remove_service(&self.name);
         for (link, greeting) in self.waiting.take_all() {
             drop(Offer { client: self.client.clone(), link: Some(link), greeting });
@@ -89,7 +89,7 @@ impl Offer {
         self.link().set_own_bell(bell);
         let verdict = Ok(Accepted { greeting: greeting.to_vec(), bell: bell as u32 });
         let channel = self.link().id();
-        self.client.link.ask(Request::Answer { channel, verdict }, passed, PATIENCE)?;
+        self.client.link.ask(&Request::Answer { channel, verdict }, passed, PATIENCE)?;
         let link = self.link.take().expect("it was not answered");
         Ok(Channel::new(self.client.clone(), link))
     }
@@ -107,9 +107,8 @@ impl Offer {
         link.unmap(self.client.link.space());
         // If the caller left meanwhile, this side still has to be closed.
         let answer = Request::Answer { channel: link.id(), verdict: Err(refused) };
-        if self.client.ask(answer).is_err() {
-            let _ = self.client.ask(Request::Close { channel: link.id() });
-        }
+        self.client.link.give_up(answer);
+        self.client.link.give_up(Request::Close { channel: link.id() });
     }
 
     fn link(&self) -> &ChannelLink {

@@ -18,6 +18,13 @@ pub enum Backing {
 }
 
 impl Backing {
+    /// The same for the same memory, in all managers.
+    pub fn hash(&self) -> u64 {
+        let text = self.to_string();
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x100_0000_01b3))
+    }
+
     /// A file for just this extent, that can be neither grown nor shrunk, or has all its memory: touching it
     /// does not end in `SIGBUS`.
     ///
@@ -54,6 +61,14 @@ impl Backing {
                 Err(error)
             }
         }
+    }
+
+    /// The file that an extent had before, if it has a name.
+    pub fn find(&self, extent: Extent) -> Option<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let found = rustix::fs::open(self.path(extent)?, flags, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&found).ok()?;
+        (stat.st_size == extent.bytes as i64).then_some(found)
     }
 
     /// Nobody has the extent any more: its file loses its name.

@@ -9,9 +9,13 @@
 //! | [`state`] | what it knows, and what it does about each message |
 //! | [`sections`] | which bytes of the address space are free |
 //! | [`backing`] | the files behind segments |
+//! | [`ledger`] | what it knows, in memory that outlives it |
 //! | [`serve`] | sockets and processes that end |
 
 mod backing;
+mod ledger;
+mod lock;
+mod process;
 mod sections;
 mod serve;
 mod state;
@@ -21,6 +25,8 @@ pub use state::Limits;
 
 use crate::cache_control::Mode;
 use crate::{PAGE, SECTION};
+use ledger::{Record, Shape};
+use lock::Locked;
 use rustix::fd::OwnedFd;
 use sections::Sections;
 use state::State;
@@ -99,6 +105,11 @@ pub enum Error {
     QueueBytes(Bytes),
     #[error("a region has at least one section")]
     Region,
+    #[error("cannot keep the ledger {}: {error}", path.display())]
+    Ledger { path: PathBuf, error: std::io::Error },
+    #[error("programs still use the pool of {}, which has another capacity, memory or size of queue areas: \
+             give the same options, or stop them first", .0.display())]
+    OtherPool(PathBuf),
     #[error("cannot serve: {0}")]
     System(#[from] std::io::Error),
 }
@@ -119,11 +130,22 @@ impl Manager {
         options.check()?;
         let space = u32::try_from(options.space_bytes() / SECTION).expect("checked");
         let capacity = u32::try_from(options.capacity.get() / SECTION).expect("checked");
+        let lock = Locked::take(&options.socket)?;
+        let shape = Shape {
+            capacity_sections: capacity as u64,
+            space_sections: space as u64,
+            queue_bytes: options.queue_bytes.get(),
+            backing: options.backing.hash(),
+        };
+        let alive =
+            |record: &Record| matches!(record, Record::Client(found) if process::watch(found).is_some());
+        let (ledger, records) = lock.open(shape, alive)?;
         let sections = Sections::new(0, space, capacity, options.queue_bytes.get());
-        let state = State::new(options.backing.clone(), sections, options.limits);
+        let mut state = State::new(options.backing.clone(), sections, options.limits, ledger);
+        let before = state.recover(records);
         let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
         let stop = Arc::new(stop.map_err(std::io::Error::from)?);
-        let server = serve::Server::new(options, state, stop.clone())?;
+        let server = serve::Server::new(options, state, before, lock, stop.clone())?;
         let thread = std::thread::Builder::new().name("unrack-pool".into()).spawn(move || server.run())?;
         Ok(Manager { socket: options.socket.clone(), stop, thread: Some(thread) })
     }
@@ -133,7 +155,8 @@ impl Manager {
         &self.socket
     }
 
-    /// Ends serving. Processes keep what they have mapped.
+    /// Ends serving. Processes keep what they have mapped, and the next manager at this socket takes over; if
+    /// there are none, nothing is left.
     pub fn stop(self) {}
 }
 

@@ -106,7 +106,6 @@ impl Sections {
     }
 
     /// Takes just this queue area, if it is free.
-    #[cfg_attr(not(test), expect(dead_code))]
     pub fn take_queues_at(&mut self, extent: Extent) -> bool {
         let section = extent.offset / SECTION * SECTION;
         let inside = extent.offset - section;

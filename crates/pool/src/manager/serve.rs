@@ -1,7 +1,9 @@
 //! Sockets of processes, and their ends.
 
+use super::ledger::Process;
+use super::lock::Locked;
 use super::state::State;
-use super::{Error, Options};
+use super::{Error, Options, process};
 use crate::cache_control::Mode;
 use crate::wire::{self, Ask, ClientId, Denied, Hello, Incoming, Peer, Request, Welcome};
 use rustix::event::epoll;
@@ -26,7 +28,10 @@ pub struct Server {
     events: OwnedFd,
     connections: BTreeMap<u64, Connection>,
     by_client: BTreeMap<ClientId, u64>,
+    /// Processes that were there before this manager, and are not back.
+    absent: BTreeMap<u64, (ClientId, OwnedFd)>,
     next: u64,
+    lock: Locked,
     socket: PathBuf,
     space_bytes: u64,
     region_sections: u32,
@@ -38,6 +43,7 @@ struct Connection {
     socket: OwnedFd,
     process: OwnedFd,
     peer: Peer,
+    started: u64,
     client: Option<ClientId>,
     /// Its socket is full: nothing is read from it until it reads.
     full: bool,
@@ -51,26 +57,52 @@ const SOCKET: u64 = 2;
 const PROCESS: u64 = 3;
 
 impl Server {
-    pub fn new(options: &Options, state: State, stop: Arc<OwnedFd>) -> Result<Server, Error> {
+    /// `before`: processes that the state knows from before.
+    pub fn new(
+        options: &Options,
+        state: State,
+        before: Vec<Process>,
+        lock: Locked,
+        stop: Arc<OwnedFd>,
+    ) -> Result<Server, Error> {
         let listener = listen(options)?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
         for (fd, what) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)] {
             watch(&events, fd, what, epoll::EventFlags::IN)?;
         }
-        Ok(Server {
+        let mut server = Server {
             state,
             listener,
             _stop: stop,
             events,
             connections: BTreeMap::new(),
             by_client: BTreeMap::new(),
+            absent: BTreeMap::new(),
             next: 1,
+            lock,
             socket: options.socket.clone(),
             space_bytes: options.space_bytes(),
             region_sections: options.region_sections,
             queue_bytes: options.queue_bytes.get(),
             mode: options.mode,
-        })
+        };
+        before.into_iter().for_each(|process| server.watch_absent(&process));
+        server.flush();
+        Ok(server)
+    }
+
+    /// A process that is not back is watched all the same.
+    fn watch_absent(&mut self, process: &Process) {
+        let client = process.peer.id;
+        let number = self.next;
+        self.next += 1;
+        let watched = process::watch(process).filter(|fd| {
+            watch(&self.events, fd.as_fd(), number << 2 | PROCESS, epoll::EventFlags::IN).is_ok()
+        });
+        match watched {
+            Some(fd) => drop(self.absent.insert(number, (client, fd))),
+            None => self.state.leave(client),
+        }
     }
 
     pub fn run(mut self) {
@@ -86,15 +118,28 @@ impl Server {
                 let (what, number) = (data & 3, data >> 2);
                 match what {
                     LISTENER => self.accept(),
-                    STOP => {
-                        let _ = rustix::fs::unlink(&self.socket);
-                        return;
-                    }
-                    PROCESS => self.end(number),
+                    STOP => return self.stop(),
+                    PROCESS => self.ended(number),
                     _ => self.serve(number, event.flags),
                 }
             }
             self.flush();
+        }
+    }
+
+    fn stop(self) {
+        // With the lock still held: nobody else listens there.
+        let _ = rustix::fs::unlink(&self.socket);
+        if self.state.is_empty() {
+            self.lock.remove();
+        }
+    }
+
+    /// A process ended.
+    fn ended(&mut self, number: u64) {
+        match self.absent.remove(&number) {
+            Some((client, _)) => self.state.leave(client),
+            None => self.end(number),
         }
     }
 
@@ -126,7 +171,9 @@ impl Server {
             gid: credentials.gid.as_raw(),
             name: String::new(),
         };
-        let connection = Connection { socket, process, peer, client: None, full: false, leaving: false };
+        let Some(started) = process::started(peer.pid) else { return };
+        let connection =
+            Connection { socket, process, peer, started, client: None, full: false, leaving: false };
         self.connections.insert(number, connection);
     }
 
@@ -156,6 +203,7 @@ impl Server {
         let Ok(ask) = wire::decode::<Ask>(bytes) else { return self.end(number) };
         let most = match ask.request {
             Request::Open { .. } | Request::Answer { .. } => wire::MOST_PASSED,
+            Request::HandBack { .. } => 1,
             _ => 0,
         };
         if beside.len() > most {
@@ -185,7 +233,14 @@ impl Server {
         }
         let connection = self.connections.get_mut(&number).expect("it was there");
         let peer = Peer { name: hello.name, ..connection.peer.clone() };
-        let you = self.state.join(peer, bells)?;
+        let you = match hello.again {
+            None => self.state.join(peer, connection.started, bells)?,
+            Some(again) => {
+                self.state.rejoin(again, &peer, connection.started, bells)?;
+                self.absent.retain(|_, (client, _)| *client != again);
+                again
+            }
+        };
         connection.client = Some(you);
         self.by_client.insert(you, number);
         Ok(Welcome {
@@ -263,6 +318,8 @@ fn listen(options: &Options) -> Result<OwnedFd, Error> {
     let listener =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
     let address = SocketAddrUnix::new(path).map_err(failed)?;
+    // We have the lock: whoever listened there is gone.
+    let _ = rustix::fs::unlink(path);
     rustix::net::bind(&listener, &address).map_err(failed)?;
     rustix::fs::chmod(path, rustix::fs::Mode::from_bits_truncate(options.permissions)).map_err(failed)?;
     rustix::net::listen(&listener, 128).map_err(failed)?;

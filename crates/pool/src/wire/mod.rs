@@ -126,8 +126,13 @@ pub enum Request {
     Answer { channel: ChannelId, verdict: Result<Accepted, Refused> },
     /// This side has unmapped all that came by the channel.
     Close { channel: ChannelId },
-    /// After the manager was gone: a segment of one's own, or a queue area, with its descriptor beside.
+    /// After the manager was gone: a segment of one's own, with its descriptor beside unless it is in a device.
     HandBack { offset: u64 },
+    /// After the manager was gone: channels that this process has.
+    Keep { channels: Vec<ChannelId> },
+    /// That is all: what the manager thinks this process has beyond that, it does not have. What happened meanwhile
+    /// is told again.
+    Resumed,
     /// What there is.
     List { from: u64 },
     /// Nothing: the reply follows all that the manager told before.
@@ -245,7 +250,9 @@ pub enum Denied {
     Sealed,
     #[error("the request names something that this process does not have")]
     NotYours,
-    #[error("who this process says it was is not who it is: it has to start anew")]
+    #[error(
+        "the manager that was there before knew this process, and this one does not: it has to connect anew"
+    )]
     Stranger,
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Channel, Service, Side, State, is_name};
 use crate::BELLS;
+use crate::manager::ledger::{Key, Pair, Record};
 use crate::wire::{
     Accepted, Cause, ChannelId, ClientId, Denied, Event, Limited, MOST_GREETING, MOST_REASON, Opened,
     Refused, Reply, Tell,
@@ -15,15 +16,23 @@ impl State {
             return Err(Denied::BadName);
         }
         if let Some(held) = self.services.get(&name) {
+            if held.by == by {
+                // It says so again, since the manager was gone.
+                if let Some(kept) = self.clients.get_mut(&by).and_then(|client| client.kept.as_mut()) {
+                    kept.services.insert(name);
+                }
+                return Ok(Reply::Done);
+            }
             let by = self.clients[&held.by].peer.clone();
             return Err(Denied::NameTaken { name, by });
         }
         let most = self.limits.services;
-        let client = self.clients.get_mut(&by).ok_or(Denied::NotYours)?;
+        let client = self.clients.get(&by).ok_or(Denied::NotYours)?;
         if client.services >= most {
             return Err(Denied::Limit { what: Limited::Services, most });
         }
-        client.services += 1;
+        self.put(Record::Service { name: name.clone(), by })?;
+        self.clients.get_mut(&by).expect("it was there").services += 1;
         self.services.insert(name, Service { by });
         Ok(Reply::Done)
     }
@@ -33,6 +42,7 @@ impl State {
             return Err(Denied::NotYours);
         }
         self.services.remove(name);
+        self.ledger.remove(&Key::Service(name.to_string()));
         if let Some(client) = self.clients.get_mut(&by) {
             client.services -= 1;
         }
@@ -74,24 +84,29 @@ impl State {
                 return Err(Denied::Memory(error.to_string()));
             }
         };
-        for id in [by, server] {
-            self.clients.get_mut(&id).expect("both are connected").channels += 1;
-        }
-        let id = ChannelId(self.take_number());
-        let caller = &self.clients[&by];
-        let offer = Opened { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
-        let mut beside: Vec<_> = file.iter().cloned().collect();
-        beside.push(caller.bells.clone());
-        beside.extend(passed.into_iter().map(Arc::new));
+        let id = ChannelId(self.ledger.take_number());
         let channel = Channel {
             service: name.clone(),
             client: Side { id: by, open: true },
             server: Side { id: server, open: true },
             queues,
-            file,
+            file: file.clone(),
             asked: Some(number),
         };
+        if let Err(denied) = self.put(channel.record(id)) {
+            self.backing.remove(queues);
+            self.sections.give_queues(queues);
+            return Err(denied);
+        }
         self.channels.insert(id, channel);
+        for id in [by, server] {
+            self.clients.get_mut(&id).expect("both are known").channels += 1;
+        }
+        let caller = &self.clients[&by];
+        let offer = Opened { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
+        let mut beside: Vec<_> = file.iter().cloned().collect();
+        beside.extend(caller.bells.clone());
+        beside.extend(passed.into_iter().map(Arc::new));
         self.event(server, Event::Offered { service: name, offer }, beside);
         Ok(())
     }
@@ -132,11 +147,13 @@ impl State {
             return Err(Denied::NotYours);
         };
         let (client, server, queues) = (channel.client, channel.server, channel.queues);
+        let record = channel.record(id);
         let mut beside: Vec<_> = channel.file.iter().cloned().collect();
+        self.put(record).expect("a record that is there can be changed");
         let outcome = match verdict {
             Ok(Accepted { greeting, bell }) => {
                 let served = &self.clients[&server.id];
-                beside.push(served.bells.clone());
+                beside.extend(served.bells.clone());
                 beside.extend(passed.into_iter().map(Arc::new));
                 Ok(Reply::Opened(Opened { channel: id, peer: served.peer.clone(), queues, bell, greeting }))
             }
@@ -236,13 +253,30 @@ impl State {
             let queues = channel.queues;
             self.channels.remove(&id);
             self.backing.remove(queues);
+            self.ledger.remove(&Key::Channel(id));
             self.sections.give_queues(queues);
+        } else {
+            let record = channel.record(id);
+            self.put(record).expect("a record that is there can be changed");
         }
     }
 }
 
 impl Channel {
-    fn sides(&self) -> [Side; 2] {
+    fn record(&self, id: ChannelId) -> Record {
+        Record::Channel(Pair {
+            id,
+            service: self.service.clone(),
+            client: self.client.id,
+            server: self.server.id,
+            client_open: self.client.open,
+            server_open: self.server.open,
+            asked: self.asked.is_some(),
+            queues: self.queues,
+        })
+    }
+
+    pub(super) fn sides(&self) -> [Side; 2] {
         [self.client, self.server]
     }
 }

@@ -6,9 +6,11 @@
 
 mod channels;
 mod listing;
+mod resume;
 mod segments;
 
 use super::backing::Backing;
+use super::ledger::{Identity, Key, Ledger, Process, Record};
 use super::sections::Sections;
 use crate::wire::{
     Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Extent, Limited, MOST_NAME, Peer, Reply, Request,
@@ -43,12 +45,16 @@ pub struct Outgoing {
     pub beside: Vec<Arc<OwnedFd>>,
 }
 
-/// A connected process.
+/// A process: connected, or known from before and not back yet.
 pub struct Client {
     pub peer: Peer,
     /// What it has not been sent yet, in order.
     pub waiting: VecDeque<Outgoing>,
-    bells: Arc<OwnedFd>,
+    started: u64,
+    /// `None` while it is not back.
+    bells: Option<Arc<OwnedFd>>,
+    /// What it says it still has, until it has said all.
+    kept: Option<resume::Kept>,
     channels: u32,
     services: u32,
     segments: u32,
@@ -57,8 +63,9 @@ pub struct Client {
 struct Segment {
     extent: Extent,
     owner: Option<ClientId>,
-    /// `None` in a device, which all have mapped.
+    /// `None` until its owner is back that has it.
     file: Option<Arc<OwnedFd>>,
+    identity: Option<Identity>,
     grants: Vec<Grant>,
 }
 
@@ -101,11 +108,11 @@ pub struct State {
     channels: BTreeMap<ChannelId, Channel>,
     /// Those for whom something waits that nobody was told of.
     told: Vec<ClientId>,
-    next: u64,
+    ledger: Ledger,
 }
 
 impl State {
-    pub fn new(backing: Backing, sections: Sections, limits: Limits) -> State {
+    pub fn new(backing: Backing, sections: Sections, limits: Limits, ledger: Ledger) -> State {
         State {
             backing,
             limits,
@@ -115,7 +122,7 @@ impl State {
             services: BTreeMap::new(),
             channels: BTreeMap::new(),
             told: Vec::new(),
-            next: 1,
+            ledger,
         }
     }
 
@@ -123,17 +130,17 @@ impl State {
     ///
     /// # Errors
     /// If there are too many, or its name is none.
-    pub fn join(&mut self, mut peer: Peer, bells: OwnedFd) -> Result<ClientId, Denied> {
+    pub fn join(&mut self, mut peer: Peer, started: u64, bells: OwnedFd) -> Result<ClientId, Denied> {
         if self.clients.len() >= self.limits.clients as usize {
             return Err(Denied::Limit { what: Limited::Connections, most: self.limits.clients });
         }
         if !is_name(&peer.name) {
             return Err(Denied::BadName);
         }
-        peer.id = ClientId(self.take_number());
+        peer.id = ClientId(self.ledger.take_number());
         let id = peer.id;
-        let bells = Arc::new(bells);
-        let client = Client { peer, waiting: VecDeque::new(), bells, channels: 0, services: 0, segments: 0 };
+        self.put(Record::Client(Process { peer: peer.clone(), started }))?;
+        let client = Client { bells: Some(Arc::new(bells)), ..Client::absent(peer, started) };
         self.clients.insert(id, client);
         Ok(id)
     }
@@ -165,7 +172,9 @@ impl State {
             Request::Abandon { number } => self.abandon(from, number),
             Request::Answer { channel, verdict } => self.answer(from, channel, verdict, beside),
             Request::Close { channel } => self.close(from, channel),
-            Request::HandBack { .. } => Err(Denied::NotYours),
+            Request::HandBack { offset } => self.hand_back(from, offset, beside),
+            Request::Keep { channels } => self.keep(from, channels),
+            Request::Resumed => self.resumed(from),
             Request::List { from: cursor } => Ok(self.list(cursor)),
             Request::Sync | Request::Leave => Ok(Reply::Done),
         };
@@ -177,7 +186,13 @@ impl State {
         if self.clients.remove(&id).is_none() {
             return;
         }
-        self.services.retain(|_, service| service.by != id);
+        // The process stays in the ledger until all else is done: whoever recovers it starts over.
+        let names =
+            self.services.iter().filter(|(_, service)| service.by == id).map(|(name, _)| name.clone());
+        for name in names.collect::<Vec<_>>() {
+            self.services.remove(&name);
+            self.ledger.remove(&Key::Service(name));
+        }
         let channels: Vec<_> = self.channels.keys().copied().collect();
         for channel in channels {
             self.end_side(channel, id, Cause::Died);
@@ -191,6 +206,7 @@ impl State {
         for offset in owned {
             self.disown(offset);
         }
+        self.ledger.remove(&Key::Client(id));
     }
 
     /// A connected process, to send what waits for it.
@@ -224,9 +240,28 @@ impl State {
         }
     }
 
-    fn take_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+    /// Whether there is nobody whom a next manager would have to know.
+    pub fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    fn put(&mut self, record: Record) -> Result<(), Denied> {
+        self.ledger.put(&record).map_err(|error| Denied::Memory(format!("no room in the ledger: {error}")))
+    }
+}
+
+impl Client {
+    fn absent(peer: Peer, started: u64) -> Client {
+        Client {
+            peer,
+            waiting: VecDeque::new(),
+            started,
+            bells: None,
+            kept: None,
+            channels: 0,
+            services: 0,
+            segments: 0,
+        }
     }
 }
 

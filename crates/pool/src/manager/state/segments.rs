@@ -3,6 +3,7 @@
 use super::{Grant, Segment, State};
 use crate::SECTION;
 use crate::manager::backing::narrow;
+use crate::manager::ledger::{Granted, Identity, Key, Record};
 use crate::wire::{Access, ChannelId, ClientId, Denied, Event, Extent, Limited, Reply};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ impl State {
         sections: u32,
     ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
         let most = self.limits.segments;
-        let client = self.clients.get_mut(&by).ok_or(Denied::NotYours)?;
+        let client = self.clients.get(&by).ok_or(Denied::NotYours)?;
         if client.segments >= most {
             return Err(Denied::Limit { what: Limited::Segments, most });
         }
@@ -29,8 +30,14 @@ impl State {
                 return Err(Denied::Memory(error.to_string()));
             }
         };
-        client.segments += 1;
-        let segment = Segment { extent, owner: Some(by), file: file.clone(), grants: Vec::new() };
+        let identity = file.as_ref().map(|file| identity(file));
+        let segment = Segment { extent, owner: Some(by), file: file.clone(), identity, grants: Vec::new() };
+        if let Err(denied) = self.put(segment.record()) {
+            self.backing.remove(extent);
+            self.sections.give(extent);
+            return Err(denied);
+        }
+        self.clients.get_mut(&by).expect("it was there").segments += 1;
         self.segments.insert(extent.offset, segment);
         Ok((extent, file))
     }
@@ -69,14 +76,24 @@ impl State {
         if access == Access::Write && segment.grants.iter().any(|grant| grant.access == Access::Read) {
             return Err(Denied::Sealed);
         }
-        let file = match &segment.file {
-            Some(file) => Some(narrowed(file, access).map_err(|error| Denied::Memory(error.to_string()))?),
-            None => None,
-        };
-        segment.grants.push(Grant { channel, to, access });
-        let event = Event::Granted { channel, segment: segment.extent, access };
-        self.event(to, event, file.into_iter().collect());
+        let grant = Grant { channel, to, access };
+        segment.grants.push(grant);
+        let narrowed = segment.file_for(access).map_err(|error| Denied::Memory(error.to_string()));
+        let record = Record::Grant(Granted { offset, channel, to, access });
+        if let Err(denied) = narrowed.and_then(|_| self.put(record)) {
+            self.segments.get_mut(&offset).expect("it was there").grants.pop();
+            return Err(denied);
+        }
+        self.tell_of_grant(offset, grant);
         Ok(Reply::Done)
+    }
+
+    /// Whoever was granted a segment gets its descriptor, as soon as it is here.
+    pub(super) fn tell_of_grant(&mut self, offset: u64, grant: Grant) {
+        let segment = &self.segments[&offset];
+        let Ok(Some(file)) = segment.file_for(grant.access) else { return };
+        let event = Event::Granted { channel: grant.channel, segment: segment.extent, access: grant.access };
+        self.event(grant.to, event, vec![file]);
     }
 
     /// A segment has no owner any more; it is free when nobody has it mapped.
@@ -84,6 +101,10 @@ impl State {
         let Some(segment) = self.segments.get_mut(&offset) else { return };
         if let Some(owner) = segment.owner.take().and_then(|owner| self.clients.get_mut(&owner)) {
             owner.segments -= 1;
+        }
+        if !segment.grants.is_empty() {
+            let record = segment.record();
+            self.put(record).expect("a record that is there can be changed");
         }
         self.free_unused(offset);
     }
@@ -99,6 +120,7 @@ impl State {
             }
         }
         for offset in fewer {
+            self.ledger.remove(&Key::Grant(offset, channel, to));
             self.free_unused(offset);
         }
     }
@@ -110,15 +132,28 @@ impl State {
             debug_assert!(extent.bytes.is_multiple_of(SECTION));
             self.segments.remove(&offset);
             self.backing.remove(extent);
+            self.ledger.remove(&Key::Segment(offset));
             self.sections.give(extent);
         }
     }
 }
 
-/// The same file, by a descriptor that allows no more than `access`, whatever is done with it.
-fn narrowed(file: &Arc<OwnedFd>, access: Access) -> rustix::io::Result<Arc<OwnedFd>> {
-    match access {
-        Access::Write => Ok(file.clone()),
-        Access::Read => narrow(file).map(Arc::new),
+impl Segment {
+    fn record(&self) -> Record {
+        Record::Segment { extent: self.extent, owner: self.owner, file: self.identity }
     }
+
+    /// A descriptor that allows no more than `access`, whatever is done with it.
+    fn file_for(&self, access: Access) -> rustix::io::Result<Option<Arc<OwnedFd>>> {
+        match (&self.file, access) {
+            (Some(file), Access::Read) => narrow(file).map(|narrowed| Some(Arc::new(narrowed))),
+            (file, _) => Ok(file.clone()),
+        }
+    }
+}
+
+/// Which file it is, as long as somebody has it.
+pub(super) fn identity(file: &OwnedFd) -> Identity {
+    let stat = rustix::fs::fstat(file).expect("an open file is some file");
+    Identity { device: stat.st_dev, inode: stat.st_ino }
 }

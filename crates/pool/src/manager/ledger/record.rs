@@ -1,0 +1,72 @@
+//! What the ledger says of one thing.
+
+use crate::wire::{Access, ChannelId, ClientId, Extent, Peer};
+use serde::{Deserialize, Serialize};
+
+/// One thing that outlives the manager.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    Client(Process),
+    Segment { extent: Extent, owner: Option<ClientId>, file: Option<Identity> },
+    Grant(Granted),
+    Service { name: String, by: ClientId },
+    Channel(Pair),
+}
+
+/// A process, such that another with its number is not taken for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    pub peer: Peer,
+    /// When it started, in ticks after the kernel did.
+    pub started: u64,
+}
+
+/// Which file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    pub offset: u64,
+    pub channel: ChannelId,
+    pub to: ClientId,
+    pub access: Access,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    pub id: ChannelId,
+    pub service: String,
+    pub client: ClientId,
+    pub server: ClientId,
+    pub client_open: bool,
+    pub server_open: bool,
+    /// The service has not answered.
+    pub asked: bool,
+    pub queues: Extent,
+}
+
+/// What of a record never changes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Client(ClientId),
+    Segment(u64),
+    Grant(u64, ChannelId, ClientId),
+    Service(String),
+    Channel(ChannelId),
+}
+
+impl Record {
+    pub fn key(&self) -> Key {
+        match self {
+            Record::Client(process) => Key::Client(process.peer.id),
+            Record::Segment { extent, .. } => Key::Segment(extent.offset),
+            Record::Grant(granted) => Key::Grant(granted.offset, granted.channel, granted.to),
+            Record::Service { name, .. } => Key::Service(name.clone()),
+            Record::Channel(pair) => Key::Channel(pair.id),
+        }
+    }
+}

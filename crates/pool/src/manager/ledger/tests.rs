@@ -1,0 +1,118 @@
+use super::*;
+use crate::wire::{Access, ChannelId, ClientId, Extent};
+use proptest::prelude::*;
+use rustix::fs::MemfdFlags;
+
+const SHAPE: Shape = Shape { capacity_sections: 4, space_sections: 16, queue_bytes: 65536, backing: 9 };
+
+fn file() -> OwnedFd {
+    rustix::fs::memfd_create("ledger", MemfdFlags::CLOEXEC).expect("memory for a test")
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let id = (0u64..4).prop_map(ClientId);
+    let channel = (0u64..4).prop_map(ChannelId);
+    let extent = (0u64..4).prop_map(|offset| Extent { offset, bytes: 1 });
+    prop_oneof![
+        (extent, prop::option::of(id.clone())).prop_map(|(extent, owner)| Record::Segment {
+            extent,
+            owner,
+            file: Some(Identity { device: u64::MAX, inode: u64::MAX }),
+        }),
+        ("[a-b]{1,2}", id.clone()).prop_map(|(name, by)| Record::Service { name, by }),
+        (0u64..3, channel, id).prop_map(|(offset, channel, to)| Record::Grant(Granted {
+            offset,
+            channel,
+            to,
+            access: Access::Read
+        })),
+    ]
+}
+
+#[test]
+fn the_longest_record_fits() {
+    let mut ledger = Ledger::create(&file(), SHAPE).unwrap();
+    let name = "x".repeat(crate::wire::MOST_NAME);
+    let peer = crate::wire::Peer {
+        id: ClientId(u64::MAX),
+        pid: u32::MAX,
+        uid: u32::MAX,
+        gid: u32::MAX,
+        name: name.clone(),
+    };
+    ledger.put(&Record::Client(Process { peer, started: u64::MAX })).unwrap();
+    ledger
+        .put(&Record::Channel(Pair {
+            id: ChannelId(u64::MAX),
+            service: name,
+            client: ClientId(u64::MAX),
+            server: ClientId(u64::MAX),
+            client_open: true,
+            server_open: true,
+            asked: true,
+            queues: Extent { offset: u64::MAX, bytes: u64::MAX },
+        }))
+        .unwrap();
+}
+
+proptest! {
+    /// Against a map: what was put and not removed is what is recovered, in the order in which it was put.
+    #[test]
+    fn recovers_what_was_put(steps in prop::collection::vec((record(), any::<bool>()), 0..60)) {
+        let file = file();
+        let mut ledger = Ledger::create(&file, SHAPE).unwrap();
+        let mut expected: Vec<Record> = Vec::new();
+        for (record, put) in steps {
+            expected.retain(|held| held.key() != record.key());
+            if put {
+                ledger.put(&record).unwrap();
+                expected.push(record);
+            } else {
+                ledger.remove(&record.key());
+            }
+            let number = ledger.take_number();
+            prop_assert!(ledger.take_number() > number);
+        }
+        let next = ledger.take_number();
+        drop(ledger);
+        let (mut ledger, records) = Ledger::recover(&file, SHAPE).unwrap().expect("it is a ledger");
+        prop_assert_eq!(&records, &expected);
+        prop_assert!(ledger.take_number() > next, "numbers are never given twice");
+        prop_assert_eq!(ledger.free.len() + ledger.places.len(), SHAPE.slots());
+        for record in expected {
+            ledger.remove(&record.key());
+        }
+        prop_assert!(Ledger::recover(&file, SHAPE).unwrap().unwrap().1.is_empty());
+    }
+
+    /// Whatever is written over a ledger: it is read without harm, and each record that is left is one of those put.
+    #[test]
+    fn damage_does_no_harm(
+        puts in prop::collection::vec(record(), 1..20),
+        damage in prop::collection::vec((0usize..PAGE as usize + 40 * SLOT, any::<u8>()), 1..40),
+    ) {
+        let file = file();
+        let mut ledger = Ledger::create(&file, SHAPE).unwrap();
+        for record in &puts {
+            ledger.put(record).unwrap();
+        }
+        drop(ledger);
+        for (at, byte) in damage {
+            rustix::io::pwrite(&file, &[byte], at as u64).unwrap();
+        }
+        Ledger::shape_of(&file);
+        if let Some((_, records)) = Ledger::recover(&file, SHAPE).unwrap() {
+            prop_assert!(records.iter().all(|record| puts.contains(record)));
+        }
+    }
+}
+
+#[test]
+fn another_shape_is_no_ledger_of_ours() {
+    let file = file();
+    drop(Ledger::create(&file, SHAPE).unwrap());
+    assert_eq!(Ledger::shape_of(&file), Some(SHAPE));
+    assert!(Ledger::recover(&file, Shape { backing: 1, ..SHAPE }).unwrap().is_none());
+    assert!(Ledger::recover(&self::file(), SHAPE).unwrap().is_none());
+    assert_eq!(Ledger::shape_of(&self::file()), None);
+}

@@ -1,0 +1,192 @@
+//! What was before this manager: read from the ledger, and confirmed by the processes that are still there.
+
+use super::segments::identity;
+use super::{Channel, Client, Grant, Segment, Service, Side, State};
+use crate::manager::ledger::{Process, Record};
+use crate::wire::{Cause, ChannelId, ClientId, Denied, Event, Peer, Reply};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// What a process that is back says it still has.
+#[derive(Default)]
+pub struct Kept {
+    segments: BTreeSet<u64>,
+    channels: BTreeSet<ChannelId>,
+    pub(super) services: BTreeSet<String>,
+}
+
+impl State {
+    /// Takes over what a ledger says, and says which processes were there: the caller finds out which of them are
+    /// not any more, and lets them [`leave`](State::leave). A record that does not go with the others is dropped.
+    pub fn recover(&mut self, records: Vec<Record>) -> Vec<Process> {
+        let (processes, others): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|record| matches!(record, Record::Client(_)));
+        let (grants, others): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|record| matches!(record, Record::Grant(_)));
+        // In the order in which they need each other.
+        for record in processes.into_iter().chain(others).chain(grants) {
+            let key = record.key();
+            if !self.recover_one(record) {
+                self.ledger.remove(&key);
+            }
+        }
+        let asked: Vec<_> = self.channels.iter().filter(|(_, channel)| channel.asked.is_some()).collect();
+        for (channel, client) in
+            asked.into_iter().map(|(id, channel)| (*id, channel.client.id)).collect::<Vec<_>>()
+        {
+            // Whoever asked has been told that the manager was gone, and asks again.
+            self.channels.get_mut(&channel).expect("it is there").asked = None;
+            self.end_side(channel, client, Cause::Closed);
+        }
+        let unowned: Vec<_> =
+            self.segments.values().filter(|s| s.owner.is_none()).map(|s| s.extent.offset).collect();
+        unowned.into_iter().for_each(|offset| self.disown(offset));
+        self.clients
+            .values()
+            .map(|client| Process { peer: client.peer.clone(), started: client.started })
+            .collect()
+    }
+
+    fn recover_one(&mut self, record: Record) -> bool {
+        match record {
+            Record::Client(Process { peer, started }) => {
+                self.ledger.given(peer.id.0);
+                self.clients.insert(peer.id, Client::absent(peer, started));
+            }
+            Record::Service { name, by } => {
+                let Some(client) = self.clients.get_mut(&by) else { return false };
+                client.services += 1;
+                self.services.insert(name, Service { by });
+            }
+            Record::Channel(pair) => {
+                self.ledger.given(pair.id.0);
+                let open = [(pair.client, pair.client_open), (pair.server, pair.server_open)];
+                let known = open.iter().all(|(id, open)| !open || self.clients.contains_key(id));
+                if !known || open.iter().all(|(_, open)| !open) || !self.sections.take_queues_at(pair.queues)
+                {
+                    return false;
+                }
+                for (id, _) in open.iter().filter(|(_, open)| *open) {
+                    self.clients.get_mut(id).expect("it is known").channels += 1;
+                }
+                let channel = Channel {
+                    service: pair.service,
+                    client: Side { id: pair.client, open: pair.client_open },
+                    server: Side { id: pair.server, open: pair.server_open },
+                    queues: pair.queues,
+                    // Both have it mapped.
+                    file: None,
+                    asked: pair.asked.then_some(0),
+                };
+                self.channels.insert(pair.id, channel);
+            }
+            Record::Segment { extent, owner, file } => {
+                let owner = owner.filter(|owner| self.clients.contains_key(owner));
+                if !self.sections.take_at(extent) {
+                    return false;
+                }
+                if let Some(owner) = owner {
+                    self.clients.get_mut(&owner).expect("it is known").segments += 1;
+                }
+                // A file with a name is still there; of the others, their owners have descriptors.
+                let found =
+                    self.backing.find(extent).filter(|found| Some(identity(found)) == file).map(Arc::new);
+                let segment = Segment { extent, owner, file: found, identity: file, grants: Vec::new() };
+                self.segments.insert(extent.offset, segment);
+            }
+            Record::Grant(granted) => {
+                let Some(segment) = self.segments.get_mut(&granted.offset) else { return false };
+                let channel = self.channels.get(&granted.channel);
+                let open =
+                    |channel: &Channel| channel.sides().iter().any(|side| side.id == granted.to && side.open);
+                if !channel.is_some_and(open) {
+                    return false;
+                }
+                segment.grants.push(Grant {
+                    channel: granted.channel,
+                    to: granted.to,
+                    access: granted.access,
+                });
+            }
+        }
+        true
+    }
+
+    /// A process connected that says it was there before.
+    ///
+    /// # Errors
+    /// If it is not the one that had this number, or was never away.
+    pub fn rejoin(&mut self, id: ClientId, peer: &Peer, started: u64, bells: OwnedFd) -> Result<(), Denied> {
+        let client = self.clients.get_mut(&id).ok_or(Denied::Stranger)?;
+        let same = (client.peer.pid, client.peer.uid, client.started) == (peer.pid, peer.uid, started);
+        if !same || client.bells.is_some() {
+            return Err(Denied::Stranger);
+        }
+        client.bells = Some(Arc::new(bells));
+        client.kept = Some(Kept::default());
+        self.told.push(id);
+        Ok(())
+    }
+
+    pub(super) fn hand_back(
+        &mut self,
+        by: ClientId,
+        offset: u64,
+        mut beside: Vec<OwnedFd>,
+    ) -> Result<Reply, Denied> {
+        let kept =
+            self.clients.get_mut(&by).and_then(|client| client.kept.as_mut()).ok_or(Denied::NotYours)?;
+        let segment = self.segments.get_mut(&offset).filter(|segment| segment.owner == Some(by));
+        let segment = segment.ok_or(Denied::NotYours)?;
+        if segment.file.is_none() && segment.identity.is_some() {
+            let file = beside.pop().filter(|file| Some(identity(file)) == segment.identity);
+            segment.file = Some(Arc::new(file.ok_or(Denied::NotYours)?));
+        }
+        kept.segments.insert(offset);
+        let grants = segment.grants.clone();
+        grants.into_iter().for_each(|grant| self.tell_of_grant(offset, grant));
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn keep(&mut self, by: ClientId, channels: Vec<ChannelId>) -> Result<Reply, Denied> {
+        let kept =
+            self.clients.get_mut(&by).and_then(|client| client.kept.as_mut()).ok_or(Denied::NotYours)?;
+        kept.channels.extend(channels);
+        Ok(Reply::Done)
+    }
+
+    /// A process has said all that it has: the rest it does not have.
+    pub(super) fn resumed(&mut self, by: ClientId) -> Result<Reply, Denied> {
+        let kept = self.clients.get_mut(&by).and_then(|client| client.kept.take()).ok_or(Denied::NotYours)?;
+        let owned = self.segments.values().filter(|segment| segment.owner == Some(by));
+        let lost: Vec<_> =
+            owned.map(|s| s.extent.offset).filter(|offset| !kept.segments.contains(offset)).collect();
+        lost.into_iter().for_each(|offset| self.disown(offset));
+
+        let names = self.services.iter();
+        let names = names.filter(|(name, service)| service.by == by && !kept.services.contains(*name));
+        for name in names.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            let _ = self.withdraw(by, &name);
+        }
+
+        for (id, sides) in
+            self.channels.iter().map(|(id, channel)| (*id, channel.sides())).collect::<Vec<_>>()
+        {
+            let Some(mine) = sides.iter().position(|side| side.id == by && side.open) else { continue };
+            if !kept.channels.contains(&id) {
+                self.end_side(id, by, Cause::Closed);
+            } else if !sides[1 - mine].open {
+                // It may have heard, or not.
+                self.event(by, Event::Gone { channel: id, cause: Cause::Died }, Vec::new());
+            }
+        }
+        let granted = self.segments.iter().flat_map(|(offset, segment)| {
+            segment.grants.iter().filter(|grant| grant.to == by).map(|grant| (*offset, *grant))
+        });
+        for (offset, grant) in granted.collect::<Vec<_>>() {
+            self.tell_of_grant(offset, grant);
+        }
+        Ok(Reply::Done)
+    }
+}

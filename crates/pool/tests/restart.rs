@@ -1,0 +1,152 @@
+//! A manager that is followed by another.
+
+mod common;
+
+use common::{PATIENCE, folder::Folder};
+use std::time::{Duration, Instant};
+use unrack_pool::manager::{Backing, Error as ManagerError};
+use unrack_pool::wire::{Access, Cause, Denied, Listed};
+use unrack_pool::{Channel, Client, Error, Manager, Options};
+use unrack_units::Bytes;
+
+fn options(folder: &Folder, backing: Backing) -> Options {
+    let mut options = Options::new(folder.path("pool.sock"), Bytes::new(32 << 20));
+    options.backing = backing;
+    options
+}
+
+fn pair(server: &Client, client: &Client) -> (Channel, Channel) {
+    let service = server.register("kv").expect("the name is free");
+    std::thread::scope(|scope| {
+        let far = scope.spawn(|| {
+            let offer = service.accept(PATIENCE).unwrap().expect("a caller");
+            offer.accept(b"", 0, &[]).expect("the caller is there")
+        });
+        let (near, _) = client.open("kv", b"", 0, &[], PATIENCE).expect("it is accepted");
+        (near, far.join().unwrap())
+    })
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn everything_survives(backing: impl Fn(&Folder) -> Backing) {
+    let folder = Folder::new();
+    let options = options(&folder, backing(&folder));
+    let manager = Manager::start(&options).expect("a manager starts");
+    let server = Client::connect_as(manager.socket(), "server").unwrap();
+    let client = Client::connect_as(manager.socket(), "client").unwrap();
+    let (near, far) = pair(&server, &client);
+    let kept = server.register("kept").expect("the name is free");
+    let arena = client.arena();
+    arena.share_with(&near, Access::Read).expect("the server is there");
+    let buffer = arena.alloc(5000).expect("there is room");
+    // SAFETY: the buffer is ours, and so long.
+    unsafe { std::ptr::write_bytes(buffer.as_ptr(), 0x77, 5000) };
+    let before = server.list().expect("a manager");
+
+    manager.stop();
+    let without = arena.alloc(5000).expect("no manager is needed for it");
+    let second = Manager::start(&options).expect("it takes over");
+
+    until("all are back", || client.list().is_ok() && server.list().is_ok());
+    assert_eq!(server.list().unwrap(), before, "the same is there as before");
+    let found = far.resolve(buffer.offset(), 5000, Access::Read).expect("it was granted before");
+    // SAFETY: granted, and mapped.
+    assert_eq!(unsafe { found.add(4999).read() }, 0x77);
+
+    // All goes on: leases, grants, channels, names.
+    let large = arena.alloc(5 << 20).expect("there is room");
+    assert!(far.resolve(large.offset(), 5 << 20, Access::Read).is_some(), "granted by the new manager");
+    assert!(matches!(client.register("kept"), Err(Error::Denied(Denied::NameTaken { .. }))));
+    let (other, more) = pair(&server, &client);
+    assert_ne!(other.id(), near.id());
+    assert_ne!(other.queues(), near.queues());
+    drop((other, more, kept));
+
+    // And ends: the server learns that the client is gone, from the second manager.
+    for buffer in [buffer, without, large] {
+        arena.free(buffer);
+    }
+    drop((near, arena, client));
+    until("the server is told", || far.gone() == Some(Cause::Closed));
+    drop((far, server));
+    until("nothing is left", || {
+        let observer = Client::connect_as(&options.socket, "observer").unwrap();
+        let listed = observer.list().unwrap();
+        let [Listed::Pool { free_bytes, capacity_bytes, .. }, Listed::Client { .. }] = listed[..] else {
+            return false;
+        };
+        // A section is kept for queue areas.
+        free_bytes + (2 << 20) == capacity_bytes
+    });
+    second.stop();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "segments"), "{left:?}");
+}
+
+#[test]
+fn everything_survives_in_files_without_a_name() {
+    everything_survives(|_| Backing::Memfd { huge: false });
+}
+
+#[test]
+fn everything_survives_in_a_directory() {
+    everything_survives(|folder| {
+        let path = folder.path("segments");
+        std::fs::create_dir(&path).unwrap();
+        Backing::Directory(path)
+    });
+}
+
+#[test]
+fn one_manager_at_a_socket() {
+    let folder = Folder::new();
+    let options = options(&folder, Backing::Memfd { huge: false });
+    let manager = Manager::start(&options).unwrap();
+    assert!(matches!(Manager::start(&options), Err(ManagerError::Served(_))));
+    let client = Client::connect_as(manager.socket(), "one").unwrap();
+    manager.stop();
+
+    // Another pool, while somebody uses this one.
+    let mut other = options.clone();
+    other.capacity = Bytes::new(64 << 20);
+    assert!(matches!(Manager::start(&other), Err(ManagerError::OtherPool(_))));
+    drop(client);
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let folder = Folder::new();
+    let options = options(&folder, Backing::Memfd { huge: false });
+    let refused = |change: &dyn Fn(&mut Options)| {
+        let mut options = options.clone();
+        change(&mut options);
+        Manager::start(&options).map(drop).expect_err("it makes no sense").to_string()
+    };
+    assert!(refused(&|options| options.capacity = Bytes::new(0)).contains("whole number"));
+    assert!(refused(&|options| options.capacity = Bytes::new(3 << 20)).contains("whole number"));
+    assert!(
+        refused(&|options| options.capacity = Bytes::new(u64::MAX & !0x1f_ffff)).contains("whole number")
+    );
+    assert!(refused(&|options| options.queue_bytes = Bytes::new(100)).contains("whole pages"));
+    assert!(refused(&|options| options.queue_bytes = Bytes::new(4 << 20)).contains("at most 2 MiB"));
+    assert!(refused(&|options| options.socket = "/nonexistent/x".into()).contains("/nonexistent/x"));
+}
+
+/// What lies at the socket from a manager that was killed is no hindrance, and neither is a ledger that is none.
+#[test]
+fn there_is_nothing_to_clean_up() {
+    let folder = Folder::new();
+    let options = options(&folder, Backing::Memfd { huge: false });
+    std::fs::write(&options.socket, b"not a socket").unwrap();
+    std::fs::write(folder.path("pool.sock.ledger"), vec![0xa5; 100_000]).unwrap();
+    let manager = Manager::start(&options).expect("it starts all the same");
+    assert!(Client::connect_as(manager.socket(), "one").is_ok());
+}
