@@ -132,9 +132,7 @@ fn options_that_make_no_sense_are_refused() {
     };
     assert!(refused(&|options| options.capacity = Bytes::new(0)).contains("whole number"));
     assert!(refused(&|options| options.capacity = Bytes::new(3 << 20)).contains("whole number"));
-    assert!(
-        refused(&|options| options.capacity = Bytes::new(!0x1f_ffff)).contains("whole number")
-    );
+    assert!(refused(&|options| options.capacity = Bytes::new(!0x1f_ffff)).contains("whole number"));
     assert!(refused(&|options| options.queue_bytes = Bytes::new(100)).contains("whole pages"));
     assert!(refused(&|options| options.queue_bytes = Bytes::new(4 << 20)).contains("at most 2 MiB"));
     assert!(refused(&|options| options.socket = "/nonexistent/x".into()).contains("/nonexistent/x"));
