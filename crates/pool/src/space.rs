@@ -6,7 +6,9 @@ use crate::{PAGE, SECTION};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::collections::HashMap;
 use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
 
 /// `pointer = base + offset`, for all of the pool that this process was granted.
 pub struct Space {
@@ -15,6 +17,8 @@ pub struct Space {
     shared: *mut u8,
     bytes: usize,
     memory: AnyMemory,
+    /// How often the extent at an offset is mapped: peers may be granted the same by several channels.
+    counts: Mutex<HashMap<u64, u32>>,
 }
 
 // SAFETY: addresses only; what is done with the memory is up to whoever dereferences.
@@ -28,7 +32,8 @@ impl Space {
     pub fn reserve(bytes: u64, mode: Mode) -> std::io::Result<Space> {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let shared = reserve(bytes)?;
-        let mut space = Space { base: shared, shared, bytes, memory: AnyMemory::Coherent(Coherent) };
+        let memory = AnyMemory::Coherent(Coherent);
+        let mut space = Space { base: shared, shared, bytes, memory, counts: Mutex::default() };
         space.memory = match mode {
             Mode::Coherent => AnyMemory::Coherent(Coherent),
             Mode::Uncached => AnyMemory::Uncached(Uncached),
@@ -59,7 +64,8 @@ impl Space {
         self.base.wrapping_add(offset as usize)
     }
 
-    /// Maps a file of an extent's size. What was mapped there before is not used any more.
+    /// Maps a file of an extent's size, unless this very extent is mapped already. Each time has its
+    /// [`unmap`](Space::unmap).
     ///
     /// # Errors
     /// If the extent is not in the space, or the file too short, or the kernel refuses.
@@ -67,6 +73,12 @@ impl Space {
         self.check(extent)?;
         if rustix::fs::fstat(file)?.st_size < extent.bytes as i64 {
             return Err(Errno::INVAL);
+        }
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&extent.offset) {
+            // Granted by another channel, or one's own: an extent is given anew only when nobody has it mapped.
+            *count += 1;
+            return Ok(());
         }
         let (at, bytes) = (extent.offset as usize, extent.bytes as usize);
         let allowed = match access {
@@ -86,17 +98,22 @@ impl Space {
                 fixed(self.base.add(at), bytes, own, MapFlags::NORESERVE)?;
             }
         }
+        counts.insert(extent.offset, 1);
         Ok(())
     }
 
-    /// Takes a mapping away; the addresses stay reserved.
+    /// Takes a mapping away, if this is the last time that it was mapped; the addresses stay reserved.
     ///
     /// # Safety
-    /// Nobody uses the memory from now on.
+    /// Whoever had it mapped does not use it from now on.
     pub unsafe fn unmap(&self, extent: Extent) {
-        if self.check(extent).is_err() {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.get_mut(&extent.offset).expect("what is unmapped was mapped");
+        *count -= 1;
+        if *count > 0 {
             return;
         }
+        counts.remove(&extent.offset);
         let (at, bytes) = (extent.offset as usize, extent.bytes as usize);
         if let AnyMemory::Model(model) = &self.memory {
             model.forget(self.pointer(extent.offset), bytes);

@@ -102,8 +102,7 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         let link = &self.client.link;
-        link.remove_channel(self.id());
-        self.link.unmap(link.space());
+        link.remove_channel(&self.link);
         // Asked, not only said: when a program has dropped a channel, others can have its memory.
         link.give_up(Request::Close { channel: self.id() });
     }

@@ -10,6 +10,7 @@ use crate::wire::{
     self, Access, Ask, ChannelId, Denied, Event, Extent, Incoming, Opened, Reply, Request, Tell, Welcome,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +20,9 @@ use std::time::{Duration, Instant};
 
 /// A reply, with what came beside it.
 pub enum Replied {
-    Plain(Reply, Vec<OwnedFd>),
+    Plain(Reply),
+    /// Mapped, and among this process's segments.
+    Leased(Extent),
     Opened(Arc<ChannelLink>, Greeting),
 }
 
@@ -47,6 +50,8 @@ struct Books {
     asked: HashMap<u32, SyncSender<Outcome>>,
     channels: HashMap<ChannelId, Arc<ChannelLink>>,
     services: HashMap<String, Arc<Waiting>>,
+    /// What was given up while no manager was there.
+    late: Vec<Request>,
     /// Segments of this process, to hand back to the next manager.
     segments: BTreeMap<u64, OwnedFd>,
 }
@@ -68,6 +73,7 @@ impl Link {
             asked: HashMap::new(),
             channels: HashMap::new(),
             services: HashMap::new(),
+            late: Vec::new(),
             segments: BTreeMap::new(),
         };
         let Connecting { path, name, bells } = connecting;
@@ -110,14 +116,18 @@ impl Link {
         }
     }
 
-    /// Says that we do not have something any more, and waits until the manager knows. If it is gone, the next one
-    /// finds out by itself.
+    /// Says that we do not have something any more, and waits until the manager knows, if there is one just now: the
+    /// next one finds out by itself, or is told when all else was.
     pub fn give_up(&self, request: Request) {
-        let books = self.books();
-        let (socket, standing) = (books.socket.clone(), books.standing);
-        drop(books);
-        if standing == Standing::Connected {
-            let _ = self.ask_once(&socket, &request, &[], Instant::now() + PATIENCE);
+        let mut books = self.books();
+        let socket = books.socket.clone();
+        match books.standing {
+            Standing::Connected => {
+                drop(books);
+                let _ = self.ask_once(&socket, &request, &[], Instant::now() + PATIENCE);
+            }
+            Standing::Away => books.late.push(request),
+            Standing::Over => {}
         }
     }
 
@@ -222,10 +232,6 @@ impl Link {
             }
             match self.try_reconnect() {
                 Ok(socket) => {
-                    let mut books = self.books();
-                    if books.standing == Standing::Away {
-                        books.standing = Standing::Connected;
-                    }
                     self.changed.notify_all();
                     return Some(socket);
                 }
@@ -270,7 +276,28 @@ impl Link {
             self.ask_here(&socket, &Request::Register { service }, &[])?;
         }
         self.ask_here(&socket, &Request::Resumed, &[])?;
+        // What was given up after we had said that we have it. Nobody asks for anything until all of it is said: an
+        // offset that is released here must not have been leased again.
+        while let Some(request) = self.next_late() {
+            self.ask_here(&socket, &request, &[])?;
+        }
         Ok(socket)
+    }
+
+    /// What else the next manager is to hear; when there is nothing more, all may ask it again.
+    fn next_late(&self) -> Option<Request> {
+        let mut books = self.books();
+        let late = books.late.pop();
+        if late.is_none() && books.standing == Standing::Away {
+            books.standing = Standing::Connected;
+        }
+        match late {
+            // Taken again meanwhile.
+            Some(Request::Withdraw { service }) if books.services.contains_key(&service) => {
+                Some(Request::Sync)
+            }
+            late => late,
+        }
     }
 
     /// Asks in the reader's own thread, which hears what else is told meanwhile. What is denied is not there any
@@ -315,19 +342,30 @@ impl Link {
         self.books().services.remove(name);
     }
 
-    pub fn remove_channel(&self, id: ChannelId) {
-        self.books().channels.remove(&id);
+    /// Unmaps all that came by a channel, and forgets it; in this order, since what the next manager does not hear
+    /// of is leased to others, perhaps to be mapped here again.
+    pub fn remove_channel(&self, link: &ChannelLink) {
+        link.unmap(&self.space);
+        self.books().channels.remove(&link.id());
     }
 
-    /// Maps a segment of this process, and keeps its descriptor for the next manager.
-    pub fn add_segment(&self, segment: Extent, file: OwnedFd) -> rustix::io::Result<()> {
+    /// Maps a segment of this process, and keeps its descriptor for the next manager. In the reader's thread: there
+    /// is no moment at which the next manager asks what we have, and this was told and is not yet known.
+    fn add_segment(&self, segment: Extent, mut beside: Vec<OwnedFd>) -> rustix::io::Result<()> {
+        let file = beside.pop().ok_or(Errno::INVAL)?;
         self.space.map(segment, file.as_fd(), Access::Write)?;
         self.books().segments.insert(segment.offset, file);
         Ok(())
     }
 
-    pub fn remove_segment(&self, offset: u64) {
-        self.books().segments.remove(&offset);
+    /// Unmaps a segment of this process, and forgets it, in the same order.
+    ///
+    /// # Safety
+    /// Nobody uses it any more.
+    pub unsafe fn remove_segment(&self, segment: Extent) {
+        // SAFETY: the caller's word.
+        unsafe { self.space.unmap(segment) };
+        self.books().segments.remove(&segment.offset);
     }
 
     fn replied(&self, number: u32, outcome: Result<Reply, Denied>, beside: Vec<OwnedFd>) {
@@ -335,32 +373,43 @@ impl Link {
         let outcome = match outcome {
             Ok(Reply::Opened(opened)) => {
                 let id = opened.channel;
-                match (self.opened(opened, beside), &asked) {
-                    (Ok((link, greeting)), Some(_)) => Ok(Replied::Opened(link, greeting)),
-                    (Ok((link, _)), None) => return self.abandon(&link),
-                    (Err(error), _) => {
+                match self.opened(opened, beside) {
+                    Ok((link, greeting)) => Ok(Replied::Opened(link, greeting)),
+                    Err(error) => {
                         self.say(Request::Close { channel: id });
                         Err(Denied::Memory(error.to_string()))
                     }
                 }
             }
-            Ok(reply) => Ok(Replied::Plain(reply, beside)),
+            Ok(Reply::Leased(segment)) => match self.add_segment(segment, beside) {
+                Ok(()) => Ok(Replied::Leased(segment)),
+                Err(error) => {
+                    self.say(Request::Release { offset: segment.offset });
+                    Err(Denied::Memory(error.to_string()))
+                }
+            },
+            Ok(reply) => Ok(Replied::Plain(reply)),
             Err(denied) => Err(denied),
         };
-        if let Some(asked) = asked {
-            // There is room for the one reply; nobody may be there any more to hear it.
-            if let Err(error) = asked.send(outcome)
-                && let Ok(Replied::Opened(link, _)) = &error.0
-            {
-                self.abandon(link);
+        // There is room for the one reply; nobody may be there any more to hear it.
+        let unheard = match asked {
+            Some(asked) => asked.send(outcome).err().map(|error| error.0),
+            None => Some(outcome),
+        };
+        match unheard {
+            Some(Ok(Replied::Opened(link, _))) => self.abandon(&link),
+            Some(Ok(Replied::Leased(segment))) => {
+                // SAFETY: nobody has heard of it.
+                unsafe { self.remove_segment(segment) };
+                self.say(Request::Release { offset: segment.offset });
             }
+            _ => {}
         }
     }
 
     /// A channel that nobody waits for any more.
     fn abandon(&self, link: &ChannelLink) {
-        self.remove_channel(link.id());
-        link.unmap(&self.space);
+        self.remove_channel(link);
         self.say(Request::Close { channel: link.id() });
     }
 
@@ -423,7 +472,10 @@ fn send(socket: &OwnedFd, number: u32, request: &Request, beside: &[BorrowedFd<'
     if bytes.len() > wire::MOST_BYTES {
         return Err(Denied::LongGreeting.into());
     }
-    wire::send(socket.as_fd(), &bytes, beside).map_err(|_| Error::ManagerGone)
+    wire::send(socket.as_fd(), &bytes, beside).map_err(|error| match error {
+        Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => Error::ManagerGone,
+        error => Error::Send(error.into()),
+    })
 }
 
 fn wait(replied: &Receiver<Outcome>, deadline: Instant) -> Result<Replied, Error> {

@@ -48,6 +48,8 @@ pub enum Error {
     ManagerGone,
     #[error("this program is the service {0:?} already")]
     Registered(String),
+    #[error("cannot send to the manager of the pool: {0}")]
+    Send(std::io::Error),
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     #[error("cannot map the pool's memory: {0}")]
@@ -154,7 +156,7 @@ impl Client {
                 link.set_own_bell(own_bell);
                 Ok((Channel::new(self.inner.clone(), link), greeting))
             }
-            Replied::Plain(..) => Err(Error::ManagerGone),
+            _ => Err(Error::ManagerGone),
         }
     }
 
@@ -192,16 +194,10 @@ impl Client {
     /// # Errors
     /// If the pool or the machine is full.
     pub fn lease(&self, sections: u32) -> Result<Segment, Error> {
-        let replied = self.inner.link.ask(&Request::Lease { sections }, &[], PATIENCE)?;
-        let Replied::Plain(Reply::Leased(extent), mut beside) = replied else {
-            return Err(Error::ManagerGone);
-        };
-        // Dropped, it goes back.
-        let segment = Segment { extent, client: self.inner.clone() };
-        if let Some(file) = beside.pop() {
-            self.inner.link.add_segment(extent, file).map_err(|error| Error::Map(error.into()))?;
+        match self.inner.link.ask(&Request::Lease { sections }, &[], PATIENCE)? {
+            Replied::Leased(extent) => Ok(Segment { extent, client: self.inner.clone() }),
+            _ => Err(Error::ManagerGone),
         }
-        Ok(segment)
     }
 }
 
@@ -215,8 +211,8 @@ pub struct Greeting {
 impl Inner {
     fn ask(&self, request: Request) -> Result<Reply, Error> {
         match self.link.ask(&request, &[], PATIENCE)? {
-            Replied::Plain(reply, _) => Ok(reply),
-            Replied::Opened(..) => Err(Error::ManagerGone),
+            Replied::Plain(reply) => Ok(reply),
+            _ => Err(Error::ManagerGone),
         }
     }
 }
@@ -250,8 +246,7 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: who used it borrowed it, or says in its own contract that it does not any more.
-        unsafe { self.client.link.space().unmap(self.extent) };
-        self.client.link.remove_segment(self.extent.offset);
+        unsafe { self.client.link.remove_segment(self.extent) };
         self.client.link.give_up(Request::Release { offset: self.extent.offset });
     }
 }

@@ -103,8 +103,7 @@ impl Offer {
         let Some(link) = self.link.take() else { return };
         let most = MOST_REASON / char::MAX.len_utf8();
         let refused = Refused { code, text: reason.chars().take(most).collect() };
-        self.client.link.remove_channel(link.id());
-        link.unmap(self.client.link.space());
+        self.client.link.remove_channel(&link);
         // If the caller left meanwhile, this side still has to be closed.
         let answer = Request::Answer { channel: link.id(), verdict: Err(refused) };
         self.client.link.give_up(answer);
