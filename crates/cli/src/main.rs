@@ -8,6 +8,7 @@ mod completions;
 mod failure;
 mod map;
 mod memory;
+mod pool;
 mod report;
 mod run;
 mod runs;
@@ -47,6 +48,9 @@ enum Verb {
     /// Serves memory to programs that page from it over TCP or shared memory
     #[command(after_help = memory::EXAMPLES)]
     Memory(memory::Args),
+    /// Serves and lists memory that programs share by reference
+    #[command(after_help = pool::EXAMPLES)]
+    Pool(pool::Args),
     /// Simulates a scenario
     #[command(after_help = sim::EXAMPLES)]
     Sim(sim::Args),
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Verb::Map(args) => map::main(args),
         Verb::Run(args) => run::main(args),
         Verb::Memory(args) => memory::main(args),
+        Verb::Pool(args) => pool::main(args),
         Verb::Sim(args) => sim::main(args),
         Verb::Sweep(args) => sweep::main(args),
         Verb::Study(args) => study::main(args),

@@ -10,13 +10,17 @@
 //! | [`arena`] | buffers over leased sections: the allocator |
 //! | [`bells`] | words to sleep on, and to wake others by |
 //! | [`space`] | the pool's address space in a process |
+//! | [`listing`] | what there is, for people who look |
+//! | [`socket`] | where a user's pool is served |
 //! | [`wire`] | what passes between a process and the manager |
 
 pub mod arena;
 pub mod bells;
 pub mod cache_control;
 pub mod client;
+pub mod listing;
 pub mod manager;
+pub mod socket;
 pub mod space;
 pub mod wire;
 

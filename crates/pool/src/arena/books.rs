@@ -1,13 +1,13 @@
 //! Segments that an arena holds, and which of their sections are free.
 
-use super::classes::{CLASSES, count_of_class, size_of_class};
+use super::Shares;
+use super::classes::CLASSES;
 use super::section::Section;
-use super::{Shares, known};
+use super::table::Table;
 use crate::SECTION;
 use crate::client::{Client, Error, Grantee, Segment};
 use crate::wire::{Access, Denied};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub struct Books {
     /// By offset.
@@ -25,15 +25,6 @@ struct Held {
     segment: Segment,
     /// One a section.
     free: Vec<bool>,
-}
-
-/// How much of an arena is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    /// Bytes of the sections that it leased.
-    pub held_bytes: u64,
-    /// Bytes of buffers that are taken, those in caches included.
-    pub used_bytes: u64,
 }
 
 impl Books {
@@ -126,27 +117,12 @@ impl Books {
     }
 
     /// A section of the class in which something is free.
-    pub fn take_partial(&mut self, class: usize, sections: &[AtomicPtr<Section>]) -> Option<*mut Section> {
-        let offset = self.partial[class].pop_first()?;
-        Some(sections[(offset / SECTION) as usize].load(Ordering::Relaxed))
+    pub fn take_partial(&mut self, class: usize, sections: &Table) -> Option<*mut Section> {
+        self.partial[class].pop_first().map(|offset| sections.make(offset))
     }
 
-    pub fn usage(&self, sections: &[AtomicPtr<Section>]) -> Usage {
-        let mut used = 0;
-        for held in self.segments.values() {
-            let first = (held.segment.extent().offset / SECTION) as usize;
-            for section in &sections[first..first + held.free.len()] {
-                let Some(section) = known(section.load(Ordering::Relaxed)) else { continue };
-                used += match section.list.class() {
-                    Some(class) => {
-                        (count_of_class(class).saturating_sub(section.list.free())) as u64
-                            * size_of_class(class)
-                    }
-                    None => section.large() * SECTION,
-                };
-            }
-        }
-        Usage { held_bytes: self.held as u64 * SECTION, used_bytes: used }
+    pub fn held_bytes(&self) -> u64 {
+        self.held as u64 * SECTION
     }
 }
 

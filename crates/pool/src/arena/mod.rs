@@ -10,6 +10,7 @@
 //! | [`classes`] | sizes of buffers |
 //! | [`list`] | the free buffers of a section, lock-free |
 //! | [`section`] | one section: of buffers of one size, or the first of a large buffer |
+//! | [`table`] | all sections that were ever held |
 //! | [`books`] | segments that are held, and which of their sections are free |
 //! | [`cache`] | the buffers that one thread keeps |
 //!
@@ -20,12 +21,12 @@ mod cache;
 mod classes;
 mod list;
 mod section;
+mod table;
 
-pub use books::Usage;
 pub use cache::Cache;
 pub use classes::MOST_SMALL;
 
-use crate::client::{Channel, Client, Error, Grantee};
+use crate::client::{Channel, Client, Counter, Error, Grantee};
 use crate::wire::Access;
 use crate::{LINE, SECTION};
 use books::Books;
@@ -33,7 +34,8 @@ use classes::{CLASSES, class_of, size_of_class};
 use section::Section;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use table::Table;
 
 /// Buffers of a process, all shared with the same peers. Clones are the same arena.
 #[derive(Clone)]
@@ -43,8 +45,7 @@ pub struct Arena {
 
 struct Inner {
     client: Client,
-    /// By number in the pool. A section that was held once stays known: late threads look at it.
-    sections: Box<[AtomicPtr<Section>]>,
+    sections: Arc<Table>,
     /// Where each class takes its buffers from.
     current: [AtomicPtr<Section>; CLASSES],
     books: Mutex<Books>,
@@ -87,14 +88,25 @@ impl Buffer {
     }
 }
 
+/// How much of an arena is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Bytes of the sections that it leased.
+    pub held_bytes: u64,
+    /// Bytes of buffers that are taken, those in caches included.
+    pub used_bytes: u64,
+}
+
 impl Arena {
     /// An arena without sections.
     pub fn new(client: &Client) -> Arena {
-        let sections = client.pool().space_bytes / SECTION;
+        let sections = Arc::new(Table::new(client.pool().space_bytes / SECTION));
+        let counter: Weak<dyn Counter> = Arc::downgrade(&(sections.clone() as Arc<dyn Counter>));
+        client.add_counter(counter);
         Arena {
             inner: Arc::new(Inner {
                 client: client.clone(),
-                sections: (0..sections).map(|_| AtomicPtr::default()).collect(),
+                sections,
                 current: [const { AtomicPtr::new(std::ptr::null_mut()) }; CLASSES],
                 books: Mutex::new(Books::new(client.pool().region_sections)),
             }),
@@ -165,7 +177,8 @@ impl Arena {
 
     /// How much of it is used.
     pub fn usage(&self) -> Usage {
-        self.books().usage(&self.inner.sections)
+        let held_bytes = self.books().held_bytes();
+        Usage { held_bytes, used_bytes: self.inner.sections.used_bytes() }
     }
 
     #[inline(always)]
@@ -212,7 +225,7 @@ impl Arena {
                         books.take_sections_or_lease(1, &self.inner.client)?
                     }
                 };
-                let section = self.section_at(offset);
+                let section = self.inner.sections.make(offset);
                 known(section).expect("just made").open(class);
                 section
             }
@@ -268,7 +281,7 @@ impl Arena {
                 books.take_sections_or_lease(count, &self.inner.client)?
             }
         };
-        known(self.section_at(offset)).expect("just made").set_large(sections);
+        known(self.inner.sections.make(offset)).expect("just made").set_large(sections);
         Ok(self.buffer_at(offset, sections * SECTION))
     }
 
@@ -284,21 +297,10 @@ impl Arena {
     /// The section in which an offset is.
     #[inline(always)]
     fn section_of(&self, offset: u64) -> &Section {
-        let slot = self.inner.sections.get((offset / SECTION) as usize);
-        let section = slot.and_then(|slot| known(slot.load(Ordering::Acquire)));
-        section.unwrap_or_else(|| panic!("{offset:#x} is in no section of this arena"))
-    }
-
-    /// What is known of a section that is held. Only with the books.
-    fn section_at(&self, offset: u64) -> *mut Section {
-        let slot = &self.inner.sections[(offset / SECTION) as usize];
-        let known = slot.load(Ordering::Relaxed);
-        if !known.is_null() {
-            return known;
-        }
-        let made = Box::into_raw(Box::new(Section::new(offset)));
-        slot.store(made, Ordering::Release);
-        made
+        self.inner
+            .sections
+            .get(offset)
+            .unwrap_or_else(|| panic!("{offset:#x} is in no section of this arena"))
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -309,20 +311,8 @@ impl Arena {
 /// A section of a live arena, if there is one.
 #[inline(always)]
 fn known<'a>(section: *mut Section) -> Option<&'a Section> {
-    // SAFETY: sections are made by `section_at` and dropped with the arena, which whoever asks borrows.
+    // SAFETY: sections are made by the table and dropped with the arena, which whoever asks borrows.
     unsafe { section.as_ref() }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        for slot in &self.sections {
-            let section = slot.load(Ordering::Relaxed);
-            if !section.is_null() {
-                // SAFETY: made by `Box::into_raw`, and nobody has the arena any more.
-                drop(unsafe { Box::from_raw(section) });
-            }
-        }
-    }
 }
 
 /// Buffers are whole lines, and no line is in two of them.

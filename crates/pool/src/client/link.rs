@@ -3,7 +3,7 @@
 use super::channel::ChannelLink;
 use super::connect::{Connecting, connect, greet};
 use super::service::Waiting;
-use super::{Error, Greeting, PATIENCE};
+use super::{Counter, Error, Greeting, PATIENCE};
 use crate::bells::Bells;
 use crate::space::Space;
 use crate::wire::{
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// A reply, with what came beside it.
@@ -50,6 +50,7 @@ struct Books {
     asked: HashMap<u32, SyncSender<Outcome>>,
     channels: HashMap<ChannelId, Arc<ChannelLink>>,
     services: HashMap<String, Arc<Waiting>>,
+    counters: Vec<Weak<dyn Counter>>,
     /// What was given up while no manager was there.
     late: Vec<Request>,
     /// Segments of this process, to hand back to the next manager.
@@ -73,6 +74,7 @@ impl Link {
             asked: HashMap::new(),
             channels: HashMap::new(),
             services: HashMap::new(),
+            counters: Vec::new(),
             late: Vec::new(),
             segments: BTreeMap::new(),
         };
@@ -338,6 +340,12 @@ impl Link {
         true
     }
 
+    pub fn add_counter(&self, counter: Weak<dyn Counter>) {
+        let mut books = self.books();
+        books.counters.retain(|counter| counter.strong_count() > 0);
+        books.counters.push(counter);
+    }
+
     pub fn remove_service(&self, name: &str) {
         self.books().services.remove(name);
     }
@@ -434,6 +442,11 @@ impl Link {
                 {
                     link.granted(segment, access);
                 }
+            }
+            Event::Count => {
+                let counters: Vec<_> = self.books().counters.iter().filter_map(Weak::upgrade).collect();
+                let used_bytes = counters.iter().map(|counter| counter.used_bytes()).sum();
+                self.say(Request::Counted { used_bytes });
             }
             Event::Withdrawn { channel, offset } => {
                 self.channel(channel).inspect(|link| link.withdrawn(offset));

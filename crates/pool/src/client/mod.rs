@@ -8,12 +8,14 @@
 //! | [`connect`] | how it is reached |
 //! | [`link`] | requests and their replies; the thread that reads |
 //! | [`channel`] | a pair of processes: queue area, bells, granted segments, the news that a peer is gone |
+//! | [`start`] | a manager that is started when somebody needs it |
 //! | [`service`] | a name, and those who ask for it |
 
 mod channel;
 mod connect;
 mod link;
 mod service;
+mod start;
 
 pub use channel::Channel;
 pub(crate) use channel::Grantee;
@@ -48,6 +50,8 @@ pub enum Error {
     ManagerGone,
     #[error("this program is the service {0:?} already")]
     Registered(String),
+    #[error("cannot start a manager of the pool, `{program} pool serve`: {error}")]
+    Start { program: String, error: std::io::Error },
     #[error("cannot send to the manager of the pool: {0}")]
     Send(std::io::Error),
     #[error("no answer within {0:?}")]
@@ -63,6 +67,12 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+}
+
+/// Says how many bytes of an arena's buffers are taken. Asked by the thread that reads what the manager says, it must
+/// not keep anything alive that asks the manager when it is dropped.
+pub(crate) trait Counter: Send + Sync {
+    fn used_bytes(&self) -> u64;
 }
 
 /// What channels, services and arenas keep alive.
@@ -163,6 +173,19 @@ impl Client {
     /// An arena of buffers, with no section yet.
     pub fn arena(&self) -> crate::Arena {
         crate::Arena::new(self)
+    }
+
+    /// Asks all processes how much of what they hold is used. They answer soon; [`list`](Client::list) then says it.
+    ///
+    /// # Errors
+    /// If the manager is gone.
+    pub fn count(&self) -> Result<(), Error> {
+        self.inner.ask(Request::Count).map(drop)
+    }
+
+    /// Somebody knows how many bytes are used, for as long as it is there.
+    pub(crate) fn add_counter(&self, counter: std::sync::Weak<dyn Counter>) {
+        self.inner.link.add_counter(counter);
     }
 
     pub(crate) fn space(&self) -> &Space {

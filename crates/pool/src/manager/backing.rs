@@ -25,6 +25,23 @@ impl Backing {
             .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x100_0000_01b3))
     }
 
+    /// Whether this machine has such memory.
+    ///
+    /// # Errors
+    /// What is missing, and how to get it.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Backing::Memfd { huge: false } => Ok(()),
+            Backing::Memfd { huge: true } => make_memfd(SECTION, true).map(drop).map_err(|error| {
+                format!("there are no huge pages ({error}): reserve some with `sysctl vm.nr_hugepages=N`")
+            }),
+            Backing::Directory(folder) => {
+                let found = std::fs::metadata(folder).is_ok_and(|found| found.is_dir());
+                found.then_some(()).ok_or_else(|| format!("{} is no folder: make it first", folder.display()))
+            }
+        }
+    }
+
     /// A file for just this extent, that can be neither grown nor shrunk, or has all its memory: touching it
     /// does not end in `SIGBUS`.
     ///

@@ -10,6 +10,7 @@
 //! | [`sections`] | which bytes of the address space are free |
 //! | [`backing`] | the files behind segments |
 //! | [`ledger`] | what it knows, in memory that outlives it |
+//! | [`signals`] | one that runs until it is told to end |
 //! | [`serve`] | sockets and processes that end |
 
 mod backing;
@@ -18,12 +19,13 @@ mod lock;
 mod process;
 mod sections;
 mod serve;
+pub mod signals;
 mod state;
 
 pub use backing::Backing;
 pub use state::Limits;
 
-use crate::cache_control::Mode;
+use crate::cache_control::{Incoherent, Mode};
 use crate::{PAGE, SECTION};
 use ledger::{Record, Shape};
 use lock::Locked;
@@ -53,6 +55,8 @@ pub struct Options {
     pub mode: Mode,
     /// Permission bits of the socket: who may connect. 0o600: this user; 0o660: the group too.
     pub permissions: u32,
+    /// Ends when nobody was connected for so long.
+    pub idle: Option<std::time::Duration>,
     pub limits: Limits,
 }
 
@@ -68,6 +72,7 @@ impl Options {
             queue_bytes: Bytes::new(64 * 1024),
             mode: Mode::Coherent,
             permissions: 0o600,
+            idle: None,
             limits: Limits::default(),
         }
     }
@@ -88,7 +93,10 @@ impl Options {
         if self.region_sections == 0 {
             return Err(Error::Region);
         }
-        Ok(())
+        if self.mode == Mode::Incoherent {
+            Incoherent::detect().map_err(|error| Error::Lacking(error.to_string()))?;
+        }
+        self.backing.check().map_err(Error::Lacking)
     }
 }
 
@@ -110,6 +118,8 @@ pub enum Error {
     #[error("programs still use the pool of {}, which has another capacity, memory or size of queue areas: \
              give the same options, or stop them first", .0.display())]
     OtherPool(PathBuf),
+    #[error("this machine cannot: {0}")]
+    Lacking(String),
     #[error("cannot serve: {0}")]
     System(#[from] std::io::Error),
 }
@@ -155,6 +165,23 @@ impl Manager {
         &self.socket
     }
 
+    /// Ends serving from elsewhere.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
+    /// Returns when it has ended: stopped, or idle.
+    pub fn wait(mut self) {
+        self.join();
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic of the manager was told already.
+            let _ = thread.join();
+        }
+    }
+
     /// Ends serving. Processes keep what they have mapped, and the next manager at this socket takes over; if
     /// there are none, nothing is left.
     pub fn stop(self) {}
@@ -162,10 +189,16 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        rustix::io::write(&*self.stop, &1u64.to_ne_bytes()).expect("an eventfd takes a 1");
-        if let Some(thread) = self.thread.take() {
-            // A panic of the manager was told already.
-            let _ = thread.join();
-        }
+        self.stopper().stop();
+        self.join();
+    }
+}
+
+/// Ends a manager.
+pub struct Stopper(Arc<OwnedFd>);
+
+impl Stopper {
+    pub fn stop(&self) {
+        rustix::io::write(&*self.0, &1u64.to_ne_bytes()).expect("an eventfd takes a 1");
     }
 }

@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Error, Options, process};
 use crate::cache_control::Mode;
 use crate::wire::{self, Ask, ClientId, Denied, Hello, Incoming, Peer, Request, Welcome};
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -33,6 +33,7 @@ pub struct Server {
     next: u64,
     lock: Locked,
     socket: PathBuf,
+    idle: Option<Timespec>,
     space_bytes: u64,
     region_sections: u32,
     queue_bytes: u64,
@@ -81,6 +82,10 @@ impl Server {
             next: 1,
             lock,
             socket: options.socket.clone(),
+            idle: options.idle.map(|idle| Timespec {
+                tv_sec: idle.as_secs().min(i32::MAX as u64) as i64,
+                tv_nsec: idle.subsec_nanos().into(),
+            }),
             space_bytes: options.space_bytes(),
             region_sections: options.region_sections,
             queue_bytes: options.queue_bytes.get(),
@@ -109,7 +114,9 @@ impl Server {
         let mut ready = Vec::with_capacity(64);
         loop {
             ready.clear();
-            match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), None) {
+            let idle = self.idle.filter(|_| self.connections.is_empty() && self.state.is_empty());
+            match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), idle.as_ref()) {
+                Ok(0) if idle.is_some() => return self.stop(),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => unreachable!("an epoll of ours can be waited for: {error}"),
             }

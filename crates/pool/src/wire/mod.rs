@@ -135,6 +135,10 @@ pub enum Request {
     Resumed,
     /// What there is.
     List { from: u64 },
+    /// Has all processes say how much of what they hold is used.
+    Count,
+    /// The answer to [`Event::Count`]. Only for people who look.
+    Counted { used_bytes: u64 },
     /// Nothing: the reply follows all that the manager told before.
     Sync,
     /// The process has unmapped everything and leaves.
@@ -195,6 +199,8 @@ pub enum Event {
     Granted { channel: ChannelId, segment: Extent, access: Access },
     /// The owner gave back what it granted: nothing in it is meant any more.
     Withdrawn { channel: ChannelId, offset: u64 },
+    /// Somebody wants to know how many bytes are used.
+    Count,
     /// Nobody is at the other side of the channel any more.
     Gone { channel: ChannelId, cause: Cause },
 }
@@ -283,7 +289,7 @@ impl std::fmt::Display for Limited {
 #[serde(rename_all = "kebab-case")]
 pub enum Listed {
     Pool { capacity_bytes: u64, free_bytes: u64, backing: String },
-    Client { peer: Peer },
+    Client { peer: Peer, used_bytes: Option<u64> },
     Segment { extent: Extent, owner: Option<ClientId>, granted: Vec<(ClientId, Access)> },
     Service { name: String, by: ClientId },
     Channel { id: ChannelId, service: String, client: ClientId, server: ClientId, open: bool, queues: Extent },

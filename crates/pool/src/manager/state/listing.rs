@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::SECTION;
-use crate::wire::{Listed, MOST_BYTES, Reply, encode};
+use crate::wire::{Denied, Event, Listed, MOST_BYTES, Reply, encode};
 
 impl State {
     /// As many entries, from the given one on, as a message has room for.
@@ -18,6 +18,16 @@ impl State {
             entries.push(entry);
         }
         Reply::Listed { entries, next: None }
+    }
+
+    /// All who read what they are told are asked.
+    pub(super) fn count(&mut self) -> Result<Reply, Denied> {
+        let reading =
+            self.clients.values().filter(|client| client.waiting.is_empty()).map(|client| client.peer.id);
+        for client in reading.collect::<Vec<_>>() {
+            self.event(client, Event::Count, Vec::new());
+        }
+        Ok(Reply::Done)
     }
 
     fn entries(&self) -> impl Iterator<Item = Listed> {
@@ -45,7 +55,8 @@ impl State {
             open: channel.asked.is_none() && channel.client.open && channel.server.open,
             queues: channel.queues,
         });
-        let clients = clients.map(|client| Listed::Client { peer: client.peer.clone() });
+        let clients =
+            clients.map(|client| Listed::Client { peer: client.peer.clone(), used_bytes: client.used_bytes });
         std::iter::once(pool).chain(clients).chain(services).chain(channels).chain(segments)
     }
 }

@@ -55,6 +55,8 @@ pub struct Client {
     bells: Option<Arc<OwnedFd>>,
     /// What it says it still has, until it has said all.
     kept: Option<resume::Kept>,
+    /// As it says.
+    used_bytes: Option<u64>,
     channels: u32,
     services: u32,
     segments: u32,
@@ -176,6 +178,13 @@ impl State {
             Request::Keep { channels } => self.keep(from, channels),
             Request::Resumed => self.resumed(from),
             Request::List { from: cursor } => Ok(self.list(cursor)),
+            Request::Count => self.count(),
+            Request::Counted { used_bytes } => {
+                if let Some(client) = self.clients.get_mut(&from) {
+                    client.used_bytes = Some(used_bytes);
+                }
+                Ok(Reply::Done)
+            }
             Request::Sync | Request::Leave => Ok(Reply::Done),
         };
         self.tell(from, Tell::Reply { number, outcome }, Vec::new());
@@ -258,6 +267,7 @@ impl Client {
             started,
             bells: None,
             kept: None,
+            used_bytes: None,
             channels: 0,
             services: 0,
             segments: 0,

@@ -1,0 +1,36 @@
+//! `unrack pool ls`.
+
+use crate::failure::Failure;
+use crate::stdout::print;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use unrack_pool::listing::Listing;
+use unrack_pool::{Client, socket};
+
+/// In this time programs say how much they use. One that does not, or is stopped, is listed as it was.
+const COUNT: Duration = Duration::from_millis(50);
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print one JSON object, with every segment
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack pool ls")?;
+    client.count()?;
+    std::thread::sleep(COUNT);
+    let listing = Listing::of(&client)?;
+    if args.json {
+        let text = serde_json::to_string(&listing).map_err(|error| Failure::Failed(error.to_string()))?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&listing.to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

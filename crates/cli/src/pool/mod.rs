@@ -1,0 +1,62 @@
+//! `unrack pool`: memory that processes share by reference.
+
+mod ls;
+mod serve;
+
+use crate::failure::Failure;
+use std::process::ExitCode;
+use unrack_pool::manager::Error as ManagerError;
+use unrack_pool::wire::Denied;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  unrack pool serve --capacity 4GiB           for programs of this user, until SIGINT or SIGTERM
+  unrack pool serve --backing /dev/shm/rack   segments are files in that folder (tmpfs, hugetlbfs)
+  unrack pool ls                              what there is, who owns it, how full it is
+  unrack pool ls --json
+
+If it is killed, start it again with the same options: programs go on meanwhile, and it takes over what \
+they have. Nothing has to be deleted by hand.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Owns memory and hands it out to the programs that connect
+    Serve(serve::Args),
+    /// Lists what there is in a pool
+    Ls(ls::Args),
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    match args.verb {
+        Verb::Serve(args) => serve::main(args),
+        Verb::Ls(args) => ls::main(args),
+    }
+}
+
+impl From<ManagerError> for Failure {
+    fn from(error: ManagerError) -> Failure {
+        let text = error.to_string();
+        match error {
+            ManagerError::Capacity(_) | ManagerError::QueueBytes(_) | ManagerError::Region => {
+                Failure::Usage(text)
+            }
+            ManagerError::Lacking(_) => Failure::Lacking(text),
+            _ => Failure::Failed(text),
+        }
+    }
+}
+
+impl From<unrack_pool::Error> for Failure {
+    fn from(error: unrack_pool::Error) -> Failure {
+        match error {
+            unrack_pool::Error::Denied(Denied::Version { .. }) => Failure::Lacking(error.to_string()),
+            error => Failure::Failed(error.to_string()),
+        }
+    }
+}

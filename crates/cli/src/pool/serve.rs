@@ -1,0 +1,115 @@
+//! `unrack pool serve`.
+
+use crate::failure::{Failure, say};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use unrack_pool::cache_control::Mode;
+use unrack_pool::manager::{Backing, signals};
+use unrack_pool::{Options, socket};
+use unrack_units::Bytes;
+
+/// How long a manager that was started on demand waits for somebody else.
+const IDLE: Duration = Duration::from_secs(10);
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Memory for all programs together: whole sections of 2MiB
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    capacity: Bytes,
+    /// What the memory is: `memfd`, `huge` (memfd of 2MiB pages), or a folder on tmpfs or hugetlbfs
+    #[arg(long, value_name = "KIND|FOLDER", default_value = "memfd", value_parser = backing)]
+    backing: Backing,
+    /// How it is reached: coherent, incoherent (lines are flushed), uncached, or model (for tests)
+    #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
+    memory: Mode,
+    /// Sections leased at a time for small buffers, at most (K)
+    #[arg(long, value_name = "SECTIONS", default_value_t = 16)]
+    region: u32,
+    /// Bytes of the queue area of each pair of programs
+    #[arg(long, value_name = "SIZE", default_value = "64KiB")]
+    queue: Bytes,
+    /// Who may connect: permission bits of the socket, in octal (600 this user, 660 its group, 666 all)
+    #[arg(long, value_name = "BITS", default_value = "600", value_parser = permissions)]
+    permissions: u32,
+    /// End when no program was connected for 10 s
+    #[arg(long)]
+    until_idle: bool,
+    /// Print where it listens as one JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// The status line of `--json`.
+#[derive(Serialize)]
+struct Status<'a> {
+    socket: String,
+    capacity_bytes: u64,
+    backing: String,
+    mode: Mode,
+    pid: u32,
+    version: &'a str,
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let socket = match args.socket {
+        Some(socket) => socket,
+        None => {
+            let socket = socket::default_socket();
+            let made = socket::make_folder(&socket);
+            made.map_err(|error| Failure::Failed(format!("cannot listen at {}: {error}", socket.display())))?;
+            socket
+        }
+    };
+    let mut options = Options::new(socket, args.capacity);
+    options.backing = args.backing;
+    options.mode = args.memory;
+    options.region_sections = args.region;
+    options.queue_bytes = args.queue;
+    options.permissions = args.permissions;
+    options.idle = args.until_idle.then_some(IDLE);
+    signals::serve(&options, || tell_start(&options, args.json))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell_start(options: &Options, json: bool) {
+    let (socket, backing) = (options.socket.display().to_string(), options.backing.to_string());
+    if !json {
+        return say(&format!("pool at {socket}: {} of {backing}, {}", options.capacity, options.mode));
+    }
+    let status = Status {
+        socket,
+        capacity_bytes: options.capacity.get(),
+        backing,
+        mode: options.mode,
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    // Plain numbers and text: nothing to fail on, but stdout may be closed, and then nobody reads it.
+    let line = serde_json::to_string(&status).unwrap_or_default();
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
+}
+
+fn backing(text: &str) -> Result<Backing, String> {
+    match text {
+        "memfd" => Ok(Backing::Memfd { huge: false }),
+        "huge" => Ok(Backing::Memfd { huge: true }),
+        folder if folder.contains('/') => Ok(Backing::Directory(folder.into())),
+        _ => Err("give `memfd`, `huge`, or a folder, with a slash in it".into()),
+    }
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    text.parse().map_err(|error: unrack_pool::cache_control::UnknownMode| error.to_string())
+}
+
+fn permissions(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(bits) if bits <= 0o777 && bits & 0o600 == 0o600 => Ok(bits),
+        _ => Err("give three octal digits, such as 600 or 660".into()),
+    }
+}

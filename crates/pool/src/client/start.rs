@@ -1,0 +1,44 @@
+//! A manager that is started when somebody needs it.
+
+use super::{Client, Error};
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a manager may take to start.
+const STARTS: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// Connects, and starts a manager if there is none: `program pool serve --until-idle`, where the program is
+    /// `unrack`, or where it is. It serves others too, outlives this process if they need it, and ends when nobody
+    /// does. If several start one at once, one of them serves all.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect); or if there is no such program, or it does not start.
+    pub fn connect_or_start(path: impl AsRef<Path>, program: impl AsRef<OsStr>) -> Result<Client, Error> {
+        let path = path.as_ref();
+        match Client::connect(path) {
+            Err(Error::NoManager(_)) => {}
+            connected => return connected,
+        }
+        let program = program.as_ref();
+        let mut command = Command::new(program);
+        command.args(["pool", "serve", "--until-idle", "--socket"]).arg(path);
+        // Its own group: a signal to this program's is not for it.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let cannot = |error| Error::Start { program: program.to_string_lossy().into(), error };
+        let mut child = command.spawn().map_err(cannot)?;
+        // Whoever started it collects it, if it ends first.
+        let _ = std::thread::Builder::new().name("unrack-start".into()).spawn(move || child.wait());
+        let deadline = Instant::now() + STARTS;
+        loop {
+            match Client::connect(path) {
+                Err(Error::NoManager(_)) if Instant::now() < deadline => {}
+                connected => return connected,
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

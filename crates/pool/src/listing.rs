@@ -1,0 +1,159 @@
+//! What there is in a pool, for people and programs that look: `unrack pool ls`.
+
+use crate::cache_control::Mode;
+use crate::client::{Client, Error};
+use crate::wire::{Access, ClientId, Listed, Peer};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use unrack_units::Bytes;
+
+/// A pool at one moment; the process that looks is left out.
+#[derive(Debug, Serialize)]
+pub struct Listing {
+    pub capacity_bytes: u64,
+    pub free_bytes: u64,
+    pub backing: String,
+    pub mode: Mode,
+    pub region_sections: u32,
+    pub processes: Vec<Process>,
+    pub services: Vec<Service>,
+    pub channels: Vec<Channel>,
+    pub segments: Vec<Segment>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Process {
+    #[serde(flatten)]
+    pub peer: Peer,
+    /// Bytes of the segments that it leased.
+    pub held_bytes: u64,
+    /// Bytes of its buffers that are taken, as it says; `None` if it did not say yet.
+    pub used_bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Service {
+    pub name: String,
+    pub by: ClientId,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Channel {
+    pub id: u64,
+    pub service: String,
+    pub client: ClientId,
+    pub server: ClientId,
+    /// False: not yet answered, or closed by one side.
+    pub open: bool,
+    pub queues_offset: u64,
+    pub queues_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Segment {
+    pub offset: u64,
+    pub bytes: u64,
+    /// `None`: the owner is gone, and others still have it mapped.
+    pub owner: Option<ClientId>,
+    pub granted: Vec<(ClientId, Access)>,
+}
+
+impl Listing {
+    /// Asks the manager.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn of(client: &Client) -> Result<Listing, Error> {
+        let welcome = client.pool();
+        let mut listing = Listing {
+            capacity_bytes: 0,
+            free_bytes: 0,
+            backing: String::new(),
+            mode: welcome.mode,
+            region_sections: welcome.region_sections,
+            processes: Vec::new(),
+            services: Vec::new(),
+            channels: Vec::new(),
+            segments: Vec::new(),
+        };
+        client.list()?.into_iter().for_each(|listed| listing.add(listed));
+        let mut held = BTreeMap::<ClientId, u64>::new();
+        for segment in &listing.segments {
+            segment.owner.into_iter().for_each(|owner| *held.entry(owner).or_default() += segment.bytes);
+        }
+        for process in &mut listing.processes {
+            process.held_bytes = held.get(&process.peer.id).copied().unwrap_or(0);
+        }
+        listing.processes.retain(|process| process.peer.id != client.id());
+        Ok(listing)
+    }
+
+    fn add(&mut self, listed: Listed) {
+        match listed {
+            Listed::Pool { capacity_bytes, free_bytes, backing } => {
+                (self.capacity_bytes, self.free_bytes, self.backing) = (capacity_bytes, free_bytes, backing);
+            }
+            Listed::Client { peer, used_bytes } => {
+                self.processes.push(Process { peer, held_bytes: 0, used_bytes });
+            }
+            Listed::Service { name, by } => self.services.push(Service { name, by }),
+            Listed::Channel { id, service, client, server, open, queues } => self.channels.push(Channel {
+                id: id.0,
+                service,
+                client,
+                server,
+                open,
+                queues_offset: queues.offset,
+                queues_bytes: queues.bytes,
+            }),
+            Listed::Segment { extent, owner, granted } => {
+                self.segments.push(Segment { offset: extent.offset, bytes: extent.bytes, owner, granted });
+            }
+        }
+    }
+
+    fn name_of(&self, id: ClientId) -> String {
+        let found = self.processes.iter().find(|process| process.peer.id == id);
+        found.map_or_else(
+            || "(gone)".into(),
+            |process| format!("{} ({})", process.peer.name, process.peer.pid),
+        )
+    }
+}
+
+/// Text for people: only what there is.
+impl fmt::Display for Listing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (capacity, free) = (Bytes::new(self.capacity_bytes), Bytes::new(self.free_bytes));
+        writeln!(out, "{capacity}, {free} free; {}, {}", self.backing, self.mode)?;
+        if !self.processes.is_empty() {
+            writeln!(out, "\n{:<28}{:>8}{:>8}{:>12}{:>12}", "process", "pid", "user", "held", "used")?;
+        }
+        for Process { peer, held_bytes, used_bytes } in &self.processes {
+            let used = used_bytes.map_or_else(|| "?".into(), |bytes| Bytes::new(bytes).to_string());
+            let held = Bytes::new(*held_bytes).to_string();
+            writeln!(out, "{:<28}{:>8}{:>8}{held:>12}{used:>12}", peer.name, peer.pid, peer.uid)?;
+        }
+        if !self.services.is_empty() {
+            writeln!(out, "\n{:<28}by", "service")?;
+        }
+        for Service { name, by } in &self.services {
+            writeln!(out, "{name:<28}{}", self.name_of(*by))?;
+        }
+        if !self.channels.is_empty() {
+            writeln!(out, "\n{:<28}from", "channel to")?;
+        }
+        for Channel { service, client, open, .. } in &self.channels {
+            let state = if *open { "" } else { ", not open" };
+            writeln!(out, "{service:<28}{}{state}", self.name_of(*client))?;
+        }
+        let orphans = self.segments.iter().filter(|segment| segment.owner.is_none());
+        let orphans: u64 = orphans.map(|segment| segment.bytes).sum();
+        if orphans > 0 {
+            let orphans = Bytes::new(orphans);
+            writeln!(out, "\n{orphans} were held by processes that are gone; others still have them mapped")?;
+        }
+        Ok(())
+    }
+}
