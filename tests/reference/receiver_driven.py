@@ -1,4 +1,5 @@
-"""phost (Gao et al., CoNEXT 2015) and homa (Montazeri et al., SIGCOMM 2018): receivers say who sends.
+"""phost (Gao et al., CoNEXT 2015), homa (Montazeri et al., SIGCOMM 2018) and ird (EDM §4.3): receivers say who
+sends.
 
 A transfer may send its first segments unasked; each of the others needs a grant of its receiver. A node sends
 of the transfer that has the fewest segments never sent, among those that may send; of equals, the one that was
@@ -52,6 +53,8 @@ class Pair:
 
 
 class ReceiverDriven:
+    most_grants = float("inf")
+
     def __init__(self, network):
         self.network = network
         self.pairs = {}
@@ -91,6 +94,9 @@ class ReceiverDriven:
             pair.sent.add(segment)
             return self.network.segment(transfer, segment, rank)
         return None
+
+    def granted_to(self, node):
+        return sum(len(pair.granted) for pair in self.pairs.values() if pair.transfer.src == node)
 
     def take_grant(self, pair, segment, rank):
         now = self.network.now()
@@ -147,7 +153,11 @@ class ReceiverDriven:
 
     def receive(self, packet):
         transfer, pair = packet.transfer, self.pairs[packet.transfer]
-        if packet.kind == "grant":
+        if packet.kind == "grant" and self.granted_to(packet.to) >= self.most_grants:
+            # Its receiver knows at once.
+            pair.outstanding.discard(packet.says["segment"])
+            self.grant(transfer.dst)
+        elif packet.kind == "grant":
             self.take_grant(pair, packet.says["segment"], packet.says["allows"])
         elif packet.kind == "done":
             self.done(transfer)
@@ -198,10 +208,33 @@ class ReceiverDriven:
         self.grant_later(node)
 
 
-class Phost(ReceiverDriven):
+class Paced(ReceiverDriven):
+    """Grants to the transfer with the least left, one in the time of its packet."""
+
+    def choice(self, node):
+        if self.network.now() < self.next_grant[node]:
+            return None
+        eligible = self.eligible(node)
+        return (eligible[0], self.rank) if eligible else None
+
+    def grant_later(self, node):
+        due = self.grant_due[node]
+        at = self.next_grant[node]
+        if self.eligible(node) and (due is None or at < due):
+            self.grant_due[node] = at
+            self.network.at(at, self.grant_now, node)
+
+    def grant_now(self, node):
+        if self.grant_due[node] == self.network.now():
+            self.grant_due[node] = None
+            self.grant(node)
+
+
+class Phost(Paced):
     """One token in the time of a packet, to the transfer with the least left (§3.2, §3.3)."""
 
     announces = True
+    rank = 2
 
     def __init__(self, network):
         super().__init__(network)
@@ -220,23 +253,29 @@ class Phost(ReceiverDriven):
         # §3.3: a source that leaves a bandwidth-delay product of tokens unanswered is passed over.
         return [pair for pair in self.candidates(node) if pair.unanswered() < self.unasked]
 
-    def choice(self, node):
-        if self.network.now() < self.next_grant[node]:
-            return None
-        eligible = self.eligible(node)
-        return (eligible[0], 2) if eligible else None
 
-    def grant_later(self, node):
-        due = self.grant_due[node]
-        at = self.next_grant[node]
-        if self.eligible(node) and (due is None or at < due):
-            self.grant_due[node] = at
-            self.network.at(at, self.grant_now, node)
+class Ird(Paced):
+    """Receivers know of transfers when they are opened. A sender has eight credits at most, whoever made them."""
 
-    def grant_now(self, node):
-        if self.grant_due[node] == self.network.now():
-            self.grant_due[node] = None
-            self.grant(node)
+    announces = False
+    expiry = None
+    rank = 1
+    most_grants = 8
+
+    def __init__(self, network):
+        super().__init__(network)
+        self.unasked = 0
+        self.timeout = max(10**9, network.patience())
+
+    def open(self, transfer):
+        super().open(transfer)
+        pair = self.pairs[transfer]
+        pair.known = True
+        self.wait(pair)
+        self.grant(transfer.dst)
+
+    def eligible(self, node):
+        return self.candidates(node)
 
 
 RANKS = 7
@@ -292,7 +331,7 @@ class Homa(ReceiverDriven):
         pass
 
 
-PROTOCOLS = {"phost": Phost, "homa": Homa}
+PROTOCOLS = {"phost": Phost, "homa": Homa, "ird": Ird}
 
 
 def completions(case):

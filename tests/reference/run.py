@@ -20,6 +20,7 @@ FABRICS = {
     "pfabric": pfabric,
     "phost": receiver_driven,
     "homa": receiver_driven,
+    "ird": receiver_driven,
     "ndp": ndp,
     "fastpass": fastpass,
     "pfc-dcqcn": dcqcn,

@@ -1,35 +1,30 @@
 //! IRD: the idealized receiver-driven transport of EDM §4.3.
 //!
-//! It "notifies each receiver of new flows in zero time" and takes the best of the known ones: the smallest
-//! remaining transfer first, and credits at the rate at which data can arrive. What is left is what no
-//! receiver can know: that a sender has credits of several, and can use one at a time.
+//! It "notifies each receiver of new flows in zero time" and "combines the best features of existing protocols": the
+//! smallest remaining transfer first (Homa, pHost), and the credits of ExpressPass (Cho et al., SIGCOMM 2017), which
+//! are limited where they meet, not where they are made. A receiver gives one credit in the time of a packet, and so
+//! never more than its link takes; it knows nothing of other receivers. Before a sender, the credits of all wait in
+//! one short queue, which it serves at the rate of its link; a credit that finds [`MOST_CREDITS`] there is dropped,
+//! and the time that was set aside for its packet is lost (EDM §2.4: what no receiver can know).
+//!
+//! Idealized: a receiver learns of a dropped credit at once, and gives it again when its turn comes.
+//!
+//! Departure: ExpressPass has a credit queue at each switch port, first in, first out. Here there is the one of the
+//! last port, before the sender, and the sender takes from it the credit of its smallest transfer; between switches
+//! credits are not limited. Nor is there a feedback loop: receivers always try the best they know.
 
 use crate::receiver_driven::{Grants, Scheduler, TransferId};
 use crate::turns::Turns;
-use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
-/// Parameters of IRD.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Params {
-    /// Credits of one receiver that may be under way or with senders that are busy. Default: one
-    /// bandwidth-delay product, what keeps its link full if no sender is.
-    pub credits: Option<u32>,
-}
+/// Credits of all receivers that one sender has at most (ExpressPass §3.1: a queue of eight).
+pub const MOST_CREDITS: u32 = 8;
 
 /// Who gets a receiver's next credit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Credits {
     pending: Turns,
-    limit: u32,
     next_at: Time,
-}
-
-impl Credits {
-    pub fn new(limit: u32) -> Credits {
-        Credits { pending: Turns::default(), limit, next_at: Time::ZERO }
-    }
 }
 
 impl Scheduler for Credits {
@@ -38,13 +33,8 @@ impl Scheduler for Credits {
         self.pending.set(transfer, &mut grants.place, size);
     }
 
-    fn poll(
-        &self,
-        now: Time,
-        all: u32,
-        _outstanding: impl Fn(TransferId) -> u32,
-    ) -> Option<(TransferId, u8)> {
-        let first = self.pending.first().filter(|_| now >= self.next_at && all < self.limit);
+    fn poll(&self, now: Time, _outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
+        let first = self.pending.first().filter(|_| now >= self.next_at);
         first.map(|transfer| (transfer, 1))
     }
 

@@ -58,12 +58,7 @@ impl Scheduler for Tokens {
         self.pending.set(transfer, &mut grants.place, size);
     }
 
-    fn poll(
-        &self,
-        now: Time,
-        _all: u32,
-        _outstanding: impl Fn(TransferId) -> u32,
-    ) -> Option<(TransferId, u8)> {
+    fn poll(&self, now: Time, _outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
         let first = self.pending.first().filter(|_| now >= self.next_at);
         first.map(|transfer| (transfer, SCHEDULED))
     }

@@ -13,7 +13,7 @@ use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ird, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -36,7 +36,7 @@ impl Setup {
             Protocol::Fastpass => scenario.fabric_params().map(FabricConfig::Fastpass),
             Protocol::PfcDcqcn => scenario.fabric_params().map(FabricConfig::PfcDcqcn),
             Protocol::Ndp => scenario.fabric_params().map(FabricConfig::Ndp),
-            Protocol::Ird => scenario.fabric_params().map(FabricConfig::Ird),
+            Protocol::Ird => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Ird),
             Protocol::Homa => scenario.fabric_params().map(FabricConfig::Homa),
             Protocol::Phost => scenario.fabric_params().map(FabricConfig::Phost),
         }?;
@@ -111,7 +111,7 @@ impl FabricConfig {
             Protocol::Fastpass => FabricConfig::Fastpass(fastpass::Params::default()),
             Protocol::PfcDcqcn => FabricConfig::PfcDcqcn(dcqcn::Params::default()),
             Protocol::Ndp => FabricConfig::Ndp(ndp::Params::default()),
-            Protocol::Ird => FabricConfig::Ird(ird::Params::default()),
+            Protocol::Ird => FabricConfig::Ird,
             Protocol::Homa => FabricConfig::Homa(homa::Params::default()),
             Protocol::Phost => FabricConfig::Phost(phost::Params::default()),
         }

@@ -22,7 +22,7 @@ use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ird, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -51,7 +51,7 @@ pub enum FabricConfig {
     Dctcp(dctcp::Params),
     Tcp(tcp::Params),
     Pfabric(pfabric::Params),
-    Ird(ird::Params),
+    Ird,
     Homa(homa::Params),
     Phost(phost::Params),
     Fastpass(fastpass::Params),
@@ -176,8 +176,8 @@ impl Setup {
             FabricConfig::Ndp(params) => {
                 self.run_on(Ndp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
-            FabricConfig::Ird(params) => {
-                self.run_on(Ird::with(&self.network, &self.ethernet, params)?, work, observer, progress)
+            FabricConfig::Ird => {
+                self.run_on(Ird::with(&self.network, &self.ethernet)?, work, observer, progress)
             }
             FabricConfig::Homa(params) => {
                 self.run_on(Homa::with(&self.network, &self.ethernet, params)?, work, observer, progress)
@@ -224,7 +224,7 @@ impl Setup {
             | FabricConfig::Edm(_)
             | FabricConfig::Cxl(_)
             | FabricConfig::Fastpass(_)
-            | FabricConfig::Ird(_)
+            | FabricConfig::Ird
             | FabricConfig::Homa(_) => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
         }
     }

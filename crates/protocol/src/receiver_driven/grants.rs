@@ -13,7 +13,7 @@ pub struct Grants {
     cursor: u32,
     /// The latest that arrived of those granted since the last [`Grants::expire`] is the one before.
     reached: u32,
-    /// Outstanding, and granted before one that has arrived.
+    /// Outstanding, and before the latest that arrived.
     overtaken: u32,
     /// With the scheduler of its receiver.
     pub(crate) place: Place,
@@ -83,8 +83,17 @@ impl Grants {
             return None;
         }
         self.outstanding.insert(segment);
+        self.overtaken += u32::from(segment < self.reached);
         self.advance();
         Some(segment)
+    }
+
+    /// A grant did not come to its sender: this segment is to be granted again.
+    pub fn give_back(&mut self, segment: u32) {
+        if self.outstanding.remove(segment) {
+            self.overtaken -= u32::from(segment < self.reached);
+            self.cursor = self.cursor.min(segment);
+        }
     }
 
     /// What is outstanding is lost, and is to be granted again.

@@ -24,8 +24,8 @@ pub trait Scheduler {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants);
     /// The transfer of which a segment may be granted now, and the rank that the segment is to have:
     /// 1 to 7, the lowest first. `outstanding` tells how many granted segments of a transfer have not
-    /// arrived; `all`, how many of all transfers to this receiver.
-    fn poll(&self, now: Time, all: u32, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)>;
+    /// arrived.
+    fn poll(&self, now: Time, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)>;
     /// What [`Scheduler::poll`] said was done. Its segment will take `pace` to arrive.
     fn granted(&mut self, now: Time, pace: Time);
     /// When [`Scheduler::poll`] may have something, if nothing else happens before.

@@ -82,6 +82,11 @@ impl Source {
         self.segments - self.sent.count()
     }
 
+    /// Grants that it has and did not use.
+    pub fn granted(&self) -> u32 {
+        self.granted.len() as u32
+    }
+
     /// The whole transfer is known to have arrived.
     pub fn is_done(&self) -> bool {
         self.done

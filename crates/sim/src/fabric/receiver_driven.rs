@@ -33,6 +33,8 @@ pub trait Policy: Send {
     const NAME: &'static str;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
+    /// Grants that a sender has at most. Who made one that is beyond learns it at once.
+    const MOST_GRANTS: u32 = u32::MAX;
     /// Rank of unasked segments to this receiver.
     fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
     /// The receiver learns of a transfer.
@@ -50,11 +52,15 @@ struct Ends<P: Policy> {
     transfers: Vec<Pair>,
     /// Of each node: transfers that may send, the smallest first.
     ready: Vec<Turns>,
+    /// Of each node: grants that it has and did not use.
+    granted: Vec<u32>,
     receivers: Vec<Receiver<P::Scheduler>>,
 }
 
 struct Pair {
     source: Source,
+    /// Of `source`, as they are counted among those of its node.
+    granted: u32,
     place: Place,
     grants: Grants,
     /// Its receiver knows of it.
@@ -65,8 +71,6 @@ struct Pair {
 
 struct Receiver<S> {
     scheduler: S,
-    /// Granted by it and not arrived.
-    outstanding: u32,
     /// When it has been promised to be polled.
     polled_at: Option<Time>,
 }
@@ -93,7 +97,9 @@ const CONTROL: u32 = 0;
 impl<P: Policy> Ends<P> {
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
-        let Pair { source, place, .. } = &mut self.transfers[transfer as usize];
+        let Pair { source, granted, place, .. } = &mut self.transfers[transfer as usize];
+        let before = std::mem::replace(granted, source.granted());
+        self.granted[src as usize] = self.granted[src as usize] - before + *granted;
         let size = source.is_ready().then(|| source.unsent());
         self.ready[src as usize].set(transfer, place, size);
         net.waits(transfer, if size.is_some() { Wait::Turn } else { Wait::Grant });
@@ -108,7 +114,6 @@ impl<P: Policy> Ends<P> {
         let receiver = &mut self.receivers[dst as usize];
         pair.known = true;
         pair.deadline = net.now() + self.timeout;
-        receiver.outstanding += pair.grants.outstanding();
         self.policy.count(&mut receiver.scheduler, segments);
         receiver.scheduler.update(transfer, &mut pair.grants);
         self.keep_alarm(net, transfer, Side::Receiver);
@@ -120,7 +125,7 @@ impl<P: Policy> Ends<P> {
         loop {
             let transfers = &self.transfers;
             let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
-            let turn = receiver.scheduler.poll(net.now(), receiver.outstanding, outstanding);
+            let turn = receiver.scheduler.poll(net.now(), outstanding);
             let Some((transfer, rank)) = turn else { break };
             let pair = &mut self.transfers[transfer as usize];
             let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
@@ -128,7 +133,6 @@ impl<P: Policy> Ends<P> {
             let pace = net.plan().network.topology.host_link().pace.transmit(u64::from(wire));
             receiver.scheduler.granted(net.now(), pace);
             receiver.scheduler.update(transfer, &mut pair.grants);
-            receiver.outstanding += 1;
             let to = net.transfer(transfer).src;
             let header = Header::Grant { segment, rank };
             net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
@@ -145,10 +149,8 @@ impl<P: Policy> Ends<P> {
     fn segment<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, number: u32) {
         let (transfer, node) = (packet.transfer, packet.to);
         let pair = &mut self.transfers[transfer as usize];
-        let before = pair.grants.outstanding();
         let new = pair.grants.arrive(number);
         let receiver = &mut self.receivers[node as usize];
-        receiver.outstanding -= before - pair.grants.outstanding();
         receiver.scheduler.update(transfer, &mut pair.grants);
         pair.deadline = net.now() + self.timeout;
         let complete = pair.grants.is_complete();
@@ -156,6 +158,15 @@ impl<P: Policy> Ends<P> {
         if complete && (!new || net.delivered(transfer)) {
             self.say_done(net, packet);
         }
+        self.grant(net, node);
+    }
+
+    /// A grant finds that its sender has as many as it may.
+    fn refuse<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segment: u32) {
+        let node = net.transfer(transfer).dst;
+        let pair = &mut self.transfers[transfer as usize];
+        pair.grants.give_back(segment);
+        self.receivers[node as usize].scheduler.update(transfer, &mut pair.grants);
         self.grant(net, node);
     }
 
@@ -186,7 +197,7 @@ impl<P: Policy> Transport for Ends<P> {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
         let source = Source::new(segments, self.unasked, self.expiry, self.timeout, net.now());
         let (place, grants) = (Place::new(name), Grants::new(segments, self.unasked, name));
-        let pair = Pair { source, place, grants, known: false, deadline: Time::MAX };
+        let pair = Pair { source, granted: 0, place, grants, known: false, deadline: Time::MAX };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
@@ -241,6 +252,9 @@ impl<P: Policy> Transport for Ends<P> {
             Header::Announce if pair.grants.is_complete() => self.say_done(net, packet),
             Header::Announce => {}
             Header::Segment(number) => self.segment(net, packet, number),
+            Header::Grant { segment, .. } if self.granted[packet.to as usize] >= P::MOST_GRANTS => {
+                self.refuse(net, transfer, segment);
+            }
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
                 // The time-out may have been doubled.
@@ -291,7 +305,6 @@ impl<P: Policy> Transport for Ends<P> {
             }
             Side::Receiver => {
                 let receiver = &mut self.receivers[dst as usize];
-                receiver.outstanding -= pair.grants.outstanding();
                 pair.grants.expire();
                 receiver.scheduler.update(transfer, &mut pair.grants);
                 pair.deadline = now + self.timeout;
@@ -333,10 +346,10 @@ fn ends<P: Policy>(
     (expiry, timeout): (Option<Expiry>, Time),
     scheduler: impl Fn() -> P::Scheduler,
 ) -> Ends<P> {
-    let receiver = |_| Receiver { scheduler: scheduler(), outstanding: 0, polled_at: None };
-    let ready = vec![Turns::default(); nodes as usize];
+    let receiver = |_| Receiver { scheduler: scheduler(), polled_at: None };
+    let (ready, granted) = (vec![Turns::default(); nodes as usize], vec![0; nodes as usize]);
     let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
-    Ends { policy, announced, unasked, expiry, timeout, transfers, ready, receivers }
+    Ends { policy, announced, unasked, expiry, timeout, transfers, ready, granted, receivers }
 }
 
 /// pHost (Gao et al., CoNEXT 2015).
@@ -406,6 +419,7 @@ impl Policy for IrdPolicy {
     const NAME: &'static str = "ird";
     /// Receivers know at once what senders have.
     const SPLITS: bool = false;
+    const MOST_GRANTS: u32 = ird::MOST_CREDITS;
     fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
         unreachable!("all of it is granted")
     }
@@ -415,12 +429,11 @@ impl Policy for IrdPolicy {
 const IRD_TIMEOUT: Time = Time::from_us(1_000);
 
 impl Ird {
-    pub fn with(network: &Network, ethernet: &Ethernet, params: &ird::Params) -> Result<Ird, SetupError> {
+    pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
-        let credits = plan.line_rate_window("fabric.credits", params.credits)?;
         let timeout = IRD_TIMEOUT.max(plan.patience());
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let ends = ends(IrdPolicy, nodes, how, (None, timeout), || ird::Credits::new(credits));
+        let ends = ends(IrdPolicy, nodes, how, (None, timeout), ird::Credits::default);
         ReceiverDriven::new(plan, ends)
     }
 }

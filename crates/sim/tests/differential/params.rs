@@ -10,8 +10,8 @@ use unrack_sim::fabric::edm::{EdmConfig, Order};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
 /// Fabrics that the reference knows.
-pub const FABRICS: [&str; 10] =
-    ["ideal", "edm", "tcp", "dctcp", "pfabric", "phost", "homa", "ndp", "fastpass", "pfc-dcqcn"];
+pub const FABRICS: [&str; 11] =
+    ["ideal", "edm", "tcp", "dctcp", "pfabric", "phost", "homa", "ird", "ndp", "fastpass", "pfc-dcqcn"];
 
 pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     match fabric {
@@ -41,6 +41,7 @@ pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Valu
             let params = ndp::Params { rto, data_packets, ..Default::default() };
             (FabricConfig::Ndp(params), json!({ "timeout_ps": rto.as_ps(), "data_packets": data_packets }))
         }
+        "ird" => (FabricConfig::Ird, json!({})),
         "fastpass" => fastpass(draw, scale),
         "pfc-dcqcn" => pfc_dcqcn(draw, scale),
         _ => unreachable!("no parameters for {fabric}"),
