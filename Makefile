@@ -6,15 +6,17 @@
 #   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
 #   studies what papers published beside ours, at full size: docs/studies.md
-#   bench   cost per fault beside kernel swap, memory node, and the simulator's speed
+#   bench   cost per fault beside kernel swap, memory node, a pool's buffers, and the simulator's speed
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
-#   soak    the stress for minutes and the programs at full size
+#   models  lock-free code under all interleavings (loom)
+#   miri    the same code under Miri, which needs a nightly toolchain with that component
+#   soak    the stress for minutes, the programs at full size, and thousands of kills of a pool's processes
 #   clean   everything that was built, installed into .venv, or run
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint studies bench differential soak clean
+.PHONY: setup debian rust build run test lint studies bench models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -69,6 +71,7 @@ run: setup build
 test: setup lint
 	cargo build -q --workspace --profile ci
 	cargo test -q --workspace --profile ci
+	$(MAKE) --no-print-directory models
 	cargo test -q --release -p unrack-protocol -p unrack-workload -p unrack-sim --lib --tests
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
 
@@ -88,7 +91,17 @@ studies: build
 bench: setup build
 	bench/faults.sh
 	cargo bench -q -p unrack-node
+	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-sim
+
+# A target folder of its own: everything is built for the model checker.
+models: rust
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
+		cargo test -q --profile ci -p unrack-pool --lib loom
+
+miri: rust
+	PROPTEST_CASES=16 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \
+		cargo +nightly miri test -q -p unrack-pool --lib -- arena::list arena::section
 
 differential_cases ?= 3000
 
@@ -97,6 +110,7 @@ differential: rust
 		cargo test -q --profile ci -p unrack-sim --test differential
 
 soak_seconds ?= 240
+soak_kills ?= 5000
 
 soak: setup build
 	for share in 25% 10%; do \
@@ -104,6 +118,7 @@ soak: setup build
 			$(release)/unrack-stress --seed $$RANDOM --threads 3 --seconds $(soak_seconds); \
 	done
 	UNRACK=$(release)/unrack tests/programs/run.sh --scale full
+	UNRACK_POOL_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-pool --test kills
 
 clean:
 	cargo clean -q
