@@ -1,13 +1,14 @@
 //! How fast the simulator is on fixed scenarios, and what it costs as they grow:
 //! `cargo bench -p unrack-sim [-- --json] [FILTER]`.
 //!
-//! One line per scenario, or one JSON object each with `--json`. Rates are per second of processor time, one
-//! core; memory is the peak of a process that does nothing else, over its messages. Compare figures of one run
+//! One line per scenario, or one JSON object each with `--json`. Rates are per second of processor time; of runs that
+//! are split, `split` says by how much the wall clock was faster than on one thread in the same process. Memory is the peak of a process that does nothing else, over its messages. Compare figures of one run
 //! only.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::Instant;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::network::{Network, Pace};
@@ -21,13 +22,15 @@ struct Scenario {
     on: Topology,
     what: &'static str,
     spec: SyntheticSpec,
+    threads: u32,
 }
 
 impl Scenario {
     fn name(&self) -> String {
         let Scenario { fabric, what, spec, .. } = self;
         let (nodes, switches) = (self.on.nodes(), self.on.switches());
-        format!("{fabric} on {nodes} nodes, {switches} switches: {what}, {} messages", spec.messages)
+        let threads = if self.threads > 1 { format!(", {} threads", self.threads) } else { String::new() };
+        format!("{fabric} on {nodes} nodes, {switches} switches: {what}, {} messages{threads}", spec.messages)
     }
 
     fn setup(&self) -> Setup {
@@ -91,6 +94,7 @@ fn scenarios() -> Vec<Scenario> {
             on: on.clone(),
             what,
             spec: spec.clone(),
+            threads: 1,
         }));
     };
     let line = Size::Fixed(64);
@@ -127,6 +131,12 @@ fn scenarios() -> Vec<Scenario> {
     for messages in [100_000, 1_000_000, 3_000_000] {
         add(&["homa"], star(144), "longer: 4 KiB, load 0.6", flows(Size::Fixed(4096), 0.6, messages));
     }
+    // One run on two threads.
+    let tree = Topology::fat_tree(16, link(100, 200), link(100, 200));
+    for fabric in ["tcp", "dctcp", "pfabric", "ndp"] {
+        let (spec, on) = (flows(cdf("websearch"), 0.6, 3_000), tree.clone());
+        all.push(Scenario { fabric, on, what: "websearch, load 0.6", spec, threads: 2 });
+    }
     all
 }
 
@@ -144,7 +154,7 @@ fn main() {
     let json = arguments.iter().any(|word| word == "--json");
     let filter = arguments.iter().find(|word| !word.starts_with("--"));
     if !json {
-        let columns = ["M messages/s", "M hops/s", "M events/s", "cpu s", "B/message", "slowdown"];
+        let columns = ["M messages/s", "M hops/s", "M events/s", "cpu s", "B/message", "slowdown", "split"];
         println!("{:76}{}", "", columns.map(|name| format!("{name:>13}")).concat());
     }
     for scenario in scenarios() {
@@ -166,20 +176,31 @@ fn print_line(name: &str, figures: &Value) {
     let number = |field: &str| figures[field].as_f64().unwrap_or(f64::NAN);
     let millions = ["messages_per_s", "packet_hops_per_s", "events_per_s"].map(|field| number(field) / 1e6);
     println!(
-        "{name:76}{:13.3}{:13.2}{:13.2}{:13.2}{:13.0}{:13.3}",
+        "{name:76}{:13.3}{:13.2}{:13.2}{:13.2}{:13.0}{:13.3}{}",
         millions[0],
         millions[1],
         millions[2],
         number("cpu_s"),
         number("bytes_per_message"),
-        number("mean_slowdown")
+        number("mean_slowdown"),
+        figures["split"].as_f64().map(|times| format!("{times:13.2}")).unwrap_or_default()
     );
 }
 
 fn measure(scenario: &Scenario) -> Value {
     let (setup, work) = (scenario.setup(), Work::Synthetic(scenario.spec.clone()));
     let (memory, start) = (peak_bytes(), processor_s());
-    let run = setup.run(&work, |_| {}).expect("a valid scenario").run;
+    let (run, split) = match scenario.threads {
+        1 => (setup.run(&work, |_| {}).expect("a valid scenario").run, None),
+        threads => {
+            let clock = Instant::now();
+            let whole = setup.run(&work, |_| {}).expect("a valid scenario");
+            let (alone, clock) = (clock.elapsed(), Instant::now());
+            let parts = setup.split(&work, threads, |_| {}).expect("it can be split").run;
+            assert_eq!(whole.run.counters, parts.counters, "a run that is split is the same run");
+            (parts, Some(alone.as_secs_f64() / clock.elapsed().as_secs_f64()))
+        }
+    };
     let (cpu_s, memory) = (processor_s() - start, peak_bytes() - memory);
     let per_s = |count: u64| (count as f64 / cpu_s).round();
     let slowdowns = (0..run.messages.len()).filter_map(|index| run.slowdown(index));
@@ -190,6 +211,7 @@ fn measure(scenario: &Scenario) -> Value {
         "events_per_s": per_s(run.counters.events),
         "cpu_s": cpu_s,
         "bytes_per_message": memory as f64 / run.messages.len() as f64,
+        "split": split,
         "mean_slowdown": slowdowns.sum::<f64>() / run.finished() as f64,
     })
 }

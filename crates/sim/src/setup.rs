@@ -60,7 +60,7 @@ pub enum FabricConfig {
 }
 
 const CANNOT_SPLIT: &str =
-    "is 1 for ideal, edm, cxl, fastpass, ird and homa, where what is far away is known at once";
+    "is 1 for ideal, edm, cxl, fastpass, ird and homa (docs/decisions/0007-split-runs.md)";
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
 #[derive(Debug, Clone)]

@@ -132,5 +132,5 @@ fn what_cannot_be_split_is_refused() {
     let leaf_spine = |ns| Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, ns));
     assert!(refused(Topology::star(8, link(40, 200)), Protocol::Tcp, 2).contains("number of racks"));
     assert!(refused(leaf_spine(200), Protocol::Tcp, 4).contains("number of racks"));
-    assert!(refused(leaf_spine(200), Protocol::Homa, 2).contains("known at once"));
+    assert!(refused(leaf_spine(200), Protocol::Homa, 2).contains("is 1 for ideal"));
 }
