@@ -3,6 +3,7 @@
 import json
 import sys
 
+import cxl
 import dcqcn
 import edm
 import fastpass
@@ -15,6 +16,7 @@ import streams
 FABRICS = {
     "ideal": ideal,
     "edm": edm,
+    "cxl": cxl,
     "tcp": streams,
     "dctcp": streams,
     "pfabric": pfabric,

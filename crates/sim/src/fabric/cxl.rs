@@ -48,8 +48,6 @@ use unrack_workload::{Kind, Message, MessageId};
 pub struct Cxl {
     alone: Alone,
     topology: Topology,
-    /// What the port of a device adds.
-    port: Time,
     wiring: Wiring,
     nodes: Vec<Node>,
     switches: Vec<Switch>,
@@ -88,7 +86,6 @@ impl Cxl {
         let wiring = Wiring::new(topology);
         Ok(Cxl {
             alone: Alone::new(network, params),
-            port: params.port,
             nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding)).collect(),
             switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
             links: wiring.links(topology, params),

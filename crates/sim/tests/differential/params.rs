@@ -4,14 +4,26 @@ use crate::case::Scale;
 use crate::draw::Draw;
 use serde_json::{Value, json};
 use unrack_protocol::tcp::Congestion;
-use unrack_protocol::{dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
 use unrack_sim::FabricConfig;
 use unrack_sim::fabric::edm::{EdmConfig, Order};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
 /// Fabrics that the reference knows.
-pub const FABRICS: [&str; 11] =
-    ["ideal", "edm", "tcp", "dctcp", "pfabric", "phost", "homa", "ird", "ndp", "fastpass", "pfc-dcqcn"];
+pub const FABRICS: [&str; 12] = [
+    "ideal",
+    "edm",
+    "cxl",
+    "tcp",
+    "dctcp",
+    "pfabric",
+    "phost",
+    "homa",
+    "ird",
+    "ndp",
+    "fastpass",
+    "pfc-dcqcn",
+];
 
 pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     match fabric {
@@ -41,11 +53,27 @@ pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Valu
             let params = ndp::Params { rto, data_packets, ..Default::default() };
             (FabricConfig::Ndp(params), json!({ "timeout_ps": rto.as_ps(), "data_packets": data_packets }))
         }
+        "cxl" => cxl(draw),
         "ird" => (FabricConfig::Ird, json!({})),
         "fastpass" => fastpass(draw, scale),
         "pfc-dcqcn" => pfc_dcqcn(draw, scale),
         _ => unreachable!("no parameters for {fabric}"),
     }
+}
+
+fn cxl(draw: &mut Draw) -> (FabricConfig, Value) {
+    let params = cxl::Params {
+        flit: draw.one(&[cxl::Flit::B68, cxl::Flit::B256]),
+        credits: draw.one(&[1, 4, 64]),
+        outstanding: draw.one(&[1, 16, 256]),
+        hop: Time::from_ps(draw.one(&[100_000, 33_333])),
+        port: Time::from_ps(draw.one(&[0, 12_500])),
+    };
+    let told = json!({
+        "flit": params.flit.bytes().get(), "credits": params.credits, "outstanding": params.outstanding,
+        "hop_ps": params.hop.as_ps(), "port_ps": params.port.as_ps(),
+    });
+    (FabricConfig::Cxl(params), told)
 }
 
 fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {

@@ -26,12 +26,14 @@ impl Alone {
     }
 
     fn way(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Leg> + '_ {
-        let mut links = self.network.links(src, dst).peekable();
+        let mut links = self.network.links(src, dst).enumerate().peekable();
         std::iter::from_fn(move || {
-            let link = links.next()?;
-            let hop = if links.peek().is_some() { self.params.hop } else { Time::ZERO };
+            let (number, link) = links.next()?;
+            let (is_first, is_last) = (number == 0, links.peek().is_none());
+            let hop = if is_last { Time::ZERO } else { self.params.hop };
+            let port = if is_first || is_last { self.params.port } else { Time::ZERO };
             let flit = link.pace.transmit(self.params.flit.bytes().get());
-            Some(Leg { flit, latency: link.propagation + self.params.port + hop })
+            Some(Leg { flit, latency: link.propagation + port + hop })
         })
     }
 

@@ -12,6 +12,8 @@ pub(super) struct Link {
     /// Time of one flit.
     pub flit: Time,
     pub propagation: Time,
+    /// What the port of the node at its one end adds, if there is one.
+    pub port: Time,
     /// From the end of a flit until what it carries can be used at the other end.
     pub latency: Time,
     pub transmitter: Transmitter,
@@ -51,13 +53,18 @@ impl Link {
             Receiver::Input { .. } => params.hop,
             Receiver::Node(_) => Time::ZERO,
         };
+        let port = match (sender, receiver) {
+            (Sender::Output { .. }, Receiver::Input { .. }) => Time::ZERO,
+            _ => params.port,
+        };
         Link {
             id,
             sender,
             receiver,
             flit,
             propagation,
-            latency: propagation + params.port + hop,
+            port,
+            latency: propagation + port + hop,
             transmitter: Transmitter::new(params.flit.slots(), params.credits),
             wire: VecDeque::new(),
             free_at: Time::ZERO,

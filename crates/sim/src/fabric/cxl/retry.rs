@@ -15,10 +15,10 @@ use unrack_workload::MessageId;
 impl Cxl {
     /// When a flit that starts now has come through for good; `None`: never, the link stays down.
     pub(super) fn through(&self, link: u32, start: Time) -> Option<Time> {
-        let Link { id, flit, propagation, .. } = self.links[link as usize];
+        let Link { id, flit, propagation, port, .. } = self.links[link as usize];
         let Some(faults) = self.topology.faults() else { return Some(start + flit) };
         // The flit has to come in, and the request for it back.
-        let again = flit + (propagation + self.port) * 2 + flit;
+        let again = flit + (propagation + port) * 2 + flit;
         let mut first = start;
         loop {
             let crossing = Departure { first, last: first + flit };
