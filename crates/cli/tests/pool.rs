@@ -136,8 +136,10 @@ fn says_what_is_wrong() {
         (&["--capacity", "lots"], 2, "--capacity"),
         (&["--queue", "100B"], 2, "whole pages"),
         (&["--region", "0"], 2, "at least one section"),
-        (&["--backing", "tape"], 2, "a folder"),
+        (&["--backing", "tape"], 2, "a path"),
         (&["--backing", "/nonexistent/x"], 3, "make it first"),
+        (&["--backing", "/dev/null,/dev/zero", "--interleave", "100B"], 2, "power of two"),
+        (&["--backing", "/dev/null"], 1, "device-DAX"),
         (&["--memory", "fast"], 2, "coherent"),
         (&["--permissions", "9"], 2, "octal"),
     ] {

@@ -10,6 +10,7 @@
 //! | [`arena`] | buffers over leased sections: the allocator |
 //! | [`bells`] | words to sleep on, and to wake others by |
 //! | [`space`] | the pool's address space in a process |
+//! | [`interleave`] | one address space over several devices |
 //! | [`listing`] | what there is, for people who look |
 //! | [`socket`] | where a user's pool is served |
 //! | [`wire`] | what passes between a process and the manager |
@@ -18,6 +19,7 @@ pub mod arena;
 pub mod bells;
 pub mod cache_control;
 pub mod client;
+pub mod interleave;
 pub mod listing;
 pub mod manager;
 pub mod socket;

@@ -1,9 +1,10 @@
 //! The pool's address space in this process: reserved once, mapped as it is granted.
 
 use crate::cache_control::{AnyMemory, Coherent, Incoherent, Mode, Model, Uncached};
+use crate::interleave::Interleave;
 use crate::wire::{Access, Extent};
 use crate::{PAGE, SECTION};
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ pub struct Space {
     shared: *mut u8,
     bytes: usize,
     memory: AnyMemory,
+    /// All of it is mapped: devices.
+    whole: bool,
     /// How often the extent at an offset is mapped: peers may be granted the same by several channels.
     counts: Mutex<HashMap<u64, u32>>,
 }
@@ -33,7 +36,7 @@ impl Space {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let shared = reserve(bytes)?;
         let memory = AnyMemory::Coherent(Coherent);
-        let mut space = Space { base: shared, shared, bytes, memory, counts: Mutex::default() };
+        let mut space = Space { base: shared, shared, bytes, memory, whole: false, counts: Mutex::default() };
         space.memory = match mode {
             Mode::Coherent => AnyMemory::Coherent(Coherent),
             Mode::Uncached => AnyMemory::Uncached(Uncached),
@@ -64,13 +67,45 @@ impl Space {
         self.base.wrapping_add(offset as usize)
     }
 
-    /// Maps a file of an extent's size, unless this very extent is mapped already. Each time has its
+    /// Maps devices to the whole space, once: before there is an extent.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or there are more granules than can be mapped.
+    pub fn map_devices(&mut self, files: &[BorrowedFd<'_>], set: Interleave) -> std::io::Result<()> {
+        if files.len() != set.devices as usize {
+            return Err(Errno::INVAL.into());
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        for (offset, device, at, bytes) in set.parts(self.bytes as u64).map_err(std::io::Error::other)? {
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            let to = self.shared.wrapping_add(offset as usize).cast();
+            // SAFETY: inside the reservation, which nobody uses yet.
+            unsafe { rustix::mm::mmap(to, bytes as usize, access, flags, files[device as usize], at)? };
+        }
+        if self.base != self.shared {
+            // SAFETY: as above.
+            unsafe { fixed(self.base, self.bytes, access, MapFlags::NORESERVE)? };
+        }
+        self.whole = true;
+        Ok(())
+    }
+
+    /// Whether all of it is mapped, so that extents come without descriptors.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Maps a file of an extent's size, unless this very extent is mapped already, or all is. Each time has its
     /// [`unmap`](Space::unmap).
     ///
     /// # Errors
     /// If the extent is not in the space, or the file too short, or the kernel refuses.
-    pub fn map(&self, extent: Extent, file: BorrowedFd<'_>, access: Access) -> rustix::io::Result<()> {
+    pub fn map(&self, extent: Extent, file: Option<&OwnedFd>, access: Access) -> rustix::io::Result<()> {
         self.check(extent)?;
+        if self.whole {
+            return Ok(());
+        }
+        let file = file.ok_or(Errno::INVAL)?.as_fd();
         if rustix::fs::fstat(file)?.st_size < extent.bytes as i64 {
             return Err(Errno::INVAL);
         }
@@ -107,6 +142,9 @@ impl Space {
     /// # Safety
     /// Whoever had it mapped does not use it from now on.
     pub unsafe fn unmap(&self, extent: Extent) {
+        if self.whole {
+            return;
+        }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.get_mut(&extent.offset).expect("what is unmapped was mapped");
         *count -= 1;

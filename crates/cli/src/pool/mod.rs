@@ -12,6 +12,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   unrack pool serve --capacity 4GiB           for programs of this user, until SIGINT or SIGTERM
   unrack pool serve --backing /dev/shm/rack   segments are files in that folder (tmpfs, hugetlbfs)
+  unrack pool serve --backing /dev/dax0.0 --memory incoherent --capacity 16GiB
+                                              memory that other hosts write too: lines are flushed
   unrack pool ls                              what there is, who owns it, how full it is
   unrack pool ls --json
 
@@ -43,9 +45,10 @@ impl From<ManagerError> for Failure {
     fn from(error: ManagerError) -> Failure {
         let text = error.to_string();
         match error {
-            ManagerError::Capacity(_) | ManagerError::QueueBytes(_) | ManagerError::Region => {
-                Failure::Usage(text)
-            }
+            ManagerError::Capacity(_)
+            | ManagerError::QueueBytes(_)
+            | ManagerError::Region
+            | ManagerError::Devices(_) => Failure::Usage(text),
             ManagerError::Lacking(_) => Failure::Lacking(text),
             _ => Failure::Failed(text),
         }

@@ -21,9 +21,13 @@ pub struct Args {
     /// Memory for all programs together: whole sections of 2MiB
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     capacity: Bytes,
-    /// What the memory is: `memfd`, `huge` (memfd of 2MiB pages), or a folder on tmpfs or hugetlbfs
-    #[arg(long, value_name = "KIND|FOLDER", default_value = "memfd", value_parser = backing)]
-    backing: Backing,
+    /// What the memory is: `memfd`, `huge` (memfd of 2MiB pages), a folder on tmpfs or hugetlbfs, or devices such as
+    /// /dev/dax0.0, separated by commas: whoever connects can reach all of those
+    #[arg(long, value_name = "KIND|PATHS", default_value = "memfd")]
+    backing: String,
+    /// Bytes that go to one of several devices before the next has its turn
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    interleave: Bytes,
     /// How it is reached: coherent, incoherent (lines are flushed), uncached, or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
     memory: Mode,
@@ -66,7 +70,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         }
     };
     let mut options = Options::new(socket, args.capacity);
-    options.backing = args.backing;
+    options.backing = backing(&args.backing, args.interleave)?;
     options.mode = args.memory;
     options.region_sections = args.region;
     options.queue_bytes = args.queue;
@@ -94,12 +98,18 @@ fn tell_start(options: &Options, json: bool) {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }
 
-fn backing(text: &str) -> Result<Backing, String> {
+fn backing(text: &str, interleave: Bytes) -> Result<Backing, Failure> {
+    let paths: Vec<PathBuf> = text.split(',').map(PathBuf::from).collect();
     match text {
         "memfd" => Ok(Backing::Memfd { huge: false }),
         "huge" => Ok(Backing::Memfd { huge: true }),
-        folder if folder.contains('/') => Ok(Backing::Directory(folder.into())),
-        _ => Err("give `memfd`, `huge`, or a folder, with a slash in it".into()),
+        _ if !text.contains('/') => Err(Failure::Usage(format!(
+            "--backing {text}: give `memfd`, `huge`, or a path, with a slash in it"
+        ))),
+        _ => match &paths[..] {
+            [folder] if folder.is_dir() || !folder.exists() => Ok(Backing::Directory(folder.clone())),
+            _ => Ok(Backing::Devices { paths, granularity: interleave.get() }),
+        },
     }
 }
 

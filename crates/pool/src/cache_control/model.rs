@@ -82,7 +82,8 @@ impl Memory for Model {
         let host = &self.0;
         let mut state = host.state();
         for line in host.lines(at, bytes) {
-            host.write_back(&mut state, line);
+            // The host stored to it, perhaps just what its copy held before.
+            host.write(&mut state, line);
             state.used(line);
         }
         host.happen(&mut state);
@@ -143,16 +144,25 @@ impl Host {
         self.words(self.device, line)
     }
 
-    /// Writes the whole line if any of it was stored to.
+    /// Writes the whole line if anything else was stored to it than it held.
     fn write_back(&self, state: &mut State, line: usize) {
-        let clean = state.clean.entry(line).or_default();
-        let now: Line = std::array::from_fn(|word| self.cached(line)[word].load(Ordering::Acquire));
-        if now != *clean {
-            for (to, word) in self.on_device(line).iter().zip(now) {
-                to.store(word, Ordering::Release);
-            }
-            *clean = now;
+        let clean = state.clean.get(&line).copied().unwrap_or_default();
+        if self.now(line) != clean {
+            self.write(state, line);
         }
+    }
+
+    fn write(&self, state: &mut State, line: usize) {
+        let now = self.now(line);
+        for (to, word) in self.on_device(line).iter().zip(now) {
+            to.store(word, Ordering::Release);
+        }
+        state.clean.insert(line, now);
+    }
+
+    /// What the host sees.
+    fn now(&self, line: usize) -> Line {
+        std::array::from_fn(|word| self.cached(line)[word].load(Ordering::Acquire))
     }
 
     /// Takes the device's line, but for words that a thread of this host is storing to.

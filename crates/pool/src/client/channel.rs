@@ -157,12 +157,14 @@ impl ChannelLink {
         opened: Opened,
         mut beside: Vec<OwnedFd>,
     ) -> rustix::io::Result<(ChannelLink, Greeting)> {
-        if beside.len() < 2 {
+        // The queue area's, unless it is in a device, and the bells'.
+        let own = if space.is_whole() { 1 } else { 2 };
+        if beside.len() < own {
             return Err(Errno::INVAL);
         }
-        let passed = beside.split_off(2);
-        let bells = Bells::of_peer(beside[1].as_fd())?;
-        space.map(opened.queues, beside[0].as_fd(), Access::Write)?;
+        let passed = beside.split_off(own);
+        let bells = Bells::of_peer(beside[own - 1].as_fd())?;
+        space.map(opened.queues, beside.first(), Access::Write)?;
         let link = ChannelLink {
             id: opened.channel,
             peer: opened.peer,

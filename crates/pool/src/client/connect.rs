@@ -34,13 +34,13 @@ pub fn greet(
     name: &str,
     again: Option<ClientId>,
     bells: &Bells,
-) -> Result<Welcome, Error> {
+) -> Result<(Welcome, Vec<OwnedFd>), Error> {
     let failed = |error: Errno| Error::Connect { path: path.into(), error: error.into() };
     let hello = Hello { name: name.to_string(), again };
     wire::send(socket.as_fd(), &wire::first(&hello), &[bells.file()]).map_err(failed)?;
     match wire::receive(socket.as_fd()).map_err(failed)? {
-        Incoming::Packet(bytes, _) => match wire::read_first::<Result<Welcome, Denied>>(&bytes) {
-            Ok(welcome) => Ok(welcome?),
+        Incoming::Packet(bytes, devices) => match wire::read_first::<Result<Welcome, Denied>>(&bytes) {
+            Ok(welcome) => Ok((welcome?, devices)),
             Err(0) => Err(Error::NotAPool(path.into())),
             Err(theirs) => Err(Denied::Version { theirs }.into()),
         },

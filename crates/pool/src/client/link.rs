@@ -54,7 +54,7 @@ struct Books {
     /// What was given up while no manager was there.
     late: Vec<Request>,
     /// Segments of this process, to hand back to the next manager.
-    segments: BTreeMap<u64, OwnedFd>,
+    segments: BTreeMap<u64, Option<OwnedFd>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -251,7 +251,7 @@ impl Link {
 
     fn try_reconnect(&self) -> Result<Arc<OwnedFd>, Error> {
         let socket = Arc::new(connect(&self.path)?);
-        let welcome = greet(&socket, &self.path, &self.name, Some(self.welcome.you), &self.bells)?;
+        let (welcome, _) = greet(&socket, &self.path, &self.name, Some(self.welcome.you), &self.bells)?;
         if welcome != self.welcome {
             return Err(Denied::Stranger.into());
         }
@@ -265,7 +265,7 @@ impl Link {
         }
         let offsets: Vec<u64> = self.books().segments.keys().copied().collect();
         for offset in offsets {
-            let file = self.books().segments.get(&offset).and_then(|file| file.try_clone().ok());
+            let file = self.books().segments.get(&offset).and_then(|file| file.as_ref()?.try_clone().ok());
             let beside: Vec<BorrowedFd> = file.iter().map(|file| file.as_fd()).collect();
             self.ask_here(&socket, &Request::HandBack { offset }, &beside)?;
         }
@@ -360,8 +360,8 @@ impl Link {
     /// Maps a segment of this process, and keeps its descriptor for the next manager. In the reader's thread: there
     /// is no moment at which the next manager asks what we have, and this was told and is not yet known.
     fn add_segment(&self, segment: Extent, mut beside: Vec<OwnedFd>) -> rustix::io::Result<()> {
-        let file = beside.pop().ok_or(Errno::INVAL)?;
-        self.space.map(segment, file.as_fd(), Access::Write)?;
+        let file = beside.pop();
+        self.space.map(segment, file.as_ref(), Access::Write)?;
         self.books().segments.insert(segment.offset, file);
         Ok(())
     }
@@ -435,10 +435,9 @@ impl Link {
             Event::Granted { channel, segment, access } => {
                 let Some(link) = self.channel(channel) else { return };
                 // What cannot be mapped was not granted: naming it is an error then.
-                if let Some(file) = beside.first()
-                    && !link.knows(segment)
+                if !link.knows(segment)
                     && link.has_room()
-                    && self.space.map(segment, file.as_fd(), access).is_ok()
+                    && self.space.map(segment, beside.first(), access).is_ok()
                 {
                     link.granted(segment, access);
                 }

@@ -27,7 +27,7 @@ use crate::space::Space;
 use crate::wire::{self, ClientId, Denied, Extent, Listed, MOST_PASSED, Reply, Request, Welcome};
 use connect::Connecting;
 use link::{Link, Replied};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,8 +101,12 @@ impl Client {
         let bells = Bells::make().map_err(|error| Error::Map(error.into()))?;
         let connecting = Connecting { path: path.as_ref().into(), name: name.into(), bells };
         let socket = connect::connect(&connecting.path)?;
-        let welcome = connect::greet(&socket, &connecting.path, name, None, &connecting.bells)?;
-        let space = Space::reserve(welcome.space_bytes, welcome.mode).map_err(Error::Map)?;
+        let (welcome, devices) = connect::greet(&socket, &connecting.path, name, None, &connecting.bells)?;
+        let mut space = Space::reserve(welcome.space_bytes, welcome.mode).map_err(Error::Map)?;
+        if let Some(set) = welcome.devices {
+            let devices: Vec<BorrowedFd> = devices.iter().map(|device| device.as_fd()).collect();
+            space.map_devices(&devices, set).map_err(Error::Map)?;
+        }
         let link = Arc::new(Link::new(connecting, welcome, socket, space));
         let reader = std::thread::Builder::new().name("unrack-pool".into()).spawn({
             let link = link.clone();

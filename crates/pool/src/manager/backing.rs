@@ -1,5 +1,6 @@
 //! Where the bytes are: the files behind segments.
 
+use super::devices::Devices;
 use crate::SECTION;
 use crate::wire::Extent;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -7,6 +8,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a pool's memory is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +17,31 @@ pub enum Backing {
     Memfd { huge: bool },
     /// Files in a directory on tmpfs or hugetlbfs, one a segment.
     Directory(PathBuf),
+    /// Device-DAX devices, or files, which form an interleave set.
+    Devices { paths: Vec<PathBuf>, granularity: u64 },
+}
+
+/// A pool's memory, in use.
+pub struct Store {
+    pub backing: Backing,
+    /// If it is devices.
+    pub devices: Option<Arc<Devices>>,
+}
+
+impl Store {
+    /// A segment's file; `None` in a device.
+    pub fn make(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
+        match self.devices {
+            Some(_) => Ok(None),
+            None => self.backing.make(extent).map(Some),
+        }
+    }
+
+    /// A queue area's, which is zeros.
+    pub fn make_queues(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
+        self.devices.iter().for_each(|devices| devices.clear(extent));
+        self.make(extent)
+    }
 }
 
 impl Backing {
@@ -35,6 +62,8 @@ impl Backing {
             Backing::Memfd { huge: true } => make_memfd(SECTION, true).map(drop).map_err(|error| {
                 format!("there are no huge pages ({error}): reserve some with `sysctl vm.nr_hugepages=N`")
             }),
+            // Opening them shows.
+            Backing::Devices { .. } => Ok(()),
             Backing::Directory(folder) => {
                 let found = std::fs::metadata(folder).is_ok_and(|found| found.is_dir());
                 found.then_some(()).ok_or_else(|| format!("{} is no folder: make it first", folder.display()))
@@ -47,15 +76,16 @@ impl Backing {
     ///
     /// # Errors
     /// If the machine has no memory, or descriptors, left.
-    pub fn make(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
+    fn make(&self, extent: Extent) -> rustix::io::Result<OwnedFd> {
         let file = match self {
             // Queue areas are less than a huge page.
             Backing::Memfd { huge } => make_memfd(extent.bytes, *huge && extent.bytes >= SECTION)?,
             Backing::Directory(_) => self.make_named(extent)?,
+            Backing::Devices { .. } => unreachable!("segments of devices have no files"),
         };
         // Who is granted to read must not find a way to write by opening the file again.
         rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
-        Ok(Some(file))
+        Ok(file)
     }
 
     fn make_named(&self, extent: Extent) -> rustix::io::Result<OwnedFd> {
@@ -98,7 +128,7 @@ impl Backing {
 
     fn path(&self, extent: Extent) -> Option<PathBuf> {
         match self {
-            Backing::Memfd { .. } => None,
+            Backing::Memfd { .. } | Backing::Devices { .. } => None,
             Backing::Directory(directory) => Some(directory.join(format!("segment-{:012x}", extent.offset))),
         }
     }
@@ -110,6 +140,12 @@ impl fmt::Display for Backing {
             Backing::Memfd { huge: false } => out.write_str("memfd"),
             Backing::Memfd { huge: true } => out.write_str("memfd, huge pages"),
             Backing::Directory(path) => path.display().fmt(out),
+            Backing::Devices { paths, granularity } => {
+                for path in paths {
+                    write!(out, "{}, ", path.display())?;
+                }
+                write!(out, "interleaved by {granularity} B")
+            }
         }
     }
 }

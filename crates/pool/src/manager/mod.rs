@@ -11,11 +11,15 @@
 //! | [`backing`] | the files behind segments |
 //! | [`ledger`] | what it knows, in memory that outlives it |
 //! | [`signals`] | one that runs until it is told to end |
+//! | [`devices`] | memory that is devices |
+//! | [`mtrr`] | whether a device is uncachable |
 //! | [`serve`] | sockets and processes that end |
 
 mod backing;
+mod devices;
 mod ledger;
 mod lock;
+mod mtrr;
 mod process;
 mod sections;
 mod serve;
@@ -27,6 +31,8 @@ pub use state::Limits;
 
 use crate::cache_control::{Incoherent, Mode};
 use crate::{PAGE, SECTION};
+use backing::Store;
+use devices::Devices;
 use ledger::{Record, Shape};
 use lock::Locked;
 use rustix::fd::OwnedFd;
@@ -77,8 +83,12 @@ impl Options {
         }
     }
 
+    /// Bytes of the address space. A device has its own.
     fn space_bytes(&self) -> u64 {
-        self.capacity.get() * SPACE_FACTOR
+        match self.backing {
+            Backing::Devices { .. } => self.capacity.get(),
+            _ => self.capacity.get() * SPACE_FACTOR,
+        }
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -118,6 +128,10 @@ pub enum Error {
     #[error("programs still use the pool of {}, which has another capacity, memory or size of queue areas: \
              give the same options, or stop them first", .0.display())]
     OtherPool(PathBuf),
+    #[error("cannot use {}: {error}", path.display())]
+    Device { path: PathBuf, error: std::io::Error },
+    #[error("the devices do not do: {0}")]
+    Devices(String),
     #[error("this machine cannot: {0}")]
     Lacking(String),
     #[error("cannot serve: {0}")]
@@ -151,11 +165,18 @@ impl Manager {
             |record: &Record| matches!(record, Record::Client(found) if process::watch(found).is_some());
         let (ledger, records) = lock.open(shape, alive)?;
         let sections = Sections::new(0, space, capacity, options.queue_bytes.get());
-        let mut state = State::new(options.backing.clone(), sections, options.limits, ledger);
+        let devices = match &options.backing {
+            Backing::Devices { paths, granularity } => {
+                Some(Arc::new(Devices::open(paths, *granularity, space as u64, options.mode)?))
+            }
+            _ => None,
+        };
+        let store = Store { backing: options.backing.clone(), devices: devices.clone() };
+        let mut state = State::new(store, sections, options.limits, ledger);
         let before = state.recover(records);
         let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
         let stop = Arc::new(stop.map_err(std::io::Error::from)?);
-        let server = serve::Server::new(options, state, before, lock, stop.clone())?;
+        let server = serve::Server::new(options, state, before, lock, devices, stop.clone())?;
         let thread = std::thread::Builder::new().name("unrack-pool".into()).spawn(move || server.run())?;
         Ok(Manager { socket: options.socket.clone(), stop, thread: Some(thread) })
     }

@@ -1,5 +1,6 @@
 //! Sockets of processes, and their ends.
 
+use super::devices::Devices;
 use super::ledger::Process;
 use super::lock::Locked;
 use super::state::State;
@@ -34,6 +35,7 @@ pub struct Server {
     lock: Locked,
     socket: PathBuf,
     idle: Option<Timespec>,
+    devices: Option<Arc<Devices>>,
     space_bytes: u64,
     region_sections: u32,
     queue_bytes: u64,
@@ -64,6 +66,7 @@ impl Server {
         state: State,
         before: Vec<Process>,
         lock: Locked,
+        devices: Option<Arc<Devices>>,
         stop: Arc<OwnedFd>,
     ) -> Result<Server, Error> {
         let listener = listen(options)?;
@@ -90,6 +93,7 @@ impl Server {
             region_sections: options.region_sections,
             queue_bytes: options.queue_bytes.get(),
             mode: options.mode,
+            devices,
         };
         before.into_iter().for_each(|process| server.watch_absent(&process));
         server.flush();
@@ -228,7 +232,9 @@ impl Server {
             _ => return self.end(number),
         };
         let connection = &self.connections[&number];
-        let sent = wire::send(connection.socket.as_fd(), &wire::first(&welcome), &[]);
+        let devices = self.devices.as_ref().filter(|_| welcome.is_ok()).map(|devices| devices.files());
+        let beside = devices.unwrap_or_default();
+        let sent = wire::send(connection.socket.as_fd(), &wire::first(&welcome), &beside);
         if sent.is_err() || welcome.is_err() {
             self.end(number);
         }
@@ -256,6 +262,7 @@ impl Server {
             region_sections: self.region_sections,
             queue_bytes: self.queue_bytes,
             mode: self.mode,
+            devices: self.devices.as_ref().map(|devices| devices.set),
         })
     }
 

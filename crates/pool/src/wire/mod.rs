@@ -20,7 +20,7 @@ pub const MOST_BYTES: usize = 16 * 1024;
 /// Descriptors that two processes may pass each other beside a greeting.
 pub const MOST_PASSED: usize = 4;
 /// Descriptors beside a message at most: the manager's own, and those passed.
-pub const MOST_DESCRIPTORS: usize = 2 + MOST_PASSED;
+pub const MOST_DESCRIPTORS: usize = 8;
 /// Bytes of the longest greeting, either way.
 pub const MOST_GREETING: usize = 1024;
 /// Bytes of the longest name of a service or a process.
@@ -55,6 +55,9 @@ pub struct Welcome {
     pub region_sections: u32,
     /// Bytes of every queue area.
     pub queue_bytes: u64,
+    /// The memory is devices, whose descriptors are beside: all of the space is mapped at once. Otherwise each
+    /// segment comes with a descriptor.
+    pub devices: Option<crate::interleave::Interleave>,
     /// How this memory is to be reached.
     pub mode: crate::cache_control::Mode,
 }

@@ -77,7 +77,7 @@ impl State {
             let (free, all) = (self.sections.free(), self.sections.capacity());
             return Err(Denied::Full { asked: 1, free, all });
         };
-        let file = match self.backing.make(queues) {
+        let file = match self.store.make_queues(queues) {
             Ok(file) => file.map(Arc::new),
             Err(error) => {
                 self.sections.give_queues(queues);
@@ -94,7 +94,7 @@ impl State {
             asked: Some(number),
         };
         if let Err(denied) = self.put(channel.record(id)) {
-            self.backing.remove(queues);
+            self.store.backing.remove(queues);
             self.sections.give_queues(queues);
             return Err(denied);
         }
@@ -252,7 +252,7 @@ impl State {
         if channel.sides().iter().all(|side| !side.open) {
             let queues = channel.queues;
             self.channels.remove(&id);
-            self.backing.remove(queues);
+            self.store.backing.remove(queues);
             self.ledger.remove(&Key::Channel(id));
             self.sections.give_queues(queues);
         } else {

@@ -34,7 +34,7 @@ impl State {
         let pool = Listed::Pool {
             capacity_bytes: self.sections.capacity() as u64 * SECTION,
             free_bytes: self.sections.free() as u64 * SECTION,
-            backing: self.backing.to_string(),
+            backing: self.store.backing.to_string(),
         };
         let clients = self.clients.values();
         let segments = self.segments.values().map(|segment| Listed::Segment {

@@ -2,14 +2,14 @@
 //!
 //! [`State::join`], [`State::handle`] and [`State::leave`] are told what happened; what is to be sent is then in
 //! [`Client::waiting`], which whoever has the sockets empties. The only thing it does to the outside is that it
-//! makes and drops the files of segments ([`Backing`]).
+//! makes and drops the files of segments ([`Store`]).
 
 mod channels;
 mod listing;
 mod resume;
 mod segments;
 
-use super::backing::Backing;
+use super::backing::Store;
 use super::ledger::{Identity, Key, Ledger, Process, Record};
 use super::sections::Sections;
 use crate::wire::{
@@ -101,7 +101,7 @@ struct Side {
 }
 
 pub struct State {
-    backing: Backing,
+    store: Store,
     limits: Limits,
     sections: Sections,
     clients: BTreeMap<ClientId, Client>,
@@ -114,9 +114,9 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(backing: Backing, sections: Sections, limits: Limits, ledger: Ledger) -> State {
+    pub fn new(store: Store, sections: Sections, limits: Limits, ledger: Ledger) -> State {
         State {
-            backing,
+            store,
             limits,
             sections,
             clients: BTreeMap::new(),

@@ -90,8 +90,12 @@ impl State {
                     self.clients.get_mut(&owner).expect("it is known").segments += 1;
                 }
                 // A file with a name is still there; of the others, their owners have descriptors.
-                let found =
-                    self.backing.find(extent).filter(|found| Some(identity(found)) == file).map(Arc::new);
+                let found = self
+                    .store
+                    .backing
+                    .find(extent)
+                    .filter(|found| Some(identity(found)) == file)
+                    .map(Arc::new);
                 let segment = Segment { extent, owner, file: found, identity: file, grants: Vec::new() };
                 self.segments.insert(extent.offset, segment);
             }

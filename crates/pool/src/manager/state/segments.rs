@@ -23,7 +23,7 @@ impl State {
             let (free, all) = (self.sections.free(), self.sections.capacity());
             return Err(Denied::Full { asked: sections, free, all });
         };
-        let file = match self.backing.make(extent) {
+        let file = match self.store.make(extent) {
             Ok(file) => file.map(Arc::new),
             Err(error) => {
                 self.sections.give(extent);
@@ -33,7 +33,7 @@ impl State {
         let identity = file.as_ref().map(|file| identity(file));
         let segment = Segment { extent, owner: Some(by), file: file.clone(), identity, grants: Vec::new() };
         if let Err(denied) = self.put(segment.record()) {
-            self.backing.remove(extent);
+            self.store.backing.remove(extent);
             self.sections.give(extent);
             return Err(denied);
         }
@@ -91,9 +91,12 @@ impl State {
     /// Whoever was granted a segment gets its descriptor, as soon as it is here.
     pub(super) fn tell_of_grant(&mut self, offset: u64, grant: Grant) {
         let segment = &self.segments[&offset];
-        let Ok(Some(file)) = segment.file_for(grant.access) else { return };
+        let Ok(file) = segment.file_for(grant.access) else { return };
+        if file.is_none() && segment.identity.is_some() {
+            return;
+        }
         let event = Event::Granted { channel: grant.channel, segment: segment.extent, access: grant.access };
-        self.event(grant.to, event, vec![file]);
+        self.event(grant.to, event, file.into_iter().collect());
     }
 
     /// A segment has no owner any more; it is free when nobody has it mapped.
@@ -131,7 +134,7 @@ impl State {
             let extent = segment.extent;
             debug_assert!(extent.bytes.is_multiple_of(SECTION));
             self.segments.remove(&offset);
-            self.backing.remove(extent);
+            self.store.backing.remove(extent);
             self.ledger.remove(&Key::Segment(offset));
             self.sections.give(extent);
         }

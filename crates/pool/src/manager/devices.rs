@@ -1,0 +1,111 @@
+//! Memory that is a device, or a file, of the user's: a device-DAX path such as `/dev/dax0.0`, or several.
+//!
+//! There is one descriptor for all of a device, so that whoever connects can reach all of it: its users trust
+//! each other. A manager locks what it uses.
+
+use super::Error;
+use crate::cache_control::{Memory, Mode as MemoryMode};
+use crate::interleave::Interleave;
+use crate::space::Space;
+use crate::wire::Extent;
+use crate::{PAGE, SECTION};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use std::path::{Path, PathBuf};
+
+/// Devices that form a set, at most: all go beside one message.
+pub const MOST_DEVICES: usize = 8;
+
+/// An interleave set that this manager has to itself.
+pub struct Devices {
+    files: Vec<OwnedFd>,
+    /// Opened apart: a lock lasts for as long as anybody has the same opening of a file, and processes that are
+    /// handed `files` outlive us.
+    _locks: Vec<OwnedFd>,
+    pub set: Interleave,
+    /// All of it, as every process maps it.
+    space: Space,
+}
+
+impl Devices {
+    /// # Errors
+    /// If there are none or too many, one cannot be used, or they are smaller than the capacity.
+    pub fn open(
+        paths: &[PathBuf],
+        granularity: u64,
+        sections: u64,
+        mode: MemoryMode,
+    ) -> Result<Devices, Error> {
+        if paths.is_empty() || paths.len() > MOST_DEVICES {
+            return Err(Error::Devices(format!("give 1 to {MOST_DEVICES} devices")));
+        }
+        let set = Interleave::new(paths.len() as u32, granularity);
+        let set = set.map_err(|unfit| Error::Devices(unfit.to_string()))?;
+        let (mut files, mut locks, mut least) = (Vec::new(), Vec::new(), u64::MAX);
+        for path in paths {
+            let failed = |error| Error::Device { path: path.clone(), error };
+            locks.push(lock(path).map_err(failed)?);
+            let (file, bytes) = open(path).map_err(failed)?;
+            if mode == MemoryMode::Uncached {
+                super::mtrr::check_uncached(path).map_err(Error::Lacking)?;
+            }
+            least = least.min(bytes);
+            files.push(file);
+        }
+        if set.sections(least) < sections {
+            let (have, want) = (set.sections(least) * SECTION, sections * SECTION);
+            let text =
+                format!("they have {have} bytes in whole sections, and the capacity is {want}: give less");
+            return Err(Error::Devices(text));
+        }
+        let mut space = Space::reserve(sections * SECTION, mode)?;
+        let borrowed: Vec<BorrowedFd> = files.iter().map(|file| file.as_fd()).collect();
+        space.map_devices(&borrowed, set).map_err(|error| Error::Devices(error.to_string()))?;
+        Ok(Devices { files, _locks: locks, set, space })
+    }
+
+    /// What every process gets.
+    pub fn files(&self) -> Vec<BorrowedFd<'_>> {
+        self.files.iter().map(|file| file.as_fd()).collect()
+    }
+
+    /// Makes a queue area that was used before like new.
+    pub fn clear(&self, extent: Extent) {
+        let zeros = [0; PAGE as usize];
+        for offset in (extent.offset..extent.end()).step_by(PAGE as usize) {
+            // SAFETY: all of the space is mapped, and nobody has the extent.
+            unsafe { self.space.memory().write(self.space.pointer(offset), &zeros) };
+        }
+    }
+}
+
+/// From now on a device is ours, until what this returns is closed.
+fn lock(path: &Path) -> std::io::Result<OwnedFd> {
+    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| std::io::Error::other("another program has it locked"))?;
+    Ok(file)
+}
+
+/// A device, and its bytes.
+fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
+    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            // All of it must be there: touching what is not would end in `SIGBUS`.
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, stat.st_size as u64)?;
+            Ok((file, stat.st_size as u64))
+        }
+        FileType::CharacterDevice => {
+            let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+            let size = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/size"));
+            let bytes = size.ok().and_then(|text| text.trim().parse().ok());
+            Ok((
+                file,
+                bytes.ok_or_else(|| std::io::Error::other("it is no device-DAX device: it says no size"))?,
+            ))
+        }
+        _ => Err(std::io::Error::other("it is neither a file nor a device-DAX device")),
+    }
+}
