@@ -26,8 +26,13 @@ const MOMENT: Duration = Duration::from_millis(100);
 fn options(folder: &Path, backing: &str) -> Options {
     let mut options = Options::new(folder.join("pool.sock"), Bytes::new(CAPACITY));
     options.region_sections = 2;
-    if backing == "directory" {
-        options.backing = Backing::Directory(folder.join("segments"));
+    match backing {
+        "directory" => options.backing = Backing::Directory(folder.join("segments")),
+        "devices" => {
+            let paths = vec![folder.join("device0"), folder.join("device1")];
+            options.backing = Backing::Devices { paths, granularity: 16384 };
+        }
+        _ => {}
     }
     options
 }
@@ -299,6 +304,9 @@ fn kill_at_random(backing: &str, kills: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     let folder = Folder::new();
     std::fs::create_dir(folder.path("segments")).unwrap();
+    for device in ["device0", "device1"] {
+        std::fs::File::create(folder.path(device)).and_then(|file| file.set_len(CAPACITY / 2)).unwrap();
+    }
     let place = folder.path("");
     let place = place.display();
     let mut manager = start(format!("manager,{place},{backing}"));
@@ -343,4 +351,10 @@ fn killed_at_random() {
 #[test]
 fn killed_at_random_with_files_in_a_directory() {
     kill_at_random("directory", kills());
+}
+
+/// Here a byte that two processes had would be the same byte: each segment is memory that others had before.
+#[test]
+fn killed_at_random_on_devices() {
+    kill_at_random("devices", kills());
 }

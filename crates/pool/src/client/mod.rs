@@ -64,6 +64,8 @@ pub enum Error {
 
 /// A connection to the manager. All that came by it is gone when it is dropped: segments, services, channels.
 /// Clones share it.
+///
+/// It is one process's: a child by `fork` must connect for itself, and leave alone what it has from its parent.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,

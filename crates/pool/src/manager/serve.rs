@@ -27,6 +27,8 @@ pub struct Server {
     /// Open for as long as it is watched.
     _stop: Arc<OwnedFd>,
     events: OwnedFd,
+    /// A descriptor to give up when there are no others.
+    spare: Option<OwnedFd>,
     connections: BTreeMap<u64, Connection>,
     by_client: BTreeMap<ClientId, u64>,
     /// Processes that were there before this manager, and are not back.
@@ -78,6 +80,7 @@ impl Server {
             state,
             listener,
             _stop: stop,
+            spare: events.try_clone().ok(),
             events,
             connections: BTreeMap::new(),
             by_client: BTreeMap::new(),
@@ -157,7 +160,11 @@ impl Server {
     fn accept(&mut self) {
         // One at a time: the listener is told of again if there are more.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
+        let socket = match rustix::net::accept_with(&self.listener, flags) {
+            Ok(socket) => socket,
+            Err(Errno::MFILE | Errno::NFILE) => return self.turn_away(),
+            Err(_) => return,
+        };
         let Ok(credentials) = rustix::net::sockopt::socket_peercred(&socket) else { return };
         // A process that ended already is none to us.
         let Ok(process) = pidfd_open(credentials.pid, PidfdFlags::empty()) else { return };
@@ -186,6 +193,13 @@ impl Server {
         let connection =
             Connection { socket, process, peer, started, client: None, full: false, leaving: false };
         self.connections.insert(number, connection);
+    }
+
+    /// There are no descriptors left: whoever waits is sent away, or we would be told of them without end.
+    fn turn_away(&mut self) {
+        self.spare = None;
+        drop(rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC));
+        self.spare = self.events.try_clone().ok();
     }
 
     fn serve(&mut self, number: u64, flags: epoll::EventFlags) {

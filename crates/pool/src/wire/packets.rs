@@ -18,7 +18,7 @@ pub struct Malformed;
 /// A packet that came.
 pub enum Incoming {
     Packet(Vec<u8>, Vec<OwnedFd>),
-    /// Longer than any message, or more descriptors than any has.
+    /// Longer than any message.
     Malformed,
     /// The other side is gone.
     End,
@@ -63,8 +63,13 @@ pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
             beside.extend(descriptors);
         }
     }
-    if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    if got.flags.contains(ReturnFlags::TRUNC) {
         return Ok(Incoming::Malformed);
+    }
+    if got.flags.contains(ReturnFlags::CTRUNC) {
+        // This process can have no more descriptors, or they are more than any message has: then none came, and
+        // whatever needed them is refused for that.
+        beside.clear();
     }
     if got.bytes == 0 {
         return Ok(Incoming::End);
