@@ -161,7 +161,8 @@ class Edm:
                 asks.setdefault(best.src, []).append(best)
         if asks:
             self.pipeline_free = now + ITERATION
-            for messages in asks.values():
+            # One after the other: the control of one delays the data of another by some bits.
+            for messages in reversed(asks.values()):
                 self.grant(min(messages, key=key))
         # When the next iteration may have something to match.
         for src, dst in self.heads():

@@ -33,6 +33,11 @@ impl Default for Params {
 const RANKS: u8 = 7;
 
 /// Which rank unasked segments have, by the size of their transfer (§3.4).
+///
+/// After every 256 transfers announced to a receiver, from all so far: of the seven ranks, the unasked get the share
+/// that their segments have of all, rounded down, at least one and at most six. Sizes of as many bits go together; of
+/// the unasked segments in order of size, each group gets the rank in which its middle one lies when all are
+/// dealt evenly to these ranks. Before, three ranks are set aside, and all unasked have the first.
 #[derive(Debug, Clone)]
 pub struct Cutoffs {
     /// Unasked segments of transfers whose size in segments has this many bits.

@@ -4,6 +4,12 @@
 //! array. Routes are computed, not looked up: a packet goes up to a switch that is above both ends, one
 //! chosen by the hash of its flow (ECMP, RFC 2992), and down the only way there is. All packets of a
 //! flow go the same way.
+//!
+//! On a leaf-spine network of r leaves with h hosts each and s spines, the ports of leaf l are those from l (h + s) on,
+//! to its hosts and then to the spines; after those of all leaves, the ports of spine i are the r from i r on, to the
+//! leaves. A packet with hash n goes by spine n mod s. Its hash is the finalizer of MurmurHash3 of the name of its
+//! stream or transfer (with `cxl`: of the numbers of its ends, `src << 16 | dst`); where packets of a node take all
+//! ways in turn, it is the packet's number among all that the node has sent, from 1.
 
 use crate::engine::LinkId;
 use crate::faults::Faults;

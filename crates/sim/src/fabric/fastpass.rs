@@ -6,6 +6,10 @@
 //!
 //! A slot is the time of a full packet and of the control that it may bring: a packet to the arbiter and an
 //! acknowledgement. Without room for these, a busy node falls behind its slots, and queues are back.
+//!
+//! A batch begins when there is demand and the slots' time of the last batch is over. Every node that it has slots
+//! for is told in one packet, in order of their numbers; the first slot follows those of the last batch, and begins no
+//! sooner than the last of these packets can be there. What a node finds in a slot too late goes as soon as it can.
 
 mod arbiter;
 

@@ -40,7 +40,7 @@ pub(super) trait Transport: Sized {
     type Queue: Queue;
     /// As in scenarios and tables.
     const NAME: &'static str;
-    /// Packets of a node take all ways in turn; else those of a transfer all take the same.
+    /// Packets of a node take all ways in turn, control included; else those of a transfer all take the same.
     const SPRAYS: bool;
     /// What it does at the nodes of a switch depends on those, and on packets that come, alone.
     const SPLITS: bool;

@@ -10,7 +10,8 @@ use unrack_protocol::dcqcn::Params;
 use unrack_workload::random::mix;
 
 /// Rank 0: control. Others: data, which is marked as DCQCN has it. Room is the business of who pauses: nothing
-/// is dropped here.
+/// is dropped here. The n-th packet with payload to come to port p draws a number of its own: the upper 53 bits of
+/// `mix(mix(seed ^ p) ^ n)`, in 0..1.
 #[derive(Clone)]
 pub(in crate::fabric) struct Lossless {
     control: VecDeque<u32>,

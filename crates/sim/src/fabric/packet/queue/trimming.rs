@@ -1,6 +1,6 @@
 //! NDP's port (Handley et al., SIGCOMM 2017, §3.1): a short queue of data; a packet that finds it full
 //! loses its payload, and its header goes on in a queue of its own that leaves first, but for one data
-//! packet after ten headers.
+//! packet after ten headers. Only what has waited counts: what finds the port free passes both queues.
 
 use super::{Loss, Queue};
 use crate::fabric::packet::Packet;
