@@ -1,19 +1,20 @@
 //! The buffers that one thread keeps.
 
 use super::classes::{CLASSES, class_of, size_of_class};
+use super::list::Kept;
 use super::{Arena, Buffer, MOST_SMALL};
 use crate::SECTION;
 use crate::client::Error;
 
 /// Buffers of a class that a cache keeps at most, and their bytes.
-const MOST: usize = 64;
+const MOST: u64 = 64;
 const MOST_BYTES: u64 = 256 * 1024;
 
 /// A few free buffers of each size, for one thread at a time. They go back to the arena when it is dropped.
 pub struct Cache {
     arena: Arena,
-    /// Offsets, by class.
-    kept: [Vec<u64>; CLASSES],
+    /// By class: offsets, and what the section's list knows of them.
+    kept: [Vec<(u64, Kept)>; CLASSES],
 }
 
 impl Cache {
@@ -36,9 +37,9 @@ impl Cache {
         }
         let class = class_of(bytes);
         let offset = match self.kept[class].pop() {
-            Some(offset) => {
-                let section = self.arena.section_of(offset);
-                section.list.mark_taken(section.number(class, offset));
+            Some((offset, kept)) => {
+                // SAFETY: the arena, which we have, keeps the lists of all its sections.
+                unsafe { kept.give_out() };
                 offset
             }
             None => self.refill(class)?,
@@ -52,11 +53,13 @@ impl Cache {
     /// As [`Arena::free`].
     #[inline]
     pub fn free(&mut self, buffer: Buffer) {
+        if buffer.capacity() > MOST_SMALL {
+            return self.arena.free(buffer);
+        }
+        let class = class_of(buffer.capacity());
         let section = self.arena.section_of(buffer.offset());
-        let Some(class) = section.list.class() else { return self.arena.free(buffer) };
-        section.list.mark_cached(section.number(class, buffer.offset()));
         let kept = &mut self.kept[class];
-        kept.push(buffer.offset());
+        kept.push((buffer.offset(), section.list.keep(section.number(class, buffer.offset()))));
         if kept.len() > keeps(class) {
             self.give_back(class, keeps(class) / 2);
         }
@@ -66,13 +69,16 @@ impl Cache {
     #[cold]
     fn refill(&mut self, class: usize) -> Result<u64, Error> {
         let Cache { arena, kept } = self;
-        arena.take(class, (keeps(class) as u32 / 2).max(1), |offset| kept[class].push(offset))?;
-        let first = kept[class].pop().expect("one was taken");
-        for &offset in &kept[class] {
+        let mut first = None;
+        arena.take(class, (keeps(class) as u32 / 2).max(1), |offset| {
+            if first.is_none() {
+                first = Some(offset);
+                return;
+            }
             let section = arena.section_of(offset);
-            section.list.mark_cached(section.number(class, offset));
-        }
-        Ok(first)
+            kept[class].push((offset, section.list.keep(section.number(class, offset))));
+        })?;
+        Ok(first.expect("one was taken"))
     }
 
     /// Gives the oldest back, all but so many.
@@ -83,10 +89,10 @@ impl Cache {
         let count = kept.len() - keep;
         let mut chain: Vec<u16> = Vec::with_capacity(count);
         let mut oldest = kept.drain(..count).peekable();
-        while let Some(offset) = oldest.next() {
+        while let Some((offset, _)) = oldest.next() {
             let section = arena.section_of(offset);
             chain.push(section.number(class, offset));
-            if oldest.peek().is_none_or(|next| next / SECTION != offset / SECTION) {
+            if oldest.peek().is_none_or(|(next, _)| next / SECTION != offset / SECTION) {
                 arena.give(section, class, &chain);
                 chain.clear();
             }
@@ -105,6 +111,17 @@ impl Drop for Cache {
 }
 
 /// How many buffers of a class a cache keeps: none of those larger than what it may keep altogether.
+#[inline(always)]
 fn keeps(class: usize) -> usize {
-    MOST.min((MOST_BYTES / size_of_class(class)) as usize)
+    const KEEPS: [u8; CLASSES] = {
+        let mut keeps = [0; CLASSES];
+        let mut class = 0;
+        while class < CLASSES {
+            let fit = MOST_BYTES / size_of_class(class);
+            keeps[class] = if fit < MOST { fit as u8 } else { MOST as u8 };
+            class += 1;
+        }
+        keeps
+    };
+    KEEPS[class] as usize
 }

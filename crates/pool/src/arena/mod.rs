@@ -45,11 +45,18 @@ pub struct Arena {
 
 struct Inner {
     client: Client,
+    /// Where the pool's address space begins.
+    base: NonNull<u8>,
     sections: Arc<Table>,
     /// Where each class takes its buffers from.
     current: [AtomicPtr<Section>; CLASSES],
     books: Mutex<Books>,
 }
+
+// SAFETY: `base` is an address; all else may be sent and shared.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
 
 /// Some bytes of the pool, aligned to lines and whole lines long, until it is freed: [`Arena::free`].
 ///
@@ -106,6 +113,7 @@ impl Arena {
         Arena {
             inner: Arc::new(Inner {
                 client: client.clone(),
+                base: NonNull::new(client.space().pointer(0)).expect("no space is at zero"),
                 sections,
                 current: [const { AtomicPtr::new(std::ptr::null_mut()) }; CLASSES],
                 books: Mutex::new(Books::new(client.pool().region_sections)),
@@ -183,8 +191,8 @@ impl Arena {
 
     #[inline(always)]
     fn buffer_at(&self, offset: u64, bytes: u64) -> Buffer {
-        let at = self.inner.client.space().pointer(offset);
-        Buffer { offset, bytes, at: NonNull::new(at).expect("no space is at zero") }
+        // SAFETY: inside the space, which is one reservation.
+        Buffer { offset, bytes, at: unsafe { self.inner.base.add(offset as usize) } }
     }
 
     /// Takes up to `most` buffers of a class, at least one.

@@ -12,6 +12,8 @@
 //! All of this is in private memory of one process. Nobody else writes it, and when the process dies it is of
 //! no use to anybody.
 
+use std::ptr::NonNull;
+
 #[cfg(loom)]
 use loom::{
     hint::spin_loop,
@@ -195,16 +197,11 @@ impl List {
     /// # Panics
     /// If it was not: somebody freed it twice.
     #[inline(always)]
-    pub fn mark_cached(&self, buffer: u16) {
+    pub fn keep(&self, buffer: u16) -> Kept {
         let link = &self.links[buffer as usize];
         assert!(link.load(Ordering::Relaxed) == TAKEN, "a buffer was freed that is free");
         link.store(CACHED, Ordering::Relaxed);
-    }
-
-    /// A cache gives a buffer out again.
-    #[inline(always)]
-    pub fn mark_taken(&self, buffer: u16) {
-        self.links[buffer as usize].store(TAKEN, Ordering::Relaxed);
+        Kept(NonNull::from(link))
     }
 
     fn load(&self) -> Word {
@@ -219,6 +216,25 @@ impl List {
     fn try_change(&self, from: Word, to: Word) -> Result<(), Word> {
         let changed = self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire);
         changed.map(drop).map_err(Word)
+    }
+}
+
+/// A buffer that a cache keeps: where its link is, so that giving it out again looks up nothing.
+#[derive(Clone, Copy)]
+pub struct Kept(NonNull<AtomicU16>);
+
+// SAFETY: it points to an atomic.
+unsafe impl Send for Kept {}
+
+impl Kept {
+    /// The cache gives the buffer out again.
+    ///
+    /// # Safety
+    /// The list is still there.
+    #[inline(always)]
+    pub unsafe fn give_out(self) {
+        // SAFETY: a link of the list, the caller says.
+        unsafe { self.0.as_ref() }.store(TAKEN, Ordering::Relaxed);
     }
 }
 
