@@ -191,7 +191,8 @@ class ReceiverDriven:
 
     def candidates(self, node):
         """Transfers of which something is to be granted, the least left first."""
-        pairs = [p for p in self.pairs.values() if p.known and p.transfer.dst == node and p.to_grant()]
+        known = [p for p in self.pairs.values() if p.known and p.transfer.dst == node and p.left()]
+        pairs = [p for p in known if p.to_grant()]
         return sorted(pairs, key=lambda p: (p.left(), p.transfer.number))
 
     def grant(self, node):

@@ -88,7 +88,12 @@ impl Case {
             "edm" | "cxl" => draw.one(&[64, 1_000, 10_000]),
             _ => draw.one(&[1, 4, 20, 60]) * mtu,
         };
-        let messages = messages(draw, shape.nodes(), largest);
+        // Receivers of homa adapt when they know of 256 transfers.
+        let (most, largest) = match fabric == "homa" && draw.below(50) == 0 {
+            true => (600, largest.min(3 * mtu)),
+            false => (16, largest),
+        };
+        let messages = messages(draw, shape.nodes(), (most, largest));
         Case { number, fabric, shape, host, core, switch_latency, ethernet, config, params, messages }
     }
 
@@ -164,12 +169,15 @@ impl Scale {
     }
 }
 
-fn messages(draw: &mut Draw, nodes: u32, largest: u64) -> Vec<(Time, Message)> {
+/// All to one, if there are many.
+fn messages(draw: &mut Draw, nodes: u32, (most, largest): (u64, u64)) -> Vec<(Time, Message)> {
     let span = draw.one(&[100_000, 1_000_000, 20_000_000, 200_000_000]);
-    let mut messages: Vec<(Time, Message)> = (0..1 + draw.below(16))
+    let count = if most > 16 { most } else { 1 + draw.below(most) };
+    let mut messages: Vec<(Time, Message)> = (0..count)
         .map(|_| {
             let src = draw.below(u64::from(nodes)) as u32;
             let dst = (src + 1 + draw.below(u64::from(nodes - 1)) as u32) % nodes;
+            let (src, dst) = if count > 16 { (1 + src % (nodes - 1), 0) } else { (src, dst) };
             let make = draw.one(&[Message::read, Message::write, Message::rmw, Message::flow]);
             (Time::from_ps(draw.below(span)), make(src, dst, 1 + draw.below(largest)))
         })
