@@ -6,7 +6,7 @@
 #   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
 #   studies what papers published beside ours, at full size: docs/studies.md
-#   bench   cost per fault beside kernel swap, memory node, a pool's buffers, and the simulator's speed
+#   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
 #   models  lock-free code under all interleavings (loom)
 #   miri    the same code under Miri, which needs a nightly toolchain with that component
@@ -93,6 +93,7 @@ bench: setup build
 	cargo bench -q -p unrack-node
 	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-sim
+	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
 
 # A target folder of its own: everything is built for the model checker.
 models: rust

@@ -62,7 +62,7 @@ impl Peer for CapnProto {
             tokio::task::spawn_local(system);
             io::Result::Ok(client)
         })?;
-        timed.run(1, || {
+        timed.run(|| {
             local.block_on(&runtime, async {
                 let mut request = client.echo_request();
                 fill(request.get().init_bytes(size as u32), 1);

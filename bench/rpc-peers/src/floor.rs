@@ -44,7 +44,9 @@ impl Ring {
     fn pair(place: &Place, size: usize, cache: Cache) -> io::Result<(Self, Self)> {
         let base = place.map()?;
         let stride = (8 + size).next_multiple_of(LINE);
-        let slots = (SHARED / 2 / stride).min(64);
+        // Few enough to stay in the caches, and as many as a window needs if they fit.
+        let most = SHARED / 2 / stride;
+        let slots = ((1 << 20) / stride).clamp(WINDOW + 2, 64).min(most);
         // SAFETY: both halves are inside the mapping.
         let half = |index| unsafe { base.add(index * SHARED / 2) };
         let ring = |index| Self { base: half(index), slots, stride, size, cache };
@@ -115,7 +117,7 @@ impl Peer for FixedSlots {
     fn client(&self, place: &Place, size: usize, timed: &mut Timed) -> io::Result<()> {
         let (requests, answers) = Ring::pair(place, size, self.cache)?;
         let mut index = 0;
-        timed.run(1, || {
+        timed.run(|| {
             requests.send(index, |request| fill(request, index as u64));
             std::hint::black_box(answers.receive(index));
             index += 1;
@@ -123,22 +125,23 @@ impl Peer for FixedSlots {
         Ok(())
     }
 
-    fn windowed(&self, place: &Place, size: usize, timed: &mut Timed) -> Option<io::Result<()>> {
-        let (requests, answers) = match Ring::pair(place, size, self.cache) {
-            Ok(rings) => rings,
-            Err(wrong) => return Some(Err(wrong)),
-        };
+    fn has_window(&self) -> bool {
+        true
+    }
+
+    fn windowed(&self, place: &Place, size: usize, timed: &mut Timed) -> io::Result<()> {
+        let (requests, answers) = Ring::pair(place, size, self.cache)?;
         let window = WINDOW.min(requests.slots - 1);
         for index in 0..window {
             requests.send(index, |request| fill(request, index as u64));
         }
         let mut index = 0;
-        timed.run(1, || {
+        timed.run_windowed(|| {
             requests.send(index + window, |request| fill(request, index as u64));
             std::hint::black_box(answers.receive(index));
             index += 1;
         });
-        Some(Ok(()))
+        Ok(())
     }
 }
 

@@ -87,9 +87,7 @@ impl Peer for Tonic {
         let channel = runtime.block_on(async {
             let connect = tower::service_fn(move |_: http::Uri| {
                 let socket = socket.clone();
-                async move {
-                    tokio::net::UnixStream::connect(socket).await.map(hyper_util::rt::TokioIo::new)
-                }
+                async move { tokio::net::UnixStream::connect(socket).await.map(hyper_util::rt::TokioIo::new) }
             });
             tonic::transport::Endpoint::from_static("http://localhost")
                 .connect_with_connector(connect)
@@ -99,7 +97,7 @@ impl Peer for Tonic {
         let mut grpc = tonic::client::Grpc::new(channel)
             .max_decoding_message_size(LARGEST)
             .max_encoding_message_size(LARGEST);
-        timed.run(1, || {
+        timed.run(|| {
             runtime.block_on(async {
                 grpc.ready().await.expect("a server");
                 let mut blob = Blob { bytes: vec![0; size] };

@@ -18,13 +18,17 @@ pub trait Peer {
     /// The server. Returns or is killed when the client is done.
     fn serve(&self, place: &Place, size: usize) -> io::Result<()>;
 
-    /// Runs `timed` with a closure that makes one call.
+    /// Has `timed` run a closure that makes one call.
     fn client(&self, place: &Place, size: usize, timed: &mut Timed) -> io::Result<()>;
 
-    /// As [`Peer::client`], with `window` calls more than one under way; `None` if it has no such way.
-    /// The closure makes `window + 1` calls at a time.
-    fn windowed(&self, _place: &Place, _size: usize, _timed: &mut Timed) -> Option<io::Result<()>> {
-        None
+    /// As [`Peer::client`], with a window of 16: a closure begins one call and ends one of 17 under way.
+    fn windowed(&self, _place: &Place, _size: usize, _timed: &mut Timed) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether there is a way to have several calls under way.
+    fn has_window(&self) -> bool {
+        false
     }
 }
 
@@ -53,6 +57,12 @@ impl Place {
             return Err(io::Error::last_os_error());
         }
         Ok(Self { folder, memory })
+    }
+
+    /// The same folder, emptied, with other memory.
+    fn anew(&self) -> io::Result<Self> {
+        std::fs::remove_dir_all(&self.folder)?;
+        Self::new()
     }
 
     /// The shared memory, zeroed when the place is new. It stays mapped until the process ends.
@@ -130,17 +140,19 @@ fn end_with_parent() {
 pub struct Measured {
     pub p50_ns: f64,
     pub p99_ns: f64,
-    pub calls_per_s: f64,
     pub window_16_calls_per_s: Option<f64>,
 }
 
 /// Times a closure that makes calls, for a bounded time.
 pub struct Timed {
     ns_per_tick: f64,
+    /// Ticks of each call.
     laps: Vec<u32>,
-    calls: u64,
-    took: Duration,
+    /// Ticks of each so many calls: what else runs on the machine disturbs some, and the median is of the rest.
+    batches: Vec<u32>,
 }
+
+const BATCH: usize = 64;
 
 const LONGEST: Duration = Duration::from_millis(120);
 const WARM_UP: u32 = 200;
@@ -151,40 +163,49 @@ impl Timed {
         Self {
             ns_per_tick: ns_per_tick(),
             laps: Vec::with_capacity(MOST_LAPS),
-            calls: 0,
-            took: Duration::ZERO,
+            batches: Vec::with_capacity(MOST_LAPS / BATCH),
         }
     }
 
-    /// Runs `lap`, which makes `calls` calls, until the time is over.
-    pub fn run(&mut self, calls: u64, mut lap: impl FnMut()) {
+    /// Makes calls until the time is over, and times each.
+    pub fn run(&mut self, mut call: impl FnMut()) {
+        Self::warm_up(&mut call);
+        let begun = Instant::now();
+        while self.laps.len() < MOST_LAPS && begun.elapsed() < LONGEST {
+            let mut before = ticks();
+            for _ in 0..BATCH {
+                call();
+                let now = ticks();
+                self.laps.push((now - before).min(u64::from(u32::MAX)) as u32);
+                before = now;
+                if now & 0x3f == 0 && begun.elapsed() > LONGEST {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Makes calls until the time is over, and times every 64.
+    pub fn run_windowed(&mut self, mut call: impl FnMut()) {
+        Self::warm_up(&mut call);
+        let begun = Instant::now();
+        while self.batches.len() < MOST_LAPS && begun.elapsed() < LONGEST {
+            let before = ticks();
+            for _ in 0..BATCH {
+                call();
+            }
+            self.batches.push((ticks() - before).min(u64::from(u32::MAX)) as u32);
+        }
+    }
+
+    fn warm_up(call: &mut impl FnMut()) {
         let begun = Instant::now();
         for _ in 0..WARM_UP {
-            lap();
+            call();
             if begun.elapsed() > LONGEST / 4 {
                 break;
             }
         }
-        self.laps.clear();
-        let begun = Instant::now();
-        let mut before = ticks();
-        'time: while self.laps.len() < MOST_LAPS {
-            for _ in 0..16 {
-                lap();
-                let now = ticks();
-                self.laps.push((now - before).min(u64::from(u32::MAX)) as u32);
-                before = now;
-                if now & 0xff == 0 && begun.elapsed() > LONGEST {
-                    break 'time;
-                }
-            }
-            if begun.elapsed() > LONGEST {
-                break;
-            }
-            before = ticks();
-        }
-        self.took = begun.elapsed();
-        self.calls = self.laps.len() as u64 * calls;
     }
 
     fn quantile_ns(&mut self, quantile: f64) -> f64 {
@@ -193,8 +214,11 @@ impl Timed {
         f64::from(self.laps[index]) * self.ns_per_tick
     }
 
-    fn calls_per_s(&self) -> f64 {
-        self.calls as f64 / self.took.as_secs_f64()
+    /// By the median of the batches.
+    fn calls_per_s(&mut self) -> f64 {
+        self.batches.sort_unstable();
+        let ticks = f64::from(self.batches[self.batches.len() / 2]);
+        BATCH as f64 * 1e9 / (ticks * self.ns_per_tick)
     }
 }
 
@@ -226,22 +250,21 @@ pub fn measure(peer: &dyn Peer, size: usize) -> io::Result<Measured> {
 
 fn measure_at(peer: &dyn Peer, size: usize, place: &Place) -> io::Result<Measured> {
     pin(0);
-    let _server = Server::start(peer, size, place)?;
+    let server = Server::start(peer, size, place)?;
     let mut timed = Timed::new();
     peer.client(place, size, &mut timed)?;
     let mut measured = Measured {
         p50_ns: timed.quantile_ns(0.5),
         p99_ns: timed.quantile_ns(0.99),
-        calls_per_s: timed.calls_per_s(),
         window_16_calls_per_s: None,
     };
-    drop(_server);
-    let place = Place { folder: place.folder.clone(), memory: Place::new()?.memory };
-    let _ = std::fs::remove_file(place.socket());
-    let _server = Server::start(peer, size, &place)?;
-    let mut timed = Timed::new();
-    if let Some(done) = peer.windowed(&place, size, &mut timed) {
-        done?;
+    drop(server);
+    if peer.has_window() {
+        // Everything anew, so that nothing is left of the calls before.
+        let place = place.anew()?;
+        let _server = Server::start(peer, size, &place)?;
+        let mut timed = Timed::new();
+        peer.windowed(&place, size, &mut timed)?;
         measured.window_16_calls_per_s = Some(timed.calls_per_s());
     }
     Ok(measured)
@@ -282,7 +305,9 @@ pub fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T>
     let begun = Instant::now();
     loop {
         match attempt() {
-            Err(_) if begun.elapsed() < Duration::from_secs(5) => std::thread::sleep(Duration::from_millis(1)),
+            Err(_) if begun.elapsed() < Duration::from_secs(5) => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             other => return other,
         }
     }

@@ -8,8 +8,7 @@ use std::io;
 pub struct RequestResponse;
 
 type Service = ipc::Service;
-type Factory =
-    iceoryx2::service::port_factory::request_response::PortFactory<Service, [u8], (), [u8], ()>;
+type Factory = iceoryx2::service::port_factory::request_response::PortFactory<Service, [u8], (), [u8], ()>;
 
 fn wrong(error: impl std::fmt::Debug) -> io::Error {
     io::Error::other(format!("{error:?}"))
@@ -60,7 +59,7 @@ impl Peer for RequestResponse {
         harness::wait_for_socket(place)?;
         let (_node, service) = open(place)?;
         let client = service.client_builder().initial_max_slice_len(size).create().map_err(wrong)?;
-        timed.run(1, || {
+        timed.run(|| {
             let request = client.loan_slice_uninit(size).expect("a free request");
             // SAFETY: every byte is written before it is sent, and bytes have no invalid value.
             let mut request = unsafe { request.assume_init() };

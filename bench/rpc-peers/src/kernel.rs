@@ -24,7 +24,13 @@ fn sleep_until(word: &AtomicU32, value: u32) {
         }
         // SAFETY: as in `wake`; no time-out is given.
         unsafe {
-            libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, seen, std::ptr::null::<libc::timespec>());
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                libc::FUTEX_WAIT,
+                seen,
+                std::ptr::null::<libc::timespec>(),
+            );
         }
     }
 }
@@ -56,7 +62,7 @@ impl Peer for Futex {
     fn client(&self, place: &Place, _: usize, timed: &mut Timed) -> io::Result<()> {
         let (request, answer) = words(place)?;
         let mut turn = 0;
-        timed.run(1, || {
+        timed.run(|| {
             turn += 1;
             wake(request, turn);
             sleep_until(answer, turn);
@@ -79,7 +85,7 @@ fn echo(mut stream: impl Read, mut back: impl Write, size: usize) -> io::Result<
 fn call(mut stream: impl Write, mut back: impl Read, size: usize, timed: &mut Timed) -> io::Result<()> {
     let mut bytes = vec![0; size];
     let mut wrong = Ok(());
-    timed.run(1, || {
+    timed.run(|| {
         fill(&mut bytes, 1);
         let done = stream.write_all(&bytes).and_then(|()| back.read_exact(&mut bytes));
         std::hint::black_box(sum(&bytes));

@@ -6,14 +6,17 @@
 //! disturbs the machine disturbs all; the figure of a cell is the median of its rounds.
 
 mod capnp_uds;
+#[allow(clippy::all)]
+#[rustfmt::skip]
+mod echo_capnp;
 mod floor;
 mod grpc;
 mod harness;
 mod iceoryx;
 mod kernel;
+mod ours;
 mod report;
 mod work;
-mod echo_capnp;
 
 use harness::{Cell, Peer};
 use std::process::ExitCode;
@@ -22,6 +25,9 @@ const SIZES: [usize; 6] = [64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20];
 
 fn peers() -> Vec<Box<dyn Peer>> {
     vec![
+        Box::new(ours::Unrack::COHERENT),
+        Box::new(ours::Unrack::INCOHERENT),
+        Box::new(ours::Unrack::SLEEPING),
         Box::new(floor::FixedSlots::PLAIN),
         Box::new(floor::FixedSlots::DEMOTING),
         Box::new(floor::FixedSlots::FLUSHING),

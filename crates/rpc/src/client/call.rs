@@ -3,9 +3,11 @@
 use super::Client;
 use super::shared::{self, Calls, Ended};
 use super::stream::Stream;
+use super::window::Limit;
+use crate::ends::{Buffer, Full};
 use crate::error::Error;
 use crate::method::Method;
-use crate::queue::entry::{Answer, Kind};
+use crate::queue::entry::{Answer, Kind, Status};
 use crate::view::{View, ViewMut};
 use std::future::Future;
 use std::pin::Pin;
@@ -16,71 +18,100 @@ use std::time::{Duration, Instant};
 #[must_use = "a request does nothing until it is called, started or sent"]
 pub struct Request<'c> {
     slot: Slot<'c>,
+    base: *mut u8,
     length: usize,
     room: usize,
 }
 
 /// A slot of the queues, with its buffer, given back when it is dropped.
+///
+/// Two words, which are handed about in registers: in memory, a load of more than was stored at once would wait until all
+/// stores before it are everywhere, among them those of the request.
 pub(super) struct Slot<'c> {
     pub client: &'c Client,
-    pub index: u16,
-    pub base: *mut u8,
-    /// It counts in the window.
-    counted: bool,
+    /// The index, and [`COUNTED`].
+    index: u64,
 }
 
-// SAFETY: the buffer is this slot's alone, and reached from any thread alike.
-unsafe impl Send for Slot<'_> {}
+/// It counts in the window.
+const COUNTED: u64 = 1 << 32;
+
+// SAFETY: the buffer is this request's alone, and reached from any thread alike.
+unsafe impl Send for Request<'_> {}
 // SAFETY: a shared one only tells where it is.
-unsafe impl Sync for Slot<'_> {}
+unsafe impl Sync for Request<'_> {}
+// SAFETY: as of requests.
+unsafe impl Send for Response<'_> {}
+// SAFETY: as of requests.
+unsafe impl Sync for Response<'_> {}
 
 impl<'c> Slot<'c> {
-    pub fn reserve(client: &'c Client, bytes: usize) -> Result<Slot<'c>, Error> {
+    #[inline(always)]
+    pub fn reserve(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, *mut u8), Error> {
         let deadline = client.shared.options().deadline.map(|deadline| Instant::now() + deadline);
         let (index, base) = client.shared.reserve(bytes, deadline)?;
-        Ok(Slot { client, index, base, counted: false })
+        Ok((Slot { client, index: u64::from(index) }, base))
+    }
+
+    #[inline(always)]
+    pub fn index(&self) -> u16 {
+        self.index as u16
     }
 
     /// Sends a request, and rings if the server sleeps.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, kind: Kind, method: u32, length: usize, room: usize) -> Result<(), Error> {
+        self.post_within(None, (kind, self.client.connection, method), (length, room))
+    }
+
+    /// As [`post`](Slot::post), when the window has room for it.
+    #[inline(always)]
+    pub fn post_in_window(
+        &mut self,
+        kind: Kind,
+        method: u32,
+        length: usize,
+        room: usize,
+    ) -> Result<(), Error> {
+        let client = self.client;
+        self.post_within(Some(&client.window), (kind, client.connection, method), (length, room))?;
+        self.index |= COUNTED;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn post_within(
+        &mut self,
+        window: Option<&Limit>,
+        what: (Kind, u16, u32),
+        bytes: (usize, usize),
+    ) -> Result<(), Error> {
         let shared = &*self.client.shared;
-        let what = (kind, self.client.connection, method);
-        if shared.post(self.index, what, length, room).is_err() {
-            let deadline = shared.options().deadline.map(|deadline| Instant::now() + deadline);
-            let posted =
-                shared.wait_until(shared::NOBODY, deadline, |calls| (!calls.caller.is_full()).then_some(()));
-            posted.map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
-            return self.post(kind, method, length, room);
+        match shared.post(self.index(), what, bytes, window) {
+            Ok(()) => Ok(()),
+            Err(Full) => post_later(self.client, self.index(), window, what, bytes),
         }
-        Ok(())
     }
 
-    /// Waits for the window to have room.
-    pub fn enter_window(&mut self) -> Result<(), Error> {
-        if !self.client.window.enter() {
-            let shared = &*self.client.shared;
-            let deadline = shared.options().deadline.map(|deadline| Instant::now() + deadline);
-            let entered =
-                shared.wait_until(shared::NOBODY, deadline, |_| self.client.window.enter().then_some(()));
-            entered.map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
-        }
-        self.counted = true;
-        Ok(())
-    }
-
-    pub fn leave_window(&mut self) {
-        if std::mem::take(&mut self.counted) {
-            self.client.window.leave();
+    /// The call is answered, or given up: it does not count in the window any more.
+    fn leave_window(&mut self, calls: &mut Calls) {
+        if self.index & COUNTED != 0 {
+            self.index &= !COUNTED;
+            self.client.window.leave(calls);
         }
     }
 
     /// Waits for the answer, and sends again what is not answered for long if that is wanted.
-    #[inline]
+    #[inline(always)]
     pub fn wait(&self) -> Result<Answer, Ended> {
         let options = self.client.shared.options();
         if options.deadline.is_none() && options.resend.is_none() {
-            return self.client.shared.wait_until(self.index, None, |calls| calls.caller.answer(self.index));
+            let index = self.index();
+            // Each look at the queue takes the line that the server is about to write away from it: none without need.
+            if let Some(answer) = self.client.shared.calls().caller.answer(index) {
+                return Ok(answer);
+            }
+            return self.client.shared.wait_until(index, None, |calls| calls.caller.answer(index));
         }
         let now = Instant::now();
         self.wait_until(options.deadline.map(|deadline| now + deadline), options.resend)
@@ -91,9 +122,9 @@ impl<'c> Slot<'c> {
         loop {
             let again = resend.map(|resend| Instant::now() + resend);
             let until = deadline.into_iter().chain(again).min();
-            match shared.wait_until(self.index, until, |calls| calls.caller.answer(self.index)) {
+            match shared.wait_until(self.index(), until, |calls| calls.caller.answer(self.index())) {
                 Err(Ended::TimeOver) if again.is_some() && until == again => {
-                    shared.post_again(self.index);
+                    shared.post_again(self.index());
                 }
                 ended => return ended,
             }
@@ -101,32 +132,56 @@ impl<'c> Slot<'c> {
     }
 }
 
+/// Waits until there is room to send a request.
+#[cold]
+fn post_later(
+    client: &Client,
+    index: u16,
+    window: Option<&Limit>,
+    what: (Kind, u16, u32),
+    bytes: (usize, usize),
+) -> Result<(), Error> {
+    let shared = &*client.shared;
+    let deadline = shared.options().deadline.map(|deadline| Instant::now() + deadline);
+    let posted = shared.wait_until(shared::NOBODY, deadline, |calls| {
+        // The lock is held, so what has room now has it when the request is sent.
+        let room = !calls.caller.is_full() && window.is_none_or(|window| window.enter(calls));
+        room.then(|| calls.send(index, what, bytes))
+    });
+    posted.map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
+    shared.ring_after_all();
+    Ok(())
+}
+
 impl Drop for Slot<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        self.leave_window();
-        self.client.shared.calls().release(self.index);
+        let client = self.client;
+        let mut calls = client.shared.calls();
+        self.leave_window(&mut calls);
+        calls.release(self.index());
     }
 }
 
 impl<'c> Request<'c> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(client: &'c Client, length: usize, room: usize) -> Result<Self, Error> {
-        Ok(Request { slot: Slot::reserve(client, length.max(room))?, length, room })
+        let (slot, base) = Slot::reserve(client, length.max(room))?;
+        Ok(Request { slot, base, length, room })
     }
 
     /// The bytes to write. What is in them at first is of a call before.
-    #[inline]
+    #[inline(always)]
     pub fn body(&mut self) -> ViewMut<'_> {
         // SAFETY: the buffer is at least as long, and this request's.
-        unsafe { ViewMut::new(self.slot.base, self.length) }
+        unsafe { ViewMut::new(self.base, self.length) }
     }
 
     /// Calls, and waits for the answer.
     ///
     /// # Errors
     /// What the server says, that it is gone, or that the deadline is over.
-    #[inline]
+    #[inline(always)]
     pub fn call(self, method: impl Into<Method>) -> Result<Response<'c>, Error> {
         self.start(method)?.wait()
     }
@@ -135,11 +190,10 @@ impl<'c> Request<'c> {
     ///
     /// # Errors
     /// If the window has no room until the deadline.
-    #[inline]
+    #[inline(always)]
     pub fn start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Error> {
-        self.slot.enter_window()?;
-        self.slot.post(Kind::Call, method.into().0, self.length, self.room)?;
-        Ok(Pending { slot: Some(self.slot), room: self.room, deadline: None })
+        self.slot.post_in_window(Kind::Call, method.into().0, self.length, self.room)?;
+        Ok(Pending { slot: Some(self.slot) })
     }
 
     /// Calls, and is not interested in an answer.
@@ -164,9 +218,6 @@ impl<'c> Request<'c> {
 pub struct Pending<'c> {
     /// Until it is answered.
     slot: Option<Slot<'c>>,
-    room: usize,
-    /// For whoever awaits it.
-    deadline: Option<Instant>,
 }
 
 impl<'c> Pending<'c> {
@@ -174,11 +225,11 @@ impl<'c> Pending<'c> {
     ///
     /// # Errors
     /// As [`Request::call`].
-    #[inline]
+    #[inline(always)]
     pub fn wait(mut self) -> Result<Response<'c>, Error> {
         let slot = self.slot.take().expect("it was not answered");
         let answer = slot.wait();
-        finish(slot, answer, self.room)
+        finish(slot, answer)
     }
 
     /// The answer if it is there.
@@ -187,22 +238,30 @@ impl<'c> Pending<'c> {
     /// As [`Request::call`]; the call itself if there is no answer yet.
     pub fn try_wait(mut self) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
         let slot = self.slot.take().expect("it was not answered");
-        let answer = slot.client.shared.glance(slot.index);
+        let answer = slot.client.shared.glance(slot.index());
         match answer {
-            Some(answer) => Ok(finish(slot, Ok(answer), self.room)),
-            None => Err(Pending { slot: Some(slot), ..self }),
+            Some(answer) => Ok(finish(slot, Ok(answer))),
+            None => Err(Pending { slot: Some(slot) }),
         }
     }
 }
 
-#[inline]
-fn finish(mut slot: Slot<'_>, answer: Result<Answer, Ended>, room: usize) -> Result<Response<'_>, Error> {
-    slot.leave_window();
-    let shared = &*slot.client.shared;
-    let answer =
-        answer.map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
-    shared::check(shared.peer(), &answer, room)?;
-    Ok(Response { length: answer.length as usize, slot })
+#[inline(always)]
+fn finish(mut slot: Slot<'_>, answer: Result<Answer, Ended>) -> Result<Response<'_>, Error> {
+    let client = slot.client;
+    let shared = &*client.shared;
+    let mut calls = shared.calls();
+    slot.leave_window(&mut calls);
+    let base = calls.caller.buffer(slot.index()).base();
+    let room = calls.caller.room(slot.index());
+    drop(calls);
+    match answer {
+        Ok(answer) if answer.status == Status::DONE => {
+            Ok(Response { _slot: slot, base, length: answer.length as usize })
+        }
+        Ok(answer) => Err(Error::of_status(shared.peer(), answer.status, answer.length, room)),
+        Err(ended) => Err(shared.error_of(ended, shared.options().deadline.unwrap_or_default())),
+    }
 }
 
 impl<'c> Future for Pending<'c> {
@@ -212,20 +271,17 @@ impl<'c> Future for Pending<'c> {
         let this = &mut *self;
         let slot = this.slot.as_ref().expect("a future is not polled when it is done");
         let shared = &*slot.client.shared;
-        let deadline = shared.options().deadline;
-        if this.deadline.is_none() && deadline.is_some() {
-            this.deadline = deadline.map(|deadline| Instant::now() + deadline);
-        }
         let gone = shared.gone();
-        let over = this.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let outcome = match shared.glance(slot.index) {
+        let deadline = shared.calls().deadline(slot.index(), shared.options().deadline);
+        let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let outcome = match shared.glance(slot.index()) {
             Some(answer) => Ok(answer),
             None if gone.is_some() => Err(Ended::Gone(gone.expect("just asked"))),
             None if over => Err(Ended::TimeOver),
             None => {
                 let register = |calls: &mut Calls| {
-                    let earlier = calls.register(slot.index, context.waker(), this.deadline);
-                    (calls.caller.answer(slot.index), earlier)
+                    let earlier = calls.register(slot.index(), context.waker(), deadline);
+                    (calls.caller.answer(slot.index()), earlier)
                 };
                 let (answer, earlier) = register(&mut shared.calls());
                 slot.client.reactor.attend(earlier)?;
@@ -236,21 +292,22 @@ impl<'c> Future for Pending<'c> {
             }
         };
         let slot = this.slot.take().expect("just used");
-        Poll::Ready(finish(slot, outcome, this.room))
+        Poll::Ready(finish(slot, outcome))
     }
 }
 
 /// An answer, in the memory where the server wrote it. Its buffer is used again when it is dropped.
 pub struct Response<'c> {
-    slot: Slot<'c>,
+    _slot: Slot<'c>,
+    base: *mut u8,
     length: usize,
 }
 
 impl Response<'_> {
     /// What the server wrote.
-    #[inline]
+    #[inline(always)]
     pub fn body(&self) -> View<'_> {
         // SAFETY: the buffer is at least as long, which was checked when the answer came, and this answer's.
-        unsafe { View::new(self.slot.base, self.length) }
+        unsafe { View::new(self.base, self.length) }
     }
 }

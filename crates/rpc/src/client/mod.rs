@@ -92,7 +92,7 @@ impl Client {
     ///
     /// # Errors
     /// If it is too long, the pool is full, or all calls that the server takes are under way until the deadline.
-    #[inline]
+    #[inline(always)]
     pub fn request(&self, bytes: usize) -> Result<Request<'_>, Error> {
         Request::new(self, bytes, bytes)
     }
@@ -101,7 +101,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`request`](Client::request).
-    #[inline]
+    #[inline(always)]
     pub fn request_with_room(&self, bytes: usize, room: usize) -> Result<Request<'_>, Error> {
         Request::new(self, bytes, room)
     }

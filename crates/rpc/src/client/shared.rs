@@ -5,6 +5,7 @@
 //! that one, or anybody, took their answer.
 
 use super::Options;
+use super::window::Limit;
 use crate::ends::{Buffer, Caller, Change, Full, Layout};
 use crate::error::Error;
 use crate::greeting::{Greeting, VERSION};
@@ -70,6 +71,10 @@ pub struct Calls {
     unrung: bool,
     /// By slot: the task that waits for its answer.
     wakers: Vec<Option<Waker>>,
+    /// By slot: when the task that awaits it gives up.
+    deadlines: Vec<Option<Instant>>,
+    /// Tasks whose answers came, to be woken when the calls are not locked any more.
+    woken: Vec<Waker>,
     /// When the earliest of them gives up.
     pub alarm: Option<Instant>,
 }
@@ -110,7 +115,15 @@ impl Shared {
         let slots = caller.lines();
         let wakers = (0..slots).map(|_| None).collect();
         Ok(Shared {
-            calls: Lock::new(Calls { caller, cache: arena.cache(), unrung: false, wakers, alarm: None }),
+            calls: Lock::new(Calls {
+                caller,
+                cache: arena.cache(),
+                unrung: false,
+                wakers,
+                deadlines: vec![None; slots],
+                woken: Vec::new(),
+                alarm: None,
+            }),
             sleeper: Mutex::default(),
             parked: Mutex::default(),
             unparked: Condvar::new(),
@@ -141,9 +154,14 @@ impl Shared {
         self.channel.gone()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn calls(&self) -> Guard<'_, Calls> {
         self.calls.lock()
+    }
+
+    /// Where the buffer of a slot begins.
+    pub fn base(&self, slot: u16) -> *mut u8 {
+        self.calls().caller.buffer(slot).base()
     }
 
     /// The answer of a slot, if it is there.
@@ -165,11 +183,19 @@ impl Shared {
 
     /// Sends the request of a slot, and rings if the server is seen asleep. One that is just going to sleep is rung for
     /// when its answer is waited for; if nobody does, it looks once more by itself.
-    #[inline]
-    pub fn post(&self, slot: u16, what: (Kind, u16, u32), length: usize, room: usize) -> Result<(), Full> {
+    #[inline(always)]
+    pub fn post(
+        &self,
+        slot: u16,
+        what: (Kind, u16, u32),
+        bytes: (usize, usize),
+        window: Option<&Limit>,
+    ) -> Result<(), Full> {
         let mut calls = self.calls();
-        calls.caller.post(slot, what, length, room)?;
-        calls.unrung = true;
+        if calls.caller.is_full() || window.is_some_and(|window| !window.enter(&mut calls)) {
+            return Err(Full);
+        }
+        calls.send(slot, what, bytes);
         drop(calls);
         if self.channel.peer_bell().is_seen_asleep(&Rung::default()) {
             self.ring();
@@ -184,6 +210,13 @@ impl Shared {
         self.ring();
     }
 
+    /// Who waits for an answer makes sure that the server did not go to sleep before the request.
+    pub fn ring_after_all(&self) {
+        if std::mem::take(&mut self.calls().unrung) {
+            self.ring();
+        }
+    }
+
     /// Tells the server that there is something to find, if it sleeps.
     #[cold]
     fn ring(&self) {
@@ -191,13 +224,18 @@ impl Shared {
     }
 
     /// A slot with a buffer.
+    #[inline(always)]
     pub fn reserve(&self, bytes: usize, deadline: Option<Instant>) -> Result<(u16, *mut u8), Error> {
-        if bytes > MOST_BYTES {
-            return Err(Error::TooLong { asked: bytes });
+        match self.calls().reserve(bytes) {
+            Ok(Some(reserved)) => Ok(reserved),
+            Ok(None) => self.reserve_later(bytes, deadline),
+            Err(error) => Err(error),
         }
-        if let Some(reserved) = self.calls().reserve(bytes)? {
-            return Ok(reserved);
-        }
+    }
+
+    /// Waits for a slot.
+    #[cold]
+    fn reserve_later(&self, bytes: usize, deadline: Option<Instant>) -> Result<(u16, *mut u8), Error> {
         let mut wrong = None;
         let waited = self.wait_until(NOBODY, deadline, |calls| match calls.reserve(bytes) {
             Ok(reserved) => reserved,
@@ -225,7 +263,7 @@ impl Shared {
 
     /// Waits until `ready` finds something, which is asked after answers were taken. Of `slot` nobody else needs to
     /// be told.
-    #[inline]
+    #[inline(always)]
     pub fn wait_until<T>(
         &self,
         slot: u16,
@@ -236,16 +274,16 @@ impl Shared {
         if let Some(found) = found {
             return Ok(found);
         }
-        if std::mem::take(&mut self.calls().unrung) {
-            self.ring();
-        }
         let looked = self.patience.look(
             deadline,
             || {
                 found = self.look(slot, &mut ready);
                 found.is_some()
             },
-            || self.gone().is_some(),
+            || {
+                self.ring_after_all();
+                self.gone().is_some()
+            },
         );
         match found {
             Some(found) if looked => Ok(found),
@@ -254,17 +292,19 @@ impl Shared {
     }
 
     /// One look; a pause if it was in vain.
-    #[inline]
+    #[inline(always)]
     fn look<T>(&self, slot: u16, ready: &mut impl FnMut(&mut Calls) -> Option<T>) -> Option<T> {
         let Some(mut calls) = self.calls.try_lock() else {
             self.pause.moment();
             return None;
         };
-        let taken = calls.take_answers(slot);
+        let others = calls.take_answers(slot);
         let found = ready(&mut calls);
         let awaited = calls.caller.awaited();
         drop(calls);
-        self.tell(taken, false);
+        if others {
+            self.tell(false);
+        }
         if found.is_none() {
             // SAFETY: the queues are mapped as long as we are.
             unsafe { awaited.pause(self.pause) };
@@ -323,10 +363,12 @@ impl Shared {
         ready: &mut impl FnMut(&mut Calls) -> Option<T>,
     ) -> Option<T> {
         let mut calls = self.calls();
-        let taken = calls.take_answers(slot);
+        let others = calls.take_answers(slot);
         let found = ready(&mut calls);
         drop(calls);
-        self.tell(taken, sleeper);
+        if others {
+            self.tell(sleeper);
+        }
         found
     }
 
@@ -348,17 +390,13 @@ impl Shared {
     /// A thread says that it sleeps before it looks for the last time, with the calls locked. If it locked them before
     /// we did, we see that here; if after, it has seen what we took.
     #[inline]
-    fn tell(&self, taken: Taken, sleeper: bool) {
-        if !taken.others {
-            return;
-        }
+    fn tell(&self, sleeper: bool) {
         if !sleeper && self.asleep.load(Ordering::Relaxed) {
             self.bell().ring(None);
         }
         self.unpark();
-        for waker in taken.wakers {
-            waker.wake();
-        }
+        let woken = std::mem::take(&mut self.calls().woken);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Wakes those who wait while another has the bell.
@@ -382,15 +420,12 @@ impl Shared {
     }
 }
 
-/// What taking answers is to be followed by, when the calls are not locked any more.
-pub struct Taken {
-    /// Somebody else's answer came.
-    others: bool,
-    wakers: Vec<Waker>,
-}
-
 impl Calls {
+    #[inline(always)]
     fn reserve(&mut self, bytes: usize) -> Result<Option<(u16, *mut u8)>, Error> {
+        if bytes > MOST_BYTES {
+            return Err(Error::TooLong { asked: bytes });
+        }
         if self.caller.free_slots() == 0 {
             return Ok(None);
         }
@@ -405,29 +440,42 @@ impl Calls {
         }
     }
 
-    /// Takes what was answered. Whoever asks for `slot` sees to that one.
-    #[inline]
-    pub fn take_answers(&mut self, mine: u16) -> Taken {
-        let mut taken = Taken { others: false, wakers: Vec::new() };
-        let Calls { caller, cache, wakers, .. } = self;
+    /// Sends the request of a slot, for which there is room.
+    pub fn send(&mut self, slot: u16, what: (Kind, u16, u32), (length, room): (usize, usize)) {
+        self.caller.post(slot, what, length, room).expect("there is room");
+        self.unrung = true;
+    }
+
+    /// Takes what was answered, and says whether anything was that is not whoever asks's: they are to be told.
+    #[inline(always)]
+    pub fn take_answers(&mut self, mine: u16) -> bool {
+        let mut others = false;
+        let Calls { caller, cache, wakers, woken, .. } = self;
         caller.poll(|change| match change {
             Change::Answered(slot) if slot == mine => {}
             Change::Answered(slot) => {
-                taken.others = true;
-                taken.wakers.extend(wakers[usize::from(slot)].take());
+                others = true;
+                woken.extend(wakers[usize::from(slot)].take());
             }
             Change::Freed(buffer) => cache.free(buffer),
         });
-        taken
+        others
     }
 
     /// The call of a slot is over for its caller.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, slot: u16) {
         self.wakers[usize::from(slot)] = None;
+        self.deadlines[usize::from(slot)] = None;
         if let Some(buffer) = self.caller.release(slot) {
             self.cache.free(buffer);
         }
+    }
+
+    /// When the task that awaits a slot gives up: so long after it was first asked.
+    pub fn deadline(&mut self, slot: u16, after: Option<Duration>) -> Option<Instant> {
+        let after = after?;
+        Some(*self.deadlines[usize::from(slot)].get_or_insert_with(|| Instant::now() + after))
     }
 
     /// Has a task woken when a slot is answered, or at its deadline. Says whether the alarm is now earlier.

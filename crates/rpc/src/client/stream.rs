@@ -49,11 +49,11 @@ impl<'c> Stream<'c> {
         let client = first.client;
         let mut asked = VecDeque::with_capacity(ahead + 2);
         first.post(Kind::Open, method.0, length, room)?;
-        let opener = first.index;
+        let opener = first.index();
         asked.push_back(first);
         let mut stream = Stream { opener, asked, room, handed: false, ended: false };
         for _ in 0..ahead {
-            let mut slot = Slot::reserve(client, room)?;
+            let (mut slot, _) = Slot::reserve(client, room)?;
             slot.post(Kind::Next, u32::from(opener), 0, room)?;
             stream.asked.push_back(slot);
         }
@@ -81,7 +81,11 @@ impl<'c> Stream<'c> {
         self.ended = answer.status != Status::MORE;
         shared::check(shared.peer(), &answer, self.room)?;
         self.handed = true;
-        Ok(Some(Part { base: slot.base, length: answer.length as usize, stream: PhantomData }))
+        Ok(Some(Part {
+            base: shared.base(slot.index()),
+            length: answer.length as usize,
+            stream: PhantomData,
+        }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The end that answers.
 
 use super::{Layout, Reach};
-use crate::queue::entry::{Answer, GENERATIONS, Kind, REQUEST, Request, Status};
+use crate::queue::entry::{ANSWER, Answer, GENERATIONS, REQUEST, Request, Status};
 use crate::queue::{Awaited, Receiver, Sender};
 use unrack_pool::cache_control::Memory;
 
@@ -14,12 +14,18 @@ pub struct Callee<M> {
     seen: Vec<Seen>,
 }
 
+/// What is kept is kept in whole words, stored and loaded one at a time: a load of more than was stored at once waits
+/// until all stores before it are everywhere, among them those of the answer before.
 #[derive(Clone, Copy)]
 struct Seen {
-    request: Request,
-    /// None while it runs.
-    answer: Option<Answer>,
+    generation: u64,
+    offset: u64,
+    /// Bytes of the buffer that were reached.
+    bytes: usize,
     base: *mut u8,
+    running: bool,
+    /// Once it does not run any more.
+    answer: [u64; ANSWER],
 }
 
 // SAFETY: the pointers are to shared memory, which is used through the pool's cache control only.
@@ -45,78 +51,78 @@ impl<M: Memory> Callee<M> {
                 Sender::new(memory.clone(), area.add(layout.answers()), lines),
             )
         };
-        let never = Request {
-            kind: Kind::Call,
-            connection: 0,
-            slot: 0,
-            generation: 0,
-            offset: 0,
-            method: 0,
-            length: 0,
-            capacity: 0,
-        };
-        let seen = |slot| Seen {
-            request: Request { slot, ..never },
-            answer: Some(Answer { status: Status::STALE, slot, generation: 0, offset: 0, length: 0 }),
-            base: std::ptr::null_mut(),
+        let seen = |slot| {
+            let stale = Answer { status: Status::STALE, slot, generation: 0, offset: 0, length: 0 };
+            Seen {
+                generation: 0,
+                offset: 0,
+                bytes: 0,
+                base: std::ptr::null_mut(),
+                running: false,
+                answer: stale.entries(),
+            }
         };
         Callee { memory, requests, answers, seen: (0..lines as u16).map(seen).collect() }
     }
 
     /// The next call to run. Entries that are no such thing are answered here, at most a lap of them at a time.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, reach: &impl Reach) -> Option<Incoming> {
         for _ in 0..self.seen.len() {
             let entries = self.requests.receive()?;
             match self.admit(entries, reach) {
                 Ok(incoming) => return Some(incoming),
-                Err(answer) => self.answers.send(answer.entries()),
+                Err(answer) => self.answers.send(answer),
             }
         }
         None
     }
 
     /// A call that was not seen before, or what its entry is to be answered.
-    #[inline]
-    fn admit(&mut self, entries: [u64; REQUEST], reach: &impl Reach) -> Result<Incoming, Answer> {
+    #[inline(always)]
+    fn admit(&mut self, entries: [u64; REQUEST], reach: &impl Reach) -> Result<Incoming, [u64; ANSWER]> {
         let (slot, generation) = Request::slot_of(entries);
-        let refused = |status, offset| Answer { status, slot, generation, offset, length: 0 };
+        let refused = |status, offset| Answer { status, slot, generation, offset, length: 0 }.entries();
         let Some(request) = Request::from_entries(entries) else {
             return Err(refused(Status::MALFORMED, 0));
         };
         let Some(seen) = self.seen.get_mut(usize::from(slot)) else {
             return Err(refused(Status::MALFORMED, request.offset));
         };
-        if generation == seen.request.generation {
-            return Err(seen.answer.unwrap_or(refused(Status::RUNNING, request.offset)));
+        if generation == seen.generation as u32 {
+            return Err(if seen.running { refused(Status::RUNNING, request.offset) } else { seen.answer });
         }
-        if seen.answer.is_none() || !is_newer(generation, seen.request.generation) {
+        if seen.running || !is_newer(generation, seen.generation as u32) {
             return Err(refused(Status::STALE, request.offset));
         }
         let bytes = request.length.max(request.capacity) as usize;
+        seen.generation = u64::from(generation);
+        seen.offset = request.offset;
         let Some(base) = reach.reach(request.offset, bytes) else {
-            let answer = refused(Status::BAD_BUFFER, request.offset);
-            *seen = Seen { request, answer: Some(answer), base: std::ptr::null_mut() };
-            return Err(answer);
+            seen.answer = refused(Status::BAD_BUFFER, request.offset);
+            return Err(seen.answer);
         };
         // SAFETY: reached, hence mapped; we published all that we wrote there.
         unsafe { self.memory.refresh(base, request.length as usize) };
-        *seen = Seen { request, answer: None, base };
+        seen.bytes = bytes;
+        seen.base = base;
+        seen.running = true;
         Ok(Incoming { request, base })
     }
 
     /// Answers the call of a slot that runs. The first `written` bytes of its buffer were written to.
-    #[inline]
+    #[inline(always)]
     pub fn answer(&mut self, slot: u16, status: Status, length: u32, written: usize) {
         let seen = &mut self.seen[usize::from(slot)];
-        assert!(seen.answer.is_none(), "a call is answered once");
-        assert!(written <= seen.request.length.max(seen.request.capacity) as usize);
+        assert!(seen.running, "a call is answered once");
+        assert!(written <= seen.bytes);
         // SAFETY: inside what was reached when the call was admitted.
         unsafe { self.memory.publish(seen.base, written) };
-        let answer =
-            Answer { status, slot, generation: seen.request.generation, offset: seen.request.offset, length };
-        seen.answer = Some(answer);
-        self.answers.send(answer.entries());
+        let generation = seen.generation as u32;
+        let answer = Answer { status, slot, generation, offset: seen.offset, length }.entries();
+        seen.running = false;
+        seen.answer = answer;
+        self.answers.send(answer);
     }
 
     pub fn lines(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The end that asks.
 
 use super::{Buffer, Layout};
-use crate::queue::entry::{Answer, GENERATIONS, Kind, Request, Status};
+use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, Status};
 use crate::queue::{Awaited, Receiver, Sender};
 use unrack_pool::cache_control::Memory;
 
@@ -35,7 +35,14 @@ struct Slot<B> {
     state: State,
     /// Answers that are still to come, which may write to the buffer until then.
     owed: u16,
-    request: Request,
+    /// The request's entries, and of them what an answer is checked against.
+    request: [u64; REQUEST],
+    generation: u64,
+    offset: u64,
+    capacity: u64,
+    /// Once it is answered, the entries that said so. Kept as they came and read a word at a time: a load of more than was
+    /// stored at once waits until all stores before it are everywhere, and so would undo what a window gains.
+    answer: [u64; ANSWER],
     buffer: Option<B>,
 }
 
@@ -45,7 +52,7 @@ enum State {
     /// Has a buffer that is being filled.
     Reserved,
     Waiting,
-    Answered(Answer),
+    Answered,
     /// Nobody wants the answer; the buffer is freed when the last has come.
     Abandoned,
 }
@@ -63,20 +70,14 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
                 Receiver::new(memory.clone(), area.add(layout.answers()), lines),
             )
         };
-        let nothing = Request {
-            kind: Kind::Call,
-            connection: 0,
-            slot: 0,
-            generation: 0,
-            offset: 0,
-            method: 0,
-            length: 0,
-            capacity: 0,
-        };
-        let slot = |index| Slot {
+        let slot = |_| Slot {
             state: State::Free,
             owed: 0,
-            request: Request { slot: index, ..nothing },
+            request: [0; REQUEST],
+            generation: 0,
+            offset: 0,
+            capacity: 0,
+            answer: [0; ANSWER],
             buffer: None,
         };
         let count = lines as u16;
@@ -95,7 +96,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     ///
     /// # Errors
     /// The buffer, if all slots are in use.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, buffer: B) -> Result<u16, B> {
         let Some(index) = self.free.pop() else { return Err(buffer) };
         let slot = &mut self.slots[usize::from(index)];
@@ -110,7 +111,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     ///
     /// # Errors
     /// Nothing was sent, and the slot is as before.
-    #[inline]
+    #[inline(always)]
     pub fn post(
         &mut self,
         index: u16,
@@ -123,27 +124,33 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         }
         let slot = &mut self.slots[usize::from(index)];
         assert!(
-            slot.owed == 0 && matches!(slot.state, State::Reserved | State::Answered(_)),
+            slot.owed == 0 && matches!(slot.state, State::Reserved | State::Answered),
             "a call is posted once"
         );
         let buffer = slot.buffer.as_ref().expect("a reserved slot has a buffer");
         assert!(length <= buffer.capacity() && capacity <= buffer.capacity());
         // SAFETY: the buffer is ours until the entry is sent.
         unsafe { self.memory.publish(buffer.base(), length) };
-        slot.request = Request {
+        let generation = (slot.generation as u32 + 1) % GENERATIONS;
+        let request = Request {
             kind,
             connection,
             slot: index,
-            generation: (slot.request.generation + 1) % GENERATIONS,
+            generation,
             offset: buffer.offset(),
             method,
             length: length as u32,
             capacity: capacity as u32,
         };
+        slot.offset = request.offset;
+        slot.generation = u64::from(generation);
+        slot.capacity = capacity as u64;
+        let entries = request.entries();
+        slot.request = entries;
         slot.state = State::Waiting;
         slot.owed = 1;
         self.owed += 1;
-        self.requests.send(slot.request.entries());
+        self.requests.send(entries);
         Ok(())
     }
 
@@ -159,17 +166,17 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         assert!(slot.state == State::Waiting);
         slot.owed += 1;
         self.owed += 1;
-        self.requests.send(slot.request.entries());
+        self.requests.send(slot.request);
         Ok(())
     }
 
     /// Takes what was answered, and tells what became of which call. At most a lap of answers at a time.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, mut changed: impl FnMut(Change<B>)) -> usize {
         let mut count = 0;
         while let Some(entries) = self.answers.receive() {
             count += 1;
-            if let Some(change) = self.take(Answer::from_entries(entries)) {
+            if let Some(change) = self.take(entries) {
                 changed(change);
             }
             if count == self.requests.lines() {
@@ -179,13 +186,14 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         count
     }
 
-    #[inline]
-    fn take(&mut self, answer: Answer) -> Option<Change<B>> {
+    #[inline(always)]
+    fn take(&mut self, entries: [u64; ANSWER]) -> Option<Change<B>> {
+        let answer = Answer::from_entries(entries);
         let known = self.slots.get_mut(usize::from(answer.slot)).filter(|slot| {
             slot.owed > 0
-                && answer.generation == slot.request.generation
-                && answer.offset == slot.request.offset
-                && (!has_bytes(answer.status) || answer.length <= slot.request.capacity)
+                && u64::from(answer.generation) == slot.generation
+                && answer.offset == slot.offset
+                && (!has_bytes(answer.status) || u64::from(answer.length) <= slot.capacity)
         });
         let Some(slot) = known else {
             self.foreign += 1;
@@ -200,7 +208,8 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
                     // SAFETY: we published all that we wrote to the buffer, and the answer is inside.
                     unsafe { self.memory.refresh(buffer.base(), answer.length as usize) };
                 }
-                slot.state = State::Answered(answer);
+                slot.state = State::Answered;
+                slot.answer = entries;
                 Some(Change::Answered(answer.slot))
             }
             State::Abandoned if slot.owed == 0 => self.release(answer.slot).map(Change::Freed),
@@ -209,22 +218,26 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     }
 
     /// The answer of a slot, if it has come.
-    #[inline]
+    #[inline(always)]
     pub fn answer(&self, index: u16) -> Option<Answer> {
-        match self.slots[usize::from(index)].state {
-            State::Answered(answer) => Some(answer),
-            _ => None,
-        }
+        let slot = &self.slots[usize::from(index)];
+        (slot.state == State::Answered).then(|| Answer::from_entries(slot.answer))
     }
 
     /// The buffer of a slot that is in use.
-    #[inline]
+    #[inline(always)]
     pub fn buffer(&self, index: u16) -> &B {
         self.slots[usize::from(index)].buffer.as_ref().expect("a slot that is in use has a buffer")
     }
 
+    /// The bytes that the answer of a slot may have.
+    #[inline(always)]
+    pub fn room(&self, index: u16) -> usize {
+        self.slots[usize::from(index)].capacity as usize
+    }
+
     /// The caller of this slot is done with it. Gives the buffer back, unless the peer may still write to it.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, index: u16) -> Option<B> {
         let slot = &mut self.slots[usize::from(index)];
         if slot.owed > 0 {
@@ -237,6 +250,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     }
 
     /// Whether nothing can be sent until something is answered.
+    #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.owed == self.requests.lines()
     }

@@ -31,8 +31,10 @@ pub const MOST_BYTES: usize = (1 << 31) - LINE;
 const OFFSET_BITS: u32 = 38;
 const SLOT_BITS: u32 = 10;
 const CONNECTION_BITS: u32 = 12;
+const STATUS_BITS: u32 = 12;
 const SLOT_AT: u32 = OFFSET_BITS;
 const CONNECTION_AT: u32 = SLOT_AT + SLOT_BITS;
+const STATUS_AT: u32 = CONNECTION_AT;
 const KIND_AT: u32 = CONNECTION_AT + CONNECTION_BITS;
 
 /// A generation counts the calls of a slot, in 31 bits.
@@ -55,6 +57,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    #[inline(always)]
     fn from_bits(bits: u64) -> Option<Kind> {
         [Kind::Call, Kind::OneWay, Kind::Open, Kind::Next, Kind::Close]
             .into_iter()
@@ -85,6 +88,7 @@ pub const REQUEST: usize = 3;
 pub const ANSWER: usize = 2;
 
 impl Request {
+    #[inline(always)]
     pub fn entries(&self) -> [u64; REQUEST] {
         debug_assert!(self.offset.is_multiple_of(LINE as u64));
         [
@@ -98,6 +102,7 @@ impl Request {
     }
 
     /// `None` if the kind is unknown; everything else can be said, whether it makes sense or not.
+    #[inline(always)]
     pub fn from_entries(entries: [u64; REQUEST]) -> Option<Request> {
         let [first, second, third] = entries.map(|entry| entry & !FLAG);
         Some(Request {
@@ -113,6 +118,7 @@ impl Request {
     }
 
     /// The slot of entries that [`Request::from_entries`] does not take.
+    #[inline(always)]
     pub fn slot_of(entries: [u64; REQUEST]) -> (u16, u32) {
         (field(entries[0], SLOT_AT, SLOT_BITS) as u16, ((entries[1] & !FLAG) >> 32) as u32)
     }
@@ -129,19 +135,21 @@ pub struct Answer {
 }
 
 impl Answer {
+    #[inline(always)]
     pub fn entries(&self) -> [u64; ANSWER] {
         [
-            (u64::from(self.status.0) << CONNECTION_AT)
+            (u64::from(self.status.0) << STATUS_AT)
                 | (u64::from(self.slot) << SLOT_AT)
                 | (self.offset / LINE as u64),
             (u64::from(self.generation) << 32) | u64::from(self.length),
         ]
     }
 
+    #[inline(always)]
     pub fn from_entries(entries: [u64; ANSWER]) -> Answer {
         let [first, second] = entries.map(|entry| entry & !FLAG);
         Answer {
-            status: Status(field(first, CONNECTION_AT, CONNECTION_BITS) as u16),
+            status: Status(field(first, STATUS_AT, STATUS_BITS) as u16),
             slot: field(first, SLOT_AT, SLOT_BITS) as u16,
             generation: (second >> 32) as u32,
             offset: field(first, 0, OFFSET_BITS) * LINE as u64,
@@ -180,9 +188,10 @@ impl Status {
     /// The first status that is a service's own.
     pub const SERVICE: u16 = 256;
     /// The last.
-    pub const LAST: u16 = (1 << CONNECTION_BITS) - 1;
+    pub const LAST: u16 = (1 << STATUS_BITS) - 1;
 }
 
+#[inline(always)]
 fn field(word: u64, at: u32, bits: u32) -> u64 {
     (word >> at) & ((1 << bits) - 1)
 }

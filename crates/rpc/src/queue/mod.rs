@@ -68,7 +68,7 @@ impl<M: Memory> Sender<M> {
     }
 
     /// Sends entries whose flags are not set. The line must have been received since it was last sent.
-    #[inline]
+    #[inline(always)]
     pub fn send<const N: usize>(&mut self, entries: [u64; N]) {
         let flag = self.0.flag();
         let line = self.0.line();
@@ -96,7 +96,7 @@ impl<M: Memory> Receiver<M> {
     }
 
     /// The next message, if it has arrived whole. What it says is input.
-    #[inline]
+    #[inline(always)]
     pub fn receive<const N: usize>(&mut self) -> Option<[u64; N]> {
         let flag = self.0.flag();
         let line = self.0.line();

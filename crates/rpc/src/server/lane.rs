@@ -16,8 +16,9 @@ use unrack_pool::{Channel, Client};
 /// How long to look for calls even if it was in vain lately.
 const SHORT: Duration = Duration::from_micros(5);
 const LONGEST_NAP: Duration = Duration::from_millis(100);
-/// Rounds in a row with something to do before those are rung for who may have gone to sleep.
-const MOST_BUSY: u32 = 16;
+/// Rounds after which those are rung for who may have gone to sleep before their answers. It needs a fence, which
+/// would hold up answers that are on their way.
+const RING_EVERY: u32 = 16;
 /// A client tells a lane that there is a call without making sure that it has not just gone to sleep: so after this
 /// long asleep, it looks once more.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
@@ -67,7 +68,7 @@ impl Lanes {
                 workers,
                 ports: Vec::new(),
                 pause: Pause::detect(),
-                busy: 0,
+                rounds: 0,
             };
             let patience = Patience::new(options.waiting, SHORT);
             let mut thread = Thread { lane: lane.clone(), clients, patience, nap: SECOND_LOOK };
@@ -132,8 +133,8 @@ struct Clients {
     /// By number; those that are gone leave a gap when their workers are done.
     ports: Vec<Option<Port>>,
     pause: Pause,
-    /// Rounds in a row in which there was something.
-    busy: u32,
+    /// Since clients were rung for.
+    rounds: u32,
 }
 
 impl Thread {
@@ -185,6 +186,7 @@ impl Thread {
             self.nap = SECOND_LOOK;
             return;
         }
+        clients.ring();
         let again = self.nap <= SECOND_LOOK || clients.owes_ring();
         let nap = again.then_some(self.nap);
         self.nap = (self.nap * 2).min(LONGEST_NAP);
@@ -211,18 +213,17 @@ impl Clients {
                 any |= port.serve(number, &self.methods, self.workers.as_ref());
             }
         }
-        if any && self.busy < MOST_BUSY {
-            self.busy += 1;
-        } else {
-            self.busy = 0;
+        self.rounds += 1;
+        if self.rounds == RING_EVERY {
             self.ring();
         }
         any
     }
 
     /// Rings for all who may have gone to sleep before their answers.
-    #[inline]
+    #[cold]
     fn ring(&mut self) {
+        self.rounds = 0;
         for port in self.ports.iter_mut().flatten() {
             if port.owes_ring {
                 port.ring();

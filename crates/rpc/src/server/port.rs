@@ -32,26 +32,29 @@ pub struct Port {
 /// What the client granted.
 struct Granted {
     channel: Arc<Channel>,
-    /// From when on the manager may be asked about an offset that is not known.
-    ask_from: Cell<Option<Instant>>,
+    /// When the manager would have been asked last, if it had been asked no more often than [`BETWEEN_ASKING`].
+    asked: Cell<Option<Instant>>,
 }
 
 /// A grant that was made a moment ago may have to be asked for. A client that names what it never granted must not
-/// have the manager asked all the time, since others wait meanwhile.
+/// have the manager asked all the time, since others wait meanwhile: it may be asked this often, and a number of
+/// times in a row.
 const BETWEEN_ASKING: Duration = Duration::from_millis(10);
+const ASKED_IN_A_ROW: u32 = 64;
 
 impl Reach for Granted {
-    #[inline]
+    #[inline(always)]
     fn reach(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
         let bytes = bytes as u64;
         if let Some(base) = self.channel.known(offset, bytes, Access::Write) {
             return Some(base.as_ptr());
         }
         let now = Instant::now();
-        if self.ask_from.get().is_some_and(|from| now < from) {
+        let asked = self.asked.get().map_or(now, |asked| asked.max(now - BETWEEN_ASKING * ASKED_IN_A_ROW));
+        if asked > now {
             return None;
         }
-        self.ask_from.set(Some(now + BETWEEN_ASKING));
+        self.asked.set(Some(asked + BETWEEN_ASKING));
         self.channel.resolve(offset, bytes, Access::Write).map(|base| base.as_ptr())
     }
 }
@@ -61,7 +64,10 @@ impl Port {
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area is mapped as long as the channel, which this port holds.
         let callee = unsafe { Callee::new(memory, area, layout) };
-        let granted = Granted { channel: Arc::new(channel), ask_from: Cell::new(None) };
+        let granted = Granted {
+            channel: Arc::new(channel),
+            asked: Cell::new(Instant::now().checked_sub(BETWEEN_ASKING * ASKED_IN_A_ROW)),
+        };
         Port { callee, granted, streams: HashMap::new(), running: 0, rung: Rung::default(), owes_ring: false }
     }
 
@@ -75,7 +81,7 @@ impl Port {
     }
 
     /// Runs what has come, a turn of it at most. Says whether there was anything.
-    #[inline]
+    #[inline(always)]
     pub fn serve(&mut self, number: usize, methods: &Arc<Methods>, workers: Option<&Workers>) -> bool {
         let mut any = false;
         for _ in 0..TURN {
@@ -93,7 +99,7 @@ impl Port {
     }
 
     /// A call that comes to be answered here, or by a worker.
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, number: usize, incoming: &Incoming, methods: &Arc<Methods>, workers: Option<&Workers>) {
         let request = &incoming.request;
         let outcome = match request.kind {
@@ -119,7 +125,7 @@ impl Port {
         self.answer(request.slot, outcome);
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(
         &self,
         incoming: &Incoming,
@@ -159,7 +165,7 @@ impl Port {
         outcome
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn answer(&mut self, slot: u16, outcome: Outcome) {
         self.callee.answer(slot, outcome.status, outcome.length, outcome.written);
     }
@@ -167,7 +173,7 @@ impl Port {
     /// Tells the client that there are answers, if it sleeps. This needs a fence, and so waits until what was stored is
     /// everywhere; it is done when there is time. A client that is about to sleep is rung for again later, rather
     /// than waited for: others wait meanwhile, and it may never do as it says.
-    #[inline]
+    #[inline(always)]
     pub fn ring(&mut self) {
         self.owes_ring = !self.granted.channel.peer_bell().try_ring(&mut self.rung);
     }
