@@ -1,7 +1,10 @@
-//! Requests and their replies, and the thread that reads what the manager tells.
+//! Requests and their replies, and the thread that reads what the manager tells; [`next`] is about the manager
+//! that follows one which was killed.
+
+mod next;
 
 use super::channel::ChannelLink;
-use super::connect::{Connecting, connect, greet};
+use super::connect::Connecting;
 use super::service::Waiting;
 use super::{Counter, Error, Greeting, PATIENCE};
 use crate::bells::Bells;
@@ -223,100 +226,6 @@ impl Link {
         }
         // Who waits finds that nobody will answer.
         books.asked.clear();
-    }
-
-    /// Waits for the next manager, and tells it what we have. `None`: it does not know us, or we leave.
-    fn reconnect(&self) -> Option<Arc<OwnedFd>> {
-        let mut pause = PAUSES[0];
-        loop {
-            if self.books().standing == Standing::Over {
-                return None;
-            }
-            match self.try_reconnect() {
-                Ok(socket) => {
-                    self.changed.notify_all();
-                    return Some(socket);
-                }
-                Err(Error::Denied(_) | Error::NotAPool(_)) => return None,
-                Err(_) => {
-                    let books = self.books();
-                    if books.standing == Standing::Away {
-                        drop(self.changed.wait_timeout(books, pause));
-                    }
-                    pause = PAUSES[1].min(pause * 2);
-                }
-            }
-        }
-    }
-
-    fn try_reconnect(&self) -> Result<Arc<OwnedFd>, Error> {
-        let socket = Arc::new(connect(&self.path)?);
-        let (welcome, _) = greet(&socket, &self.path, &self.name, Some(self.welcome.you), &self.bells)?;
-        if welcome != self.welcome {
-            return Err(Denied::Stranger.into());
-        }
-        {
-            let mut books = self.books();
-            if books.standing == Standing::Over {
-                return Err(Error::ManagerGone);
-            }
-            // So that closing the connection ends what follows.
-            books.socket = socket.clone();
-        }
-        let offsets: Vec<u64> = self.books().segments.keys().copied().collect();
-        for offset in offsets {
-            let file = self.books().segments.get(&offset).and_then(|file| file.as_ref()?.try_clone().ok());
-            let beside: Vec<BorrowedFd> = file.iter().map(|file| file.as_fd()).collect();
-            self.ask_here(&socket, &Request::HandBack { offset }, &beside)?;
-        }
-        let channels: Vec<ChannelId> = self.books().channels.keys().copied().collect();
-        for some in channels.chunks(1000) {
-            self.ask_here(&socket, &Request::Keep { channels: some.to_vec() }, &[])?;
-        }
-        let services: Vec<String> = self.books().services.keys().cloned().collect();
-        for service in services {
-            self.ask_here(&socket, &Request::Register { service }, &[])?;
-        }
-        self.ask_here(&socket, &Request::Resumed, &[])?;
-        // What was given up after we had said that we have it. Nobody asks for anything until all of it is said: an
-        // offset that is released here must not have been leased again.
-        while let Some(request) = self.next_late() {
-            self.ask_here(&socket, &request, &[])?;
-        }
-        Ok(socket)
-    }
-
-    /// What else the next manager is to hear; when there is nothing more, all may ask it again.
-    fn next_late(&self) -> Option<Request> {
-        let mut books = self.books();
-        let late = books.late.pop();
-        if late.is_none() && books.standing == Standing::Away {
-            books.standing = Standing::Connected;
-        }
-        match late {
-            // Taken again meanwhile.
-            Some(Request::Withdraw { service }) if books.services.contains_key(&service) => {
-                Some(Request::Sync)
-            }
-            late => late,
-        }
-    }
-
-    /// Asks in the reader's own thread, which hears what else is told meanwhile. What is denied is not there any
-    /// more.
-    fn ask_here(&self, socket: &OwnedFd, request: &Request, beside: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        let asked = self.number.fetch_add(1, Ordering::Relaxed);
-        send(socket, asked, request, beside)?;
-        loop {
-            let received = wire::receive(socket.as_fd()).map_err(|_| Error::ManagerGone)?;
-            let Incoming::Packet(bytes, beside) = received else { return Err(Error::ManagerGone) };
-            match wire::decode::<Tell>(&bytes) {
-                Ok(Tell::Reply { number, .. }) if number == asked => return Ok(()),
-                Ok(Tell::Reply { number, outcome }) => self.replied(number, outcome, beside),
-                Ok(Tell::Event(event)) => self.happened(event, beside),
-                Err(wire::Malformed) => return Err(Error::NotAPool(self.path.clone())),
-            }
-        }
     }
 
     /// Ends the reader.
