@@ -10,6 +10,7 @@ mod map;
 mod memory;
 mod pool;
 mod report;
+mod rpc;
 mod run;
 mod runs;
 mod scenario;
@@ -51,6 +52,9 @@ enum Verb {
     /// Serves and lists memory that programs share by reference
     #[command(after_help = pool::EXAMPLES)]
     Pool(pool::Args),
+    /// Shows what calls programs offer each other over a pool
+    #[command(after_help = rpc::EXAMPLES)]
+    Rpc(rpc::Args),
     /// Simulates a scenario
     #[command(after_help = sim::EXAMPLES)]
     Sim(sim::Args),
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Memory(args) => memory::main(args),
         Verb::Pool(args) => pool::main(args),
+        Verb::Rpc(args) => rpc::main(args),
         Verb::Sim(args) => sim::main(args),
         Verb::Sweep(args) => sweep::main(args),
         Verb::Study(args) => study::main(args),

@@ -30,6 +30,7 @@
 //! | [`ends`] | a pair of queues: slots, generations, one answer for each entry |
 //! | [`wait`] | looking, then sleeping |
 //! | [`view`] | messages in place |
+//! | [`listing`] | what services there are, and who is connected |
 //! | [`client`], [`server`] | the two sides of a program's life |
 //!
 //! What a peer writes is input. A client can spoil its own calls only; a server those of its clients.
@@ -38,6 +39,7 @@ pub mod client;
 pub mod ends;
 mod error;
 mod greeting;
+pub mod listing;
 mod lock;
 mod method;
 pub mod queue;

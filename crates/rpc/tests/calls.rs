@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::Mode;
 use unrack_rpc::client::Window;
+use unrack_rpc::listing::Listing;
 use unrack_rpc::{Client, Error, Status, Waiting, client, server};
 
 fn everywhere(test: impl Fn(&Pool, &Client)) {
@@ -307,4 +308,22 @@ fn windows_hold_back_and_adapt() {
             pending.push_back(client.request(8).unwrap().start("echo").unwrap());
         }
     }
+}
+
+#[test]
+fn services_and_their_clients_are_listed_while_they_are_there() {
+    let pool = Pool::new(Mode::Coherent);
+    let looker = unrack_pool::Client::connect_as(pool.socket(), "looker").unwrap();
+    assert_eq!(Listing::of(&looker).unwrap().to_string(), "no services\n");
+    let serving = serve(&pool.socket(), server::Options::default());
+    let client = pool.client(client::Options::default());
+    let listing = Listing::of(&looker).unwrap();
+    let [service] = listing.services.as_slice() else { panic!("{listing}") };
+    assert_eq!((service.name.as_str(), service.connections.len()), ("test", 1));
+    assert_eq!(service.connections[0].slots, client.slots());
+    assert_eq!(service.server.as_ref().map(|peer| peer.pid), Some(std::process::id()));
+    drop(client);
+    assert!(Listing::of(&looker).unwrap().services[0].connections.is_empty());
+    drop(serving);
+    assert!(Listing::of(&looker).unwrap().services.is_empty());
 }

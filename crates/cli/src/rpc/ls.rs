@@ -1,0 +1,30 @@
+//! `unrack rpc ls`.
+
+use crate::failure::Failure;
+use crate::stdout::print;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_pool::{Client, socket};
+use unrack_rpc::listing::Listing;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack rpc ls")?;
+    let listing = Listing::of(&client)?;
+    if args.json {
+        let text = serde_json::to_string(&listing).map_err(|error| Failure::Failed(error.to_string()))?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&listing.to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

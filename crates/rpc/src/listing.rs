@@ -1,0 +1,90 @@
+//! What services there are, and who is connected to them.
+
+use crate::ends::Layout;
+use serde::Serialize;
+use std::fmt;
+use unrack_pool::wire::{ClientId, Listed, Peer};
+use unrack_pool::{Client, Error};
+
+/// All services of a pool.
+#[derive(Debug, Serialize)]
+pub struct Listing {
+    pub services: Vec<ListedService>,
+}
+
+/// One service.
+#[derive(Debug, Serialize)]
+pub struct ListedService {
+    pub name: String,
+    pub server: Option<Peer>,
+    pub connections: Vec<Connection>,
+}
+
+/// A client of a service, with a pair of queues.
+#[derive(Debug, Serialize)]
+pub struct Connection {
+    pub client: Option<Peer>,
+    /// False: the server has not accepted it yet.
+    pub open: bool,
+    /// Where the queues are in the pool.
+    pub queues_offset: u64,
+    /// Calls that may be under way at a time.
+    pub slots: usize,
+}
+
+impl Listing {
+    /// # Errors
+    /// If the manager of the pool is gone.
+    pub fn of(pool: &Client) -> Result<Listing, Error> {
+        Ok(Listing::from_listed(&pool.list()?))
+    }
+
+    fn from_listed(listed: &[Listed]) -> Listing {
+        let peer = |id: ClientId| {
+            listed.iter().find_map(|one| match one {
+                Listed::Client { peer, .. } if peer.id == id => Some(peer.clone()),
+                _ => None,
+            })
+        };
+        let connections = |name: &str| {
+            let of_service = listed.iter().filter_map(|one| match one {
+                Listed::Channel { service, client, open, queues, .. } if service == name => {
+                    Some(Connection {
+                        client: peer(*client),
+                        open: *open,
+                        queues_offset: queues.offset,
+                        slots: Layout::fitting(queues.bytes as usize).map_or(0, Layout::lines),
+                    })
+                }
+                _ => None,
+            });
+            of_service.collect()
+        };
+        let services = listed.iter().filter_map(|one| match one {
+            Listed::Service { name, by } => {
+                Some(ListedService { name: name.clone(), server: peer(*by), connections: connections(name) })
+            }
+            _ => None,
+        });
+        Listing { services: services.collect() }
+    }
+}
+
+impl fmt::Display for Listing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = |peer: &Option<Peer>| peer.as_ref().map_or("somebody who left".into(), Peer::to_string);
+        if self.services.is_empty() {
+            return writeln!(out, "no services");
+        }
+        for service in &self.services {
+            writeln!(out, "{}  by {}", service.name, who(&service.server))?;
+            for connection in &service.connections {
+                let state = if connection.open { "" } else { ", not accepted yet" };
+                let Connection { slots, queues_offset, .. } = connection;
+                let client = who(&connection.client);
+                writeln!(out, "  {client}: {slots} calls at a time, queues at {queues_offset:#x}{state}")?;
+            }
+        }
+        Ok(())
+    }
+}
