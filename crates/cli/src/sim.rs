@@ -62,7 +62,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let folder = args.folder()?;
     let clock = Instant::now();
     let name = scenario.protocol.name();
-    let refused = |error: SetupError| Failure::from(error.in_scenario(&scenario));
+    let refused = |error: SetupError| match error.key.starts_with("--") {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::from(error.in_scenario(&scenario)),
+    };
     let (done, explained) = match args.watch.open(&setup, name)? {
         None if args.threads > 1 => {
             (progress::split(name, &setup, &work, args.threads).map_err(refused)?, None)

@@ -90,6 +90,30 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 }
 
 #[test]
+fn a_run_over_several_threads_is_the_same_run() {
+    let desk = Desk::new("threads");
+    let racks = example("leaf-spine-dctcp.toml");
+    for threads in ["1", "2"] {
+        let few = ["--set", "workload.messages=100"];
+        desk.done(&["sim", &racks, few[0], few[1], "--threads", threads, "--out", threads]);
+    }
+    assert!(desk.bytes("2/messages.parquet") == desk.bytes("1/messages.parquet"));
+    let of = |folder: &str| {
+        let mut summary: Value =
+            serde_json::from_slice(&desk.bytes(&format!("{folder}/summary.json"))).unwrap();
+        for of_the_machine in ["wall_s", "packet_hops_per_s"] {
+            summary[of_the_machine] = Value::Null;
+        }
+        summary
+    };
+    assert_eq!(of("2"), of("1"));
+    let said = desk.refused(2, &["sim", &racks, "--threads", "99"]);
+    assert!(said.contains("--threads") && said.contains("9 racks"), "{said}");
+    let said = desk.refused(2, &["sim", &racks, "--threads", "2", "--explain", "1"]);
+    assert!(said.contains("--threads"), "{said}");
+}
+
+#[test]
 fn a_folder_holds_the_run_and_agrees_with_what_was_printed() {
     let desk = Desk::new("folder");
     let printed = json(&desk, &[&example("star-edm.toml"), FEW[0], FEW[1], "--out", "run"]);

@@ -197,7 +197,8 @@ impl Setup {
     ) -> Result<Finished, SetupError> {
         let part_of = self.network.topology.parts(threads).ok_or_else(|| {
             let rule = "is at most the number of racks (of a fat tree: of pods) under a tier of switches";
-            SetupError::new("--threads", rule, threads)
+            let racks = self.network.topology.racks().racks;
+            SetupError::new("--threads", rule, format!("{threads} ({racks} racks)"))
         })?;
         let (network, ethernet) = (&self.network, &self.ethernet);
         match &self.fabric {
