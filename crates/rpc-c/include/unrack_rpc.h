@@ -1,0 +1,222 @@
+/* Calls by reference over shared memory. Made from crates/rpc-c/src: do not edit.
+ *
+ * Link with -lunrack_rpc. Texts are UTF-8 and end with a zero.
+ *
+ * Ownership: what a function leaves at a pointer to a pointer is the caller's, until the function `..._free` of its
+ * kind takes it. Handles may be freed in any order.
+ *
+ * Errors: functions that can fail return a status, and leave an error at `error` if that is not null and the status
+ * is not UNRACK_STATUS_OK; the error is the caller's. Nothing else is written then. A null pointer where one is
+ * needed is UNRACK_STATUS_INVALID.
+ *
+ * Threads: a client may be used by several at a time; every other handle by one at a time, whichever it is. A child by
+ * fork must connect for itself, and leave alone what it has from its parent.
+ */
+
+#ifndef UNRACK_RPC_H
+#define UNRACK_RPC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// What waiting is to be good at, as a number: looks as long as that has been worth it lately (the default).
+#define UNRACK_WAITING_ADAPTIVE 0
+
+// Looks until it comes: lowest latency, a core for each who waits.
+#define UNRACK_WAITING_SPIN 1
+
+// Sleeps at once: lowest use of the processor.
+#define UNRACK_WAITING_SLEEP 2
+
+// `unrack_call_wait` waits as long as the client's own deadline says.
+#define UNRACK_NO_TIMEOUT UINT64_MAX
+
+// Numbers that a handler may refuse with: 1 up to this.
+#define UNRACK_REFUSALS 3839
+
+// How a function ended.
+typedef enum {
+  UNRACK_STATUS_OK = 0,
+  // An argument is wrong, or it is not the time for this.
+  UNRACK_STATUS_INVALID = 1,
+  // No manager serves the pool, or it is gone.
+  UNRACK_STATUS_NO_POOL = 2,
+  // No service has this name.
+  UNRACK_STATUS_NO_SERVICE = 3,
+  // The pool does not do what it was asked: it is full, the name is taken, the service refused.
+  UNRACK_STATUS_POOL = 4,
+  // The peer speaks another version of the protocol, or another protocol.
+  UNRACK_STATUS_VERSION = 5,
+  // More bytes than a message can have.
+  UNRACK_STATUS_TOO_LONG = 6,
+  // All calls that the server takes at a time are under way.
+  UNRACK_STATUS_EXHAUSTED = 7,
+  // No answer in time.
+  UNRACK_STATUS_DEADLINE = 8,
+  // The peer is gone.
+  UNRACK_STATUS_GONE = 9,
+  UNRACK_STATUS_UNKNOWN_METHOD = 10,
+  // The answer is longer than the call has room for.
+  UNRACK_STATUS_NO_ROOM = 11,
+  // The handler failed.
+  UNRACK_STATUS_FAILED = 12,
+  // The handler refused, with a number of its own.
+  UNRACK_STATUS_REFUSED = 13,
+  // The peer breaks the protocol.
+  UNRACK_STATUS_PROTOCOL = 14,
+  // A fault of this library, or the machine has no threads left.
+  UNRACK_STATUS_INTERNAL = 15,
+} unrack_status;
+
+// A call: a request that is written, then under way, then an answer that is read. One thread at a time may use it.
+typedef struct unrack_call unrack_call;
+
+// A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need.
+typedef struct unrack_client unrack_client;
+
+// Why a function failed. Belongs to who called it, until `unrack_error_free`.
+typedef struct unrack_error unrack_error;
+
+// A call that is being handled. It is gone when the handler returns.
+typedef struct unrack_incoming unrack_incoming;
+
+// A service. One thread at a time may use it; its handlers run on threads of its own.
+typedef struct unrack_server unrack_server;
+
+// How a client calls. All zero is the default.
+typedef struct {
+  // `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
+  uint32_t waiting;
+  // How many calls may be under way at a time: who starts one more waits. 0: 17.
+  uint16_t calls;
+  // How long a call may take, in nanoseconds. 0: as long as the server lives.
+  uint64_t deadline_ns;
+  // After how many nanoseconds without an answer a call is sent again; the server runs it once. 0: never.
+  uint64_t resend_ns;
+  // How long the service may take to accept the connection, in nanoseconds. 0: 5 seconds.
+  uint64_t patience_ns;
+} unrack_client_options;
+
+// How a server serves. All zero is the default.
+typedef struct {
+  // `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
+  uint32_t waiting;
+  // Threads that look for calls. 0: 1.
+  uint32_t lanes;
+  // Threads that run handlers. 0: whoever finds a call runs it to its end.
+  uint32_t workers;
+} unrack_server_options;
+
+// Runs a call: reads the request, writes the answer, returns 0; or refuses with a number from 1 to `UNRACK_REFUSALS`,
+// which the client is told. Any other number says that it failed. It may run on several threads at a time.
+typedef int32_t (*unrack_handler)(void *context, unrack_incoming *incoming);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// What kind of error it is: the code that the function returned.
+unrack_status unrack_error_status(const unrack_error *error);
+
+// One line that says what happened, with whom, and what to do. It lives as long as the error.
+const char *unrack_error_text(const unrack_error *error);
+
+// The peer, its process and its user; null if the error is with nobody. It lives as long as the error.
+const char *unrack_error_peer(const unrack_error *error);
+
+// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; else 0.
+uint32_t unrack_error_number(const unrack_error *error);
+
+// Null is no error and is left alone.
+void unrack_error_free(unrack_error *error);
+
+// Connects to the pool at a socket (null: the user's own) and to a service by its name.
+unrack_status unrack_client_connect(const char *pool,
+                                    const char *service,
+                                    const unrack_client_options *options,
+                                    unrack_client **client,
+                                    unrack_error **error);
+
+// Calls that are under way keep what they need. Null is left alone.
+void unrack_client_free(unrack_client *client);
+
+// A request of `bytes` bytes, which may be answered by up to `room` bytes. Waits while the server has all the calls
+// that it takes.
+unrack_status unrack_call_new(const unrack_client *client,
+                              size_t bytes,
+                              size_t room,
+                              unrack_call **call,
+                              unrack_error **error);
+
+// The request's bytes, to be written until it is sent; null afterwards. They begin at a cache line, and hold what
+// was there before. `bytes` may be null.
+uint8_t *unrack_call_request(unrack_call *call,
+                             size_t *bytes);
+
+// Sends the request. Waits while as many calls are under way as may be.
+unrack_status unrack_call_start(unrack_call *call, const char *method, unrack_error **error);
+
+// Sends the request, which nobody answers. The call is over then.
+unrack_status unrack_call_send(unrack_call *call, const char *method, unrack_error **error);
+
+// Waits for the answer. A call that has none within `timeout_ns` (`UNRACK_STATUS_DEADLINE`) is still under way and can
+// be waited for again; 0 looks once. `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says, which costs
+// less than a timeout here.
+unrack_status unrack_call_wait(unrack_call *call,
+                               uint64_t timeout_ns,
+                               unrack_error **error);
+
+// The answer's bytes, until the call is freed; null if there is none. `bytes` may be null.
+const uint8_t *unrack_call_response(const unrack_call *call, size_t *bytes);
+
+// Gives the call's memory back; cancels it if it is under way. Null is left alone.
+void unrack_call_free(unrack_call *call);
+
+// A service that has a name and no methods yet.
+unrack_status unrack_server_new(const char *name,
+                                const unrack_server_options *options,
+                                unrack_server **server,
+                                unrack_error **error);
+
+// Adds a method before the service is started. `context` is handed to the handler as it is, and must be good until
+// the server is freed.
+unrack_status unrack_server_method(unrack_server *server,
+                                   const char *name,
+                                   unrack_handler handler,
+                                   void *context,
+                                   unrack_error **error);
+
+// Registers with the pool at a socket (null: the user's own), and serves until the server is freed. A server that
+// could not be started can only be freed.
+unrack_status unrack_server_start(unrack_server *server,
+                                  const char *pool,
+                                  unrack_error **error);
+
+// Ends the service with all its connections, after the handlers that run: so no handler may do it. Null is left
+// alone.
+void unrack_server_free(unrack_server *server);
+
+// The request's bytes. The answer is going to be in their place: what is still needed must be read before the answer is
+// written. `bytes` may be null.
+const uint8_t *unrack_incoming_request(const unrack_incoming *incoming,
+                                       size_t *bytes);
+
+// How many bytes the answer may have.
+size_t unrack_incoming_room(const unrack_incoming *incoming);
+
+// Makes the answer `bytes` long, and gives its bytes to be written. Null if the client has no room for it: the client
+// is then told so when the handler returns. A handler that never asks answers with nothing.
+uint8_t *unrack_incoming_answer(unrack_incoming *incoming,
+                                size_t bytes);
+
+// The process that calls, as the kernel knows it.
+uint32_t unrack_incoming_process(const unrack_incoming *incoming);
+
+// The user whose process calls, as the kernel knows it.
+uint32_t unrack_incoming_user(const unrack_incoming *incoming);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* UNRACK_RPC_H */

@@ -1,0 +1,164 @@
+//! Why something went wrong, with its cause and its peer.
+
+use crate::border;
+use std::ffi::{CString, c_char};
+use std::ptr;
+use unrack_pool::wire::Denied;
+use unrack_rpc::{Error, Status as RpcStatus};
+
+/// How a function ended.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Ok = 0,
+    /// An argument is wrong, or it is not the time for this.
+    Invalid = 1,
+    /// No manager serves the pool, or it is gone.
+    NoPool = 2,
+    /// No service has this name.
+    NoService = 3,
+    /// The pool does not do what it was asked: it is full, the name is taken, the service refused.
+    Pool = 4,
+    /// The peer speaks another version of the protocol, or another protocol.
+    Version = 5,
+    /// More bytes than a message can have.
+    TooLong = 6,
+    /// All calls that the server takes at a time are under way.
+    Exhausted = 7,
+    /// No answer in time.
+    Deadline = 8,
+    /// The peer is gone.
+    Gone = 9,
+    UnknownMethod = 10,
+    /// The answer is longer than the call has room for.
+    NoRoom = 11,
+    /// The handler failed.
+    Failed = 12,
+    /// The handler refused, with a number of its own.
+    Refused = 13,
+    /// The peer breaks the protocol.
+    Protocol = 14,
+    /// A fault of this library, or the machine has no threads left.
+    Internal = 15,
+}
+
+/// Why a function failed. Belongs to who called it, until `unrack_error_free`.
+#[derive(Debug)]
+pub struct Failure {
+    pub status: Status,
+    text: CString,
+    peer: Option<CString>,
+    number: u32,
+}
+
+impl Failure {
+    fn new(status: Status, text: impl Into<String>) -> Failure {
+        Failure { status, text: c_text(text), peer: None, number: 0 }
+    }
+
+    pub fn invalid(text: impl Into<String>) -> Failure {
+        Failure::new(Status::Invalid, text)
+    }
+
+    pub fn null(name: &str) -> Failure {
+        Failure::invalid(format!("`{name}` is a null pointer"))
+    }
+
+    pub fn panicked() -> Failure {
+        Failure::new(Status::Internal, "a fault of this library: it panicked, and said why on standard error")
+    }
+}
+
+fn c_text(text: impl Into<String>) -> CString {
+    CString::new(text.into().replace('\0', "")).expect("no zero is left")
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let peer = peer_of(&error).map(c_text);
+        let number = match &error {
+            Error::Refused { status, .. } => u32::from(status.0 - RpcStatus::SERVICE),
+            _ => 0,
+        };
+        Failure { peer, number, ..Failure::new(status_of(&error), error.to_string()) }
+    }
+}
+
+fn status_of(error: &Error) -> Status {
+    use unrack_pool::Error as Pool;
+    match error {
+        Error::Pool(
+            Pool::NoManager(_) | Pool::Connect { .. } | Pool::NotAPool(_) | Pool::ManagerGone | Pool::Send(_),
+        ) => Status::NoPool,
+        Error::Pool(Pool::Denied(Denied::NoService(_))) => Status::NoService,
+        Error::Pool(Pool::Denied(Denied::Gone { .. })) | Error::Gone { .. } => Status::Gone,
+        Error::Pool(Pool::TimedOut(_)) | Error::Deadline { .. } => Status::Deadline,
+        Error::Pool(Pool::Denied(Denied::Version { .. })) | Error::Version { .. } | Error::NotRpc { .. } => {
+            Status::Version
+        }
+        Error::Pool(_) => Status::Pool,
+        Error::TooLong { .. } => Status::TooLong,
+        Error::Exhausted { .. } => Status::Exhausted,
+        Error::UnknownMethod { .. } => Status::UnknownMethod,
+        Error::NoRoom { .. } => Status::NoRoom,
+        Error::Failed { .. } => Status::Failed,
+        Error::Refused { .. } => Status::Refused,
+        Error::Protocol { .. } => Status::Protocol,
+        Error::SameNumber(..) => Status::Invalid,
+        Error::Thread(_) => Status::Internal,
+    }
+}
+
+fn peer_of(error: &Error) -> Option<String> {
+    match error {
+        Error::Version { peer, .. }
+        | Error::NotRpc { peer }
+        | Error::Exhausted { peer, .. }
+        | Error::Deadline { peer, .. }
+        | Error::Gone { peer, .. }
+        | Error::UnknownMethod { peer }
+        | Error::NoRoom { peer, .. }
+        | Error::Failed { peer }
+        | Error::Refused { peer, .. }
+        | Error::Protocol { peer, .. } => Some(peer.clone()),
+        Error::Pool(unrack_pool::Error::Denied(
+            Denied::Gone { peer, .. } | Denied::Slow(peer) | Denied::NameTaken { by: peer, .. },
+        )) => Some(peer.to_string()),
+        _ => None,
+    }
+}
+
+/// What kind of error it is: the code that the function returned.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_error_status(error: *const Failure) -> Status {
+    // SAFETY: null or an error, as the header says.
+    border::or(Status::Invalid, || unsafe { error.as_ref() }.map(|error| error.status))
+}
+
+/// One line that says what happened, with whom, and what to do. It lives as long as the error.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_error_text(error: *const Failure) -> *const c_char {
+    // SAFETY: as above.
+    border::or(c"no error".as_ptr(), || unsafe { error.as_ref() }.map(|error| error.text.as_ptr()))
+}
+
+/// The peer, its process and its user; null if the error is with nobody. It lives as long as the error.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
+    // SAFETY: as above.
+    border::or(ptr::null(), || unsafe { error.as_ref()?.peer.as_ref() }.map(|peer| peer.as_ptr()))
+}
+
+/// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; else 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_error_number(error: *const Failure) -> u32 {
+    // SAFETY: as above.
+    border::or(0, || unsafe { error.as_ref() }.map(|error| error.number))
+}
+
+/// Null is no error and is left alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_error_free(error: *mut Failure) {
+    // SAFETY: as the header says.
+    unsafe { border::free(error) }
+}

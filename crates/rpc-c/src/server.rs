@@ -1,0 +1,225 @@
+//! Services and what their handlers see.
+
+use crate::border;
+use crate::error::{Failure, Status};
+use std::ffi::{c_char, c_void};
+use std::mem;
+use std::ptr;
+use unrack_rpc::Status as RpcStatus;
+use unrack_rpc::server::{Answered, Call, NoRoom, Options, Refusal, Serving};
+
+/// A service. One thread at a time may use it; its handlers run on threads of its own.
+pub struct Server(Stage);
+
+enum Stage {
+    Building(unrack_rpc::Server),
+    Serving(#[expect(dead_code, reason = "it serves until it is dropped")] Serving),
+    /// It could not be started.
+    Over,
+}
+
+/// How a server serves. All zero is the default.
+#[repr(C)]
+pub struct ServerOptions {
+    /// `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
+    pub waiting: u32,
+    /// Threads that look for calls. 0: 1.
+    pub lanes: u32,
+    /// Threads that run handlers. 0: whoever finds a call runs it to its end.
+    pub workers: u32,
+}
+
+/// A call that is being handled. It is gone when the handler returns.
+pub struct Incoming {
+    call: *mut Call<'static>,
+    /// What the handler asked for last was more than there is room for.
+    no_room: Option<NoRoom>,
+}
+
+/// Runs a call: reads the request, writes the answer, returns 0; or refuses with a number from 1 to `UNRACK_REFUSALS`,
+/// which the client is told. Any other number says that it failed. It may run on several threads at a time.
+pub type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming) -> i32>;
+
+/// Numbers that a handler may refuse with: 1 up to this.
+pub const REFUSALS: i32 = 3839;
+const _: () = assert!(REFUSALS == (RpcStatus::LAST - RpcStatus::SERVICE) as i32);
+
+/// What a handler is called with.
+struct Context(*mut c_void);
+
+// SAFETY: the header says that handlers run on other threads, several at a time, with this pointer.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+fn answered(number: i32, no_room: Option<NoRoom>) -> Answered {
+    match (number, no_room) {
+        (1..=REFUSALS, _) => Err(Refusal::of(number as u16)),
+        (_, Some(no_room)) => Err(no_room.into()),
+        (0, None) => Ok(()),
+        _ => Err(Refusal::Status(RpcStatus::FAILED)),
+    }
+}
+
+impl ServerOptions {
+    fn options(&self) -> Result<Options, Failure> {
+        Ok(Options {
+            waiting: border::waiting(self.waiting)?,
+            lanes: (self.lanes as usize).max(1),
+            workers: self.workers as usize,
+        })
+    }
+}
+
+/// A service that has a name and no methods yet.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_server_new(
+    name: *const c_char,
+    options: *const ServerOptions,
+    server: *mut *mut Server,
+    error: *mut *mut Failure,
+) -> Status {
+    let make = || {
+        // SAFETY: null or a text, as the header says; so for all below.
+        let name = unsafe { border::text(name, "name")? };
+        // SAFETY: null or options.
+        let options = unsafe { options.as_ref() }.map_or(Ok(Options::default()), ServerOptions::options)?;
+        Ok(Server(Stage::Building(unrack_rpc::Server::new(name, options))))
+    };
+    // SAFETY: null or places to write to.
+    unsafe { border::run(error, || border::give(server, "server", make)) }
+}
+
+/// Adds a method before the service is started. `context` is handed to the handler as it is, and must be good until
+/// the server is freed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_server_method(
+    server: *mut Server,
+    name: *const c_char,
+    handler: Handler,
+    context: *mut c_void,
+    error: *mut *mut Failure,
+) -> Status {
+    let add = || {
+        // SAFETY: null, or a text, and a server that no other thread uses.
+        let (name, server) = unsafe { (border::text(name, "name")?, border::reach(server, "server")?) };
+        let handler = handler.ok_or_else(|| Failure::null("handler"))?;
+        let context = Context(context);
+        let handle = move |call: &mut Call<'_>| {
+            let mut incoming = Incoming { call: ptr::from_mut(call).cast(), no_room: None };
+            // SAFETY: a handler and its context, good as long as the server, as the header says.
+            let number = unsafe { handler(context.get(), &mut incoming) };
+            answered(number, incoming.no_room)
+        };
+        match mem::replace(&mut server.0, Stage::Over) {
+            Stage::Building(building) => {
+                server.0 = Stage::Building(building.method(name, handle));
+                Ok(())
+            }
+            stage => {
+                server.0 = stage;
+                Err(Failure::invalid("methods are added before the service is started"))
+            }
+        }
+    };
+    // SAFETY: null or a place to write to.
+    unsafe { border::run(error, add) }
+}
+
+/// Registers with the pool at a socket (null: the user's own), and serves until the server is freed. A server that
+/// could not be started can only be freed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_server_start(
+    server: *mut Server,
+    pool: *const c_char,
+    error: *mut *mut Failure,
+) -> Status {
+    let start = || {
+        // SAFETY: null, or a text, and a server that no other thread uses.
+        let (pool, server) = unsafe { (border::socket(pool)?, border::reach(server, "server")?) };
+        match mem::replace(&mut server.0, Stage::Over) {
+            Stage::Building(building) => {
+                server.0 = Stage::Serving(building.serve(pool)?);
+                Ok(())
+            }
+            stage => {
+                server.0 = stage;
+                Err(Failure::invalid("the service was started already"))
+            }
+        }
+    };
+    // SAFETY: null or a place to write to.
+    unsafe { border::run(error, start) }
+}
+
+/// Ends the service with all its connections, after the handlers that run: so no handler may do it. Null is left
+/// alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_server_free(server: *mut Server) {
+    // SAFETY: as the header says.
+    unsafe { border::free(server) }
+}
+
+/// The request's bytes. The answer is going to be in their place: what is still needed must be read before the answer is
+/// written. `bytes` may be null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_incoming_request(incoming: *const Incoming, bytes: *mut usize) -> *const u8 {
+    border::or(ptr::null(), || {
+        // SAFETY: null, or what a handler was given and did not return from.
+        let call = unsafe { incoming.as_ref()?.call.as_ref()? };
+        // SAFETY: null or a place to write to.
+        if let Some(bytes) = unsafe { bytes.as_mut() } {
+            *bytes = call.request().len();
+        }
+        Some(call.request().as_ptr())
+    })
+}
+
+/// How many bytes the answer may have.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_incoming_room(incoming: *const Incoming) -> usize {
+    // SAFETY: as above.
+    border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(Call::room))
+}
+
+/// Makes the answer `bytes` long, and gives its bytes to be written. Null if the client has no room for it: the client
+/// is then told so when the handler returns. A handler that never asks answers with nothing.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_incoming_answer(incoming: *mut Incoming, bytes: usize) -> *mut u8 {
+    border::or(ptr::null_mut(), || {
+        // SAFETY: null, or what a handler was given, that no other thread uses, and that it did not return from.
+        let incoming = unsafe { incoming.as_mut()? };
+        // SAFETY: as above; nobody else has the call.
+        let call = unsafe { incoming.call.as_mut()? };
+        match call.answer(bytes) {
+            Ok(mut answer) => {
+                incoming.no_room = None;
+                Some(answer.as_mut_ptr())
+            }
+            Err(no_room) => {
+                incoming.no_room = Some(no_room);
+                None
+            }
+        }
+    })
+}
+
+/// The process that calls, as the kernel knows it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_incoming_process(incoming: *const Incoming) -> u32 {
+    // SAFETY: as above.
+    border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().pid))
+}
+
+/// The user whose process calls, as the kernel knows it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_incoming_user(incoming: *const Incoming) -> u32 {
+    // SAFETY: as above.
+    border::or(u32::MAX, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().uid))
+}
