@@ -34,6 +34,7 @@ fn pages_come_back_as_they_were_stored_over_many_extents() {
     while node.statistics().held_pages > 0 {
         std::thread::yield_now();
     }
+    node.stop();
 }
 
 #[test]
@@ -47,6 +48,8 @@ fn a_full_node_refuses_and_a_forgotten_page_makes_room() {
     client.forget(&[3]);
     assert_eq!(store(&mut client, 39, 39), Completion::Stored { id: 39 });
     assert!(load(&mut client, 39).holds(39));
+    drop(client);
+    node.stop();
 }
 
 #[test]
