@@ -217,10 +217,17 @@ impl Shared {
         }
     }
 
-    /// Tells the server that there is something to find, if it sleeps.
+    /// Tells the server that there is something to find, if it sleeps. One that was killed says for ever that it does.
     #[cold]
     fn ring(&self) {
-        self.channel.peer_bell().ring(self.options.deadline.map(|deadline| Instant::now() + deadline));
+        let deadline = self.options.deadline.map(|deadline| Instant::now() + deadline);
+        let mut rung = Rung::default();
+        while !self.channel.peer_bell().try_ring(&mut rung)
+            && self.gone().is_none()
+            && deadline.is_none_or(|deadline| Instant::now() < deadline)
+        {
+            std::thread::yield_now();
+        }
     }
 
     /// A slot with a buffer.
