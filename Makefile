@@ -73,6 +73,8 @@ test: setup lint
 	cargo test -q --workspace --profile ci
 	$(MAKE) --no-print-directory models
 	cargo test -q --release -p unrack-protocol -p unrack-workload -p unrack-sim --lib --tests
+	UNRACK=$(ci)/unrack UNRACK_RPC_LIBRARY=$(ci)/libunrack_rpc.so PYTHONPATH=python \
+		$(python) -m unittest discover -q -s python/tests
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
 
 lint: setup

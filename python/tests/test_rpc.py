@@ -1,0 +1,252 @@
+"""Clients and services in Python over a pool of their own. Needs the command (UNRACK) and the library."""
+
+import gc
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+from unrack import rpc
+
+# A service of its own process: it says that it is ready, and naps when it is called.
+SERVICE = """
+import sys, time
+from unrack import rpc
+
+with rpc.Server("other") as server:
+    server.method("nap")(lambda call: time.sleep(60))
+    server.method("echo")(lambda call: bytes(call.request))
+    server.start(sys.argv[1])
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+FORGETFUL = """
+import sys
+from unrack import rpc
+
+server = rpc.Server("forgotten")
+server.method("echo")(lambda call: bytes(call.request))
+server.start(sys.argv[1])
+client = rpc.connect("forgotten", sys.argv[1])
+kept = client.call("echo", 8)
+answer = kept.answer()
+"""
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="unrack-python-"))
+        cls.pool = str(Path(folder) / "pool")
+        command = [os.environ["UNRACK"], "pool", "serve", "--capacity", "64MiB", "--socket", cls.pool]
+        manager = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        cls.addClassCleanup(manager.wait, 10)
+        cls.addClassCleanup(manager.terminate)
+        deadline = time.monotonic() + 10
+        while not os.path.exists(cls.pool):
+            assert manager.poll() is None and time.monotonic() < deadline, "the manager does not start"
+            time.sleep(0.01)
+        cls.server = cls.enterClassContext(rpc.Server("test", workers=2))
+        cls.kept = []
+        for name, handler in HANDLERS.items():
+            cls.server.method(name)(handler)
+        cls.server.method("keep.slice")(lambda call: cls.kept.append(call.request[1:]))
+        cls.server.method("keep.view")(lambda call: cls.kept.append(call.request))
+        cls.server.start(cls.pool)
+
+    def setUp(self):
+        self.client = self.enterContext(rpc.connect("test", self.pool))
+
+    def test_arrays_are_written_and_read_in_place(self):
+        for count in [1, 8, 1000, 300_000]:
+            with self.client.call("square", 8 * count) as request:
+                np.frombuffer(request.body, np.float64)[:] = np.arange(count)
+                answer = np.frombuffer(request.answer(), np.float64)
+                self.assertFalse(answer.flags.writeable)
+                np.testing.assert_array_equal(answer, np.arange(count) ** 2.0)
+                del answer
+
+    def test_answers_by_return_and_of_no_bytes(self):
+        with self.client.call("process", 0, room=20) as request:
+            self.assertEqual(len(request.body), 0)
+            self.assertEqual(int(bytes(request.answer(timeout=10))), os.getpid())
+        with self.client.call("nothing", 5) as request:
+            self.assertEqual(len(request.answer()), 0)
+
+    def test_views_end_with_their_block(self):
+        with self.client.call("square", 8) as request:
+            body = request.body
+            answer = request.answer()
+            with self.assertRaises(ValueError):
+                body[0] = 1
+            with self.assertRaises(TypeError):
+                answer[0] = 1
+        for view in (body, answer):
+            with self.assertRaises(ValueError):
+                view[0]
+            with self.assertRaises(ValueError):
+                np.frombuffer(view, np.uint8)
+        with self.assertRaises(ValueError):
+            request.start()
+
+    def test_what_is_made_of_views_keeps_the_memory(self):
+        """Hundreds of calls later, and without the client, an array and a slice hold what they held."""
+        kept = []
+        with rpc.connect("test", self.pool) as client:
+            for number in range(4):
+                with client.call("square", 8) as request:
+                    np.frombuffer(request.body, np.float64)[0] = number
+                    answer = request.answer()
+                    kept.append((answer[:], np.frombuffer(answer, np.float64)))
+                del request, answer
+            for _ in range(3000):
+                with client.call("square", 8) as request:
+                    np.frombuffer(request.body, np.float64)[0] = 100
+                    request.answer()
+        del client, request
+        gc.collect()
+        for number, (piece, array) in enumerate(kept):
+            self.assertEqual(array[0], number**2)
+            self.assertEqual(piece.cast("d")[0], number**2)
+
+    def test_errors_carry_cause_and_peer(self):
+        def call(method, size=8, room=None):
+            with self.client.call(method, size, room) as request:
+                request.answer()
+
+        process = f"process {os.getpid()}"
+        with self.assertRaises(rpc.UnknownMethod) as caught:
+            call("nowhere")
+        self.assertIn(process, caught.exception.peer)
+        with self.assertRaises(rpc.Refused) as caught:
+            call("refuse")
+        self.assertEqual(caught.exception.number, 7)
+        with self.assertLogs("unrack.rpc", logging.ERROR), self.assertRaises(rpc.Failed):
+            call("raise")
+        with self.assertLogs("unrack.rpc", logging.ERROR), self.assertRaises(rpc.Failed):
+            call("exit")
+        with self.assertLogs("unrack.rpc", logging.ERROR), self.assertRaises(rpc.NoRoom) as caught:
+            call("process", 0, 0)
+        self.assertIn("room for 0", caught.exception.cause)
+        with self.assertRaises(rpc.TooLong):
+            call("square", 2**40)
+        with self.assertRaises(ValueError):
+            call("square", -1)
+        with self.assertRaises(rpc.NoService):
+            rpc.connect("nobody", self.pool)
+        with self.assertRaises(rpc.NoPool):
+            rpc.connect("test", self.pool + ".not")
+        with self.assertRaises(rpc.PoolError) as caught, rpc.Server("test") as second:
+            second.start(self.pool)
+        with self.assertRaises(ValueError):
+            rpc.connect("te\0st", self.pool)
+        call("square")
+
+    def test_a_timeout_leaves_the_call_under_way(self):
+        with self.client.call("nap", 8) as request:
+            request.start()
+            with self.assertRaises(rpc.Deadline):
+                request.answer(timeout=0)
+            with self.assertRaises(rpc.Deadline):
+                request.answer(timeout=0.01)
+            self.assertEqual(len(request.answer(timeout=10)), 0)
+        with (
+            rpc.connect("test", self.pool, deadline=0.01) as hurried,
+            hurried.call("nap", 8) as request,
+            self.assertRaises(TimeoutError),
+        ):
+            request.answer()
+
+    def test_calls_that_nobody_waits_for_give_their_memory_back(self):
+        for number in range(2000):
+            with self.client.call("nothing", 4096) as request:
+                if number % 3 == 0:
+                    request.start()
+                elif number % 3 == 1:
+                    request.send()
+        with self.client.call("square", 8) as request:
+            request.answer()
+
+    def test_threads_share_a_client(self):
+        wrong = []
+
+        def often(number):
+            for _ in range(100):
+                with self.client.call("square", 8) as request:
+                    np.frombuffer(request.body, np.float64)[0] = number
+                    if np.frombuffer(request.answer(), np.float64)[0] != number**2:
+                        wrong.append(number)
+
+        threads = [threading.Thread(target=often, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_a_handler_that_keeps_views_is_told(self):
+        with self.client.call("keep.view", 8) as request:
+            request.answer()
+        with self.assertRaises(ValueError):
+            self.kept[0][0]
+        with (
+            self.assertLogs("unrack.rpc", logging.ERROR) as logged,
+            self.assertRaises(rpc.Failed),
+            self.client.call("keep.slice", 8) as request,
+        ):
+            request.answer()
+        self.assertIn("must copy", logged.output[0])
+        self.kept.clear()
+
+    def test_a_server_that_is_killed_is_gone(self):
+        command = [sys.executable, "-c", SERVICE, self.pool]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+            try:
+                self.assertEqual(other.stdout.readline(), "ready\n")
+                client = rpc.connect("other", self.pool)
+                with client.call("echo", 3) as request:
+                    request.body[:] = b"abc"
+                    self.assertEqual(request.answer(), b"abc")
+                with client.call("nap", 8) as request:
+                    request.start()
+                    other.send_signal(signal.SIGKILL)
+                    with self.assertRaises(rpc.Gone) as caught:
+                        request.answer()
+                    self.assertIn(f"process {other.pid}", caught.exception.peer)
+            finally:
+                other.kill()
+
+    def test_a_program_that_forgets_its_server_ends(self):
+        subprocess.run([sys.executable, "-c", FORGETFUL, self.pool], check=True, timeout=20)
+
+
+def square(call):
+    numbers = np.frombuffer(call.request, np.float64)
+    np.multiply(numbers, numbers, out=np.frombuffer(call.answer(len(call.request)), np.float64))
+
+
+def refuse(call):
+    raise rpc.Refusal(7)
+
+
+HANDLERS = {
+    "square": square,
+    "nothing": lambda call: None,
+    "process": lambda call: str(call.process).encode(),
+    "nap": lambda call: time.sleep(0.1),
+    "refuse": refuse,
+    "raise": lambda call: 1 // 0,
+    "exit": lambda call: sys.exit(1),
+}
+
+
+if __name__ == "__main__":
+    unittest.main()

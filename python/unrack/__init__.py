@@ -1,0 +1,1 @@
+"""Shared memory of a rack, from Python: see `unrack.rpc`."""

@@ -1,0 +1,68 @@
+"""Calls by reference: a request is written where the server reads it, an answer read where it was written.
+
+    import numpy as np
+    from unrack import rpc
+
+    with rpc.Server("adder") as server:
+
+        @server.method("sum")
+        def add(call: rpc.Incoming) -> None:
+            total = np.frombuffer(call.request, np.uint64).sum()
+            np.frombuffer(call.answer(8), np.uint64)[0] = total
+
+        server.start()
+
+        with rpc.connect("adder") as client, client.call("sum", 8 * 1000) as request:
+            np.frombuffer(request.body, np.uint64)[:] = range(1000)
+            print(int.from_bytes(request.answer(), "little"))
+
+The library is found by `UNRACK_RPC_LIBRARY`, or as `libunrack_rpc.so` in the folder of the package `unrack`.
+It is called by ctypes: nothing has to be compiled, and the interpreter lock is released while it waits.
+A child by fork must connect for itself.
+"""
+
+from unrack.rpc.client import Call, Client, connect
+from unrack.rpc.errors import (
+    Deadline,
+    Error,
+    Exhausted,
+    Failed,
+    Gone,
+    InternalError,
+    Invalid,
+    NoPool,
+    NoRoom,
+    NoService,
+    PoolError,
+    ProtocolError,
+    Refused,
+    TooLong,
+    UnknownMethod,
+    VersionMismatch,
+)
+from unrack.rpc.server import Incoming, Refusal, Server
+
+__all__ = [
+    "Call",
+    "Client",
+    "Deadline",
+    "Error",
+    "Exhausted",
+    "Failed",
+    "Gone",
+    "Incoming",
+    "InternalError",
+    "Invalid",
+    "NoPool",
+    "NoRoom",
+    "NoService",
+    "PoolError",
+    "ProtocolError",
+    "Refusal",
+    "Refused",
+    "Server",
+    "TooLong",
+    "UnknownMethod",
+    "VersionMismatch",
+    "connect",
+]

@@ -1,0 +1,141 @@
+"""The C library: where it is, what its functions take, and how their errors become exceptions."""
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Literal
+
+from unrack.rpc.errors import BY_STATUS, Error, InternalError, Refused
+
+Waiting = Literal["adaptive", "spin", "sleep"]
+WAITING: dict[str, int] = {"adaptive": 0, "spin": 1, "sleep": 2}
+NO_TIMEOUT = 2**64 - 1
+
+
+class ClientOptions(ctypes.Structure):
+    """`unrack_client_options`."""
+
+    _fields_ = [
+        ("waiting", c_uint32),
+        ("calls", c_uint16),
+        ("deadline_ns", c_uint64),
+        ("resend_ns", c_uint64),
+        ("patience_ns", c_uint64),
+    ]
+
+
+class ServerOptions(ctypes.Structure):
+    """`unrack_server_options`."""
+
+    _fields_ = [("waiting", c_uint32), ("lanes", c_uint32), ("workers", c_uint32)]
+
+
+Handler = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
+
+_PLACE = POINTER(c_void_p)
+_LENGTH = POINTER(c_size_t)
+# Name, result, arguments: as in unrack_rpc.h.
+_FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
+    ("error_status", c_int, [c_void_p]),
+    ("error_text", c_char_p, [c_void_p]),
+    ("error_peer", c_char_p, [c_void_p]),
+    ("error_number", c_uint32, [c_void_p]),
+    ("error_free", None, [c_void_p]),
+    ("client_connect", c_int, [c_char_p, c_char_p, POINTER(ClientOptions), _PLACE, _PLACE]),
+    ("client_free", None, [c_void_p]),
+    ("call_new", c_int, [c_void_p, c_size_t, c_size_t, _PLACE, _PLACE]),
+    ("call_request", c_void_p, [c_void_p, _LENGTH]),
+    ("call_start", c_int, [c_void_p, c_char_p, _PLACE]),
+    ("call_send", c_int, [c_void_p, c_char_p, _PLACE]),
+    ("call_wait", c_int, [c_void_p, c_uint64, _PLACE]),
+    ("call_response", c_void_p, [c_void_p, _LENGTH]),
+    ("call_free", None, [c_void_p]),
+    ("server_new", c_int, [c_char_p, POINTER(ServerOptions), _PLACE, _PLACE]),
+    ("server_method", c_int, [c_void_p, c_char_p, Handler, c_void_p, _PLACE]),
+    ("server_start", c_int, [c_void_p, c_char_p, _PLACE]),
+    ("server_free", None, [c_void_p]),
+    ("incoming_request", c_void_p, [c_void_p, _LENGTH]),
+    ("incoming_room", c_size_t, [c_void_p]),
+    ("incoming_answer", c_void_p, [c_void_p, c_size_t]),
+    ("incoming_process", c_uint32, [c_void_p]),
+    ("incoming_user", c_uint32, [c_void_p]),
+]
+
+
+def _load() -> ctypes.CDLL:
+    beside = Path(__file__).parent.parent / "libunrack_rpc.so"
+    path = os.environ.get("UNRACK_RPC_LIBRARY", str(beside))
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        hint = "build it (`cargo build --release -p unrack-rpc-c`) and name it by UNRACK_RPC_LIBRARY"
+        raise ImportError(f"{error}: {hint}", path=path) from error
+    for name, result, arguments in _FUNCTIONS:
+        function = getattr(library, f"unrack_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_library = _load()
+
+
+def get(name: str, *arguments: Any) -> Any:
+    """Calls a function that cannot fail, and gives what it gives."""
+    return getattr(_library, f"unrack_{name}")(*arguments)
+
+
+def run(name: str, *arguments: Any) -> None:
+    """Calls a function that can fail, and raises its error."""
+    error = c_void_p()
+    if getattr(_library, f"unrack_{name}")(*arguments, ctypes.byref(error)):
+        raise _exception(error)
+
+
+def _exception(error: c_void_p) -> Error:
+    status = get("error_status", error)
+    cause = get("error_text", error).decode()
+    peer = get("error_peer", error)
+    number = get("error_number", error)
+    get("error_free", error)
+    exception = BY_STATUS.get(status, InternalError)(cause, peer.decode() if peer else None)
+    if isinstance(exception, Refused):
+        exception.number = number
+    return exception
+
+
+class Handle:
+    """Something that the library made. It is freed with the last reference, so never while a thread uses it."""
+
+    def __init__(self, kind: str, make: str, *arguments: Any) -> None:
+        self.pointer = c_void_p()
+        self._free = getattr(_library, f"unrack_{kind}_free")
+        run(make, *arguments, ctypes.byref(self.pointer))
+
+    def __del__(self) -> None:
+        # None at the end of the interpreter, or if it was never made.
+        if self.pointer and self._free:
+            self._free(self.pointer)
+
+
+def view(base: int, size: int, owner: object) -> tuple[ctypes.Array[ctypes.c_ubyte], memoryview]:
+    """`size` bytes at an address, and what they are exported by: it and all views keep `owner` alive."""
+    exporter = (ctypes.c_ubyte * size).from_address(base)
+    exporter.owner = owner
+    # A view of no bytes cannot be cast.
+    return exporter, memoryview(exporter).cast("B") if size else memoryview(bytearray())
+
+
+def nanoseconds(seconds: float | None) -> int:
+    """For options, of which 0 is none."""
+    return 0 if seconds is None else max(1, round(seconds * 1e9))
+
+
+def encoded(text: str | os.PathLike[str] | None) -> bytes | None:
+    """A text for C, which must have no zero inside."""
+    if text is None:
+        return None
+    given = os.fspath(text).encode()
+    if b"\0" in given:
+        raise ValueError(f"{text!r} has a zero inside")
+    return given

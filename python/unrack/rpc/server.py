@@ -1,0 +1,177 @@
+"""The side that is called."""
+
+import atexit
+import ctypes
+import gc
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from unrack.rpc import library
+from unrack.rpc.library import Handle, Waiting
+
+_log = logging.getLogger("unrack.rpc")
+_here = threading.local()
+_FAILED = -1
+
+
+class Refusal(Exception):
+    """Raised by a handler: the client is told the number, from 1 to 3839 (`Refused`)."""
+
+    def __init__(self, number: int) -> None:
+        if not 1 <= number <= 3839:
+            raise ValueError(f"numbers of refusals are 1 to 3839, and not {number}")
+        super().__init__(number)
+        self.number = number
+
+
+class Incoming:
+    """A call that is being handled. Nothing of it may be kept when the handler returns: copy what is needed."""
+
+    def __init__(self, pointer: int) -> None:
+        self._pointer = pointer
+        self._exporters: list[ctypes.Array[ctypes.c_ubyte]] = []
+        self._views: list[memoryview] = []
+        size = ctypes.c_size_t()
+        base = library.get("incoming_request", pointer, ctypes.byref(size))
+        #: The request's bytes. The answer is going to be in their place.
+        self.request: memoryview = self._view(base, size.value).toreadonly()
+        self._views.append(self.request)
+
+    @property
+    def room(self) -> int:
+        """How many bytes the answer may have."""
+        return library.get("incoming_room", self._open())
+
+    @property
+    def process(self) -> int:
+        """The process that calls, as the kernel knows it."""
+        return library.get("incoming_process", self._open())
+
+    @property
+    def user(self) -> int:
+        """The user whose process calls, as the kernel knows it."""
+        return library.get("incoming_user", self._open())
+
+    def answer(self, size: int) -> memoryview:
+        """The answer's bytes, to be written. They are where the request is: read first what is still needed of it."""
+        base = library.get("incoming_answer", self._open(), size)
+        if not base:
+            raise BufferError(f"an answer of {size} bytes: the client has room for {self.room}")
+        return self._view(base, size)
+
+    def _open(self) -> int:
+        if not self._pointer:
+            raise ValueError("the handler has returned")
+        return self._pointer
+
+    def _view(self, base: int, size: int) -> memoryview:
+        exporter, view = library.view(base, size, None)
+        self._exporters.append(exporter)
+        self._views.append(view)
+        return view
+
+    def _close(self) -> bool:
+        """Ends all views. Says whether something was made of them that is still there."""
+        self._pointer = 0
+        if self._released():
+            return False
+        # What the handler left may be in a cycle.
+        gc.collect()
+        return not self._released()
+
+    def _released(self) -> bool:
+        try:
+            for view in self._views:
+                view.release()
+        except BufferError:
+            return False
+        # This list has one reference, the loop another, and so has the argument; a slice would have one by its view.
+        return all(sys.getrefcount(exporter) == 3 for exporter in self._exporters)
+
+
+Handler = Callable[[Incoming], bytes | bytearray | memoryview | None]
+
+
+def _handle(name: str, handler: Handler, pointer: int) -> int:
+    call = Incoming(pointer)
+    _here.handling = True
+    number = _FAILED
+    try:
+        number = _answered(call, handler)
+    except (Exception, SystemExit):  # noqa: BLE001 (C would take for an answer what is not caught)
+        _log.exception("the handler of %s failed", name)
+    finally:
+        _here.handling = False
+    if call._close():
+        _log.error(
+            "the handler of %s keeps views of a message that is gone: it must copy what it keeps", name
+        )
+        return _FAILED
+    return number
+
+
+def _answered(call: Incoming, handler: Handler) -> int:
+    try:
+        answer = handler(call)
+        if answer is not None:
+            call.answer(len(answer))[:] = answer
+    except Refusal as refusal:
+        return refusal.number
+    return 0
+
+
+class Server:
+    """A service. Its handlers run on threads of its own; what they raise is logged, and the client told `Failed`."""
+
+    def __init__(self, name: str, *, waiting: Waiting = "adaptive", lanes: int = 1, workers: int = 0) -> None:
+        """`lanes` threads look for calls and, if there are no `workers`, run handlers."""
+        if lanes < 1 or workers < 0:
+            raise ValueError(f"{lanes} lanes and {workers} workers")
+        options = library.ServerOptions(library.WAITING[waiting], lanes, workers)
+        self._handle: Handle | None = Handle(
+            "server", "server_new", library.encoded(name), ctypes.byref(options)
+        )
+        # Called by the library, until the server is closed.
+        self._callbacks: list[object] = []
+
+    def method(self, name: str) -> Callable[[Handler], Handler]:
+        """Adds a handler, before the service is started. It writes the answer in place, or returns its bytes."""
+
+        def add(handler: Handler) -> Handler:
+            callback = library.Handler(lambda _, pointer: _handle(name, handler, pointer))
+            library.run("server_method", self._open().pointer, library.encoded(name), callback, None)
+            self._callbacks.append(callback)
+            return handler
+
+        return add
+
+    def start(self, pool: str | os.PathLike[str] | None = None) -> None:
+        """Registers with the pool at a socket (None: the user's own), and serves until it is closed."""
+        library.run("server_start", self._open().pointer, library.encoded(pool))
+        # Handlers cannot run when the interpreter is gone.
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Ends the service with all its connections, after the handlers that run."""
+        if getattr(_here, "handling", False):
+            raise RuntimeError("a handler cannot close a server: it would wait for itself")
+        self._handle = None
+        atexit.unregister(self.close)
+
+    def _open(self) -> Handle:
+        if self._handle is None:
+            raise ValueError("the server is closed")
+        return self._handle
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
