@@ -233,7 +233,9 @@ impl Shared {
     /// A slot with a buffer.
     #[inline(always)]
     pub fn reserve(&self, bytes: usize, deadline: Option<Instant>) -> Result<(u16, *mut u8), Error> {
-        match self.calls().reserve(bytes) {
+        // The lock ends here: in the `match` it would be held until its end.
+        let reserved = self.calls().reserve(bytes);
+        match reserved {
             Ok(Some(reserved)) => Ok(reserved),
             Ok(None) => self.reserve_later(bytes, deadline),
             Err(error) => Err(error),
