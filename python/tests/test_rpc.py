@@ -46,7 +46,16 @@ class Calls(unittest.TestCase):
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="unrack-python-"))
         cls.pool = str(Path(folder) / "pool")
-        command = [os.environ["UNRACK"], "pool", "serve", "--capacity", "64MiB", "--socket", cls.pool]
+        command = [
+            os.environ["UNRACK"],
+            "pool",
+            "serve",
+            "--until-idle",
+            "--capacity",
+            "64MiB",
+            "--socket",
+            cls.pool,
+        ]
         manager = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         cls.addClassCleanup(manager.wait, 10)
         cls.addClassCleanup(manager.terminate)
