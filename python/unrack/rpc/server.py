@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from unrack.rpc import library
-from unrack.rpc.library import Handle, Waiting
+from unrack.rpc.native import Handle, Waiting
 
 _log = logging.getLogger("unrack.rpc")
 _here = threading.local()
