@@ -6,7 +6,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from unrack.rpc import library
+from unrack.rpc import native
 from unrack.rpc.native import Handle, Waiting
 
 
@@ -48,13 +48,13 @@ class Call:
 
     def __init__(self, handle: Handle, method: str) -> None:
         self._handle: Handle | None = handle
-        self._method = library.encoded(method)
+        self._method = native.encoded(method)
         self._busy = threading.Lock()
         self._answer: memoryview | None = None
         size = ctypes.c_size_t()
-        base = library.get("call_request", handle.pointer, ctypes.byref(size))
+        base = native.get("call_request", handle.pointer, ctypes.byref(size))
         #: The request's bytes, to be written before it is sent. They hold what was there before.
-        self.body: memoryview = library.view(base, size.value, handle)[1]
+        self.body: memoryview = native.view(base, size.value, handle)[1]
         self._sent = False
 
     def start(self) -> None:
@@ -77,12 +77,12 @@ class Call:
         if not self._sent:
             self.start()
         if self._answer is None:
-            limit = library.NO_TIMEOUT if timeout is None else max(0, round(timeout * 1e9))
+            limit = native.NO_TIMEOUT if timeout is None else max(0, round(timeout * 1e9))
             self._exclusive("call_wait", limit)
             size = ctypes.c_size_t()
             handle = self._open()
-            base = library.get("call_response", handle.pointer, ctypes.byref(size))
-            self._answer = library.view(base, size.value, handle)[1].toreadonly()
+            base = native.get("call_response", handle.pointer, ctypes.byref(size))
+            self._answer = native.view(base, size.value, handle)[1].toreadonly()
         return self._answer
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Call:
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread uses this call")
         try:
-            library.run(function, handle.pointer, argument)
+            native.run(function, handle.pointer, argument)
         finally:
             self._busy.release()
 
@@ -140,12 +140,12 @@ def connect(
     """
     if not 1 <= calls <= 2**16 - 1:
         raise ValueError(f"{calls} calls at a time")
-    options = library.ClientOptions(
-        library.WAITING[waiting],
+    options = native.ClientOptions(
+        native.WAITING[waiting],
         calls,
-        library.nanoseconds(deadline),
-        library.nanoseconds(resend),
-        library.nanoseconds(patience),
+        native.nanoseconds(deadline),
+        native.nanoseconds(resend),
+        native.nanoseconds(patience),
     )
-    names = library.encoded(pool), library.encoded(service)
+    names = native.encoded(pool), native.encoded(service)
     return Client(Handle("client", "client_connect", *names, ctypes.byref(options)))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from unrack.rpc import library
+from unrack.rpc import native
 from unrack.rpc.native import Handle, Waiting
 
 _log = logging.getLogger("unrack.rpc")
@@ -37,7 +37,7 @@ class Incoming:
         self._exporters: list[ctypes.Array[ctypes.c_ubyte]] = []
         self._views: list[memoryview] = []
         size = ctypes.c_size_t()
-        base = library.get("incoming_request", pointer, ctypes.byref(size))
+        base = native.get("incoming_request", pointer, ctypes.byref(size))
         #: The request's bytes. The answer is going to be in their place.
         self.request: memoryview = self._view(base, size.value).toreadonly()
         self._views.append(self.request)
@@ -45,21 +45,21 @@ class Incoming:
     @property
     def room(self) -> int:
         """How many bytes the answer may have."""
-        return library.get("incoming_room", self._open())
+        return native.get("incoming_room", self._open())
 
     @property
     def process(self) -> int:
         """The process that calls, as the kernel knows it."""
-        return library.get("incoming_process", self._open())
+        return native.get("incoming_process", self._open())
 
     @property
     def user(self) -> int:
         """The user whose process calls, as the kernel knows it."""
-        return library.get("incoming_user", self._open())
+        return native.get("incoming_user", self._open())
 
     def answer(self, size: int) -> memoryview:
         """The answer's bytes, to be written. They are where the request is: read first what is still needed of it."""
-        base = library.get("incoming_answer", self._open(), size)
+        base = native.get("incoming_answer", self._open(), size)
         if not base:
             raise BufferError(f"an answer of {size} bytes: the client has room for {self.room}")
         return self._view(base, size)
@@ -70,7 +70,7 @@ class Incoming:
         return self._pointer
 
     def _view(self, base: int, size: int) -> memoryview:
-        exporter, view = library.view(base, size, None)
+        exporter, view = native.view(base, size, None)
         self._exporters.append(exporter)
         self._views.append(view)
         return view
@@ -132,9 +132,9 @@ class Server:
         """`lanes` threads look for calls and, if there are no `workers`, run handlers."""
         if lanes < 1 or workers < 0:
             raise ValueError(f"{lanes} lanes and {workers} workers")
-        options = library.ServerOptions(library.WAITING[waiting], lanes, workers)
+        options = native.ServerOptions(native.WAITING[waiting], lanes, workers)
         self._handle: Handle | None = Handle(
-            "server", "server_new", library.encoded(name), ctypes.byref(options)
+            "server", "server_new", native.encoded(name), ctypes.byref(options)
         )
         # Called by the library, until the server is closed.
         self._callbacks: list[object] = []
@@ -143,8 +143,8 @@ class Server:
         """Adds a handler, before the service is started. It writes the answer in place, or returns its bytes."""
 
         def add(handler: Handler) -> Handler:
-            callback = library.Handler(lambda _, pointer: _handle(name, handler, pointer))
-            library.run("server_method", self._open().pointer, library.encoded(name), callback, None)
+            callback = native.Handler(lambda _, pointer: _handle(name, handler, pointer))
+            native.run("server_method", self._open().pointer, native.encoded(name), callback, None)
             self._callbacks.append(callback)
             return handler
 
@@ -152,7 +152,7 @@ class Server:
 
     def start(self, pool: str | os.PathLike[str] | None = None) -> None:
         """Registers with the pool at a socket (None: the user's own), and serves until it is closed."""
-        library.run("server_start", self._open().pointer, library.encoded(pool))
+        native.run("server_start", self._open().pointer, native.encoded(pool))
         # Handlers cannot run when the interpreter is gone.
         atexit.register(self.close)
 
