@@ -90,6 +90,7 @@ studies: build
 	cp runs/studies/studies.md docs/
 	cp -r runs/studies/pictures/studies docs/pictures/
 
+bench: packages += capnproto
 bench: setup build
 	bench/faults.sh
 	cargo bench -q -p unrack-node

@@ -1,4 +1,4 @@
-# The interface that the Cap'n Proto peer calls. `capnp compile -orust:src echo.capnp` made src/echo_capnp.rs.
+# The interface that the Cap'n Proto peer calls.
 @0xb5f1c0a98b3f5e27;
 
 interface Echo {

@@ -6,9 +6,10 @@
 //! disturbs the machine disturbs all; the figure of a cell is the median of its rounds.
 
 mod capnp_uds;
-#[allow(clippy::all)]
-#[rustfmt::skip]
-mod echo_capnp;
+#[allow(clippy::all, reason = "made by build.rs")]
+mod echo_capnp {
+    include!(concat!(env!("OUT_DIR"), "/echo_capnp.rs"));
+}
 mod floor;
 mod grpc;
 mod harness;
