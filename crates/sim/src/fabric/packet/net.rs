@@ -1,0 +1,123 @@
+//! The network as a transport sees it.
+
+use super::{Event, FROM_NODE, Packet, Role, Transfer, Transport, Wires};
+use crate::engine::{Core, Observer, Wait};
+use crate::fabric::stream::Plan;
+use crate::fabric::timers::{Alarm, Needs, Side};
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// The network as a transport sees it.
+pub(in crate::fabric) struct Net<'a, T: Transport, O> {
+    pub(super) core: &'a mut Core<Event<T::Timer>, O>,
+    pub(super) wires: &'a mut Wires<T>,
+}
+
+impl<T: Transport, O: Observer> Net<'_, T, O> {
+    pub fn now(&self) -> Time {
+        self.core.now()
+    }
+
+    pub fn transfer(&self, transfer: u32) -> &Transfer {
+        &self.wires.transfers[transfer]
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.wires.plan
+    }
+
+    /// Segment `number` of a transfer: bytes on the wire, and payload.
+    pub fn segment(&self, transfer: u32, number: u32) -> (u32, u32) {
+        let framing = &self.wires.plan.framing;
+        let payload = framing.payload(self.wires.transfers[transfer].bytes, number);
+        (framing.wire(payload).get() as u32, payload as u32)
+    }
+
+    /// A packet without payload: bytes on the wire, and payload.
+    pub fn bare(&self) -> (u32, u32) {
+        (self.wires.plan.framing.wire(0).get() as u32, 0)
+    }
+
+    /// The node may have something to send.
+    pub fn wake(&mut self, node: NodeId) {
+        self.wires.woken.push(node);
+    }
+
+    /// Sends a packet from `node` before any that the transport may have for it.
+    pub fn send_first(&mut self, node: NodeId, packet: Packet<T::Header>) {
+        self.wires.transfers[packet.transfer].references += 1;
+        self.wires.hosts[node as usize].control.push_back(packet);
+        self.wake(node);
+    }
+
+    /// From now on `wait` keeps the transfer from sending.
+    pub fn waits(&mut self, transfer: u32, wait: Wait) {
+        let message = self.wires.transfers[transfer].message;
+        self.core.waits(message, || wait);
+    }
+
+    /// A packet from outside comes to the switch port of the node that it is for.
+    pub fn send_from_outside(&mut self, at: Time, mut packet: Packet<T::Header>) {
+        let topology = &self.wires.plan.network.topology;
+        packet.port = topology.route(topology.switch_of(packet.to), packet.to, 0);
+        self.wires.transfers[packet.transfer].references += 1;
+        let packet = self.wires.packets.insert(packet);
+        self.core.schedule(at, Event::AtSwitch { packet, by: FROM_NODE });
+    }
+
+    pub fn schedule(&mut self, at: Time, timer: T::Timer) {
+        self.core.schedule(at, Event::Transport(timer));
+    }
+
+    /// Wakes this end of a transfer then, if it is open then. Nearly all alarms should be set the same time ahead.
+    pub(super) fn set_alarm(&mut self, at: Time, transfer: u32, side: Side) {
+        let place = &mut self.wires.transfers[transfer];
+        if at >= place.alarms[side as usize] {
+            return;
+        }
+        place.alarms[side as usize] = at;
+        let alarm = Alarm { owner: transfer, serial: place.serial, side };
+        let node = if side == Side::Sender { place.src } else { place.dst };
+        let switch = self.wires.plan.network.topology.switch_of(node);
+        match self.wires.alarms[switch as usize].set(at, alarm) {
+            Needs::Nothing => {}
+            Needs::QueueEvent => self.core.schedule(at, Event::Alarms(switch)),
+            Needs::OwnEvent => self.core.schedule(at, Event::Alarm(alarm)),
+        }
+    }
+
+    /// The last byte of a transfer is here. Whether it is to be acknowledged: a request is by its answer.
+    pub fn delivered(&mut self, transfer: u32) -> bool {
+        let place = &mut self.wires.transfers[transfer];
+        debug_assert!(!place.delivered);
+        place.delivered = true;
+        let (message, role) = (place.message, place.role);
+        if role != Role::Request {
+            self.core.complete(message);
+            return true;
+        }
+        place.references += 1;
+        let ends = (place.dst, place.src);
+        let bytes = self.core.message(message).bytes;
+        self.wires.open(message, ends, bytes, Role::Answer(transfer));
+        false
+    }
+
+    /// Keeps a transfer, and its number, until as many calls of [`Net::release`].
+    pub fn hold(&mut self, transfer: u32) {
+        self.wires.transfers[transfer].references += 1;
+    }
+
+    pub fn release(&mut self, transfer: u32) {
+        self.wires.transfers.drop_reference(transfer);
+    }
+
+    /// The sender of a transfer has nothing more to do.
+    pub fn close(&mut self, transfer: u32) {
+        self.wires.transfers.close(transfer);
+    }
+
+    pub fn retransmitted(&mut self, transfer: u32) {
+        self.core.retransmitted(self.wires.transfers[transfer].message);
+    }
+}
