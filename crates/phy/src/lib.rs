@@ -1,0 +1,17 @@
+//! EDM in the Ethernet PHY, block by block ("EDM: An Ultra-Low Latency Ethernet Fabric for Memory
+//! Disaggregation", ASPLOS 2025), on IEEE 802.3's 64b/66b code.
+//!
+//! | module | between | and |
+//! |---|---|---|
+//! | [`mac`] | frames | columns of the media-independent interface: preamble, FCS, gaps |
+//! | [`pcs`] | columns | 66-bit blocks, scrambled blocks, bits (clause 49) |
+//!
+//! Everything is sans-IO: told of a block, a column or a cycle, it answers with what comes out.
+#![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
+
+pub mod block;
+pub mod mac;
+pub mod pcs;
+
+pub use block::{Block, CONTROL, DATA};

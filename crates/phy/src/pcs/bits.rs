@@ -1,0 +1,29 @@
+//! Blocks as the bits of a line: header first, low bit first, eight bits to a byte.
+
+use crate::block::Block;
+
+/// Bits that were not yet taken as whole bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Line {
+    bits: u128,
+    count: u32,
+}
+
+impl Line {
+    /// Adds a block (already scrambled) and the whole bytes that it completes.
+    pub fn send(&mut self, block: Block, line: &mut Vec<u8>) {
+        self.bits |= (u128::from(block.payload) << 2 | u128::from(block.header & 3)) << self.count;
+        self.count += 66;
+        let whole = self.count as usize / 8;
+        line.extend(&self.bits.to_le_bytes()[..whole]);
+        self.bits >>= 8 * whole;
+        self.count %= 8;
+    }
+
+    /// The bits left over, filled up with zeros.
+    pub fn finish(self, line: &mut Vec<u8>) {
+        if self.count > 0 {
+            line.push(self.bits as u8);
+        }
+    }
+}

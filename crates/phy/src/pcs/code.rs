@@ -1,0 +1,185 @@
+//! Columns to blocks and back (figure 49-7), one at a time. Unused bits are zero when sent, and ignored when
+//! received (§49.2.4.3).
+
+use super::column::{Column, IDLE, LOW_POWER, SEQUENCE, SIGNAL, START, TERMINATE};
+use crate::block::{Block, DATA, types};
+
+/// What a column or block is in the order of a stream: `T_TYPE` and `R_TYPE` of §49.2.13.2.3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Control characters or ordered sets between frames.
+    Control,
+    Start,
+    Data,
+    Terminate,
+    Error,
+}
+
+/// Reserved control characters and their codes (table 49-1).
+const RESERVED: [(u8, u8); 6] =
+    [(0x1c, 0x2d), (0x3c, 0x33), (0x7c, 0x4b), (0xbc, 0x55), (0xdc, 0x66), (0xf7, 0x78)];
+/// The code of an error character.
+const ERROR_CODE: u64 = 0x1e;
+
+/// The block of a column; an error block if the standard has none for it.
+#[inline]
+pub fn encode(column: Column) -> (Class, Block) {
+    if column.control == 0 {
+        return (Class::Data, Block::data(column.data));
+    }
+    if column == Column::IDLE {
+        return (Class::Control, Block::IDLE);
+    }
+    encode_control(column).unwrap_or((Class::Error, Block::ERROR))
+}
+
+fn encode_control(column: Column) -> Option<(Class, Block)> {
+    let is_start = |lane: usize| column.is_control(lane) && column.lane(lane) == START;
+    let built = |class, kind: u8, fields: u64| Some((class, Block::control(u64::from(kind) | fields)));
+    match column.control {
+        0x01 if is_start(0) => built(Class::Start, types::START_0, column.data & !0xff),
+        0x11 => {
+            let first = ordered(column, 0)? << 32;
+            let sets = column.data & 0xffff_ff00 | column.data & 0xffff_ff00_0000_0000;
+            if is_start(4) {
+                return built(Class::Start, types::ORDERED_START, sets | first);
+            }
+            built(Class::Control, types::ORDERED_0_4, sets | first | ordered(column, 4)? << 36)
+        }
+        0x1f => {
+            let (codes, rest) = (codes(column, 0..4, 8)?, column.data & 0xffff_ff00_0000_0000);
+            if is_start(4) {
+                return built(Class::Start, types::START_4, codes | rest);
+            }
+            built(Class::Control, types::ORDERED_4, codes | rest | ordered(column, 4)? << 36)
+        }
+        0xf1 => {
+            let set = column.data & 0xffff_ff00 | ordered(column, 0)? << 32;
+            built(Class::Control, types::ORDERED_0, set | codes(column, 4..8, 36)?)
+        }
+        mask => {
+            let end = mask.trailing_zeros() as usize;
+            if mask != 0xff << end {
+                return None;
+            }
+            if column.lane(end) == TERMINATE {
+                let data = (column.data & ((1 << (8 * end)) - 1)) << 8;
+                let codes = codes(column, end + 1..8, 15 + 7 * end)?;
+                return built(Class::Terminate, types::TERMINATE[end], data | codes);
+            }
+            if end == 0 { built(Class::Control, types::CONTROLS, codes(column, 0..8, 8)?) } else { None }
+        }
+    }
+}
+
+/// The code of the ordered set that begins in `lane`.
+fn ordered(column: Column, lane: usize) -> Option<u64> {
+    match column.lane(lane) {
+        SEQUENCE => Some(0x0),
+        SIGNAL => Some(0xf),
+        _ => None,
+    }
+}
+
+/// Seven bits for each control character, from bit `at` on.
+fn codes(column: Column, lanes: std::ops::Range<usize>, at: usize) -> Option<u64> {
+    let mut fields = 0;
+    for (index, lane) in lanes.enumerate() {
+        fields |= u64::from(code_of(column.lane(lane))?) << (at + 7 * index);
+    }
+    Some(fields)
+}
+
+/// Table 49-1. An error character is no part of a valid block: §49.2.13.2.3 sends it as [`Block::ERROR`].
+fn code_of(character: u8) -> Option<u8> {
+    match character {
+        IDLE => Some(0),
+        LOW_POWER => Some(6),
+        other => RESERVED.iter().find(|(reserved, _)| *reserved == other).map(|(_, code)| *code),
+    }
+}
+
+/// The column of a block; an error column if it is no block of the standard.
+#[inline]
+pub fn decode(block: Block) -> (Class, Column) {
+    if block.header == DATA {
+        return (Class::Data, Column::data(block.payload));
+    }
+    if block == Block::IDLE {
+        return (Class::Control, Column::IDLE);
+    }
+    decode_control(block).unwrap_or((Class::Error, Column::ERROR))
+}
+
+fn decode_control(block: Block) -> Option<(Class, Column)> {
+    let payload = block.payload;
+    let high = payload & 0xffff_ff00_0000_0000;
+    let low = payload & 0xffff_ff00;
+    let start = u64::from(START);
+    let built = |class, data, control| Some((class, Column { data, control }));
+    match block.block_type()? {
+        types::START_0 => built(Class::Start, payload & !0xff | start, 0x01),
+        types::CONTROLS => built(Class::Control, characters(payload >> 8, 0..8)?, 0xff),
+        types::START_4 => built(Class::Start, characters(payload >> 8, 0..4)? | start << 32 | high, 0x1f),
+        types::ORDERED_4 => {
+            let set = set_of(payload >> 36)? << 32;
+            built(Class::Control, characters(payload >> 8, 0..4)? | set | high, 0x1f)
+        }
+        types::ORDERED_0 => {
+            let set = set_of(payload >> 32)? | low;
+            built(Class::Control, set | characters(payload >> 36, 4..8)?, 0xf1)
+        }
+        types::ORDERED_0_4 => {
+            let sets = set_of(payload >> 32)? | set_of(payload >> 36)? << 32;
+            built(Class::Control, sets | low | high, 0x11)
+        }
+        types::ORDERED_START => built(Class::Start, set_of(payload >> 32)? | low | start << 32 | high, 0x11),
+        kind => {
+            let end = types::TERMINATE.iter().position(|known| *known == kind)?;
+            let data = payload >> 8 & ((1 << (8 * end)) - 1);
+            let after = characters(payload >> (15 + 7 * end).min(63), end + 1..8)?;
+            built(Class::Terminate, data | u64::from(TERMINATE) << (8 * end) | after, 0xff << end)
+        }
+    }
+}
+
+/// The first character of the ordered set whose code these four bits begin with.
+fn set_of(bits: u64) -> Option<u64> {
+    match bits & 0xf {
+        0x0 => Some(u64::from(SEQUENCE)),
+        0xf => Some(u64::from(SIGNAL)),
+        _ => None,
+    }
+}
+
+/// Characters of the codes that `bits` begin with, in their lanes.
+fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
+    let mut data = 0;
+    for (index, lane) in lanes.enumerate() {
+        data |= u64::from(character_of(bits >> (7 * index) & 0x7f)?) << (8 * lane);
+    }
+    Some(data)
+}
+
+fn character_of(code: u64) -> Option<u8> {
+    match code {
+        0 => Some(IDLE),
+        6 => Some(LOW_POWER),
+        // Valid as a code, but no block that has it is: §49.2.13.2.3.
+        ERROR_CODE => None,
+        other => RESERVED.iter().find(|(_, code)| u64::from(*code) == other).map(|(character, _)| *character),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_characters_are_no_part_of_a_block() {
+        assert_eq!(decode(Block::ERROR), (Class::Error, Column::ERROR));
+        assert_eq!(encode(Column::ERROR), (Class::Error, Block::ERROR));
+        let codes = (0..8).fold(0x1e, |payload, lane| payload | ERROR_CODE << (8 + 7 * lane));
+        assert_eq!(Block::ERROR.payload, codes, "eight times table 49-1's code of an error");
+    }
+}
