@@ -5,12 +5,14 @@
 //! |---|---|---|
 //! | [`mac`] | frames | columns of the media-independent interface: preamble, FCS, gaps |
 //! | [`pcs`] | columns | 66-bit blocks, scrambled blocks, bits (clause 49) |
+//! | [`edm`] | memory messages | blocks, on one line with a frame's |
 //!
 //! Everything is sans-IO: told of a block, a column or a cycle, it answers with what comes out.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 pub mod block;
+pub mod edm;
 pub mod mac;
 pub mod pcs;
 

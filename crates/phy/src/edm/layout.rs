@@ -1,0 +1,210 @@
+//! Every bit of EDM's control blocks. The paper names the fields and the widths of three (§3.1.4: destination 9
+//! bits, message id 8, size 16); where they are, and the rest, is our choice.
+//!
+//! Bit 0 is the first on the line. What is not named is zero, and an error if it is not.
+//!
+//! | bits | /MS/ start | /MT/ end | /MST/ whole message | /N/, /G/ |
+//! |---|---|---|---|---|
+//! | 0..8 | type 0x2e | type 0x65 | type 0x84 | type 0xb7, 0xd1 |
+//! | 8..10 | kind | body, its last 0 to 6 bytes | kind: RREQ or RRES | 0 |
+//! | 10 | last chunk | " | last chunk | 0 |
+//! | 11..20 | node | " | node | node |
+//! | 20..28 | message id | " | message id | message id |
+//! | 28..44 | size | " | of an RREQ 28..36: bytes less 1, 36..56: address / 64 | size |
+//! | 44..48 | 0 | " | of an RRES 28..30: bytes, 0 to 3; 32..56: the bytes | 0 |
+//! | 48..56 | body, byte 0 | " | " | 0 |
+//! | 56..64 | body, byte 1 | check | check | check |
+//!
+//! - **node** is the other end, as the reader needs it: to the switch, the destination; to a host, the source. The
+//!   switch sets it in what it buffers (RREQ, RMWREQ, /G/). What goes over a circuit (WREQ, RRES) is not touched
+//!   (§3.2.2): its sender puts itself there. So nine bits do, and nothing has both ends. In /N/ and /G/ it is the
+//!   message's destination.
+//! - **size**: of an RREQ the bytes to read, of a WREQ or RRES those in this chunk; of an RMWREQ the opcode. Of /N/
+//!   the bytes of the message, of /G/ those allowed now.
+//! - **body**: address (8 bytes) of a request, then operands or data. Two bytes are in /MS/, eight in each /MD/,
+//!   up to six in /MT/: n words take n + 1 blocks. /MD/ is a data block (§3.2).
+//! - **check**: CRC-8 over all payload bits of the message, `check` says why that one.
+//!
+//! The types are unused by the standard, any two differ in four bits, and each differs from every type of the
+//! standard in two or more: a wrong bit on the line, of which at most one falls in the eight, makes none of another.
+
+use super::check::Check;
+use crate::block::Block;
+
+pub const MS: u8 = 0x2e;
+pub const MT: u8 = 0x65;
+pub const MST: u8 = 0x84;
+pub const N: u8 = 0xb7;
+pub const G: u8 = 0xd1;
+/// All of them.
+pub const TYPES: [u8; 5] = [MS, MT, MST, N, G];
+
+/// Nodes that nine bits name.
+pub const NODES: u16 = 512;
+/// Bytes of a body in /MS/ and, at most, in /MT/.
+pub const HEAD: usize = 2;
+pub const TAIL: usize = 6;
+
+/// What a message is (§2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// RREQ.
+    Read,
+    /// WREQ.
+    Write,
+    /// RMWREQ.
+    Modify,
+    /// RRES.
+    Response,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Modify, Kind::Response];
+
+    /// The name in the paper.
+    pub fn name(self) -> &'static str {
+        ["RREQ", "WREQ", "RMWREQ", "RRES"][self as usize]
+    }
+}
+
+/// What /MS/ says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    pub kind: Kind,
+    pub last: bool,
+    pub node: u16,
+    pub id: u8,
+    pub size: u16,
+    pub head: [u8; HEAD],
+}
+
+/// What /N/ or /G/ says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Control {
+    pub node: u16,
+    pub id: u8,
+    pub size: u16,
+}
+
+/// What /MST/ says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Short {
+    /// An RREQ of 1 to 256 bytes, from a multiple of 64 below 64 MiB.
+    Read { node: u16, id: u8, bytes: u16, address: u32 },
+    /// An RRES of up to three bytes.
+    Response { node: u16, id: u8, last: bool, length: u8, data: [u8; 3] },
+}
+
+/// Widths of an RREQ in /MST/.
+pub const SHORT_BYTES: u64 = 1 << 8;
+pub const SHORT_ADDRESS: u64 = 1 << 26;
+pub const SHORT_ALIGN: u64 = 64;
+/// The most data of an RRES in /MST/.
+pub const SHORT_DATA: usize = 3;
+
+fn bits(payload: u64, at: u32, width: u32) -> u64 {
+    payload >> at & ((1 << width) - 1)
+}
+
+fn common(kind: u8, node: u16, id: u8) -> u64 {
+    debug_assert!(node < NODES);
+    u64::from(kind) | u64::from(node) << 11 | u64::from(id) << 20
+}
+
+fn node_of(payload: u64) -> u16 {
+    bits(payload, 11, 9) as u16
+}
+
+fn id_of(payload: u64) -> u8 {
+    bits(payload, 20, 8) as u8
+}
+
+impl Start {
+    pub fn block(&self) -> Block {
+        let fields = (self.kind as u64) << 8 | u64::from(self.last) << 10 | u64::from(self.size) << 28;
+        let head = u64::from(u16::from_le_bytes(self.head)) << 48;
+        Block::control(common(MS, self.node, self.id) | fields | head)
+    }
+
+    /// `None` if unused bits are set.
+    pub fn parse(payload: u64) -> Option<Start> {
+        let start = Start {
+            kind: Kind::ALL[bits(payload, 8, 2) as usize],
+            last: bits(payload, 10, 1) == 1,
+            node: node_of(payload),
+            id: id_of(payload),
+            size: bits(payload, 28, 16) as u16,
+            head: (bits(payload, 48, 16) as u16).to_le_bytes(),
+        };
+        (bits(payload, 44, 4) == 0).then_some(start)
+    }
+}
+
+impl Control {
+    /// As /N/ or /G/.
+    pub fn block(&self, kind: u8) -> Block {
+        let fields = common(kind, self.node, self.id) | u64::from(self.size) << 28;
+        Block::control(Check::START.close(fields))
+    }
+
+    /// `None` if the check fails or unused bits are set.
+    pub fn parse(payload: u64) -> Option<Control> {
+        let is_whole = Check::START.block(payload).holds();
+        let unused = bits(payload, 8, 3) | bits(payload, 44, 12);
+        let size = bits(payload, 28, 16) as u16;
+        (is_whole && unused == 0).then_some(Control { node: node_of(payload), id: id_of(payload), size })
+    }
+}
+
+impl Short {
+    pub fn block(&self) -> Block {
+        let payload = match *self {
+            Short::Read { node, id, bytes, address } => {
+                let fields = u64::from(bytes - 1) << 28 | (u64::from(address) / SHORT_ALIGN) << 36;
+                common(MST, node, id) | (Kind::Read as u64) << 8 | 1 << 10 | fields
+            }
+            Short::Response { node, id, last, length, data: [a, b, c] } => {
+                let data = u64::from(u32::from_le_bytes([a, b, c, 0])) << 32;
+                let fields = (Kind::Response as u64) << 8 | u64::from(last) << 10 | u64::from(length) << 28;
+                common(MST, node, id) | fields | data
+            }
+        };
+        Block::control(Check::START.close(payload))
+    }
+
+    /// `None` if the check fails, unused bits are set, or it is of a kind that has no short form.
+    pub fn parse(payload: u64) -> Option<Short> {
+        let (node, id, last) = (node_of(payload), id_of(payload), bits(payload, 10, 1) == 1);
+        if !Check::START.block(payload).holds() {
+            return None;
+        }
+        match Kind::ALL[bits(payload, 8, 2) as usize] {
+            Kind::Read => {
+                let address = (bits(payload, 36, 20) * SHORT_ALIGN) as u32;
+                last.then_some(Short::Read { node, id, bytes: bits(payload, 28, 8) as u16 + 1, address })
+            }
+            Kind::Response => {
+                let length = bits(payload, 28, 2) as u8;
+                let [a, b, c, _] = (bits(payload, 32, 24) as u32).to_le_bytes();
+                let beyond = bits(payload, 32, 24) >> (8 * length);
+                let response = Short::Response { node, id, last, length, data: [a, b, c] };
+                (bits(payload, 30, 2) == 0 && beyond == 0).then_some(response)
+            }
+            Kind::Write | Kind::Modify => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::types;
+
+    #[test]
+    fn no_wrong_bit_makes_one_type_of_another() {
+        for (at, kind) in TYPES.iter().enumerate() {
+            assert!(types::ALL.iter().all(|known| (known ^ kind).count_ones() >= 2), "{kind:x}");
+            assert!(TYPES[..at].iter().all(|other| (other ^ kind).count_ones() >= 4), "{kind:x}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Memory messages (§2.3) as blocks.
+
+use super::check::Check;
+use super::layout::{
+    HEAD, Kind, MT, SHORT_ADDRESS, SHORT_ALIGN, SHORT_BYTES, SHORT_DATA, Short, Start, TAIL,
+};
+use crate::block::Block;
+
+/// A message, or the part of one that a grant allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The other end: see [`layout`](super::layout).
+    pub node: u16,
+    pub id: u8,
+    pub body: Body,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// RREQ: 1 to 65,535 bytes, please.
+    Read { address: u64, bytes: u16 },
+    /// WREQ: a chunk, with its own address, so that whoever gets it needs no memory of the others.
+    Write { address: u64, last: bool, data: Vec<u8> },
+    /// RMWREQ.
+    Modify { address: u64, operation: Operation },
+    /// RRES: a chunk; of no bytes, NULL.
+    Response { last: bool, data: Vec<u8> },
+}
+
+/// What an RMWREQ does to the 64-bit word at its address, in one step (§3.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// The answer is one byte: 1 if it was as expected and is now new.
+    CompareSwap { expected: u64, new: u64 },
+    /// The answer is the word before.
+    FetchAdd { addend: u64 },
+    /// The answer is the word before.
+    Swap { new: u64 },
+}
+
+impl Operation {
+    pub fn opcode(&self) -> u16 {
+        match self {
+            Operation::CompareSwap { .. } => 0,
+            Operation::FetchAdd { .. } => 1,
+            Operation::Swap { .. } => 2,
+        }
+    }
+
+    fn operands(&self) -> ([u64; 2], usize) {
+        match *self {
+            Operation::CompareSwap { expected, new } => ([expected, new], 2),
+            Operation::FetchAdd { addend } => ([addend, 0], 1),
+            Operation::Swap { new } => ([new, 0], 1),
+        }
+    }
+
+    pub(super) fn from_operands(opcode: u16, operands: &[u8]) -> Option<Operation> {
+        let mut words = operands.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        Some(match opcode {
+            0 => Operation::CompareSwap { expected: words.next()?, new: words.next()? },
+            1 => Operation::FetchAdd { addend: words.next()? },
+            2 => Operation::Swap { new: words.next()? },
+            _ => return None,
+        })
+    }
+
+    /// Bytes of the RRES, which the switch needs to know (§3.1.1).
+    pub fn response_bytes(opcode: u16) -> Option<u16> {
+        match opcode {
+            0 => Some(1),
+            1 | 2 => Some(8),
+            _ => None,
+        }
+    }
+
+    /// The word after, and the answer.
+    pub fn apply(&self, word: u64) -> (u64, Vec<u8>) {
+        match *self {
+            Operation::CompareSwap { expected, new } if word == expected => (new, vec![1]),
+            Operation::CompareSwap { .. } => (word, vec![0]),
+            Operation::FetchAdd { addend } => (word.wrapping_add(addend), word.to_le_bytes().to_vec()),
+            Operation::Swap { new } => (new, word.to_le_bytes().to_vec()),
+        }
+    }
+}
+
+/// Bytes of the body of a message that starts so; `None` if none can.
+pub fn body_length(start: &Start) -> Option<usize> {
+    match start.kind {
+        Kind::Read => (start.last && start.size > 0).then_some(8),
+        Kind::Write => (start.size > 0).then_some(8 + usize::from(start.size)),
+        Kind::Modify if !start.last => None,
+        Kind::Modify => match start.size {
+            0 => Some(24),
+            1 | 2 => Some(16),
+            _ => None,
+        },
+        Kind::Response => (start.size > 0).then_some(usize::from(start.size)),
+    }
+}
+
+/// Data blocks between /MS/ and /MT/ of a body of that many bytes.
+pub fn data_blocks(body: usize) -> usize {
+    body.saturating_sub(HEAD + TAIL).div_ceil(8)
+}
+
+impl Message {
+    pub fn kind(&self) -> Kind {
+        match self.body {
+            Body::Read { .. } => Kind::Read,
+            Body::Write { .. } => Kind::Write,
+            Body::Modify { .. } => Kind::Modify,
+            Body::Response { .. } => Kind::Response,
+        }
+    }
+
+    /// Adds its blocks: one if there is a short form and it fits.
+    ///
+    /// # Panics
+    /// If it has more than 65,535 bytes of data, or a write has none.
+    pub fn blocks(&self, blocks: &mut impl Extend<Block>) {
+        if let Some(short) = self.short() {
+            return blocks.extend([short.block()]);
+        }
+        let (start, body) = self.start_and_body();
+        let first = start.block();
+        let mut check = Check::START.block(first.payload);
+        blocks.extend([first]);
+        let rest = &body[HEAD.min(body.len())..];
+        let (data, tail) = rest.split_at((8 * data_blocks(body.len())).min(rest.len()));
+        let data = data.chunks(8).map(|bytes| {
+            let payload = word(bytes);
+            check = check.block(payload);
+            Block::data(payload)
+        });
+        blocks.extend(data);
+        blocks.extend([Block::control(check.close(u64::from(MT) | word(tail) << 8))]);
+    }
+
+    fn short(&self) -> Option<Short> {
+        let Message { node, id, .. } = *self;
+        match &self.body {
+            Body::Read { address, bytes } => {
+                let fits = *address < SHORT_ADDRESS
+                    && address.is_multiple_of(SHORT_ALIGN)
+                    && (1..=SHORT_BYTES).contains(&u64::from(*bytes));
+                fits.then_some(Short::Read { node, id, bytes: *bytes, address: *address as u32 })
+            }
+            Body::Response { last, data } if data.len() <= SHORT_DATA => {
+                let mut padded = [0; SHORT_DATA];
+                padded[..data.len()].copy_from_slice(data);
+                let length = data.len() as u8;
+                Some(Short::Response { node, id, last: *last, length, data: padded })
+            }
+            _ => None,
+        }
+    }
+
+    fn start_and_body(&self) -> (Start, Vec<u8>) {
+        let size = |data: &[u8]| u16::try_from(data.len()).expect("a chunk has at most 65,535 bytes");
+        let mut body = Vec::new();
+        let (last, size) = match &self.body {
+            Body::Read { address, bytes } => {
+                body.extend(address.to_le_bytes());
+                (true, *bytes)
+            }
+            Body::Write { address, last, data } => {
+                assert!(!data.is_empty(), "a write has data");
+                body.reserve(8 + data.len());
+                body.extend(address.to_le_bytes());
+                body.extend(data);
+                (*last, size(data))
+            }
+            Body::Modify { address, operation } => {
+                let (operands, count) = operation.operands();
+                body.extend(address.to_le_bytes());
+                body.extend(operands[..count].iter().flat_map(|operand| operand.to_le_bytes()));
+                (true, operation.opcode())
+            }
+            Body::Response { last, data } => {
+                body.extend(data);
+                (*last, size(data))
+            }
+        };
+        let mut head = [0; HEAD];
+        let in_head = body.len().min(HEAD);
+        head[..in_head].copy_from_slice(&body[..in_head]);
+        (Start { kind: self.kind(), last, node: self.node, id: self.id, size, head }, body)
+    }
+}
+
+/// Up to eight bytes as the low ones of a word.
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.try_into() {
+        Ok(eight) => u64::from_le_bytes(eight),
+        Err(_) => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}

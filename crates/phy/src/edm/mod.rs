@@ -1,0 +1,22 @@
+//! EDM's own blocks and messages (§3.1.4, §3.2).
+//!
+//! | module | |
+//! |---|---|
+//! | [`layout`] | every bit of the control blocks |
+//! | [`message`] | RREQ, WREQ, RMWREQ, RRES as blocks |
+//! | [`assemble`] | blocks back to messages; what is malformed, by kind |
+//! | [`mux`] | memory blocks and a frame's on one line: pre-emption (§3.2.3) |
+//! | [`demux`] | the two told apart, and frames put together again |
+
+pub mod assemble;
+mod check;
+pub mod demux;
+pub mod layout;
+pub mod message;
+pub mod mux;
+
+pub use assemble::{Assembler, Event, Malformed};
+pub use demux::Demux;
+pub use layout::{Control, Kind, Start};
+pub use message::{Body, Message, Operation};
+pub use mux::{Mux, Policy};
