@@ -96,6 +96,8 @@ bench: setup build
 	cargo bench -q -p unrack-node
 	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-sim
+	$(release)/unrack rpc bench
+	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none
 	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
 
 # A target folder of its own: everything is built for the model checker.

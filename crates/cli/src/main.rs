@@ -52,7 +52,7 @@ enum Verb {
     /// Serves and lists memory that programs share by reference
     #[command(after_help = pool::EXAMPLES)]
     Pool(pool::Args),
-    /// Shows what calls programs offer each other over a pool
+    /// Shows and measures calls by reference over a pool
     #[command(after_help = rpc::EXAMPLES)]
     Rpc(rpc::Args),
     /// Simulates a scenario

@@ -1,5 +1,6 @@
 //! `unrack rpc`: calls by reference over a pool.
 
+mod bench;
 mod ls;
 
 use crate::failure::Failure;
@@ -8,7 +9,8 @@ use std::process::ExitCode;
 pub const EXAMPLES: &str = "\
 Examples:
   unrack rpc ls                               services, who offers them, and who is connected
-  unrack rpc ls --json --socket /run/user/1000/unrack/pool.sock";
+  unrack rpc ls --json --socket /run/user/1000/unrack/pool.sock
+  unrack rpc bench                            what calls cost here";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -20,10 +22,18 @@ pub struct Args {
 enum Verb {
     /// Lists the services of a pool
     Ls(ls::Args),
+    /// Measures calls between two processes on this machine
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::Args),
+    /// The server of `unrack rpc bench`
+    #[command(name = "__serve", hide = true)]
+    Serve(bench::server::Args),
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Ls(args) => ls::main(args),
+        Verb::Bench(args) => bench::main(args),
+        Verb::Serve(args) => bench::server::main(args),
     }
 }

@@ -36,6 +36,16 @@ impl std::str::FromStr for Waiting {
     }
 }
 
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Waiting::Spin => "spin",
+            Waiting::Adaptive => "adaptive",
+            Waiting::Sleep => "sleep",
+        })
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("there is `spin`, `adaptive` and `sleep`")]
 pub struct UnknownWaiting;

@@ -1,0 +1,193 @@
+//! Calls, timed.
+
+use super::results::Use;
+use super::server::{self, PASS, PROCESSOR, Peer, SERVICE, TOUCH};
+use crate::failure::Failure;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use unrack_rpc::client::{Options, Pending, Window};
+use unrack_rpc::{Client, Waiting};
+
+/// What a client does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Load {
+    pub bytes: usize,
+    pub window: u16,
+    pub connections: u16,
+    /// All connections use one pair of queues, rather than one each.
+    pub shared: bool,
+    /// Both sides read and write all bytes.
+    pub touched: bool,
+    #[serde(skip)]
+    pub waiting: Waiting,
+}
+
+/// What one round of one load gave.
+pub struct Round {
+    pub calls_per_s: f64,
+    pub ns: Histogram<u64>,
+}
+
+/// Nanoseconds up to a minute, to three digits.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")
+}
+
+impl Load {
+    fn connect(&self, peer: &Peer) -> Result<Vec<Client>, Failure> {
+        let options =
+            || Options { waiting: self.waiting, window: Window::Fixed(self.window), ..Options::default() };
+        let connect = || Client::connect(peer.socket(), SERVICE, options());
+        let mut clients = vec![connect()?];
+        while clients.len() < usize::from(self.connections) {
+            clients.push(if self.shared { clients[0].connection() } else { connect()? });
+        }
+        Ok(clients)
+    }
+
+    /// Calls that each connection has under way: connections that share queues share what these take.
+    fn ahead(&self, clients: &[Client]) -> usize {
+        let sharing = if self.shared { clients.len() } else { 1 };
+        (usize::from(self.window) + 1).min((clients[0].slots() / sharing).max(1))
+    }
+}
+
+/// Connections, and the calls that they have under way, oldest first.
+struct Calls<'c> {
+    load: Load,
+    clients: &'c [Client],
+    under_way: Vec<VecDeque<(Pending<'c>, u64)>>,
+    next: usize,
+}
+
+impl<'c> Calls<'c> {
+    fn new(load: Load, clients: &'c [Client]) -> Result<Calls<'c>, Failure> {
+        let under_way = clients.iter().map(|_| VecDeque::new()).collect();
+        let mut calls = Calls { load, clients, under_way, next: 0 };
+        for _ in 0..load.ahead(clients) {
+            for at in 0..clients.len() {
+                calls.start(at, 0)?;
+            }
+        }
+        Ok(calls)
+    }
+
+    /// `now` comes back with the answer.
+    #[inline(always)]
+    fn start(&mut self, at: usize, now: u64) -> Result<(), Failure> {
+        let mut request = self.clients[at].request(self.load.bytes)?;
+        if self.load.touched {
+            server::write(request.body(), 1);
+        }
+        let method = if self.load.touched { TOUCH } else { PASS };
+        self.under_way[at].push_back((request.start(method)?, now));
+        Ok(())
+    }
+
+    /// Waits for the oldest call of a connection, and says when it was started.
+    #[inline(always)]
+    fn finish(&mut self, at: usize) -> Result<u64, Failure> {
+        let (pending, started) = self.under_way[at].pop_front().expect("each has calls under way");
+        let answer = pending.wait()?;
+        if self.load.touched {
+            std::hint::black_box(server::read(answer.body()));
+        }
+        Ok(started)
+    }
+
+    /// The next connection, in turn.
+    #[inline(always)]
+    fn turn(&mut self) -> usize {
+        let at = self.next;
+        self.next = if at + 1 == self.clients.len() { 0 } else { at + 1 };
+        at
+    }
+}
+
+/// Calls between two looks at the clock.
+const BATCH: u32 = 64;
+
+/// Half of the time for throughput, without a clock beside each call, half for the time of each.
+pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Failure> {
+    let clients = load.connect(peer)?;
+    let mut calls = Calls::new(load, &clients)?;
+    throughput(&mut calls, time / 10)?;
+    let calls_per_s = throughput(&mut calls, time / 2)?;
+    let ns = times(&mut calls, time / 2)?;
+    Ok(Round { calls_per_s, ns })
+}
+
+/// Calls a second, by the median of the batches: what else runs on the machine disturbs some, and the median is of the
+/// rest.
+fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Failure> {
+    let mut batches = histogram();
+    let begun = Instant::now();
+    let mut before = begun;
+    while before - begun < time {
+        for _ in 0..BATCH {
+            let at = calls.turn();
+            calls.finish(at)?;
+            calls.start(at, 0)?;
+        }
+        let now = Instant::now();
+        batches.saturating_record((now - before).as_nanos() as u64);
+        before = now;
+    }
+    Ok(f64::from(BATCH) * 1e9 / batches.value_at_quantile(0.5) as f64)
+}
+
+fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Failure> {
+    let mut ns = histogram();
+    let begun = Instant::now();
+    let end = time.as_nanos() as u64;
+    // Those that are under way were started untimed. On a machine that is busy they may take all the time.
+    let mut untimed = calls.under_way.iter().map(VecDeque::len).sum::<usize>();
+    let mut now = 0;
+    while now < end || ns.is_empty() {
+        let at = calls.turn();
+        let started = calls.finish(at)?;
+        now = begun.elapsed().as_nanos() as u64;
+        match untimed.checked_sub(1) {
+            Some(left) => untimed = left,
+            None => ns.saturating_record(now - started),
+        }
+        calls.start(at, now)?;
+    }
+    Ok(ns)
+}
+
+/// The server's use of the processor while one client makes so many calls a second.
+pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Use, Failure> {
+    let client = Client::connect(peer.socket(), SERVICE, Options::default())?;
+    let used = || -> Result<u64, Failure> {
+        let answer = client.request(8)?.call(PROCESSOR)?;
+        answer.body().get(0).map_err(|error| Failure::Failed(error.to_string()))
+    };
+    let (begun, before) = (Instant::now(), used()?);
+    let mut ns = histogram();
+    let count = (f64::from(rate) * time.as_secs_f64()) as u32;
+    for call in 0..count {
+        wait_until(begun + Duration::from_secs_f64(f64::from(call) / f64::from(rate)));
+        let started = Instant::now();
+        let mut request = client.request(bytes)?;
+        server::write(request.body(), 1);
+        server::read(request.call(TOUCH)?.body());
+        ns.saturating_record(started.elapsed().as_nanos() as u64);
+    }
+    wait_until(begun + time);
+    let elapsed = begun.elapsed();
+    let share = (used()? - before) as f64 / elapsed.as_nanos() as f64;
+    Ok(Use::of(rate, f64::from(count) / elapsed.as_secs_f64(), share, &ns))
+}
+
+/// Asleep while that is exact enough.
+fn wait_until(when: Instant) {
+    const SLACK: Duration = Duration::from_micros(100);
+    let left = when.saturating_duration_since(Instant::now());
+    std::thread::sleep(left.saturating_sub(SLACK));
+    while Instant::now() < when {
+        std::hint::spin_loop();
+    }
+}

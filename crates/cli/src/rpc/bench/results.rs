@@ -1,0 +1,162 @@
+//! Figures, as tables and JSON.
+
+use super::client::{Load, Round, histogram};
+use crate::failure::Failure;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::fmt;
+use unrack_pool::cache_control::Mode;
+use unrack_rpc::Waiting;
+use unrack_units::Bytes;
+
+/// All rounds of one load.
+pub struct Cell {
+    pub load: Load,
+    calls_per_s: Vec<f64>,
+    ns: Histogram<u64>,
+}
+
+/// Percentiles of the times of calls.
+#[derive(Serialize)]
+struct Times {
+    p50_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+    calls: u64,
+}
+
+/// A line of the tables of calls.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    load: Load,
+    calls_per_s: f64,
+    #[serde(flatten)]
+    times: Times,
+}
+
+/// The server's use of the processor at one rate.
+#[derive(Serialize)]
+pub struct Use {
+    asked_per_s: u32,
+    calls_per_s: f64,
+    /// Of one core.
+    server_share: f64,
+    #[serde(flatten)]
+    times: Times,
+}
+
+/// All that was measured.
+#[derive(Serialize)]
+pub struct Results {
+    version: &'static str,
+    memory: Mode,
+    waiting: String,
+    calls: Vec<Row>,
+    processor: Vec<Use>,
+}
+
+impl Times {
+    fn of(ns: &Histogram<u64>) -> Times {
+        let at = |quantile| ns.value_at_quantile(quantile);
+        Times { p50_ns: at(0.5), p99_ns: at(0.99), p999_ns: at(0.999), calls: ns.len() }
+    }
+}
+
+impl Cell {
+    pub fn of(load: Load) -> Cell {
+        Cell { load, calls_per_s: Vec::new(), ns: histogram() }
+    }
+
+    pub fn add(&mut self, round: Round) {
+        self.calls_per_s.push(round.calls_per_s);
+        self.ns.add(&round.ns).expect("both grow as they need");
+    }
+
+    fn row(mut self) -> Row {
+        self.calls_per_s.sort_by(f64::total_cmp);
+        let calls_per_s = self.calls_per_s[self.calls_per_s.len() / 2];
+        Row { load: self.load, calls_per_s, times: Times::of(&self.ns) }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Load { bytes, window, connections, .. } = self.load;
+        write!(out, "{}, window {window}, connections {connections}", Bytes::new(bytes as u64))
+    }
+}
+
+impl Use {
+    pub fn of(asked_per_s: u32, calls_per_s: f64, server_share: f64, ns: &Histogram<u64>) -> Use {
+        Use { asked_per_s, calls_per_s, server_share, times: Times::of(ns) }
+    }
+}
+
+impl Results {
+    pub fn of(memory: Mode, waiting: Waiting, cells: Vec<Cell>, processor: Vec<Use>) -> Results {
+        let calls = cells.into_iter().map(Cell::row).collect();
+        Results { version: env!("CARGO_PKG_VERSION"), memory, waiting: waiting.to_string(), calls, processor }
+    }
+
+    pub fn json(&self) -> Result<String, Failure> {
+        let text = serde_json::to_string(self).map_err(|error| Failure::Failed(error.to_string()))?;
+        Ok(text + "\n")
+    }
+}
+
+impl fmt::Display for Results {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{} memory, waiting: {}", self.memory, self.waiting)?;
+        let columns = |out: &mut fmt::Formatter<'_>, first: [&str; 3]| {
+            let [a, b, c] = first;
+            writeln!(
+                out,
+                "\n{a:>8} {b:>7} {c:<11} {:>12} {:>11} {:>11} {:>11}",
+                "calls/s", "p50 ns", "p99 ns", "p99.9 ns"
+            )
+        };
+        columns(out, ["size", "window", ""])?;
+        for row in self.calls.iter().filter(|row| row.load.connections == 1) {
+            let size = Bytes::new(row.load.bytes as u64).to_string();
+            let touched = if row.load.touched { "" } else { "not touched" };
+            row.line(out, &size, row.load.window, touched)?;
+        }
+        if self.calls.iter().any(|row| row.load.connections > 1) {
+            columns(out, ["connect.", "window", "queues"])?;
+        }
+        for row in self.calls.iter().filter(|row| row.load.connections > 1) {
+            let queues = if row.load.shared { "shared" } else { "own" };
+            row.line(out, &row.load.connections.to_string(), row.load.window, queues)?;
+        }
+        if !self.processor.is_empty() {
+            writeln!(
+                out,
+                "\n{:>8} {:>19} {:>12} {:>11} {:>11} {:>11}",
+                "asked/s", "server's processor", "calls/s", "p50 ns", "p99 ns", "p99.9 ns"
+            )?;
+        }
+        for used in &self.processor {
+            let share = format!("{:.2} %", used.server_share * 100.0);
+            write!(out, "{:>8} {share:>19} {:>12.0}", used.asked_per_s, used.calls_per_s)?;
+            used.times.columns(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn line(&self, out: &mut fmt::Formatter<'_>, first: &str, window: u16, third: &str) -> fmt::Result {
+        write!(out, "{first:>8} {window:>7} {third:<11} {:>12.0}", self.calls_per_s)?;
+        self.times.columns(out)
+    }
+}
+
+impl Times {
+    fn columns(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.calls == 0 {
+            return writeln!(out, " {:>11} {:>11} {:>11}", "-", "-", "-");
+        }
+        writeln!(out, " {:>11} {:>11} {:>11}", self.p50_ns, self.p99_ns, self.p999_ns)
+    }
+}

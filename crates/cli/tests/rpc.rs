@@ -1,0 +1,136 @@
+//! `unrack rpc bench`: what people see of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder that is gone with its owner.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("unrack-cli-rpc-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    fn is_empty(&self) -> bool {
+        std::fs::read_dir(&self.0).unwrap().next().is_none()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bench(folder: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+    command.args(["rpc", "bench"]).args(more).env("TMPDIR", folder);
+    command
+}
+
+const FEW: [&str; 12] = [
+    "--sizes",
+    "64B,4KiB",
+    "--windows",
+    "0,16",
+    "--connections",
+    "1,3",
+    "--rates",
+    "0,500",
+    "--time",
+    "5ms",
+    "--rounds",
+    "1",
+];
+
+fn has_two_cores() -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        eprintln!("skipped: two cores are needed");
+    }
+    cores >= 2
+}
+
+#[test]
+fn measures_what_was_asked_for() {
+    if !has_two_cores() {
+        return;
+    }
+    let folder = Folder::new("json");
+    let output = bench(&folder.0, &FEW).args(["--json", "--memory", "model"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["memory"], &json["waiting"]), (&"model".into(), &"spin".into()));
+    let calls = json["calls"].as_array().unwrap();
+    // Sizes by windows, sizes that nobody touches, windows by queues of their own or not.
+    assert_eq!(calls.len(), 4 + 2 + 4);
+    for row in calls {
+        let [p50, p99, p999] = ["p50_ns", "p99_ns", "p999_ns"].map(|name| row[name].as_u64().unwrap());
+        assert!(0 < p50 && p50 <= p99 && p99 <= p999, "{row}");
+        assert!(row["calls_per_s"].as_f64().unwrap() > 0.0 && row["calls"].as_u64() > Some(0), "{row}");
+    }
+    assert_eq!(calls.iter().filter(|row| row["connections"] == 3 && row["shared"] == false).count(), 2);
+    let used = json["processor"].as_array().unwrap();
+    assert_eq!(used.len(), 2);
+    assert_eq!((&used[0]["calls"], &used[1]["calls"]), (&0.into(), &25.into()));
+    assert!(folder.is_empty(), "the pool is gone with the server");
+}
+
+#[test]
+fn prints_tables() {
+    if !has_two_cores() {
+        return;
+    }
+    let folder = Folder::new("tables");
+    let output = bench(&folder.0, &FEW).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["coherent memory, waiting: spin", "p99.9 ns", "not touched", "shared", "server's processor"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(folder.is_empty());
+}
+
+/// The server sees that nobody needs it any more, and clears away.
+#[test]
+fn killed_it_leaves_nothing() {
+    if !has_two_cores() {
+        return;
+    }
+    let folder = Folder::new("killed");
+    let mut command = bench(&folder.0, &["--time", "10s"]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    let patience = Duration::from_secs(20);
+    while folder.is_empty() {
+        assert!(start.elapsed() < patience, "it starts a pool");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while !folder.is_empty() {
+        assert!(start.elapsed() < patience, "the server ends");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn says_what_is_wrong() {
+    let folder = Folder::new("wrong");
+    let wrong = [
+        (["--sizes", "4B"], "--sizes 4B: give 8B to"),
+        (["--windows", "300"], "300 is not in 0..=255"),
+        (["--rates", "often"], "give calls a second, up to 1000000, or `none`"),
+        (["--memory", "fast"], "fast"),
+        (["--capacity", "3MiB"], "whole number of 2 MiB sections"),
+    ];
+    for (more, text) in wrong {
+        let output = bench(&folder.0, &more).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(text), "{more:?}: {said}");
+    }
+    assert!(folder.is_empty());
+}
