@@ -13,6 +13,7 @@
 //! | [`interleave`] | one address space over several devices |
 //! | [`listing`] | what there is, for people who look |
 //! | [`socket`] | where a user's pool is served |
+//! | [`sync`] | atomics: the standard library's, or the model checker's |
 //! | [`wire`] | what passes between a process and the manager |
 
 pub mod arena;
@@ -24,10 +25,11 @@ pub mod listing;
 pub mod manager;
 pub mod socket;
 pub mod space;
+pub mod sync;
 pub mod wire;
 
 pub use arena::{Arena, Buffer, Cache};
-pub use bells::{BELLS, Bell, Bells, Rung};
+pub use bells::{BELLS, Bell, Bells, PeerBell, Rung};
 pub use cache_control::LINE;
 pub use client::{Channel, Client, Error, Offer, Segment, Service};
 pub use manager::{Manager, Options};

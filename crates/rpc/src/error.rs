@@ -32,7 +32,7 @@ pub enum Error {
         "the answer of {peer} has {needed} bytes and the call has room for {room}: give it more (`with_room`)"
     )]
     NoRoom { peer: String, needed: usize, room: usize },
-    #[error("the handler of {peer} failed (it panicked)")]
+    #[error("the handler of {peer} failed: what the service logged may say why")]
     Failed { peer: String },
     #[error("{peer} refused the call with status {}", status.0)]
     Refused { peer: String, status: Status },

@@ -1,7 +1,7 @@
 //! A pair of processes: a queue area, the peer's bells, the segments that it granted, and whether it lives.
 
 use super::{Error, Greeting, Inner, Segment};
-use crate::bells::{Bell, Bells};
+use crate::bells::{PeerBell, PeerBells};
 use crate::space::Space;
 use crate::wire::{Access, Cause, ChannelId, Extent, Opened, Peer, Request};
 use rustix::fd::{AsFd, OwnedFd};
@@ -48,7 +48,7 @@ impl Channel {
     }
 
     /// The peer's bell, to ring when there is something for it to find.
-    pub fn peer_bell(&self) -> &Bell {
+    pub fn peer_bell(&self) -> PeerBell<'_> {
         self.link.bells.get(self.link.peer_bell)
     }
 
@@ -130,7 +130,7 @@ pub struct ChannelLink {
     id: ChannelId,
     peer: Peer,
     queues: Extent,
-    bells: Bells,
+    bells: PeerBells,
     peer_bell: usize,
     own_bell: AtomicU32,
     gone: AtomicU32,
@@ -163,7 +163,7 @@ impl ChannelLink {
             return Err(Errno::INVAL);
         }
         let passed = beside.split_off(own);
-        let bells = Bells::of_peer(beside[own - 1].as_fd())?;
+        let bells = PeerBells::new(beside[own - 1].as_fd())?;
         space.map(opened.queues, beside.first(), Access::Write)?;
         let link = ChannelLink {
             id: opened.channel,

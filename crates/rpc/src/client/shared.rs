@@ -221,13 +221,8 @@ impl Shared {
     #[cold]
     fn ring(&self) {
         let deadline = self.options.deadline.map(|deadline| Instant::now() + deadline);
-        let mut rung = Rung::default();
-        while !self.channel.peer_bell().try_ring(&mut rung)
-            && self.gone().is_none()
-            && deadline.is_none_or(|deadline| Instant::now() < deadline)
-        {
-            std::thread::yield_now();
-        }
+        let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        self.channel.peer_bell().ring(|| self.gone().is_some() || over());
     }
 
     /// A slot with a buffer.
@@ -401,7 +396,7 @@ impl Shared {
     #[inline]
     fn tell(&self, sleeper: bool) {
         if !sleeper && self.asleep.load(Ordering::Relaxed) {
-            self.bell().ring(None);
+            self.bell().ring();
         }
         self.unpark();
         let woken = std::mem::take(&mut self.calls().woken);
@@ -420,7 +415,7 @@ impl Shared {
     pub fn ring_own(&self) {
         // Pairs with what those do who go to sleep: they look after they said so.
         fence(Ordering::SeqCst);
-        self.bell().ring(None);
+        self.bell().ring();
         self.unpark();
     }
 

@@ -114,7 +114,7 @@ impl Lane {
 
     fn call(&self) {
         self.called.store(true, Ordering::SeqCst);
-        self.pool.bell(self.number).ring(None);
+        self.pool.bell(self.number).ring();
     }
 }
 

@@ -121,6 +121,6 @@ fn run(shared: &Shared) {
         let outcome = run_handler(&job.incoming, &job.channel, |call| handler(call).map(|()| Status::DONE));
         shared.done().push(Done { port: job.port, slot: request.slot, outcome });
         drop(job);
-        shared.pool.bell(shared.bell).ring(None);
+        shared.pool.bell(shared.bell).ring();
     }
 }

@@ -12,18 +12,8 @@
 //! All of this is in private memory of one process. Nobody else writes it, and when the process dies it is of
 //! no use to anybody.
 
+use crate::sync::{AtomicU16, AtomicU64, Ordering, spin_loop};
 use std::ptr::NonNull;
-
-#[cfg(loom)]
-use loom::{
-    hint::spin_loop,
-    sync::atomic::{AtomicU16, AtomicU64, Ordering},
-};
-#[cfg(not(loom))]
-use std::{
-    hint::spin_loop,
-    sync::atomic::{AtomicU16, AtomicU64, Ordering},
-};
 
 /// The class of a closed section.
 const CLOSED: u64 = CLASS;

@@ -362,7 +362,7 @@ impl Link {
             Event::Gone { channel, cause } => {
                 let Some(link) = self.channel(channel) else { return };
                 link.note_gone(cause);
-                self.bells.get(link.own_bell()).ring(None);
+                self.bells.get(link.own_bell()).ring();
             }
         }
     }

@@ -1,0 +1,182 @@
+//! Words to sleep on, and to wake others by.
+//!
+//! A process has a page of bells. It maps it writable before anybody else has the descriptor, and then seals it:
+//! the kernel lets nobody else map it writable, so that no peer can keep another's ring from being heard. A peer
+//! sees whether somebody sleeps, and only then pays for a system call. Bells are coherent memory of one host and
+//! never go through cache control.
+//!
+//! The word is the sleeper's alone, so a ring leaves no trace in it. A ring that comes before the sleeper is quite
+//! asleep is therefore repeated until the kernel says that it woke somebody, or the word that nobody sleeps.
+
+mod bell;
+#[cfg_attr(loom, path = "futex_model.rs")]
+mod futex;
+
+pub use bell::{Bell, PeerBell, Rung};
+
+use crate::{LINE, PAGE};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use std::ptr::NonNull;
+
+/// Bells of a process.
+pub const BELLS: usize = PAGE as usize / LINE;
+
+/// A process's own page of bells.
+pub struct Bells {
+    page: Page,
+    /// To hand out.
+    file: OwnedFd,
+}
+
+/// A peer's page of bells.
+pub struct PeerBells(Page);
+
+/// A page of bells that is mapped here.
+struct Page(NonNull<Bell>);
+
+// SAFETY: atomics in memory that stays mapped for as long as this lives.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Bells {
+    /// Bells for this process.
+    ///
+    /// # Errors
+    /// If the machine has no memory or descriptors left.
+    pub fn make() -> rustix::io::Result<Bells> {
+        let file = rustix::fs::memfd_create("unrack-bells", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&file, PAGE)?;
+        let page = Page::map(file.as_fd(), rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE)?;
+        rustix::fs::fcntl_add_seals(&file, SEALS)?;
+        Ok(Bells { page, file })
+    }
+
+    /// To hand out.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// # Panics
+    /// If there are not that many ([`BELLS`]).
+    pub fn get(&self, bell: usize) -> &Bell {
+        self.page.get(bell)
+    }
+}
+
+impl PeerBells {
+    /// Bells that a peer handed out, to ring.
+    ///
+    /// # Errors
+    /// If they are none, or cannot be mapped.
+    pub fn new(file: BorrowedFd<'_>) -> rustix::io::Result<PeerBells> {
+        if !are_bells(file) {
+            return Err(Errno::INVAL);
+        }
+        Page::map(file, rustix::mm::ProtFlags::READ).map(PeerBells)
+    }
+
+    /// # Panics
+    /// As [`Bells::get`].
+    pub fn get(&self, bell: usize) -> PeerBell<'_> {
+        PeerBell::new(self.0.get(bell))
+    }
+}
+
+impl Page {
+    fn map(file: BorrowedFd<'_>, access: rustix::mm::ProtFlags) -> rustix::io::Result<Page> {
+        let flags = rustix::mm::MapFlags::SHARED;
+        // SAFETY: a mapping where nothing was.
+        let page = unsafe { rustix::mm::mmap(std::ptr::null_mut(), PAGE as usize, access, flags, file, 0)? };
+        Ok(Page(NonNull::new(page.cast()).expect("nothing is mapped at zero")))
+    }
+
+    fn get(&self, bell: usize) -> &Bell {
+        assert!(bell < BELLS, "a process has {BELLS} bells");
+        // SAFETY: a page of bells is mapped there, and any bytes are one.
+        unsafe { self.0.add(bell).as_ref() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us; references to bells do not outlive us.
+        unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), PAGE as usize) }.expect("it is mapped");
+    }
+}
+
+const SEALS: SealFlags =
+    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// Whether a file is a page that cannot shrink, and that only whoever made it writes.
+pub fn are_bells(file: impl AsFd) -> bool {
+    let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
+    sealed && rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == PAGE as i64)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    /// Every ring is heard: with no time-out, a lost one would hang.
+    #[test]
+    fn no_ring_is_lost() {
+        let mine = Bells::make().expect("memory for a page");
+        let theirs = PeerBells::new(mine.file()).expect("bells can be handed out");
+        let (sent, heard) = (AtomicU64::new(0), AtomicU64::new(0));
+        const ROUNDS: u64 = 20_000;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    while sent.load(Ordering::Acquire) < round {
+                        mine.get(3).sleep(None, || sent.load(Ordering::Acquire) >= round);
+                    }
+                    heard.store(round, Ordering::Release);
+                }
+            });
+            for round in 1..=ROUNDS {
+                sent.store(round, Ordering::Release);
+                theirs.get(3).ring(|| false);
+                while heard.load(Ordering::Acquire) < round {
+                    std::hint::spin_loop();
+                    if round % 7 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn sleeping_ends_in_time() {
+        let bells = Bells::make().expect("memory for a page");
+        bells.get(0).sleep(Some(Duration::from_millis(1)), || false);
+        assert!(!bells.get(0).ring(), "nobody sleeps");
+    }
+
+    #[test]
+    fn nobody_else_writes_bells() {
+        use rustix::fd::AsRawFd;
+        let bells = Bells::make().expect("memory for a page");
+        let again = format!("/proc/self/fd/{}", bells.file().as_raw_fd());
+        let again = std::fs::OpenOptions::new().read(true).write(true).open(again).expect("one's own file");
+        let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+        assert!(Page::map(again.as_fd(), access).is_err());
+        assert!(rustix::fs::ftruncate(&again, 0).is_err());
+        assert!(rustix::io::write(&again, &[1]).is_err());
+    }
+
+    #[test]
+    fn what_is_no_page_of_bells_is_refused() {
+        let file = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&file, PAGE).unwrap();
+        assert!(!are_bells(&file), "not sealed");
+        rustix::fs::fcntl_add_seals(&file, SEALS).unwrap();
+        assert!(are_bells(&file));
+        assert!(!are_bells(std::fs::File::open("/dev/null").unwrap()));
+    }
+}
