@@ -166,10 +166,7 @@ impl<E: Tied> EventQueue<E> {
         self.today = self.next_day()?;
         self.pull();
         self.ring.take(self.today, &mut self.current);
-        // Stable.
-        self.current.sort_by(|(at, event), (other_at, other)| {
-            at.cmp(other_at).then_with(|| event.tie().cmp(&other.tie()))
-        });
+        sort_stack(&mut self.current);
         Some(())
     }
 
@@ -214,6 +211,30 @@ impl<E: Tied> EventQueue<E> {
         for (key, event) in all {
             self.push(Time::from_ps(key), event);
         }
+    }
+}
+
+/// Sorts what comes last pushed first: of equals, the one that was pushed first goes first.
+fn sort_stack<E: Tied>(day: &mut [(u64, E)]) {
+    if day.len() > 16 {
+        day.reverse();
+        // Stable.
+        day.sort_by(|(at, event), (other_at, other)| {
+            at.cmp(other_at).then_with(|| event.tie().cmp(&other.tie()))
+        });
+        return;
+    }
+    for sorted in 1..day.len() {
+        let (at, event) = day[sorted];
+        let mut hole = sorted;
+        while hole > 0 && {
+            let (before, other) = &day[hole - 1];
+            *before > at || *before == at && other.tie() >= event.tie()
+        } {
+            day[hole] = day[hole - 1];
+            hole -= 1;
+        }
+        day[hole] = (at, event);
     }
 }
 

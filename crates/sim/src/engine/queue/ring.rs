@@ -1,20 +1,14 @@
 //! The near days: a ring of lists in one arena.
 
-/// Events of the days after today, unsorted within a day but in order of insertion.
+/// Events of the days after today, each day a stack: a push is the same few stores whatever is there already.
 pub(super) struct Ring<E> {
-    /// One per day; their number is a power of two.
-    days: Vec<Day>,
+    /// The event that was pushed last of each day; their number is a power of two.
+    days: Vec<u32>,
     /// One bit per day that has events.
     occupied: Vec<u64>,
     nodes: Vec<Node<E>>,
     unused: u32,
     len: usize,
-}
-
-#[derive(Clone, Copy)]
-struct Day {
-    head: u32,
-    tail: u32,
 }
 
 struct Node<E> {
@@ -24,7 +18,6 @@ struct Node<E> {
 }
 
 const NONE: u32 = u32::MAX;
-const EMPTY: Day = Day { head: NONE, tail: NONE };
 const FEWEST_DAYS: usize = 1 << 10;
 const MOST_DAYS: usize = 1 << 18;
 
@@ -32,13 +25,7 @@ impl<E: Copy> Ring<E> {
     /// With about as many days as there will be events.
     pub fn new(events: usize) -> Ring<E> {
         let days = days_for(events);
-        Ring {
-            days: vec![EMPTY; days],
-            occupied: vec![0; days / 64],
-            nodes: Vec::new(),
-            unused: NONE,
-            len: 0,
-        }
+        Ring { days: vec![NONE; days], occupied: vec![0; days / 64], nodes: Vec::new(), unused: NONE, len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -59,24 +46,17 @@ impl<E: Copy> Ring<E> {
 
     #[inline]
     pub fn push(&mut self, day: u64, key: u64, event: E) {
-        let index = self.store(Node { key, event, next: NONE });
         let at = self.place(day);
-        let Day { head, tail } = self.days[at];
-        match head {
-            NONE => {
-                self.days[at].head = index;
-                self.occupied[at / 64] |= 1 << (at % 64);
-            }
-            _ => self.nodes[tail as usize].next = index,
-        }
-        self.days[at].tail = index;
+        let next = self.days[at];
+        self.days[at] = self.store(Node { key, event, next });
+        self.occupied[at / 64] |= 1 << (at % 64);
         self.len += 1;
     }
 
-    /// Moves the events of a day to the end of `out`.
+    /// Moves the events of a day to the end of `out`: what was pushed last comes first.
     pub fn take(&mut self, day: u64, out: &mut Vec<(u64, E)>) {
         let at = self.place(day);
-        let mut index = std::mem::replace(&mut self.days[at], EMPTY).head;
+        let mut index = std::mem::replace(&mut self.days[at], NONE);
         self.occupied[at / 64] &= !(1 << (at % 64));
         while index != NONE {
             let node = &mut self.nodes[index as usize];
