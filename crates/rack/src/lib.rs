@@ -40,6 +40,7 @@ mod decode;
 mod explain;
 mod fabric;
 mod faults;
+pub mod graph;
 mod load;
 mod nearest;
 mod network;

@@ -1,0 +1,269 @@
+//! Racks without switches: nodes that forward for each other, over links of their own.
+//!
+//! A [`Graph`] numbers the two ways of every cable: those that leave a node follow each other, and the place of
+//! a link among them is its *port*. Tori and meshes also know their coordinates ([`Cube`]).
+
+mod cube;
+
+pub use cube::{Cube, Direction, Sides};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+/// Links that may leave a node: a hop of a source route is three bits (R2C2 §4.2).
+pub const MOST_PORTS: u32 = 8;
+/// Addresses have 16 bits (R2C2 §4.2).
+pub const MOST_NODES: u32 = 1 << 16;
+
+/// Nodes and the links between them, all connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// By node, the first of its links; one more at the end.
+    first: Vec<u32>,
+    /// By link: the node at its other end.
+    to: Vec<u32>,
+    /// By link: the node that sends on it.
+    from: Vec<u32>,
+    /// By link: the other way of its cable.
+    reverse: Vec<u32>,
+    /// By link: which of the cables that it was built from.
+    cable: Vec<u32>,
+    cube: Option<Cube>,
+}
+
+impl Graph {
+    /// # Errors
+    /// Unless it is connected, with at most [`MOST_PORTS`] cables a node, no two alike.
+    pub fn of_cables(nodes: u32, cables: &[(u32, u32)]) -> Result<Graph, GraphError> {
+        if !(2..=MOST_NODES).contains(&nodes) {
+            return Err(GraphError::Nodes(nodes));
+        }
+        let mut seen = BTreeMap::new();
+        let mut degrees = vec![0; nodes as usize];
+        for (number, &(a, b)) in cables.iter().enumerate() {
+            if let Some(node) = [a, b].into_iter().find(|node| *node >= nodes) {
+                return Err(GraphError::NoSuchNode { cable: number, node });
+            }
+            if a == b {
+                return Err(GraphError::Loop { cable: number, node: a });
+            }
+            if seen.insert((a.min(b), a.max(b)), number).is_some() {
+                return Err(GraphError::Twice { cable: number });
+            }
+            for node in [a, b] {
+                degrees[node as usize] += 1;
+                if degrees[node as usize] > MOST_PORTS {
+                    return Err(GraphError::Degree { cable: number, node });
+                }
+            }
+        }
+        let graph = Graph::wired(&degrees, cables);
+        match graph.distances_to(0).iter().position(|distance| *distance == FAR) {
+            Some(node) => Err(GraphError::Apart { node: node as u32 }),
+            None => Ok(graph),
+        }
+    }
+
+    fn wired(degrees: &[u32], cables: &[(u32, u32)]) -> Graph {
+        let mut first = vec![0];
+        first.extend(degrees.iter().scan(0, |end, degree| {
+            *end += degree;
+            Some(*end)
+        }));
+        let links = 2 * cables.len();
+        let (mut to, mut from, mut reverse, mut cable) =
+            (vec![0; links], vec![0; links], vec![0; links], vec![0; links]);
+        let mut next = first.clone();
+        for (number, &(a, b)) in cables.iter().enumerate() {
+            let [there, back] = [a, b].map(|node| {
+                next[node as usize] += 1;
+                next[node as usize] - 1
+            });
+            for (link, ends, other) in [(there, (a, b), back), (back, (b, a), there)] {
+                (from[link as usize], to[link as usize]) = ends;
+                reverse[link as usize] = other;
+                cable[link as usize] = number as u32;
+            }
+        }
+        Graph { first, to, from, reverse, cable, cube: None }
+    }
+
+    /// A k-ary n-cube: a torus if it wraps, else a mesh. A ring of two is one cable.
+    pub fn cube(sides: Sides, wraps: bool) -> Result<Graph, GraphError> {
+        let cube = Cube::new(sides, wraps)?;
+        let graph = Graph::of_cables(cube.nodes(), &cube.cables())?;
+        Ok(graph.in_order_of(cube))
+    }
+
+    /// Ports by dimension, up before down, as coordinates do not show in the order of cables.
+    fn in_order_of(mut self, cube: Cube) -> Graph {
+        let old = self.clone();
+        let mut place_of = vec![0; old.to.len()];
+        for node in 0..old.nodes() {
+            let neighbours = cube.directions().filter_map(|direction| cube.step(node, direction));
+            for (link, neighbour) in old.links_of(node).zip(neighbours) {
+                let was = old.link_to(node, neighbour).expect("a neighbour is at the end of a cable");
+                place_of[was as usize] = link;
+            }
+        }
+        for (was, link) in place_of.iter().map(|link| *link as usize).enumerate() {
+            (self.to[link], self.from[link]) = (old.to[was], old.from[was]);
+            self.reverse[link] = place_of[old.reverse[was] as usize];
+            self.cable[link] = old.cable[was];
+        }
+        Graph { cube: Some(cube), ..self }
+    }
+
+    pub fn nodes(&self) -> u32 {
+        self.first.len() as u32 - 1
+    }
+
+    /// Both ways of all cables.
+    pub fn links(&self) -> u32 {
+        self.to.len() as u32
+    }
+
+    /// The links that leave a node, by port.
+    pub fn links_of(&self, node: u32) -> Range<u32> {
+        self.first[node as usize]..self.first[node as usize + 1]
+    }
+
+    /// Where a link leads.
+    pub fn to(&self, link: u32) -> u32 {
+        self.to[link as usize]
+    }
+
+    /// Who sends on a link.
+    pub fn from(&self, link: u32) -> u32 {
+        self.from[link as usize]
+    }
+
+    /// The other way of the same cable.
+    pub fn reverse(&self, link: u32) -> u32 {
+        self.reverse[link as usize]
+    }
+
+    /// Which of the cables that the graph was built from, in their order.
+    pub fn cable(&self, link: u32) -> u32 {
+        self.cable[link as usize]
+    }
+
+    /// Place of a link among those of its node.
+    pub fn port(&self, link: u32) -> u32 {
+        link - self.first[self.from(link) as usize]
+    }
+
+    /// The link from a node to its neighbour.
+    pub fn link_to(&self, node: u32, neighbour: u32) -> Option<u32> {
+        self.links_of(node).find(|link| self.to(*link) == neighbour)
+    }
+
+    /// Its coordinates, if it is a torus or a mesh.
+    pub fn as_cube(&self) -> Option<&Cube> {
+        self.cube.as_ref()
+    }
+
+    /// Hops from every node to this one. [`FAR`]: there is no way.
+    pub fn distances_to(&self, node: u32) -> Vec<u16> {
+        let mut distances = vec![FAR; self.nodes() as usize];
+        distances[node as usize] = 0;
+        let mut reached = vec![node];
+        let mut next = 0;
+        while let Some(&at) = reached.get(next) {
+            next += 1;
+            for link in self.links_of(at) {
+                let neighbour = self.to(link) as usize;
+                if distances[neighbour] == FAR {
+                    distances[neighbour] = distances[at as usize] + 1;
+                    reached.push(neighbour as u32);
+                }
+            }
+        }
+        distances
+    }
+
+    /// Hops between the two nodes that are furthest apart.
+    pub fn diameter(&self) -> u32 {
+        match &self.cube {
+            Some(cube) => cube.diameter(),
+            None => {
+                let furthest = |node| self.distances_to(node).into_iter().max().unwrap_or(0);
+                u32::from((0..self.nodes()).map(furthest).max().unwrap_or(0))
+            }
+        }
+    }
+
+    /// The same without these cables.
+    ///
+    /// # Errors
+    /// If it falls apart.
+    pub fn without(&self, down: impl Fn(u32) -> bool) -> Result<Graph, GraphError> {
+        let ways = (0..self.links()).filter(|link| *link < self.reverse(*link) && !down(self.cable(*link)));
+        let cables: Vec<_> = ways.map(|link| (self.from(link), self.to(link))).collect();
+        Graph::of_cables(self.nodes(), &cables)
+    }
+}
+
+/// Instead of a distance: there is no way.
+pub const FAR: u16 = u16::MAX;
+
+/// Why a graph is no rack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GraphError {
+    Nodes(u32),
+    /// Cables are numbered from 0.
+    NoSuchNode {
+        cable: usize,
+        node: u32,
+    },
+    Loop {
+        cable: usize,
+        node: u32,
+    },
+    Twice {
+        cable: usize,
+    },
+    Degree {
+        cable: usize,
+        node: u32,
+    },
+    Apart {
+        node: u32,
+    },
+    Sides,
+}
+
+impl GraphError {
+    /// The cable that is wrong, if one is.
+    pub fn cable(&self) -> Option<usize> {
+        match *self {
+            GraphError::NoSuchNode { cable, .. }
+            | GraphError::Loop { cable, .. }
+            | GraphError::Twice { cable }
+            | GraphError::Degree { cable, .. } => Some(cable),
+            GraphError::Nodes(_) | GraphError::Apart { .. } | GraphError::Sides => None,
+        }
+    }
+}
+
+impl std::error::Error for GraphError {}
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            GraphError::Nodes(nodes) => write!(f, "{nodes} nodes is outside 2 to {MOST_NODES}"),
+            GraphError::NoSuchNode { node, .. } => write!(f, "there is no node {node}"),
+            GraphError::Loop { node, .. } => write!(f, "node {node} is linked to itself"),
+            GraphError::Twice { .. } => write!(f, "these nodes are linked already"),
+            GraphError::Degree { node, .. } => write!(f, "node {node} has more than {MOST_PORTS} links"),
+            GraphError::Apart { node } => write!(f, "no way leads from node 0 to node {node}"),
+            GraphError::Sides => {
+                write!(f, "a torus or mesh has 1 to 8 sides of 1 to {MOST_NODES} nodes each")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

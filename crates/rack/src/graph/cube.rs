@@ -1,0 +1,182 @@
+//! Coordinates of tori and meshes.
+
+use super::{GraphError, MOST_NODES};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Dimensions of a cube: of eight, each has one link more.
+const MOST_SIDES: usize = 8;
+
+/// Nodes along each dimension: `[8, 8, 8]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sides {
+    sides: [u32; MOST_SIDES],
+    count: u8,
+}
+
+impl Sides {
+    pub fn new(sides: &[u32]) -> Result<Sides, GraphError> {
+        let fits = (1..=MOST_SIDES).contains(&sides.len())
+            && sides.iter().all(|side| (1..=MOST_NODES).contains(side));
+        if !fits {
+            return Err(GraphError::Sides);
+        }
+        let mut all = [1; MOST_SIDES];
+        all[..sides.len()].copy_from_slice(sides);
+        Ok(Sides { sides: all, count: sides.len() as u8 })
+    }
+
+    pub fn as_slice(&self) -> &[u32] {
+        &self.sides[..usize::from(self.count)]
+    }
+
+    /// Not more than fits.
+    pub fn nodes(&self) -> u32 {
+        self.as_slice().iter().fold(1, |nodes, side| nodes.saturating_mul(*side))
+    }
+}
+
+impl Serialize for Sides {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_slice().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Sides {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sides, D::Error> {
+        let sides = Vec::<u32>::deserialize(deserializer)?;
+        Sides::new(&sides).map_err(serde::de::Error::custom)
+    }
+}
+
+/// One step along a dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Direction {
+    pub dimension: usize,
+    /// To the next higher coordinate.
+    pub up: bool,
+}
+
+/// A torus or a mesh: where nodes are. Node 0 is at 0 in all dimensions; the last changes fastest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cube {
+    sides: Vec<u32>,
+    strides: Vec<u32>,
+    wraps: bool,
+}
+
+impl Cube {
+    pub(super) fn new(sides: Sides, wraps: bool) -> Result<Cube, GraphError> {
+        if !(2..=MOST_NODES).contains(&sides.nodes()) {
+            return Err(GraphError::Nodes(sides.nodes()));
+        }
+        let sides = sides.as_slice().to_vec();
+        let mut strides = vec![1; sides.len()];
+        for dimension in (1..sides.len()).rev() {
+            strides[dimension - 1] = strides[dimension] * sides[dimension];
+        }
+        Ok(Cube { sides, strides, wraps })
+    }
+
+    pub fn nodes(&self) -> u32 {
+        self.sides.iter().product()
+    }
+
+    pub fn dimensions(&self) -> usize {
+        self.sides.len()
+    }
+
+    pub fn side(&self, dimension: usize) -> u32 {
+        self.sides[dimension]
+    }
+
+    /// How far apart in number neighbours of a dimension are, but where it wraps.
+    pub fn stride(&self, dimension: usize) -> u32 {
+        self.strides[dimension]
+    }
+
+    /// Every node looks like any other: all sides are rings.
+    pub fn is_torus(&self) -> bool {
+        self.wraps || self.sides.iter().all(|side| *side <= 2)
+    }
+
+    pub fn coordinate(&self, node: u32, dimension: usize) -> u32 {
+        node / self.strides[dimension] % self.sides[dimension]
+    }
+
+    /// In the order of ports.
+    pub fn directions(&self) -> impl Iterator<Item = Direction> + '_ {
+        let both = |dimension| [true, false].map(|up| Direction { dimension, up });
+        (0..self.dimensions()).flat_map(both).filter(|direction| self.is_way(*direction))
+    }
+
+    /// A ring of two has one cable: up from 0 and down from 1 is one direction, up.
+    fn is_way(&self, direction: Direction) -> bool {
+        match self.sides[direction.dimension] {
+            1 => false,
+            2 => direction.up,
+            _ => true,
+        }
+    }
+
+    /// The neighbour in this direction, if there is one.
+    pub fn step(&self, node: u32, direction: Direction) -> Option<u32> {
+        let Direction { dimension, up } = direction;
+        let (side, stride, at) =
+            (self.sides[dimension], self.strides[dimension], self.coordinate(node, dimension));
+        let next = match (side, up) {
+            (1, _) => None,
+            (2, _) => Some(1 - at),
+            (_, true) if at + 1 < side => Some(at + 1),
+            (_, true) => self.wraps.then_some(0),
+            (_, false) if at > 0 => Some(at - 1),
+            (_, false) => self.wraps.then_some(side - 1),
+        }?;
+        Some(node - at * stride + next * stride)
+    }
+
+    /// Hops along a dimension from one coordinate to another: up, and down. `None`: there is no such way.
+    pub fn hops(&self, dimension: usize, from: u32, to: u32) -> [Option<u32>; 2] {
+        let side = self.sides[dimension];
+        match (from == to, side, self.wraps) {
+            (true, ..) => [Some(0), None],
+            (_, 2, _) => [Some(1), None],
+            (_, _, true) => [Some((to + side - from) % side), Some((from + side - to) % side)],
+            (_, _, false) => [to.checked_sub(from), from.checked_sub(to)],
+        }
+    }
+
+    pub fn distance(&self, a: u32, b: u32) -> u32 {
+        let along = |dimension| {
+            let hops = self.hops(dimension, self.coordinate(a, dimension), self.coordinate(b, dimension));
+            hops.into_iter().flatten().min().unwrap_or(0)
+        };
+        (0..self.dimensions()).map(along).sum()
+    }
+
+    pub fn diameter(&self) -> u32 {
+        let along = |side: &u32| if self.wraps { side / 2 } else { side - 1 };
+        self.sides.iter().map(along).sum()
+    }
+
+    pub(super) fn cables(&self) -> Vec<(u32, u32)> {
+        let ups = |node| {
+            let up = self.directions().filter(|direction| direction.up);
+            let ends = up.filter_map(move |direction| self.step(node, direction));
+            ends.map(move |end| (node, end))
+        };
+        // Both ends of a ring of two see it.
+        (0..self.nodes())
+            .flat_map(ups)
+            .filter(|(node, end)| {
+                let is_pair = self.step_is_mutual(*node, *end);
+                !is_pair || node < end
+            })
+            .collect()
+    }
+
+    fn step_is_mutual(&self, node: u32, end: u32) -> bool {
+        (0..self.dimensions()).any(|dimension| {
+            self.sides[dimension] == 2 && self.coordinate(node, dimension) != self.coordinate(end, dimension)
+        })
+    }
+}
