@@ -12,6 +12,7 @@ pub mod ird;
 pub mod ndp;
 pub mod pfabric;
 pub mod phost;
+pub mod r2c2;
 pub mod receiver_driven;
 pub mod segments;
 pub mod tcp;

@@ -1,0 +1,94 @@
+//! How much a flow can use (§3.3.2, eq. 1): what it sends, and what waits at its sender.
+
+use super::rates::UNLIMITED;
+use unrack_units::{Bytes, Time};
+
+/// The demand of one flow, as its sender sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// Weight of a new observation in the moving average.
+    gain: f64,
+    kbps: Option<f64>,
+    /// What others were told. [`UNLIMITED`]: nothing.
+    told_kbps: u32,
+}
+
+impl Demand {
+    /// Of a flow of which nothing is known: `gain`, above 0 and at most 1, is the weight of a new observation.
+    pub fn new(gain: f64) -> Demand {
+        Demand { gain, kbps: None, told_kbps: UNLIMITED }
+    }
+
+    /// In the last period of this length the flow sent so much, and so much of it waits at its end. Returns what
+    /// others have to be told: a demand below what the flow was given, or another than they know.
+    ///
+    /// Departure: the paper's r is the allocation, by which a demand could never be below it; here it is what was
+    /// sent, which is the allocation whenever something waits.
+    pub fn observe(
+        &mut self,
+        sent: Bytes,
+        waiting: Bytes,
+        period: Time,
+        allocation_kbps: u32,
+    ) -> Option<u32> {
+        // Eq. 1: d[i + 1] = r[i] + q[i] / T.
+        let kbps = (sent.get() + waiting.get()) as f64 * 8e9 / period.as_ps() as f64;
+        let smoothed = self.kbps.map_or(kbps, |before| before + self.gain * (kbps - before));
+        self.kbps = Some(smoothed);
+        let demand = smoothed.min(f64::from(UNLIMITED - 1)) as u32;
+        let is_below = demand < allocation_kbps - allocation_kbps / TOLERANCE;
+        // Who was held to its demand, and has something waiting, wants more.
+        let is_above = self.told_kbps < UNLIMITED && demand > self.told_kbps + self.told_kbps / TOLERANCE;
+        let tell = if is_below {
+            demand
+        } else if is_above && waiting > Bytes::ZERO {
+            UNLIMITED
+        } else {
+            return None;
+        };
+        let is_new = tell.abs_diff(self.told_kbps) > self.told_kbps / TOLERANCE;
+        is_new.then(|| {
+            self.told_kbps = tell;
+            tell
+        })
+    }
+}
+
+/// Differences below a sixteenth are not worth a broadcast.
+const TOLERANCE: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Time = Time::from_us(500);
+
+    /// What a flow sends that has 1 Gb/s to send, at this allocation.
+    fn sent(kbps: u32) -> Bytes {
+        Bytes::new(u64::from(kbps.min(1_000_000)) * 500 / 8_000)
+    }
+
+    #[test]
+    fn who_cannot_use_its_rate_says_so_once() {
+        let mut demand = Demand::new(0.5);
+        let told = demand.observe(sent(4_000_000), Bytes::ZERO, PERIOD, 4_000_000);
+        assert_eq!(told, Some(1_000_000));
+        for _ in 0..10 {
+            assert_eq!(demand.observe(sent(1_000_000), Bytes::ZERO, PERIOD, 1_000_000), None);
+        }
+        // More comes than it is given: it is no longer limited by itself.
+        let mut told = None;
+        for _ in 0..10 {
+            told = told.or(demand.observe(sent(1_000_000), Bytes::new(60_000), PERIOD, 1_000_000));
+        }
+        assert_eq!(told, Some(UNLIMITED));
+    }
+
+    #[test]
+    fn who_uses_its_rate_says_nothing() {
+        let mut demand = Demand::new(0.1);
+        for waiting in [0, 1_000_000, 3_000] {
+            assert_eq!(demand.observe(sent(900_000), Bytes::new(waiting), PERIOD, 900_000), None);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! R2C2: a network stack for rack-scale computers (Costa et al., SIGCOMM 2015).
+//!
+//! Every node knows all flows of the rack, for it is told of each by a broadcast; so it computes its own fair
+//! rates, without probing.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`routing`] | the ways of a flow, and the way of a packet |
+//! | [`weights`] | what share of a flow crosses each link, exactly |
+//! | [`rates`] | the rates of all flows, by water-filling |
+//! | [`demand`] | what a flow can use, as its sender sees it |
+//! | [`bucket`] | what holds a flow to its rate |
+//! | [`trees`] | along which links a broadcast goes |
+//! | [`packet`] | what is on the wire |
+
+pub mod bucket;
+pub mod demand;
+pub mod packet;
+pub mod rates;
+pub mod routing;
+pub mod trees;
+pub mod weights;
+
+pub use routing::Routing;

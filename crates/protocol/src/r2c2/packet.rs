@@ -1,0 +1,242 @@
+//! What packets look like on the wire (§3.5, §4.2, fig. 6), bit by bit. Numbers are in network order.
+//!
+//! | data | bytes | | broadcast | bytes | |
+//! |---|---|---|---|---|---|
+//! | type | 0 | 1 | type, routing | 0 | 2, 3, 4 in the upper half; [`Routing::code`] in the lower |
+//! | rlen | 1 | hops of the route | tree | 1 | |
+//! | ridx | 2 | hops done | src | 2-3 | |
+//! | zero | 3 | | dst | 4-5 | |
+//! | flow | 4-5 | | flow | 6-7 | |
+//! | src | 6-7 | | weight | 8 | |
+//! | dst | 8-9 | | priority | 9 | |
+//! | plen | 10-11 | bytes of payload | demand | 10-13 | Kb/s |
+//! | seq | 12-15 | | checksum | 14-15 | |
+//! | route | 16-31 | 3 bits a hop, from the lowest | | | |
+//! | checksum | 32-35 | | | | |
+//!
+//! Departure: the paper names the fields and the sizes of some, not their order. A broadcast also says which flow of
+//! its source it is about, so that there may be more than one between two nodes; its fields are then all 16 bytes.
+//!
+//! Checksums are CRCs: CRC-32 (IEEE 802.3) of a data packet and its payload, CRC-16 (CCITT) of a broadcast. That of
+//! data takes `ridx` as 0, for every node on the way counts it up. Nothing here allocates, and whatever bytes come,
+//! they are decoded or refused.
+
+mod assignment;
+mod crc;
+
+pub use assignment::{Assignment, MOST_ASSIGNMENTS};
+
+use super::Routing;
+use super::rates::Asked;
+use super::routing::MOST_HOPS;
+use crc::{crc16, crc32};
+use std::fmt;
+
+/// Of a data packet, before its payload.
+pub const DATA_HEADER: usize = 36;
+/// Of a broadcast, all of it.
+pub const BROADCAST: usize = 16;
+
+/// Why bytes are no packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// Fewer or more bytes than the packet says.
+    Length,
+    /// A type, routing or kind that there is not.
+    Unknown,
+    /// A field says what it cannot.
+    Field,
+    Checksum,
+}
+
+impl std::error::Error for Malformed {}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Malformed::Length => "a packet of another length than it says",
+            Malformed::Unknown => "a packet of a type that there is not",
+            Malformed::Field => "a packet with a field that cannot be",
+            Malformed::Checksum => "a packet with another checksum",
+        })
+    }
+}
+
+/// The ports by which a packet leaves each node of its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Route {
+    ports: u128,
+    hops: u8,
+}
+
+impl Route {
+    /// # Panics
+    /// If it has [`MOST_HOPS`] already, or there is no such port: [`Routing::check`] refuses such routings.
+    pub fn push(&mut self, port: u32) {
+        assert!(u32::from(self.hops) < MOST_HOPS && port < 8, "a route has 42 hops of 8 ports at most");
+        self.ports |= u128::from(port) << (3 * self.hops);
+        self.hops += 1;
+    }
+
+    pub fn hops(self) -> u32 {
+        u32::from(self.hops)
+    }
+
+    /// The port of hop `index`, if it has so many.
+    pub fn port(self, index: u32) -> Option<u32> {
+        (index < self.hops()).then(|| (self.ports >> (3 * index)) as u32 & 7)
+    }
+}
+
+/// The header of a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Data {
+    pub flow: u16,
+    pub src: u16,
+    pub dst: u16,
+    pub seq: u32,
+    /// Bytes of payload.
+    pub plen: u16,
+    pub route: Route,
+    /// Hops done.
+    pub ridx: u8,
+}
+
+const DATA: u8 = 1;
+
+impl Data {
+    /// Writes header and payload, and returns how many bytes that are; `None` if they do not fit, or the payload is
+    /// not as long as `plen` says.
+    pub fn encode(&self, payload: &[u8], packet: &mut [u8]) -> Option<usize> {
+        let length = DATA_HEADER + payload.len();
+        if payload.len() != usize::from(self.plen) || packet.len() < length {
+            return None;
+        }
+        let packet = &mut packet[..length];
+        packet[..4].copy_from_slice(&[DATA, self.route.hops, self.ridx, 0]);
+        packet[4..6].copy_from_slice(&self.flow.to_be_bytes());
+        packet[6..8].copy_from_slice(&self.src.to_be_bytes());
+        packet[8..10].copy_from_slice(&self.dst.to_be_bytes());
+        packet[10..12].copy_from_slice(&self.plen.to_be_bytes());
+        packet[12..16].copy_from_slice(&self.seq.to_be_bytes());
+        packet[16..32].copy_from_slice(&self.route.ports.to_be_bytes());
+        packet[DATA_HEADER..].copy_from_slice(payload);
+        let checksum = Data::checksum(packet);
+        packet[32..36].copy_from_slice(&checksum.to_be_bytes());
+        Some(length)
+    }
+
+    /// Header and payload of a packet.
+    pub fn decode(packet: &[u8]) -> Result<(Data, &[u8]), Malformed> {
+        let header: &[u8; DATA_HEADER] = packet.first_chunk().ok_or(Malformed::Length)?;
+        let [kind, hops, ridx, zero] = header[..4] else { unreachable!("a slice of four") };
+        if kind != DATA {
+            return Err(Malformed::Unknown);
+        }
+        let [flow, src, dst, plen] = [4, 6, 8, 10].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
+        let ports = u128::from_be_bytes(*header[16..].first_chunk().expect("sixteen bytes"));
+        // Bits beyond the last hop are zero.
+        let beyond = u32::from(hops) > MOST_HOPS || ports >> (3 * hops) != 0;
+        if zero != 0 || beyond || ridx > hops {
+            return Err(Malformed::Field);
+        }
+        if packet.len() != DATA_HEADER + usize::from(plen) {
+            return Err(Malformed::Length);
+        }
+        if header[32..36] != Data::checksum(packet).to_be_bytes() {
+            return Err(Malformed::Checksum);
+        }
+        let seq = u32::from_be_bytes(*header[12..].first_chunk().expect("four bytes"));
+        let route = Route { ports, hops };
+        Ok((Data { flow, src, dst, seq, plen, route, ridx }, &packet[DATA_HEADER..]))
+    }
+
+    /// What a node on the way does: the port by which the packet leaves, having counted the hop. `None`: it is at its
+    /// end. Only `type` and the route are looked at, as by a switch.
+    pub fn forward(packet: &mut [u8]) -> Result<Option<u32>, Malformed> {
+        let header: &mut [u8; DATA_HEADER] = packet.first_chunk_mut().ok_or(Malformed::Length)?;
+        let [kind, hops, ridx] = header[..3] else { unreachable!("a slice of three") };
+        if kind != DATA {
+            return Err(Malformed::Unknown);
+        }
+        if u32::from(hops) > MOST_HOPS || ridx > hops {
+            return Err(Malformed::Field);
+        }
+        let ports = u128::from_be_bytes(*header[16..].first_chunk().expect("sixteen bytes"));
+        let port = Route { ports, hops }.port(u32::from(ridx));
+        header[2] += u8::from(port.is_some());
+        Ok(port)
+    }
+
+    fn checksum(packet: &[u8]) -> u32 {
+        crc32([&packet[..2], &[0], &packet[3..32], &packet[DATA_HEADER..]])
+    }
+}
+
+/// What a broadcast tells of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    Start,
+    End,
+    /// It can use less, or more, than was said.
+    Demand,
+}
+
+impl Event {
+    const ALL: [Event; 3] = [Event::Start, Event::End, Event::Demand];
+
+    /// The type of its packets.
+    const fn code(self) -> u8 {
+        self as u8 + 2
+    }
+}
+
+/// A broadcast: all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broadcast {
+    pub event: Event,
+    pub src: u16,
+    pub dst: u16,
+    /// Of those of its source.
+    pub flow: u16,
+    pub asked: Asked,
+    pub routing: Routing,
+    /// Along which of its source's trees it goes.
+    pub tree: u8,
+}
+
+impl Broadcast {
+    pub fn encode(&self) -> [u8; BROADCAST] {
+        let mut packet = [0; BROADCAST];
+        packet[0] = self.event.code() << 4 | self.routing.code();
+        packet[1] = self.tree;
+        packet[2..4].copy_from_slice(&self.src.to_be_bytes());
+        packet[4..6].copy_from_slice(&self.dst.to_be_bytes());
+        packet[6..8].copy_from_slice(&self.flow.to_be_bytes());
+        (packet[8], packet[9]) = (self.asked.weight, self.asked.priority);
+        packet[10..14].copy_from_slice(&self.asked.demand_kbps.to_be_bytes());
+        let checksum = crc16(&packet[..14]);
+        packet[14..].copy_from_slice(&checksum.to_be_bytes());
+        packet
+    }
+
+    pub fn decode(packet: &[u8]) -> Result<Broadcast, Malformed> {
+        let packet: &[u8; BROADCAST] = packet.try_into().map_err(|_| Malformed::Length)?;
+        if packet[14..] != crc16(&packet[..14]).to_be_bytes() {
+            return Err(Malformed::Checksum);
+        }
+        let event = Event::ALL.into_iter().find(|event| event.code() == packet[0] >> 4);
+        let routing = Routing::from_code(packet[0] & 15);
+        let (Some(event), Some(routing)) = (event, routing) else { return Err(Malformed::Unknown) };
+        let [src, dst, flow] = [2, 4, 6].map(|at| u16::from_be_bytes([packet[at], packet[at + 1]]));
+        let demand_kbps = u32::from_be_bytes(*packet[10..].first_chunk().expect("four bytes"));
+        let asked = Asked { weight: packet[8], priority: packet[9], demand_kbps };
+        if asked.weight == 0 {
+            return Err(Malformed::Field);
+        }
+        Ok(Broadcast { event, src, dst, flow, asked, routing, tree: packet[1] })
+    }
+}
+
+#[cfg(test)]
+mod tests;

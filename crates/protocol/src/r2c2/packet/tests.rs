@@ -1,0 +1,129 @@
+use super::*;
+use proptest::prelude::*;
+
+fn any_route() -> impl Strategy<Value = Route> {
+    prop::collection::vec(0u32..8, 0..=42).prop_map(|ports| {
+        let mut route = Route::default();
+        ports.into_iter().for_each(|port| route.push(port));
+        route
+    })
+}
+
+fn any_data() -> impl Strategy<Value = (Data, Vec<u8>)> {
+    let numbers = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u32>(), any::<u8>());
+    (numbers, any_route(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(
+        |((flow, src, dst, seq, done), route, payload)| {
+            let (plen, ridx) = (payload.len() as u16, done % (route.hops + 1));
+            (Data { flow, src, dst, seq, plen, route, ridx }, payload)
+        },
+    )
+}
+
+fn any_broadcast() -> impl Strategy<Value = Broadcast> {
+    let ends = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u8>());
+    let kinds = (prop::sample::select(&Event::ALL[..]), prop::sample::select(&Routing::ALL[..]));
+    (ends, kinds, 1u8.., any::<u8>(), any::<u32>()).prop_map(
+        |((src, dst, flow, tree), (event, routing), weight, priority, demand_kbps)| {
+            let asked = Asked { weight, priority, demand_kbps };
+            Broadcast { event, src, dst, flow, asked, routing, tree }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn data_reads_back((data, payload) in any_data()) {
+        let mut packet = [0; 300];
+        let length = data.encode(&payload, &mut packet).unwrap();
+        prop_assert_eq!(Data::decode(&packet[..length]), Ok((data, &payload[..])));
+        prop_assert_eq!(data.encode(&payload, &mut packet[..length - 1]), None);
+    }
+
+    /// Each node takes the next port, and what comes to the end is what was sent.
+    #[test]
+    fn a_packet_goes_its_way((data, payload) in any_data()) {
+        let data = Data { ridx: 0, ..data };
+        let mut packet = [0; 300];
+        let length = data.encode(&payload, &mut packet).unwrap();
+        let packet = &mut packet[..length];
+        for hop in 0..data.route.hops() {
+            prop_assert_eq!(Data::forward(packet), Ok(data.route.port(hop)));
+            prop_assert!(Data::decode(packet).is_ok());
+        }
+        prop_assert_eq!(Data::forward(packet), Ok(None));
+        let arrived = Data { ridx: data.route.hops, ..data };
+        prop_assert_eq!(Data::decode(packet), Ok((arrived, &payload[..])));
+    }
+
+    /// One wrong bit anywhere but where hops are counted.
+    #[test]
+    fn a_flipped_bit_is_seen((data, payload) in any_data(), bit in any::<prop::sample::Index>()) {
+        let mut packet = [0; 300];
+        let length = data.encode(&payload, &mut packet).unwrap();
+        let bit = bit.index(length * 8);
+        packet[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(bit / 8 == 2 || Data::decode(&packet[..length]).is_err());
+    }
+
+    #[test]
+    fn broadcasts_read_back(broadcast in any_broadcast(), bit in 0usize..128) {
+        let mut packet = broadcast.encode();
+        prop_assert_eq!(Broadcast::decode(&packet), Ok(broadcast));
+        packet[bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(Broadcast::decode(&packet), Err(Malformed::Checksum));
+    }
+
+    #[test]
+    fn assignments_read_back(drawn in prop::collection::vec((any::<u16>(), any::<u16>(), 0u8..6), 0..400)) {
+        let of = |(src, flow, code)| Assignment { src, flow, routing: Routing::from_code(code).unwrap() };
+        let assignments: Vec<_> = drawn.into_iter().map(of).collect();
+        let mut packet = [0; 1_500];
+        let (count, bytes) = Assignment::encode(&assignments, &mut packet);
+        prop_assert_eq!(count, assignments.len().min(300));
+        let read: Vec<_> = Assignment::decode(&packet[..bytes]).unwrap().collect();
+        prop_assert_eq!(&read[..], &assignments[..count]);
+    }
+
+    /// Bytes from anywhere: refused or read, and what is read is what they say. Half of them with a right checksum.
+    #[test]
+    fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), kind in 0u8..6, seal: bool) {
+        if seal && !bytes.is_empty() {
+            bytes[0] = if bytes.len() == BROADCAST { kind << 4 | bytes[0] & 7 } else { kind };
+        }
+        if seal && bytes.len() == BROADCAST {
+            let checksum = crc16(&bytes[..14]);
+            bytes[14..].copy_from_slice(&checksum.to_be_bytes());
+        } else if seal && bytes.len() >= DATA_HEADER {
+            let plen = (bytes.len() - DATA_HEADER) as u16;
+            bytes[10..12].copy_from_slice(&plen.to_be_bytes());
+            let checksum = Data::checksum(&bytes);
+            bytes[32..36].copy_from_slice(&checksum.to_be_bytes());
+        }
+        if let Ok((data, payload)) = Data::decode(&bytes) {
+            let mut again = vec![0; bytes.len()];
+            prop_assert_eq!(data.encode(payload, &mut again), Some(bytes.len()));
+            prop_assert_eq!(&again, &bytes);
+        }
+        if let Ok(broadcast) = Broadcast::decode(&bytes) {
+            prop_assert_eq!(&broadcast.encode()[..], &bytes[..]);
+        }
+        let _ = Assignment::decode(&bytes).map(Iterator::count);
+        let _ = Data::forward(&mut bytes);
+    }
+}
+
+/// Bit by bit: what others would have to write.
+#[test]
+fn formats_are_as_told() {
+    let mut route = Route::default();
+    [5, 0, 7].into_iter().for_each(|port| route.push(port));
+    let data = Data { flow: 0x0102, src: 0x0304, dst: 0x0506, seq: 0x0708_090A, plen: 1, route, ridx: 1 };
+    let mut packet = [0; DATA_HEADER + 1];
+    data.encode(&[0xFF], &mut packet).unwrap();
+    assert_eq!(packet[..16], [1, 3, 1, 0, 1, 2, 3, 4, 5, 6, 0, 1, 7, 8, 9, 10]);
+    assert_eq!(packet[16..32], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0b1100_0101]);
+    let asked = Asked { weight: 9, priority: 8, demand_kbps: 0x0A0B_0C0D };
+    let (src, dst, flow, tree) = (0x0102, 0x0304, 0x0506, 7);
+    let broadcast = Broadcast { event: Event::End, src, dst, flow, asked, routing: Routing::Vlb, tree };
+    assert_eq!(broadcast.encode()[..14], [0x32, 7, 1, 2, 3, 4, 5, 6, 9, 8, 10, 11, 12, 13]);
+}

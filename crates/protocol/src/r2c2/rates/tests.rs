@@ -1,0 +1,153 @@
+use super::*;
+use proptest::prelude::*;
+
+const LINKS: usize = 6;
+
+fn gbps(gbps: u64) -> Rate {
+    Rate::from_gbps(gbps)
+}
+
+fn shares(of: &[(u32, f64)]) -> Box<[Share]> {
+    of.iter()
+        .map(|(link, share)| Share { link: *link, share: (share * f64::from(Share::ONE)) as u32 })
+        .collect()
+}
+
+/// What is asked, and the share of the flow on each link.
+type Drawn = (Asked, Box<[Share]>);
+
+fn any_flow() -> impl Strategy<Value = Drawn> {
+    let share = prop_oneof![3 => Just(0u32), 1 => Just(Share::ONE), 2 => Share::ONE / 64..2 * Share::ONE];
+    let demand = prop_oneof![2 => Just(UNLIMITED), 1 => 0u32..20_000_000];
+    (1u8..5, 0u8..3, demand, prop::collection::vec(share, LINKS)).prop_map(
+        |(weight, priority, demand_kbps, on)| {
+            let on = on.into_iter().enumerate().filter(|(_, share)| *share > 0);
+            let shares = on.map(|(link, share)| Share { link: link as u32, share }).collect();
+            (Asked { weight, priority, demand_kbps }, shares)
+        },
+    )
+}
+
+fn any_links() -> impl Strategy<Value = Vec<Rate>> {
+    prop::collection::vec((0u64..40).prop_map(gbps), LINKS)
+}
+
+/// The textbook: all rates rise by small steps, computed with real numbers and dense matrices.
+fn textbook(links: &[Rate], headroom: f64, flows: &[Drawn]) -> Vec<f64> {
+    let mut left: Vec<f64> = links.iter().map(|rate| rate.as_bps() as f64 * (1.0 - headroom) / 1e3).collect();
+    let mut rates = vec![0.0; flows.len()];
+    let on = |flow: usize, link: usize| -> f64 {
+        let found = flows[flow].1.iter().find(|share| share.link as usize == link);
+        found.map_or(0.0, |share| f64::from(share.share) / f64::from(Share::ONE))
+    };
+    for priority in 0..=2 {
+        let mut rising: Vec<usize> = (0..flows.len()).filter(|f| flows[*f].0.priority == priority).collect();
+        while !rising.is_empty() {
+            let weight = |f: usize| f64::from(flows[f].0.weight);
+            let slope = |link| rising.iter().map(|f| weight(*f) * on(*f, link)).sum::<f64>();
+            let of_link =
+                |link: usize| if slope(link) > 0.0 { left[link] / slope(link) } else { f64::INFINITY };
+            let of_flow = |f: &usize| (f64::from(flows[*f].0.demand_kbps) - rates[*f]) / weight(*f);
+            let step =
+                (0..LINKS).map(of_link).chain(rising.iter().map(of_flow)).fold(f64::INFINITY, f64::min);
+            let slopes: Vec<f64> = (0..LINKS).map(slope).collect();
+            rising.iter().for_each(|f| rates[*f] += step * weight(*f));
+            left.iter_mut().zip(&slopes).for_each(|(left, slope)| *left -= step * slope);
+            let full: Vec<usize> =
+                (0..LINKS).filter(|link| left[*link] < 1e-3 && slopes[*link] > 0.0).collect();
+            rising.retain(|f| {
+                let stops = full.iter().any(|link| on(*f, *link) > 0.0);
+                !stops && rates[*f] < f64::from(flows[*f].0.demand_kbps) - 1e-3
+            });
+        }
+    }
+    rates
+}
+
+proptest! {
+    #[test]
+    fn rates_are_those_of_the_textbook(
+        links in any_links(), headroom in 0.0f64..0.5, flows in prop::collection::vec(any_flow(), 1..12),
+    ) {
+        let mut rates = Rates::new(links.iter().copied(), headroom);
+        let slots: Vec<Slot> = flows.iter().map(|(asked, shares)| rates.add(*asked, shares.clone())).collect();
+        rates.settle();
+        for (slot, expected) in slots.iter().zip(textbook(&links, headroom, &flows)) {
+            // Whole Kb/s: each flow that is settled leaves a part of one to others, of whom a link may carry 1/64.
+            let got = f64::from(rates.kbps(*slot));
+            prop_assert!((got - expected).abs() < 10_000.0 + expected * 1e-5, "{got} for {expected}");
+        }
+    }
+
+    /// Whatever comes and goes: no link is promised more than it has, and no rate depends on the past.
+    #[test]
+    fn what_changes_is_settled_as_all_would_be(
+        links in any_links(),
+        steps in prop::collection::vec((any_flow(), any::<u32>(), 0u8..4), 1..60),
+    ) {
+        let mut rates = Rates::new(links.iter().copied(), 0.05);
+        let mut there: Vec<(Slot, Drawn)> = Vec::new();
+        for (flow, which, what) in steps {
+            match what {
+                0 if !there.is_empty() => {
+                    let (slot, _) = there.swap_remove(which as usize % there.len());
+                    rates.remove(slot);
+                }
+                1 if !there.is_empty() => {
+                    let n = which as usize % there.len();
+                    let (slot, drawn) = &mut there[n];
+                    drawn.0 = flow.0;
+                    *slot = rates.ask(*slot, flow.0);
+                }
+                _ => there.push((rates.add(flow.0, flow.1.clone()), flow)),
+            }
+            if which % 3 == 0 {
+                rates.settle();
+                let mut anew = rates.clone();
+                anew.settle_anew();
+                let mut taken = [0u64; LINKS];
+                for (slot, (asked, shares)) in &there {
+                    prop_assert_eq!(rates.kbps(*slot), anew.kbps(*slot));
+                    prop_assert_eq!(rates.asked(*slot), *asked);
+                    for Share { link, share } in shares {
+                        taken[*link as usize] += u64::from(*share) * u64::from(rates.kbps(*slot));
+                    }
+                }
+                prop_assert_eq!(&rates.taken[..], &taken[..]);
+                prop_assert!(rates.taken.iter().zip(&rates.capacity).all(|(taken, most)| taken <= most));
+                prop_assert!(rates.rising.iter().all(|rising| *rising == 0));
+                prop_assert_eq!(rates.len(), there.len());
+            }
+        }
+    }
+}
+
+/// R2C2 fig. 4: links 1-4, 1-3, 2-3, 3-4 of one; half of the first flow takes the way by 3, all of the second does.
+#[test]
+fn two_flows_of_the_paper() {
+    let mut rates = Rates::new([gbps(1); 4], 0.0);
+    let split = rates.add(Asked::default(), shares(&[(0, 0.5), (1, 0.5), (3, 0.5)]));
+    let other = rates.add(Asked::default(), shares(&[(2, 1.0), (3, 1.0)]));
+    rates.settle();
+    assert_eq!((rates.kbps(split), rates.kbps(other)), (666_666, 666_666));
+    rates.remove(split);
+    let straight = rates.add(Asked::default(), shares(&[(0, 1.0)]));
+    rates.settle();
+    assert_eq!((rates.kbps(straight), rates.kbps(other)), (1_000_000, 1_000_000));
+}
+
+#[test]
+fn what_one_cannot_use_others_get() {
+    let mut rates = Rates::new([gbps(10)], 0.05);
+    let whole = || shares(&[(0, 1.0)]);
+    let limited = rates.add(Asked { demand_kbps: 1_500_000, ..Asked::default() }, whole());
+    let [one, three] = [1, 3].map(|weight| rates.add(Asked { weight, ..Asked::default() }, whole()));
+    let later = rates.add(Asked { priority: 1, ..Asked::default() }, whole());
+    rates.settle();
+    let got = [limited, one, three, later].map(|slot| rates.kbps(slot));
+    assert_eq!(got, [1_500_000, 2_000_000, 6_000_000, 0]);
+    rates.remove(three);
+    rates.remove(one);
+    rates.settle();
+    assert_eq!([limited, later].map(|slot| rates.kbps(slot)), [1_500_000, 8_000_000]);
+}

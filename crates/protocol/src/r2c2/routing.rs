@@ -1,0 +1,114 @@
+//! The ways of a flow (§2.2.1), by which the source draws that of each packet.
+
+mod draw;
+
+pub use draw::Router;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use unrack_rack::graph::Graph;
+
+/// How the packets of a flow find their ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Routing {
+    /// Random packet spraying: each packet takes one of all shortest paths, all equally likely.
+    #[default]
+    Spraying,
+    /// Dimension by dimension, each the shorter way; half a ring is gone either way, equally often. On a graph that
+    /// is no torus or mesh: at each node the first port that leads closer.
+    DestinationTag,
+    /// Valiant: spraying to a node drawn from all, and from there to the destination.
+    Vlb,
+    /// As RLB (Singh et al., SPAA 2002): in each dimension the shorter way of `d` hops in a ring of `k` with
+    /// probability `(k - d) / k`, else the longer; then as ROMM between the corners so chosen.
+    Wlb,
+    /// Nesson and Johnsson: to a node drawn from those of the minimal quadrant and from there to the destination,
+    /// both dimension by dimension, in an order that is drawn for each.
+    Romm,
+    /// One shortest path by the hash of the flow.
+    Ecmp,
+}
+
+impl Routing {
+    pub const ALL: [Routing; 6] = [
+        Routing::Spraying,
+        Routing::DestinationTag,
+        Routing::Vlb,
+        Routing::Wlb,
+        Routing::Romm,
+        Routing::Ecmp,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Routing::Spraying => "spraying",
+            Routing::DestinationTag => "destination-tag",
+            Routing::Vlb => "vlb",
+            Routing::Wlb => "wlb",
+            Routing::Romm => "romm",
+            Routing::Ecmp => "ecmp",
+        }
+    }
+
+    /// As in packets.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub fn from_code(code: u8) -> Option<Routing> {
+        Routing::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Hops of the longest way that a packet may take.
+    pub fn longest(self, graph: &Graph) -> u32 {
+        match (self, graph.as_cube()) {
+            (Routing::Vlb, _) => 2 * graph.diameter(),
+            // A ring of k, the long way to a neighbour; a line, from end to end.
+            (Routing::Wlb, Some(cube)) => (0..cube.dimensions()).map(|d| cube.side(d) - 1).sum(),
+            _ => graph.diameter(),
+        }
+    }
+
+    /// # Errors
+    /// If a packet's way would not fit in its header, or the routing needs dimensions and the graph has none.
+    pub fn check(self, graph: &Graph) -> Result<(), RoutingError> {
+        let needs_cube = matches!(self, Routing::Wlb | Routing::Romm);
+        if needs_cube && graph.as_cube().is_none() {
+            return Err(RoutingError::NoDimensions(self));
+        }
+        match self.longest(graph) {
+            hops if hops > MOST_HOPS => Err(RoutingError::TooFar { routing: self, hops }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Routing {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Three bits each in 128 (§4.2).
+pub const MOST_HOPS: u32 = 42;
+
+/// Why a routing cannot be used on a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoutingError {
+    NoDimensions(Routing),
+    TooFar { routing: Routing, hops: u32 },
+}
+
+impl std::error::Error for RoutingError {}
+
+impl fmt::Display for RoutingError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            RoutingError::NoDimensions(routing) => write!(f, "{routing} needs a torus or a mesh"),
+            RoutingError::TooFar { routing, hops } => {
+                write!(f, "{routing} may take {hops} hops, and a packet has room for {MOST_HOPS}")
+            }
+        }
+    }
+}

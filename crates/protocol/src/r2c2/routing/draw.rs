@@ -1,0 +1,247 @@
+//! The way of one packet, drawn from those of its flow.
+
+use super::Routing;
+use crate::r2c2::packet::Route;
+use crate::r2c2::weights::Ways;
+use crate::r2c2::weights::exact::{Leg, Towards, legs};
+use std::collections::HashMap;
+use unrack_rack::graph::{Cube, Direction, Graph};
+
+/// Draws ways over a graph. What it keeps is the price of graphs without coordinates: for each destination, 10 bytes a
+/// node.
+#[derive(Debug, Clone)]
+pub struct Router<'a> {
+    graph: &'a Graph,
+    fields: HashMap<u32, Field>,
+}
+
+/// How far all nodes are from one, and by how many shortest paths.
+#[derive(Debug, Clone)]
+struct Field {
+    distances: Vec<u16>,
+    paths: Vec<f64>,
+}
+
+impl<'a> Router<'a> {
+    pub fn new(graph: &'a Graph) -> Router<'a> {
+        Router { graph, fields: HashMap::new() }
+    }
+
+    /// The way of a packet. `random` gives 64 random bits.
+    pub fn draw(&mut self, ways: Ways, random: &mut impl FnMut() -> u64) -> Route {
+        let mut walk = Walk { graph: self.graph, at: ways.src, route: Route::default() };
+        let Ways { routing, src, dst, flow } = ways;
+        match (routing, self.graph.as_cube()) {
+            _ if src == dst => {}
+            (Routing::Spraying, _) => self.spray(&mut walk, dst, random),
+            (Routing::DestinationTag, Some(cube)) => {
+                let order: Vec<usize> = (0..cube.dimensions()).collect();
+                let sides = choose(cube, (src, dst), false, random);
+                walk.dimension_by_dimension(&order, |d| (sides[d].up, sides[d].hops));
+            }
+            (Routing::Vlb, _) => {
+                let middle = below(random, self.graph.nodes());
+                self.spray(&mut walk, middle, random);
+                self.spray(&mut walk, dst, random);
+            }
+            (Routing::Wlb, Some(cube)) => through_a_box(&mut walk, cube, (src, dst), true, random),
+            (Routing::Romm, Some(cube)) => through_a_box(&mut walk, cube, (src, dst), false, random),
+            (Routing::Wlb | Routing::Romm, None) => unreachable!("refused by Routing::check"),
+            (Routing::DestinationTag | Routing::Ecmp, _) => {
+                let towards = Towards::new(self.graph, dst);
+                while walk.at != dst {
+                    let first = || towards.closer(walk.at).next().expect("a way to all nodes");
+                    let link =
+                        if routing == Routing::Ecmp { towards.by_hash(walk.at, flow) } else { first() };
+                    walk.take(link);
+                }
+            }
+        }
+        walk.route
+    }
+
+    fn spray(&mut self, walk: &mut Walk, dst: u32, random: &mut impl FnMut() -> u64) {
+        match self.graph.as_cube() {
+            Some(cube) => {
+                let mut sides = choose(cube, (walk.at, dst), false, random);
+                let mut left: u32 = sides.iter().map(|leg| leg.hops).sum();
+                // Of the shortest paths, as many go on in a dimension as it has of the hops that are left.
+                while left > 0 {
+                    let mut drawn = below(random, left);
+                    let fits = |leg: &Leg| {
+                        let fits = drawn < leg.hops;
+                        drawn = drawn.wrapping_sub(leg.hops);
+                        fits
+                    };
+                    let dimension = sides.iter().position(fits).expect("less than all hops that are left");
+                    walk.step(Direction { dimension, up: sides[dimension].up });
+                    sides[dimension].hops -= 1;
+                    left -= 1;
+                }
+            }
+            None => {
+                let graph = self.graph;
+                let field = self.fields.entry(dst).or_insert_with(|| Field::new(graph, dst));
+                while walk.at != dst {
+                    walk.take(field.next(graph, walk.at, random));
+                }
+            }
+        }
+    }
+}
+
+impl Field {
+    fn new(graph: &Graph, dst: u32) -> Field {
+        let distances = graph.distances_to(dst);
+        let mut nodes: Vec<u32> = (0..graph.nodes()).collect();
+        nodes.sort_by_key(|node| distances[*node as usize]);
+        let mut paths = vec![0.0; nodes.len()];
+        paths[dst as usize] = 1.0;
+        for node in nodes.into_iter().skip(1) {
+            let closer = graph.links_of(node).map(|link| graph.to(link) as usize);
+            let closer = closer.filter(|to| distances[*to] < distances[node as usize]);
+            paths[node as usize] = closer.map(|to| paths[to]).sum();
+        }
+        Field { distances, paths }
+    }
+
+    fn next(&self, graph: &Graph, at: u32, random: &mut impl FnMut() -> u64) -> u32 {
+        let here = self.distances[at as usize];
+        let closer = graph.links_of(at).filter(|link| self.distances[graph.to(*link) as usize] < here);
+        let mut drawn = (random() >> 11) as f64 / (1u64 << 53) as f64 * self.paths[at as usize];
+        let mut last = None;
+        for link in closer {
+            last = Some(link);
+            drawn -= self.paths[graph.to(link) as usize];
+            if drawn < 0.0 {
+                break;
+            }
+        }
+        last.expect("a way to all nodes")
+    }
+}
+
+/// A way around each dimension.
+fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut() -> u64) -> Vec<Leg> {
+    let one = |dimension| {
+        let ways = legs(cube, dimension, ends, weighted);
+        let mut drawn = if ways.len() > 1 { (random() >> 11) as f64 / (1u64 << 53) as f64 } else { 0.0 };
+        let fits = |leg: &&Leg| {
+            drawn -= leg.chance;
+            drawn < 0.0
+        };
+        *ways.iter().find(fits).unwrap_or(&ways[ways.len() - 1])
+    };
+    (0..cube.dimensions()).map(one).collect()
+}
+
+/// To a node of the box between source and destination, and on to its other corner.
+fn through_a_box(
+    walk: &mut Walk,
+    cube: &Cube,
+    ends: (u32, u32),
+    weighted: bool,
+    random: &mut impl FnMut() -> u64,
+) {
+    let sides = choose(cube, ends, weighted, random);
+    let there: Vec<u32> = sides.iter().map(|leg| below(random, leg.hops + 1)).collect();
+    let order = shuffled(sides.len(), random);
+    walk.dimension_by_dimension(&order, |d| (sides[d].up, there[d]));
+    let order = shuffled(sides.len(), random);
+    walk.dimension_by_dimension(&order, |d| (sides[d].up, sides[d].hops - there[d]));
+}
+
+fn shuffled(count: usize, random: &mut impl FnMut() -> u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        order.swap(last, below(random, last as u32 + 1) as usize);
+    }
+    order
+}
+
+/// A number below `limit`: biased by less than 2^-32.
+fn below(random: &mut impl FnMut() -> u64, limit: u32) -> u32 {
+    ((u128::from(random()) * u128::from(limit)) >> 64) as u32
+}
+
+/// A way as it is put together.
+struct Walk<'a> {
+    graph: &'a Graph,
+    at: u32,
+    route: Route,
+}
+
+impl Walk<'_> {
+    fn take(&mut self, link: u32) {
+        self.route.push(self.graph.port(link));
+        self.at = self.graph.to(link);
+    }
+
+    fn step(&mut self, direction: Direction) {
+        let cube = self.graph.as_cube().expect("steps are those of a cube");
+        let next = cube.step(self.at, direction).expect("a way within the cube");
+        self.take(self.graph.link_to(self.at, next).expect("a step is a link"));
+    }
+
+    fn dimension_by_dimension(&mut self, order: &[usize], hops: impl Fn(usize) -> (bool, u32)) {
+        for &dimension in order {
+            let (up, hops) = hops(dimension);
+            (0..hops).for_each(|_| self.step(Direction { dimension, up }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::r2c2::weights::{Exact, Loads};
+    use unrack_rack::graph::Sides;
+
+    fn graphs() -> Vec<Graph> {
+        let cube = |sides: &[u32], wraps| Graph::cube(Sides::new(sides).unwrap(), wraps).unwrap();
+        let cables = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (1, 4), (0, 3)];
+        let chords = Graph::of_cables(6, &cables).unwrap();
+        vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
+    }
+
+    /// Packets take each link as often as the exact weights say: within five standard deviations.
+    #[test]
+    fn packets_go_where_the_weights_say() {
+        const PACKETS: u32 = 20_000;
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^ (mixed >> 31)
+        };
+        for graph in graphs() {
+            let mut router = Router::new(&graph);
+            let allowed = Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok());
+            for routing in allowed {
+                for (src, dst) in [(0, graph.nodes() - 1), (1, graph.nodes() / 2)] {
+                    let mut crossed = vec![0u32; graph.links() as usize];
+                    for _ in 0..PACKETS {
+                        let route = router.draw(Ways { routing, src, dst, flow: 3 }, &mut random);
+                        assert!(route.hops() <= routing.longest(&graph));
+                        let mut at = src;
+                        for hop in 0..route.hops() {
+                            let link = graph.links_of(at).start + route.port(hop).unwrap();
+                            crossed[link as usize] += 1;
+                            at = graph.to(link);
+                        }
+                        assert_eq!(at, dst);
+                    }
+                    let mut loads = Loads::new(&graph);
+                    Exact::new(&graph).add(routing, (src, dst), 3, 1.0, &mut loads);
+                    for (link, crossed) in crossed.iter().enumerate() {
+                        let expected = loads.of(link as u32) * f64::from(PACKETS);
+                        let spread = 5.0 * expected.max(1.0).sqrt() * f64::sqrt(2.0);
+                        let off = (f64::from(*crossed) - expected).abs();
+                        assert!(off <= spread, "{routing} {src} {dst} link {link}: {crossed} for {expected}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Broadcast trees (§3.2): who passes a broadcast on to whom, by its source and tree.
+//!
+//! A tree is one of shortest paths, so that a broadcast is everywhere as soon as it can be. A node may be reached by
+//! several neighbours that are as near to the source; which of them it is in a tree turns with the node and the
+//! number of the tree, so that trees use different links. On a torus, trees of one node serve all, moved.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use unrack_rack::graph::{Cube, Graph};
+
+/// The broadcast forwarding tables of all nodes.
+#[derive(Debug, Clone)]
+pub struct Trees {
+    graph: Arc<Graph>,
+    count: u8,
+    /// By source: by tree and node, the ports by which it passes on.
+    masks: HashMap<u32, Arc<[u8]>>,
+}
+
+impl Trees {
+    /// With `count` trees a source: at least 1.
+    pub fn new(graph: Arc<Graph>, count: u8) -> Trees {
+        Trees { graph, count: count.max(1), masks: HashMap::new() }
+    }
+
+    /// Trees a source.
+    pub fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// The ports by which a node passes on what `src` sent along `tree`: a bit each. A tree that there is not has
+    /// none.
+    pub fn ports(&mut self, node: u32, src: u32, tree: u8) -> u8 {
+        if tree >= self.count || node >= self.graph.nodes() || src >= self.graph.nodes() {
+            return 0;
+        }
+        let (node, src) = match self.graph.as_cube() {
+            Some(cube) if cube.is_torus() => (relative(cube, node, src), 0),
+            _ => (node, src),
+        };
+        let nodes = self.graph.nodes() as usize;
+        self.of(src)[usize::from(tree) * nodes + node as usize]
+    }
+
+    /// The links of a tree.
+    pub fn links(&mut self, src: u32, tree: u8) -> Vec<u32> {
+        let mut links = Vec::new();
+        for node in 0..self.graph.nodes() {
+            let mask = self.ports(node, src, tree);
+            let ports = self.graph.links_of(node).enumerate();
+            links.extend(ports.filter(|(port, _)| mask >> port & 1 == 1).map(|(_, link)| link));
+        }
+        links
+    }
+
+    /// The first tree of a source, from `turn` on, that uses none of these links. `None`: all do.
+    pub fn around(&mut self, src: u32, turn: u8, down: &[u32]) -> Option<u8> {
+        let count = u16::from(self.count);
+        let mut turns = (0..count).map(|n| ((u16::from(turn) + n) % count) as u8);
+        turns.find(|tree| down.is_empty() || !self.links(src, *tree).iter().any(|link| down.contains(link)))
+    }
+
+    fn of(&mut self, src: u32) -> Arc<[u8]> {
+        let (graph, count) = (&self.graph, self.count);
+        self.masks.entry(src).or_insert_with(|| masks(graph, src, count)).clone()
+    }
+}
+
+/// Where a node is as seen from another, on a torus.
+fn relative(cube: &Cube, node: u32, from: u32) -> u32 {
+    let along = |dimension| {
+        let side = cube.side(dimension);
+        let apart = cube.coordinate(node, dimension) + side - cube.coordinate(from, dimension);
+        apart % side * cube.stride(dimension)
+    };
+    (0..cube.dimensions()).map(along).sum()
+}
+
+fn masks(graph: &Graph, src: u32, count: u8) -> Arc<[u8]> {
+    let nodes = graph.nodes() as usize;
+    let distances = graph.distances_to(src);
+    let mut masks = vec![0; usize::from(count) * nodes];
+    for node in (0..graph.nodes()).filter(|node| *node != src) {
+        let nearer = |link: &u32| distances[graph.to(*link) as usize] < distances[node as usize];
+        let parents: Vec<u32> = graph.links_of(node).filter(nearer).map(|link| graph.reverse(link)).collect();
+        for tree in 0..usize::from(count) {
+            let link = parents[(node as usize + tree) % parents.len()];
+            masks[tree * nodes + graph.from(link) as usize] |= 1 << graph.port(link);
+        }
+    }
+    masks.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use unrack_rack::graph::Sides;
+
+    fn graphs() -> Vec<Graph> {
+        let cube = |sides: &[u32], wraps| Graph::cube(Sides::new(sides).unwrap(), wraps).unwrap();
+        let cables = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (1, 4), (0, 3)];
+        let chords = Graph::of_cables(6, &cables).unwrap();
+        vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
+    }
+
+    /// Every node gets it once, over as few links as there are other nodes, as soon as it can.
+    #[test]
+    fn a_broadcast_comes_to_all_once_and_by_shortest_paths() {
+        for graph in graphs().into_iter().map(Arc::new) {
+            let mut trees = Trees::new(graph.clone(), 4);
+            for (src, tree) in (0..graph.nodes()).flat_map(|src| (0..4).map(move |tree| (src, tree))) {
+                let distances = graph.distances_to(src);
+                let mut reached = BTreeSet::from([src]);
+                let mut front = vec![src];
+                let mut hops = 0;
+                while !front.is_empty() {
+                    hops += 1;
+                    let mut next = Vec::new();
+                    for node in front {
+                        let mask = trees.ports(node, src, tree);
+                        for (port, link) in graph.links_of(node).enumerate() {
+                            if mask >> port & 1 == 1 {
+                                assert!(reached.insert(graph.to(link)), "twice");
+                                assert_eq!(distances[graph.to(link) as usize], hops);
+                                next.push(graph.to(link));
+                            }
+                        }
+                    }
+                    front = next;
+                }
+                assert_eq!(reached.len(), graph.nodes() as usize);
+                assert_eq!(trees.links(src, tree).len(), graph.nodes() as usize - 1);
+            }
+            assert_eq!(trees.ports(0, 0, 4), 0);
+        }
+    }
+
+    #[test]
+    fn trees_share_the_load_and_avoid_what_is_down() {
+        let graph = Arc::new(Graph::cube(Sides::new(&[4, 4]).unwrap(), true).unwrap());
+        let mut trees = Trees::new(graph.clone(), 4);
+        let mut uses = vec![0; graph.links() as usize];
+        for (src, tree) in (0..16).flat_map(|src| (0..4).map(move |tree| (src, tree))) {
+            trees.links(src, tree).into_iter().for_each(|link| uses[link as usize] += 1);
+        }
+        // 16 sources, 4 trees of 15 links, over 64 links.
+        assert!(uses.iter().all(|uses| (8..=24).contains(uses)), "{uses:?}");
+        // Some tree goes without this link; none without all links of a node.
+        let far = graph.link_to(5, 6).unwrap();
+        let around = trees.around(0, 0, &[far]).unwrap();
+        assert!(!trees.links(0, around).contains(&far));
+        let all: Vec<u32> = graph.links_of(6).map(|link| graph.reverse(link)).collect();
+        assert_eq!(trees.around(0, 0, &all), None);
+        assert_eq!(trees.around(0, 3, &[]), Some(3));
+    }
+}

@@ -1,0 +1,334 @@
+//! The expected number of times that a packet crosses each link: by arithmetic, not by sampling.
+
+use crate::r2c2::Routing;
+use unrack_rack::graph::{Cube, Direction, Graph};
+
+/// What a flow puts on each link, for one unit that it sends.
+#[derive(Debug, Clone)]
+pub struct Loads {
+    of_link: Vec<f64>,
+    touched: Vec<u32>,
+}
+
+impl Loads {
+    pub fn new(graph: &Graph) -> Loads {
+        Loads { of_link: vec![0.0; graph.links() as usize], touched: Vec::new() }
+    }
+
+    fn add(&mut self, link: u32, load: f64) {
+        if load == 0.0 {
+            return;
+        }
+        let place = &mut self.of_link[link as usize];
+        if *place == 0.0 {
+            self.touched.push(link);
+        }
+        *place += load;
+    }
+
+    pub fn of(&self, link: u32) -> f64 {
+        self.of_link[link as usize]
+    }
+
+    /// The links that are used, in order.
+    pub fn used(&mut self) -> &[u32] {
+        self.touched.sort_unstable();
+        &self.touched
+    }
+
+    pub fn clear(&mut self) {
+        self.touched.drain(..).for_each(|link| self.of_link[link as usize] = 0.0);
+    }
+}
+
+/// Ways over a graph, with what their computation needs.
+#[derive(Debug, Clone)]
+pub struct Exact<'a> {
+    graph: &'a Graph,
+    /// By node: its place among those on the ways in question.
+    place: Vec<u32>,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl<'a> Exact<'a> {
+    pub fn new(graph: &'a Graph) -> Exact<'a> {
+        Exact { graph, place: vec![NOWHERE; graph.nodes() as usize] }
+    }
+
+    /// Adds to `loads` what `amount` sent from `src` to `dst` puts on each link.
+    pub fn add(&mut self, routing: Routing, ends: (u32, u32), flow: u32, amount: f64, loads: &mut Loads) {
+        let (src, dst) = ends;
+        match (routing, self.graph.as_cube()) {
+            _ if src == dst => {}
+            (Routing::Spraying, _) => self.spray(src, dst, amount, loads),
+            (Routing::DestinationTag, Some(cube)) => {
+                Boxes { graph: self.graph, cube, loads }.dimension_by_dimension(src, dst, amount);
+            }
+            (Routing::DestinationTag, None) => self.first_ports(src, dst, amount, loads),
+            (Routing::Vlb, _) => {
+                let share = amount / f64::from(self.graph.nodes());
+                for middle in 0..self.graph.nodes() {
+                    self.spray(src, middle, share, loads);
+                    self.spray(middle, dst, share, loads);
+                }
+            }
+            (Routing::Wlb, Some(cube)) => {
+                Boxes { graph: self.graph, cube, loads }.two_phases(src, dst, amount, true);
+            }
+            (Routing::Romm, Some(cube)) => {
+                Boxes { graph: self.graph, cube, loads }.two_phases(src, dst, amount, false);
+            }
+            (Routing::Wlb | Routing::Romm, None) => unreachable!("refused by Routing::check"),
+            (Routing::Ecmp, _) => self.one_path(src, dst, flow, amount, loads),
+        }
+    }
+
+    /// All shortest paths, equally: at each node, ports in the ratio of the paths that go on from there.
+    fn spray(&mut self, src: u32, dst: u32, amount: f64, loads: &mut Loads) {
+        if src == dst {
+            return;
+        }
+        let towards = Towards::new(self.graph, dst);
+        // Nodes on the ways, those nearer to the source first.
+        let mut nodes = vec![src];
+        self.place[src as usize] = 0;
+        let mut next = 0;
+        while let Some(&at) = nodes.get(next) {
+            next += 1;
+            for link in towards.closer(at) {
+                let to = self.graph.to(link);
+                if self.place[to as usize] == NOWHERE {
+                    self.place[to as usize] = nodes.len() as u32;
+                    nodes.push(to);
+                }
+            }
+        }
+        let mut paths = vec![0.0; nodes.len()];
+        for (n, at) in nodes.iter().enumerate().rev() {
+            let on = |link| paths[self.place[self.graph.to(link) as usize] as usize];
+            paths[n] = if *at == dst { 1.0 } else { towards.closer(*at).map(on).sum() };
+        }
+        let mut passing = vec![0.0; nodes.len()];
+        passing[0] = amount;
+        for (n, at) in nodes.iter().enumerate() {
+            for link in towards.closer(*at) {
+                let to = self.place[self.graph.to(link) as usize] as usize;
+                let share = passing[n] * (paths[to] / paths[n]);
+                passing[to] += share;
+                loads.add(link, share);
+            }
+        }
+        nodes.iter().for_each(|node| self.place[*node as usize] = NOWHERE);
+    }
+
+    fn first_ports(&self, src: u32, dst: u32, amount: f64, loads: &mut Loads) {
+        let towards = Towards::new(self.graph, dst);
+        let mut at = src;
+        while let Some(link) = towards.closer(at).next() {
+            loads.add(link, amount);
+            at = self.graph.to(link);
+        }
+    }
+
+    fn one_path(&self, src: u32, dst: u32, flow: u32, amount: f64, loads: &mut Loads) {
+        let towards = Towards::new(self.graph, dst);
+        let mut at = src;
+        while at != dst {
+            let link = towards.by_hash(at, flow);
+            loads.add(link, amount);
+            at = self.graph.to(link);
+        }
+    }
+}
+
+/// How far all nodes are from one.
+pub(crate) struct Towards<'a> {
+    graph: &'a Graph,
+    dst: u32,
+    /// Of graphs without coordinates.
+    searched: Vec<u16>,
+}
+
+impl<'a> Towards<'a> {
+    pub fn new(graph: &'a Graph, dst: u32) -> Towards<'a> {
+        let searched = if graph.as_cube().is_some() { Vec::new() } else { graph.distances_to(dst) };
+        Towards { graph, dst, searched }
+    }
+
+    pub fn distance(&self, node: u32) -> u32 {
+        match self.graph.as_cube() {
+            Some(cube) => cube.distance(node, self.dst),
+            None => u32::from(self.searched[node as usize]),
+        }
+    }
+
+    /// The links of a node that lead closer, in the order of ports.
+    pub fn closer(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        let here = self.distance(node);
+        self.graph.links_of(node).filter(move |link| self.distance(self.graph.to(*link)) < here)
+    }
+
+    /// The one of them that this flow takes.
+    pub fn by_hash(&self, node: u32, flow: u32) -> u32 {
+        let count = self.closer(node).count();
+        let turn = scramble(flow ^ node.wrapping_mul(0x9E37_79B9)) as usize % count;
+        self.closer(node).nth(turn).expect("a node that is not there has a way on")
+    }
+}
+
+/// Finalizer of MurmurHash3.
+fn scramble(mut hash: u32) -> u32 {
+    hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+    hash ^ (hash >> 16)
+}
+
+/// Ways within boxes: hops in one direction in each dimension.
+struct Boxes<'a, 'b> {
+    graph: &'a Graph,
+    cube: &'a Cube,
+    loads: &'b mut Loads,
+}
+
+/// One way around a dimension, and how likely it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leg {
+    pub up: bool,
+    pub hops: u32,
+    pub chance: f64,
+}
+
+/// The ways along a dimension that a routing chooses from.
+pub(crate) fn legs(cube: &Cube, dimension: usize, ends: (u32, u32), weighted: bool) -> Vec<Leg> {
+    let [from, to] = [ends.0, ends.1].map(|node| cube.coordinate(node, dimension));
+    let [up, down] = cube.hops(dimension, from, to);
+    let (side, least) = (f64::from(cube.side(dimension)), up.into_iter().chain(down).min());
+    // RLB: (k - d) / k for a way of d hops. Minimal: the shorter, and of two equal ones either.
+    let chance = |hops: u32| match (up, down) {
+        (Some(_), Some(_)) if weighted => (side - f64::from(hops)) / side,
+        (Some(up), Some(down)) if up == down => 0.5,
+        _ if Some(hops) == least => 1.0,
+        _ => 0.0,
+    };
+    let leg = |up, hops: Option<u32>| hops.map(|hops| Leg { up, hops, chance: chance(hops) });
+    [leg(true, up), leg(false, down)].into_iter().flatten().filter(|leg| leg.chance > 0.0).collect()
+}
+
+impl Boxes<'_, '_> {
+    fn dimension_by_dimension(&mut self, src: u32, dst: u32, amount: f64) {
+        let mut at = src;
+        for dimension in 0..self.cube.dimensions() {
+            let mut end = at;
+            for leg in legs(self.cube, dimension, (at, dst), false) {
+                end = at;
+                for _ in 0..leg.hops {
+                    end = self.hop(end, Direction { dimension, up: leg.up }, amount * leg.chance);
+                }
+            }
+            at = end;
+        }
+    }
+
+    /// One hop that this much takes.
+    fn hop(&mut self, from: u32, direction: Direction, amount: f64) -> u32 {
+        let to = self.cube.step(from, direction).expect("a way within the cube");
+        let link = self.graph.link_to(from, to).expect("a step is a link");
+        self.loads.add(link, amount);
+        to
+    }
+
+    /// Through a node drawn from a box, for each box of which source and destination are opposite corners.
+    fn two_phases(&mut self, src: u32, dst: u32, amount: f64, weighted: bool) {
+        let ways: Vec<_> =
+            (0..self.cube.dimensions()).map(|d| legs(self.cube, d, (src, dst), weighted)).collect();
+        let boxes = ways.iter().map(Vec::len).product();
+        for number in 0..boxes {
+            let mut rest = number;
+            let sides: Vec<Leg> = ways
+                .iter()
+                .map(|legs| {
+                    let leg = legs[rest % legs.len()];
+                    rest /= legs.len();
+                    leg
+                })
+                .collect();
+            let chance: f64 = sides.iter().map(|leg| leg.chance).product();
+            self.through(src, &sides, amount * chance);
+        }
+    }
+
+    /// From one corner of a box to a node drawn from all of it: dimension by dimension, in an order drawn. And, what
+    /// is the same backwards, from such a node to the opposite corner.
+    fn through(&mut self, src: u32, sides: &[Leg], amount: f64) {
+        let nodes: u32 = sides.iter().map(|leg| leg.hops + 1).product();
+        for number in 0..nodes {
+            let mut rest = number;
+            let at: Vec<u32> = sides
+                .iter()
+                .map(|leg| {
+                    let here = rest % (leg.hops + 1);
+                    rest /= leg.hops + 1;
+                    here
+                })
+                .collect();
+            for dimension in (0..sides.len()).filter(|d| at[*d] < sides[*d].hops) {
+                let there = crossing(sides, &at, dimension);
+                // Backwards, the link is the one that ends as far from the other corner.
+                let mirrored: Vec<u32> = at
+                    .iter()
+                    .zip(sides)
+                    .enumerate()
+                    .map(|(d, (at, leg))| leg.hops - at - u32::from(d == dimension))
+                    .collect();
+                let back = crossing(sides, &mirrored, dimension);
+                if there + back > 0.0 {
+                    let from = self.node_at(src, sides, &at);
+                    let direction = Direction { dimension, up: sides[dimension].up };
+                    self.hop(from, direction, amount * (there + back));
+                }
+            }
+        }
+    }
+
+    fn node_at(&self, src: u32, sides: &[Leg], at: &[u32]) -> u32 {
+        let mut node = src;
+        for (dimension, (leg, hops)) in sides.iter().zip(at).enumerate() {
+            for _ in 0..*hops {
+                node = self.cube.step(node, Direction { dimension, up: leg.up }).expect("within the box");
+            }
+        }
+        node
+    }
+}
+
+/// How likely a packet from the corner to a node drawn from the box crosses the link from `at` along `dimension`.
+///
+/// Those dimensions that were gone before are at the drawn node's coordinate, which is any equally likely; those that
+/// come after, at 0. Summed over which are gone before; a set of s out of n - 1 others comes before with probability
+/// s! (n - 1 - s)! / n!.
+fn crossing(sides: &[Leg], at: &[u32], dimension: usize) -> f64 {
+    let others: Vec<usize> = (0..sides.len()).filter(|d| *d != dimension && sides[*d].hops > 0).collect();
+    let n = others.len();
+    let mut total = 0.0;
+    for before in 0u32..1 << n {
+        let is_before = |place: usize| before >> place & 1 == 1;
+        if others.iter().enumerate().any(|(place, d)| !is_before(place) && at[*d] > 0) {
+            continue;
+        }
+        let s = before.count_ones() as usize;
+        let chance: f64 = others
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| is_before(*place))
+            .map(|(_, d)| 1.0 / f64::from(sides[*d].hops + 1))
+            .product();
+        total += chance / ((n + 1) as f64 * binomial(n, s));
+    }
+    let beyond = sides[dimension].hops - at[dimension];
+    total * f64::from(beyond) / f64::from(sides[dimension].hops + 1)
+}
+
+fn binomial(n: usize, k: usize) -> f64 {
+    (0..k).fold(1.0, |product, i| product * (n - i) as f64 / (i + 1) as f64)
+}

@@ -1,0 +1,201 @@
+//! What share of a flow crosses each link (§3.3.1): exact, and kept.
+//!
+//! On a torus every node looks like any other, and so does every direction of a dimension: what is kept for one
+//! pair of nodes serves all pairs that are as far apart in each dimension (at 8x8x8: 125 of 262,144), turned and
+//! moved when asked for. Elsewhere each pair is kept for itself. What is kept of a routing has a bound; when it
+//! is reached, all of it is forgotten.
+
+pub mod exact;
+
+pub use exact::{Exact, Loads};
+
+use crate::r2c2::Routing;
+use std::collections::HashMap;
+use std::sync::Arc;
+use unrack_rack::graph::{Direction, Graph};
+
+/// A link and the share of a flow that crosses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    pub link: u32,
+    /// In units of [`Share::ONE`]; at most two of them, for a way that may come by a link twice.
+    pub share: u32,
+}
+
+impl Share {
+    pub const ONE: u32 = 1 << 30;
+}
+
+/// A flow, as far as its ways go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ways {
+    pub routing: Routing,
+    pub src: u32,
+    pub dst: u32,
+    /// Its hash: one path of several is chosen by it.
+    pub flow: u32,
+}
+
+/// Bytes kept for one routing (§4.2: "less than 6 MB").
+const MOST_BYTES: usize = 6_000_000;
+
+/// Shares of all flows of a graph.
+#[derive(Debug, Clone)]
+pub struct Weights {
+    graph: Arc<Graph>,
+    kept: Vec<Kept>,
+    /// What all nodes at once would get from each node, sprayed: Valiant's first phase. By node.
+    spread: HashMap<u32, Arc<[f32]>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    shares: HashMap<u64, Arc<[Share]>>,
+    bytes: usize,
+}
+
+impl Weights {
+    pub fn new(graph: Arc<Graph>) -> Weights {
+        Weights { graph, kept: vec![Kept::default(); Routing::ALL.len()], spread: HashMap::new() }
+    }
+
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// Bytes kept for a routing.
+    pub fn bytes(&self, routing: Routing) -> usize {
+        let spread = if routing == Routing::Vlb { self.spread.len() } else { 0 };
+        self.kept[usize::from(routing.code())].bytes + spread * self.graph.links() as usize * 4
+    }
+
+    /// Appends the shares of a flow. Links come in no order, each once.
+    pub fn append(&mut self, ways: Ways, shares: &mut Vec<Share>) {
+        let Ways { routing, src, dst, .. } = ways;
+        if src == dst {
+            return;
+        }
+        let turned = self.graph.as_cube().filter(|cube| cube.is_torus() && routing != Routing::Ecmp);
+        let Some(cube) = turned else {
+            match routing {
+                // Soon computed, and not soon asked for again.
+                Routing::Ecmp => return shares.extend_from_slice(&self.computed(ways)),
+                _ => return shares.extend_from_slice(&self.kept(ways)),
+            }
+        };
+        let turn = Turn::new(cube, src, dst);
+        let like = Ways { src: 0, dst: turn.like, ..ways };
+        let (kept, graph) = (self.kept(like), &self.graph);
+        let cube = graph.as_cube().expect("looked at above");
+        let ports = graph.links_of(0).len() as u32;
+        shares.extend(kept.iter().map(|share| {
+            let (node, port) = (share.link / ports, share.link % ports);
+            let link = turn.node(cube, node) * ports + turn.ports[port as usize];
+            Share { link, ..*share }
+        }));
+    }
+
+    fn kept(&mut self, ways: Ways) -> Arc<[Share]> {
+        let key = u64::from(ways.src) << 32 | u64::from(ways.dst);
+        let routing = usize::from(ways.routing.code());
+        if let Some(shares) = self.kept[routing].shares.get(&key) {
+            return shares.clone();
+        }
+        let shares = self.computed(ways);
+        let bytes = size_of_val(&*shares);
+        if self.bytes(ways.routing) + bytes > MOST_BYTES {
+            self.kept[routing] = Kept::default();
+        }
+        self.kept[routing].bytes += bytes;
+        self.kept[routing].shares.insert(key, shares.clone());
+        shares
+    }
+
+    fn computed(&mut self, ways: Ways) -> Arc<[Share]> {
+        if ways.routing == Routing::Vlb {
+            return self.valiant(ways.src, ways.dst);
+        }
+        let graph = self.graph.clone();
+        let mut loads = Loads::new(&graph);
+        Exact::new(&graph).add(ways.routing, (ways.src, ways.dst), ways.flow, 1.0, &mut loads);
+        let links = loads.used().to_vec();
+        links.into_iter().filter_map(|link| share(link, loads.of(link))).collect()
+    }
+
+    /// What all nodes would get from the source, and, the same backwards, what the destination gets from all.
+    fn valiant(&mut self, src: u32, dst: u32) -> Arc<[Share]> {
+        let (from, to) = (self.spread_from(src), self.spread_from(dst));
+        let load = |link: u32| from[link as usize] + to[self.graph.reverse(link) as usize];
+        (0..self.graph.links()).filter_map(|link| share(link, f64::from(load(link)))).collect()
+    }
+
+    fn spread_from(&mut self, src: u32) -> Arc<[f32]> {
+        if let Some(spread) = self.spread.get(&src) {
+            return spread.clone();
+        }
+        let graph = self.graph.clone();
+        let (mut loads, mut exact) = (Loads::new(&graph), Exact::new(&graph));
+        for middle in 0..graph.nodes() {
+            exact.add(Routing::Spraying, (src, middle), 0, 1.0 / f64::from(graph.nodes()), &mut loads);
+        }
+        let spread: Arc<[f32]> = (0..graph.links()).map(|link| loads.of(link) as f32).collect();
+        if (self.spread.len() + 1) * size_of_val(&*spread) > MOST_BYTES {
+            self.spread.clear();
+        }
+        self.spread.insert(src, spread.clone());
+        spread
+    }
+}
+
+fn share(link: u32, load: f64) -> Option<Share> {
+    debug_assert!(load <= 2.0 + 1e-6, "a way comes by a link at most twice");
+    let share = (load * f64::from(Share::ONE)).round() as u32;
+    (share > 0).then_some(Share { link, share })
+}
+
+/// How a torus is turned and moved so that what holds for the way from node 0 to `like` holds for another.
+struct Turn {
+    like: u32,
+    src: u32,
+    /// By dimension: up and down change places.
+    flipped: [bool; 8],
+    /// By port at node 0.
+    ports: [u32; 8],
+}
+
+impl Turn {
+    fn new(cube: &unrack_rack::graph::Cube, src: u32, dst: u32) -> Turn {
+        let mut turn = Turn { like: 0, src, flipped: [false; 8], ports: [0; 8] };
+        for dimension in 0..cube.dimensions() {
+            let side = cube.side(dimension);
+            let apart = (cube.coordinate(dst, dimension) + side - cube.coordinate(src, dimension)) % side;
+            turn.flipped[dimension] = apart > side - apart;
+            turn.like += apart.min(side - apart) * cube.stride(dimension);
+        }
+        let mut ports = cube.directions().enumerate();
+        let directions: Vec<Direction> = cube.directions().collect();
+        for (port, Direction { dimension, up }) in ports.by_ref() {
+            let up = up != (turn.flipped[dimension] && cube.side(dimension) > 2);
+            let other = directions.iter().position(|d| *d == Direction { dimension, up });
+            turn.ports[port] = other.expect("both ways of a ring have a port") as u32;
+        }
+        turn
+    }
+
+    fn node(&self, cube: &unrack_rack::graph::Cube, node: u32) -> u32 {
+        let mut moved = 0;
+        for dimension in 0..cube.dimensions() {
+            let side = cube.side(dimension);
+            let (at, from) = (cube.coordinate(node, dimension), cube.coordinate(self.src, dimension));
+            let at = match self.flipped[dimension] {
+                true => from + side - at,
+                false => from + at,
+            };
+            moved += (if at >= side { at - side } else { at }) * cube.stride(dimension);
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests;
