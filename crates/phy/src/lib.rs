@@ -6,6 +6,7 @@
 //! | [`mac`] | frames | columns of the media-independent interface: preamble, FCS, gaps |
 //! | [`pcs`] | columns | 66-bit blocks, scrambled blocks, bits (clause 49) |
 //! | [`edm`] | memory messages | blocks, on one line with a frame's |
+//! | [`stack`] | requests of applications | what nodes and a switch send, cycle by cycle |
 //!
 //! Everything is sans-IO: told of a block, a column or a cycle, it answers with what comes out.
 #![forbid(unsafe_code)]
@@ -15,5 +16,6 @@ pub mod block;
 pub mod edm;
 pub mod mac;
 pub mod pcs;
+pub mod stack;
 
 pub use block::{Block, CONTROL, DATA};

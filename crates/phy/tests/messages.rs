@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use unrack_phy::Block;
 use unrack_phy::edm::demux::Memory;
 use unrack_phy::edm::{
-    Assembler, Body, Control, Demux, Event, Malformed, Message, Operation, Policy, layout,
+    Assembler, Body, Control, Demux, Event, Kind, Malformed, Message, Operation, Policy, layout,
 };
 use unrack_phy::pcs::{Descrambler, Scrambler};
 
@@ -98,9 +98,9 @@ fn the_layout_bit_by_bit() {
         let all: Vec<u64> = before.iter().copied().chain([word]).collect();
         word | u64::from(crc(&all)) << 56
     };
-    let control = Control { node: 0x155, id: 0xc3, size: 0xbeef };
+    let control = Control { kind: Kind::Response, node: 0x155, id: 0xc3, size: 0xbeef };
     for kind in [layout::N, layout::G] {
-        let word = u64::from(kind) | 0x155 << 11 | 0xc3 << 20 | 0xbeef << 28;
+        let word = u64::from(kind) | 3 << 8 | 0x155 << 11 | 0xc3 << 20 | 0xbeef << 28;
         assert_eq!(control.block(kind), Block::control(with_check(word, &[])));
     }
     let read = Message { node: 3, id: 7, body: Body::Read { address: 0x1040, bytes: 200 } };
@@ -113,7 +113,7 @@ fn the_layout_bit_by_bit() {
     let data = vec![0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19];
     let write = Message { node: 500, id: 255, body: Body::Write { address, last: false, data } };
     let start = 0x2e | 1 << 8 | 500 << 11 | 255 << 20 | 9 << 28 | 0x0201 << 48;
-    let middle = [0x1211_0807_0605_0403, 0x1918_1716_1514_13];
+    let middle = [0x1211_0807_0605_0403, 0x0019_1817_1615_1413];
     let end = with_check(0x65, &[start, middle[0], middle[1]]);
     let expected =
         [Block::control(start), Block::data(middle[0]), Block::data(middle[1]), Block::control(end)];
@@ -134,7 +134,7 @@ fn every_single_wrong_bit_of_the_line_that_memory_holds_is_seen() {
     let mut plain = vec![Block::IDLE; 2];
     for (at, message) in sent.iter().enumerate() {
         message.blocks(&mut plain);
-        plain.push(Control { node: 9, id: 9, size: 64 }.block(layout::G));
+        plain.push(Control { kind: Kind::Write, node: 9, id: 9, size: 64 }.block(layout::G));
         // Some follow at once: an error's later images then fall into the next.
         plain.extend(std::iter::repeat_n(Block::IDLE, at % 2));
     }

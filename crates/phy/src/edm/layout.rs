@@ -6,7 +6,7 @@
 //! | bits | /MS/ start | /MT/ end | /MST/ whole message | /N/, /G/ |
 //! |---|---|---|---|---|
 //! | 0..8 | type 0x2e | type 0x65 | type 0x84 | type 0xb7, 0xd1 |
-//! | 8..10 | kind | body, its last 0 to 6 bytes | kind: RREQ or RRES | 0 |
+//! | 8..10 | kind | body, its last 0 to 6 bytes | kind: RREQ or RRES | kind: WREQ or RRES |
 //! | 10 | last chunk | " | last chunk | 0 |
 //! | 11..20 | node | " | node | node |
 //! | 20..28 | message id | " | message id | message id |
@@ -81,6 +81,8 @@ pub struct Start {
 /// What /N/ or /G/ says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
+    /// Of what it speaks: without it, a node's own writes and its answers could have one name.
+    pub kind: Kind,
     pub node: u16,
     pub id: u8,
     pub size: u16,
@@ -143,16 +145,23 @@ impl Start {
 impl Control {
     /// As /N/ or /G/.
     pub fn block(&self, kind: u8) -> Block {
-        let fields = common(kind, self.node, self.id) | u64::from(self.size) << 28;
+        let fields = (self.kind as u64) << 8 | u64::from(self.size) << 28;
+        let fields = common(kind, self.node, self.id) | fields;
         Block::control(Check::START.close(fields))
     }
 
     /// `None` if the check fails or unused bits are set.
     pub fn parse(payload: u64) -> Option<Control> {
         let is_whole = Check::START.block(payload).holds();
-        let unused = bits(payload, 8, 3) | bits(payload, 44, 12);
-        let size = bits(payload, 28, 16) as u16;
-        (is_whole && unused == 0).then_some(Control { node: node_of(payload), id: id_of(payload), size })
+        let unused = bits(payload, 10, 1) | bits(payload, 44, 12);
+        let control = Control {
+            kind: Kind::ALL[bits(payload, 8, 2) as usize],
+            node: node_of(payload),
+            id: id_of(payload),
+            size: bits(payload, 28, 16) as u16,
+        };
+        let is_data = matches!(control.kind, Kind::Write | Kind::Response);
+        (is_whole && is_data && unused == 0).then_some(control)
     }
 }
 

@@ -60,6 +60,8 @@ pub struct SchedulerConfig {
     pub iteration: Time,
     /// Time on a link of one 8-byte block: l/B is this times the blocks of l bytes.
     pub block: Time,
+    /// Time on a link of what frames a chunk, which §3.1.1 (7) leaves out.
+    pub framing: Time,
     /// Time on a link of one notification or grant.
     pub control: Time,
 }
@@ -160,7 +162,7 @@ impl Way {
 
 /// l/B of §3.1.1 (7).
 fn occupancy(config: &SchedulerConfig, bytes: u32) -> Time {
-    config.block * u64::from(bytes.div_ceil(8))
+    config.block * u64::from(bytes.div_ceil(8)) + config.framing
 }
 
 /// No request.

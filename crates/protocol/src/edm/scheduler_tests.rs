@@ -16,6 +16,7 @@ fn config(policy: Policy) -> SchedulerConfig {
         pairs_in_order: true,
         iteration: ITERATION,
         block: BLOCK,
+        framing: Time::ZERO,
         control: CONTROL,
     }
 }

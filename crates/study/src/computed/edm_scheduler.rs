@@ -54,6 +54,7 @@ fn iterations(config: &EdmConfig, seed: u64) -> u32 {
         iteration: config.iteration(),
         block: RATE.transmit_bits(66),
         control: Time::ZERO,
+        framing: Time::ZERO,
         pairs_in_order: config.pairs_in_order,
     });
     let mut random = seed;

@@ -169,6 +169,7 @@ impl EdmConfig {
             pairs_in_order: self.pairs_in_order,
             iteration: self.iteration(),
             block,
+            framing: Time::ZERO,
             control: control(star),
         }
     }

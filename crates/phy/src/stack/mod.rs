@@ -1,0 +1,19 @@
+//! The network stacks of host and switch (§3.2.1, §3.2.2), a PCS cycle at a time.
+//!
+//! | module | |
+//! |---|---|
+//! | [`host`] | compute and memory node: queues, state tables, grants, timers |
+//! | [`switch`] | notifications, the scheduler, circuits |
+//! | [`testbed`] | both on links, in one clock |
+//!
+//! What each step takes is [`unrack_protocol::edm::steps`], and the scheduler is that of the simulator. Everything
+//! between two steps is a queue whose entries have the cycle from which on they may go.
+
+pub mod host;
+mod outbox;
+pub mod switch;
+pub mod testbed;
+
+pub use host::{Completion, Host, HostConfig, Outcome, Request, Store};
+pub use switch::{Switch, SwitchConfig};
+pub use testbed::Testbed;
