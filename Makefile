@@ -98,6 +98,7 @@ bench: setup build
 	cargo bench -q -p unrack-sim
 	$(release)/unrack rpc bench
 	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none
+	$(release)/unrack-kv ycsb
 	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
 
 # A target folder of its own: everything is built for the model checker.

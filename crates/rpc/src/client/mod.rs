@@ -19,6 +19,7 @@ pub use stream::{Part, Stream};
 pub use window::Window;
 
 use crate::error::Error;
+use crate::view::View;
 use crate::wait::Waiting;
 use reactor::Reactor;
 use shared::Shared;
@@ -104,6 +105,14 @@ impl Client {
     #[inline(always)]
     pub fn request_with_room(&self, bytes: usize, room: usize) -> Result<Request<'_>, Error> {
         Request::new(self, bytes, room)
+    }
+
+    /// Bytes that the server lends to its clients ([`Server::lend`](crate::Server::lend)), by the offset that it said.
+    /// They are mapped as long as the connection; what keeps them from being used for something else meanwhile is the
+    /// service's own.
+    #[inline]
+    pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
+        self.shared.lent(offset, bytes)
     }
 
     /// The server: what it calls itself, and which process it is.

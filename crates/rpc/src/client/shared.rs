@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::greeting::{Greeting, VERSION};
 use crate::lock::{Guard, Lock};
 use crate::queue::entry::{Answer, Kind, MOST_BYTES, Status};
+use crate::view::View;
 use crate::wait::{Patience, Pause};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -18,7 +19,7 @@ use std::sync::{Condvar, Mutex, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use unrack_pool::arena::{Arena, Cache};
-use unrack_pool::cache_control::AnyMemory;
+use unrack_pool::cache_control::{AnyMemory, Memory};
 use unrack_pool::wire::{Access, Cause, Peer};
 use unrack_pool::{Bell, Channel, Rung};
 
@@ -144,6 +145,17 @@ impl Shared {
 
     pub fn peer(&self) -> &Peer {
         self.channel.peer()
+    }
+
+    /// What the server granted to be read.
+    #[inline]
+    pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
+        let base = self.channel.resolve(offset, bytes as u64, Access::Read)?;
+        // SAFETY: all of it is granted, hence mapped until the channel goes, and this host only reads it.
+        unsafe {
+            self.pool.memory().refresh(base.as_ptr(), bytes);
+            Some(View::new(base.as_ptr(), bytes))
+        }
     }
 
     pub fn slots(&self) -> usize {

@@ -14,6 +14,7 @@ pub struct Call<'a> {
     answer: usize,
     written: usize,
     peer: &'a Peer,
+    client: u64,
 }
 
 /// The answer is longer than the client has room for.
@@ -51,7 +52,7 @@ impl From<NoRoom> for Refusal {
 impl<'a> Call<'a> {
     /// # Safety
     /// The buffer is mapped as long as this lives, and nobody else of this process uses it.
-    pub(super) unsafe fn new(incoming: &Incoming, peer: &'a Peer) -> Self {
+    pub(super) unsafe fn new(incoming: &Incoming, peer: &'a Peer, client: u64) -> Self {
         Call {
             base: incoming.base,
             length: incoming.request.length as usize,
@@ -59,12 +60,18 @@ impl<'a> Call<'a> {
             answer: 0,
             written: 0,
             peer,
+            client,
         }
     }
 
     /// Who calls, as the kernel knows it.
     pub fn peer(&self) -> &Peer {
         self.peer
+    }
+
+    /// The client's number: no two that this process serves have the same, one after the other neither.
+    pub fn client(&self) -> u64 {
+        self.client
     }
 
     /// What the client wrote. The answer is going to be in its place.

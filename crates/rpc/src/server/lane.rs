@@ -265,7 +265,8 @@ impl Clients {
     fn let_go(&mut self) {
         for port in &mut self.ports {
             if port.as_ref().is_some_and(Port::may_go) {
-                *port = None;
+                let client = port.take().expect("just seen").client();
+                self.methods.tell_gone(client);
             }
         }
     }

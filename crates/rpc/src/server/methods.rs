@@ -3,6 +3,7 @@
 use super::call::{Call, Refusal};
 use crate::error::Error;
 use crate::method::Method;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a handler ends: well, or with a status of the service's own.
 pub type Answered = Result<(), Refusal>;
@@ -21,11 +22,26 @@ pub enum Handler {
 #[derive(Default)]
 pub struct Methods {
     all: Vec<(Method, String, Handler)>,
+    gone: Option<Gone>,
 }
+
+/// What is told of clients that are gone.
+type Gone = Box<dyn Fn(u64) + Send + Sync>;
 
 impl Methods {
     pub fn add(&mut self, name: &str, handler: Handler) {
         self.all.push((Method::named(name), name.to_string(), handler));
+    }
+
+    pub fn when_gone(&mut self, gone: Gone) {
+        self.gone = Some(gone);
+    }
+
+    /// A client is gone, and no call of it runs. What is told may panic without harm to others.
+    pub fn tell_gone(&self, client: u64) {
+        if let Some(gone) = &self.gone {
+            let _ = catch_unwind(AssertUnwindSafe(|| gone(client)));
+        }
     }
 
     /// # Errors

@@ -27,7 +27,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use unrack_pool::{BELLS, Offer, Service};
+use unrack_pool::wire::Access;
+use unrack_pool::{Arena, BELLS, Offer, Service};
 
 /// Refusals that this crate gives to a client that wants to connect.
 pub(crate) const WRONG_VERSION: u32 = 1;
@@ -55,11 +56,12 @@ pub struct Server {
     name: String,
     methods: Methods,
     options: Options,
+    lent: Option<Arena>,
 }
 
 impl Server {
     pub fn new(name: impl Into<String>, options: Options) -> Server {
-        Server { name: name.into(), methods: Methods::default(), options }
+        Server { name: name.into(), methods: Methods::default(), options, lent: None }
     }
 
     /// A method that is answered at once. The handler reads the request and writes the answer in the same buffer.
@@ -85,19 +87,42 @@ impl Server {
         self
     }
 
+    /// Lets all clients read an arena's buffers where they lie: an answer names one by its offset, and a client finds it
+    /// with [`Client::lent`](crate::Client::lent). Who may read what is up to the service: a client can read all of it.
+    #[must_use]
+    pub fn lend(mut self, arena: &Arena) -> Self {
+        self.lent = Some(arena.clone());
+        self
+    }
+
+    /// What to do when a client ([`Call::client`]) has gone, however it ended, and none of its calls runs.
+    #[must_use]
+    pub fn when_gone(mut self, gone: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        self.methods.when_gone(Box::new(gone));
+        self
+    }
+
     /// Registers with the pool at a socket, and serves until what it returns is dropped.
     ///
     /// # Errors
     /// If there is no pool, the name is taken, or two methods have one number.
     pub fn serve(self, pool: impl AsRef<Path>) -> Result<Serving, Error> {
+        self.serve_on(&unrack_pool::Client::connect(pool)?)
+    }
+
+    /// As [`serve`](Server::serve), over a connection to the pool that is there already.
+    ///
+    /// # Errors
+    /// As [`serve`](Server::serve).
+    pub fn serve_on(self, pool: &unrack_pool::Client) -> Result<Serving, Error> {
         let methods = Arc::new(self.methods.finish()?);
-        let pool = unrack_pool::Client::connect(pool)?;
         let service = pool.register(&self.name)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let lanes = Lanes::start(&pool, &methods, &self.options)?;
+        let lanes = Lanes::start(pool, &methods, &self.options)?;
+        let lent = self.lent;
         let acceptor = std::thread::Builder::new().name("unrack-accept".into()).spawn({
             let (stop, lanes) = (stop.clone(), lanes.clone());
-            move || accept(&service, &lanes, &stop)
+            move || accept(&service, &lanes, lent.as_ref(), &stop)
         })?;
         Ok(Serving { name: self.name, lanes, stop, acceptor: Some(acceptor) })
     }
@@ -137,10 +162,10 @@ impl Drop for Serving {
 /// How long it takes at most until the acceptor sees that it is to stop.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-fn accept(service: &Service, lanes: &Lanes, stop: &AtomicBool) {
+fn accept(service: &Service, lanes: &Lanes, lent: Option<&Arena>, stop: &AtomicBool) {
     while !stop.load(Ordering::SeqCst) {
         match service.accept(PATIENCE) {
-            Ok(Some(offer)) => admit(offer, lanes),
+            Ok(Some(offer)) => admit(offer, lanes, lent),
             Ok(None) => {}
             Err(_) => break,
         }
@@ -148,7 +173,7 @@ fn accept(service: &Service, lanes: &Lanes, stop: &AtomicBool) {
 }
 
 /// Takes a client that speaks the same version, and tells others why not.
-fn admit(mut offer: Offer, lanes: &Lanes) {
+fn admit(mut offer: Offer, lanes: &Lanes, lent: Option<&Arena>) {
     let theirs = Greeting::from_bytes(&offer.greeting().bytes);
     match theirs {
         None => return offer.refuse(NOT_RPC, "it does not speak this protocol"),
@@ -163,7 +188,9 @@ fn admit(mut offer: Offer, lanes: &Lanes) {
     };
     let hello = Greeting::new(layout.lines()).to_bytes();
     // A client that is gone already is nobody's loss.
-    if let Ok(channel) = offer.accept(&hello, lane.bell(), &[]) {
+    let Ok(channel) = offer.accept(&hello, lane.bell(), &[]) else { return };
+    // Before its first call is answered, which may name what is lent.
+    if lent.is_none_or(|arena| arena.share_with(&channel, Access::Read).is_ok()) {
         lane.adopt(channel, layout);
     }
 }

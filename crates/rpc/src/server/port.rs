@@ -76,6 +76,11 @@ impl Port {
         self.running == 0 && self.granted.channel.gone().is_some()
     }
 
+    /// Its number, as handlers know it.
+    pub fn client(&self) -> u64 {
+        self.granted.channel.id().0
+    }
+
     pub fn awaited(&self) -> Awaited {
         self.callee.awaited()
     }
@@ -187,7 +192,7 @@ pub fn run_handler(
     handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
 ) -> Outcome {
     // SAFETY: the channel, which is borrowed, keeps the buffer mapped; a slot's call runs once at a time.
-    let mut call = unsafe { Call::new(incoming, channel.peer()) };
+    let mut call = unsafe { Call::new(incoming, channel.peer(), channel.id().0) };
     match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
         Ok(ended) => call.outcome(ended),
         Err(_) => Outcome { status: Status::FAILED, ..call.outcome(Ok(Status::FAILED)) },

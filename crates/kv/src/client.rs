@@ -1,0 +1,209 @@
+//! Calls of a store, and views of its values.
+
+use crate::wire::{self, DELETE, Found, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF};
+use std::path::Path;
+use std::sync::{Condvar, Mutex, PoisonError};
+use unrack_rpc::client::{Options, Request, Response};
+use unrack_rpc::view::{View, ViewMut};
+use unrack_rpc::{Method, Status};
+
+/// From this length on, a value that is not read any more is let go at once.
+const LARGE: u64 = 64 << 10;
+
+/// Why something did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Rpc(#[from] unrack_rpc::Error),
+    #[error("a key of {0} bytes: at most {MOST_KEY}")]
+    KeyTooLong(usize),
+    #[error("{0} has no memory for the value")]
+    Full(String),
+    #[error("{0} breaks the protocol of the store: it named a value that it does not lend")]
+    NotLent(String),
+}
+
+/// A connection to a store. Threads may share it.
+pub struct Client {
+    rpc: unrack_rpc::Client,
+    places: Mutex<Places>,
+    freed: Condvar,
+}
+
+/// Places that hold nothing which is read: the one that was used last is used first.
+struct Places {
+    free: Vec<u16>,
+    next: u16,
+}
+
+/// A value where it lies. It does not change, and stays until this is dropped.
+pub struct Value<'c> {
+    view: View<'c>,
+    version: u64,
+    _place: Place<'c>,
+}
+
+/// A place, taken until this is dropped.
+struct Place<'c> {
+    client: &'c Client,
+    number: u16,
+    /// It holds a value that is not to wait for the next get.
+    large: bool,
+}
+
+impl Client {
+    /// Connects to the pool at a socket, and to a store by its name.
+    ///
+    /// # Errors
+    /// As [`unrack_rpc::Client::connect`].
+    pub fn connect(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<Client, Error> {
+        let rpc = unrack_rpc::Client::connect(pool, name, options)?;
+        Ok(Client { rpc, places: Mutex::new(Places { free: Vec::new(), next: 0 }), freed: Condvar::new() })
+    }
+
+    /// The value of a key, where it lies. Waits while 1,024 values are being read.
+    ///
+    /// # Errors
+    /// If the call fails.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, Error> {
+        let mut place = self.place();
+        let header = Header { place: place.number, ..Header::default() };
+        let answer = self.call(GET, header, key, 0, Found::BYTES, |_| {})?;
+        let Some(found) = Found::read(answer.body()) else { return Ok(None) };
+        drop(answer);
+        place.large = found.length >= LARGE;
+        let view = self.rpc.lent(found.offset, found.length as usize);
+        let view = view.ok_or_else(|| Error::NotLent(self.rpc.peer().to_string()))?;
+        Ok(Some(Value { view, version: found.version, _place: place }))
+    }
+
+    /// Writes a value, and says its version. Versions of a store only grow.
+    ///
+    /// # Errors
+    /// If the call fails, or there is no memory for the value.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<u64, Error> {
+        self.put_with(key, value.len(), |mut bytes| bytes.copy_from(value))
+    }
+
+    /// As [`put`](Client::put), of a value that is written in place.
+    ///
+    /// # Errors
+    /// As [`put`](Client::put).
+    pub fn put_with(&self, key: &[u8], bytes: usize, write: impl FnOnce(ViewMut<'_>)) -> Result<u64, Error> {
+        let answer = self.call(PUT, Header::default(), key, bytes, 8, write)?;
+        answer.body().get(0).map_err(|_| Error::NotLent(self.rpc.peer().to_string()))
+    }
+
+    /// As [`put`](Client::put), if the key still has this version; 0: if there is no such key. Says the new version.
+    ///
+    /// # Errors
+    /// As [`put`](Client::put).
+    pub fn put_if(&self, key: &[u8], version: u64, value: &[u8]) -> Result<Option<u64>, Error> {
+        let header = Header { version, ..Header::default() };
+        let answer = self.call(PUT_IF, header, key, value.len(), 8, |mut bytes| bytes.copy_from(value))?;
+        Ok(answer.body().get(0).ok())
+    }
+
+    /// Reads, modifies and writes, as one step for all others: what `modify` makes of the value is written unless
+    /// somebody else wrote meanwhile; then it is asked again.
+    ///
+    /// # Errors
+    /// As [`get`](Client::get) and [`put`](Client::put).
+    pub fn update(
+        &self,
+        key: &[u8],
+        mut modify: impl FnMut(Option<View<'_>>) -> Vec<u8>,
+    ) -> Result<u64, Error> {
+        loop {
+            let value = self.get(key)?;
+            let version = value.as_ref().map_or(0, Value::version);
+            let modified = modify(value.as_ref().map(Value::body));
+            drop(value);
+            if let Some(version) = self.put_if(key, version, &modified)? {
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Removes a key. Says which version it had, if there was one.
+    ///
+    /// # Errors
+    /// If the call fails.
+    pub fn delete(&self, key: &[u8]) -> Result<Option<u64>, Error> {
+        let answer = self.call(DELETE, Header::default(), key, 0, 8, |_| {})?;
+        Ok(answer.body().get(0).ok())
+    }
+
+    fn call(
+        &self,
+        method: Method,
+        header: Header,
+        key: &[u8],
+        value_bytes: usize,
+        room: usize,
+        write: impl FnOnce(ViewMut<'_>),
+    ) -> Result<Response<'_>, Error> {
+        let request = self.request(header, key, value_bytes, room, write)?;
+        request.call(method).map_err(|error| match error {
+            unrack_rpc::Error::Refused { peer, status } if status == Status(Status::SERVICE + wire::FULL) => {
+                Error::Full(peer)
+            }
+            error => error.into(),
+        })
+    }
+
+    fn request(
+        &self,
+        header: Header,
+        key: &[u8],
+        value_bytes: usize,
+        room: usize,
+        write: impl FnOnce(ViewMut<'_>),
+    ) -> Result<Request<'_>, Error> {
+        if key.len() > MOST_KEY {
+            return Err(Error::KeyTooLong(key.len()));
+        }
+        let value =
+            u32::try_from(value_bytes).map_err(|_| unrack_rpc::Error::TooLong { asked: value_bytes })?;
+        let header = Header { key: key.len() as u16, value, ..header };
+        let mut request = self.rpc.request_with_room(HEADER + key.len() + value_bytes, room)?;
+        header.write(key, request.body(), write).expect("as long as it was asked to be");
+        Ok(request)
+    }
+
+    fn place(&self) -> Place<'_> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(number) = places.free.pop() {
+                return Place { client: self, number, large: false };
+            }
+            if places.next < MOST_PLACES {
+                places.next += 1;
+                return Place { client: self, number: places.next - 1, large: false };
+            }
+            places = self.freed.wait(places).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Value<'_> {
+    pub fn body(&self) -> View<'_> {
+        self.view
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.large {
+            let header = Header { place: self.number, ..Header::default() };
+            // If it cannot be said, the next get into the place says it.
+            let _ = self.client.request(header, b"", 0, 0, |_| {}).map(|request| request.send(LET_GO));
+        }
+        self.client.places.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.number);
+        self.client.freed.notify_one();
+    }
+}

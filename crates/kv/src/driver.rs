@@ -1,0 +1,167 @@
+//! Operations, timed.
+
+use crate::ycsb::{Key, Operation, Operations, Workload};
+use crate::{Client, Error};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use unrack_rpc::view::{View, ViewMut};
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    pub workload: Workload,
+    pub records: u64,
+    pub value_bytes: usize,
+    /// Threads, with a connection each.
+    pub clients: u16,
+    pub time: Duration,
+    pub seed: u64,
+}
+
+/// Percentiles of one kind of operation.
+#[derive(Debug, Clone, Serialize)]
+pub struct Times {
+    pub operation: Operation,
+    pub count: u64,
+    pub p50_ns: u64,
+    pub p95_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub max_ns: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    pub workload: Workload,
+    pub operations_per_s: f64,
+    pub times: Vec<Times>,
+}
+
+/// Writes all records.
+///
+/// # Errors
+/// If the store has no room for them, or is gone.
+pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Error> {
+    for record in 0..records {
+        client.put_with(&Key::of(record), value_bytes, |value| fill(value, record))?;
+    }
+    Ok(())
+}
+
+/// Runs operations for a time, with a thread for each connection.
+///
+/// # Errors
+/// If a call fails.
+pub fn run(run: &Run, connect: impl Fn() -> Result<Client, Error> + Sync) -> Result<Outcome, Error> {
+    let one = |thread: u16| -> Result<(Timed, f64), Error> {
+        let client = connect()?;
+        let mut operations = Operations::new(run.workload, run.records, run.seed.wrapping_add(thread.into()));
+        let mut timed = Timed::new();
+        let begun = Instant::now();
+        let mut now = begun;
+        while now - begun < run.time {
+            let (operation, record) = operations.draw();
+            let key = Key::of(record);
+            let started = Instant::now();
+            perform(&client, operation, &key, run.value_bytes, started)?;
+            now = Instant::now();
+            timed.of(operation).saturating_record((now - started).as_nanos() as u64);
+        }
+        let rate = timed.count() as f64 / (now - begun).as_secs_f64();
+        Ok((timed, rate))
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..run.clients).map(|thread| scope.spawn(move || one(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+    });
+    let mut timed = Timed::new();
+    let mut operations_per_s = 0.0;
+    for one in all {
+        let (times, rate) = one?;
+        timed.add(&times);
+        operations_per_s += rate;
+    }
+    Ok(Outcome { workload: run.workload, operations_per_s, times: timed.times() })
+}
+
+fn perform(
+    client: &Client,
+    operation: Operation,
+    key: &Key,
+    bytes: usize,
+    seed: Instant,
+) -> Result<(), Error> {
+    let seed = seed.elapsed().as_nanos() as u64;
+    match operation {
+        Operation::Read => {
+            std::hint::black_box(client.get(key)?.map(|value| sum(value.body())));
+        }
+        Operation::Update => drop(client.put_with(key, bytes, |value| fill(value, seed))?),
+        Operation::ReadModifyWrite => {
+            let modify = |value: Option<View<'_>>| {
+                let mut modified = value.map_or_else(|| vec![0; bytes], |value| value.to_vec());
+                if let Some(first) = modified.first_mut() {
+                    *first = first.wrapping_add(1);
+                }
+                modified
+            };
+            client.update(key, modify)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes every byte.
+fn fill(mut value: ViewMut<'_>, seed: u64) {
+    let words = value.len() / 8;
+    for word in 0..words {
+        value.put(word * 8, seed ^ word as u64).expect("inside");
+    }
+    for byte in words * 8..value.len() {
+        value.put(byte, seed as u8).expect("inside");
+    }
+}
+
+/// Reads every whole word.
+fn sum(value: View<'_>) -> u64 {
+    (0..value.len() / 8).map(|word| value.get::<u64>(word * 8).expect("inside")).fold(0, u64::wrapping_add)
+}
+
+/// Times of each kind of operation, in nanoseconds up to a minute, to three digits.
+struct Timed([Histogram<u64>; 3]);
+
+const KINDS: [Operation; 3] = [Operation::Read, Operation::Update, Operation::ReadModifyWrite];
+
+impl Timed {
+    fn new() -> Timed {
+        Timed(KINDS.map(|_| Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")))
+    }
+
+    fn of(&mut self, operation: Operation) -> &mut Histogram<u64> {
+        &mut self.0[operation as usize]
+    }
+
+    fn add(&mut self, other: &Timed) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            mine.add(theirs).expect("the bounds are the same");
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().map(Histogram::len).sum()
+    }
+
+    fn times(&self) -> Vec<Times> {
+        let of = |(operation, ns): (Operation, &Histogram<u64>)| Times {
+            operation,
+            count: ns.len(),
+            p50_ns: ns.value_at_quantile(0.5),
+            p95_ns: ns.value_at_quantile(0.95),
+            p99_ns: ns.value_at_quantile(0.99),
+            p999_ns: ns.value_at_quantile(0.999),
+            max_ns: ns.max(),
+        };
+        KINDS.into_iter().zip(&self.0).filter(|(_, ns)| !ns.is_empty()).map(of).collect()
+    }
+}

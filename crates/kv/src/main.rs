@@ -1,0 +1,227 @@
+//! `unrack-kv`: a store that serves, and YCSB.
+
+use clap::{Parser, Subcommand};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+use unrack_kv::driver::{self, Outcome, Run};
+use unrack_kv::ycsb::Workload;
+use unrack_kv::{Client, Service};
+use unrack_pool::{Manager, Options, socket};
+use unrack_rpc::{Waiting, client, server};
+use unrack_units::{Bytes, Time};
+
+const EXAMPLES: &str = "\
+Examples:
+  unrack-kv ycsb                               all workloads, on a store and a pool of its own
+  unrack-kv ycsb --workload a,b --value 100B --records 1000000 --time 10s
+  unrack pool serve & unrack-kv serve          a store for programs of this user
+  unrack-kv ycsb --socket /run/user/1000/unrack/pool.sock";
+
+/// A key-value store whose values are read where they lie, and YCSB for it.
+#[derive(Parser)]
+#[command(name = "unrack-kv", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Serves a store over a pool, until the pool's manager is gone
+    Serve(Serve),
+    /// Runs YCSB's workloads and prints how long operations take
+    Ycsb(Ycsb),
+    /// The server of `unrack-kv ycsb`
+    #[command(name = "__serve", hide = true)]
+    Own(Own),
+}
+
+#[derive(clap::Args)]
+struct Serve {
+    /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// What clients ask for
+    #[arg(long, default_value = "kv")]
+    name: String,
+    /// What to do between calls: spin, adaptive or sleep
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    waiting: Waiting,
+}
+
+#[derive(clap::Args)]
+struct Ycsb {
+    /// Workloads, in this order
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "a,b,c,f")]
+    workload: Vec<Workload>,
+    /// Records, which are written first
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
+    records: u64,
+    /// Bytes of each value
+    #[arg(long, value_name = "SIZE", default_value = "1000B")]
+    value: Bytes,
+    /// Threads, with a connection each
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    clients: u16,
+    /// How long each workload runs
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    time: Time,
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    /// What to do until an answer comes: spin, adaptive or sleep; the own store does the same
+    #[arg(long, value_name = "HOW", default_value = "spin")]
+    waiting: Waiting,
+    /// The pool of a store that runs; not given, a store and a pool are started for the time
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The store's name
+    #[arg(long, default_value = "kv")]
+    name: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Own {
+    folder: PathBuf,
+    capacity: Bytes,
+    waiting: Waiting,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Serve(args) => args.run(),
+        Verb::Ycsb(args) => args.run(),
+        Verb::Own(args) => args.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "unrack-kv: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Serve {
+    fn run(self) -> Result<(), Failure> {
+        let socket = self.socket.unwrap_or_else(socket::default_socket);
+        let options = server::Options { waiting: self.waiting, ..server::Options::default() };
+        Service::start(socket, &self.name, options)?.wait();
+        Err("the manager of the pool is gone".into())
+    }
+}
+
+impl Ycsb {
+    fn run(self) -> Result<(), Failure> {
+        let own = match self.socket {
+            None => Some(Store::start(self.capacity(), self.waiting)?),
+            Some(_) => None,
+        };
+        let name = if own.is_some() { "kv" } else { &self.name };
+        let socket =
+            own.as_ref().map(|store| socket_in(&store.folder)).or(self.socket.clone()).expect("one of both");
+        let options = client::Options { waiting: self.waiting, ..client::Options::default() };
+        let connect = || Client::connect(&socket, name, options.clone());
+        driver::load(&connect()?, self.records, self.value.get() as usize)?;
+        let mut outcomes = Vec::new();
+        for &workload in &self.workload {
+            let run = Run {
+                workload,
+                records: self.records,
+                value_bytes: self.value.get() as usize,
+                clients: self.clients,
+                time: Duration::from_secs_f64(self.time.as_secs_f64()),
+                seed: self.seed,
+            };
+            let outcome = driver::run(&run, connect)?;
+            if !self.json {
+                std::io::stdout().write_all(table(&outcome).as_bytes())?;
+            }
+            outcomes.push(outcome);
+        }
+        if self.json {
+            let text =
+                serde_json::json!({ "records": self.records, "value": self.value, "outcomes": outcomes });
+            std::io::stdout().write_all(format!("{text}\n").as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// All values, their buffers rounded up, and some to be read and sent.
+    fn capacity(&self) -> Bytes {
+        let values = (self.value.get() + 64) * 3 / 2 * self.records;
+        Bytes::new((values + (256 << 20)).next_multiple_of(unrack_pool::SECTION))
+    }
+}
+
+fn table(outcome: &Outcome) -> String {
+    let mut text = format!("workload {:?}: {:.0} operations/s\n", outcome.workload, outcome.operations_per_s);
+    let names =
+        ["p50 ns", "p95 ns", "p99 ns", "p99.9 ns", "max ns"].map(|name| format!("{name:>10}")).join(" ");
+    text += &format!("  {:<18} {:>10} {names}\n", "", "count");
+    for times in &outcome.times {
+        let figures = [times.p50_ns, times.p95_ns, times.p99_ns, times.p999_ns, times.max_ns];
+        let figures = figures.map(|ns| format!("{ns:>10}")).join(" ");
+        text += &format!("  {:<18} {:>10} {figures}\n", format!("{:?}", times.operation), times.count);
+    }
+    text
+}
+
+fn socket_in(folder: &Path) -> PathBuf {
+    folder.join("pool")
+}
+
+impl Own {
+    /// Serves until standard input is closed: by whoever started us, or by its end.
+    fn run(self) -> Result<(), Failure> {
+        std::fs::create_dir(&self.folder)?;
+        let served = self.serve();
+        if served.is_ok() {
+            let _ = std::io::stdout().write_all(b"ready\n");
+            let _ = std::io::stdin().read(&mut [0]);
+        }
+        let ended = served.map(drop);
+        let _ = std::fs::remove_dir_all(&self.folder);
+        ended
+    }
+
+    fn serve(&self) -> Result<(Service, Manager), Failure> {
+        let manager = Manager::start(&Options::new(socket_in(&self.folder), self.capacity))?;
+        let options = server::Options { waiting: self.waiting, ..server::Options::default() };
+        Ok((Service::start(manager.socket(), "kv", options)?, manager))
+    }
+}
+
+/// A store and a pool in a process of their own, which ends with this.
+struct Store {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Store {
+    fn start(capacity: Bytes, waiting: Waiting) -> Result<Store, Failure> {
+        let folder = std::env::temp_dir().join(format!("unrack-kv-{}", std::process::id()));
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("__serve").arg(&folder).args([capacity.to_string(), waiting.to_string()]);
+        // In a group of its own, it is not interrupted before it has cleared away.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut store = Store { process: command.spawn()?, folder };
+        let mut said = store.process.stdout.take().expect("it is piped");
+        said.read_exact(&mut [0; 6]).map_err(|_| "the store did not start")?;
+        Ok(store)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,136 @@
+//! The store as methods that can be called.
+
+use crate::store::{Counts, Full, Store};
+use crate::wire::{Found, HEADER, Header, MOST_KEY};
+use crate::{client::Error, wire};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use unrack_rpc::server::{Answered, Call, Options, Refusal, Serving};
+use unrack_rpc::{Server, server};
+
+/// A store that serves. It ends, and its values with it, when this is dropped.
+pub struct Service {
+    serving: Serving,
+    store: Shared,
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Store>>);
+
+impl Service {
+    /// Serves an empty store under a name, over the pool at a socket.
+    ///
+    /// # Errors
+    /// If there is no pool, or the name is taken.
+    pub fn start(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<Service, Error> {
+        let pool = unrack_pool::Client::connect(pool).map_err(unrack_rpc::Error::from)?;
+        let arena = pool.arena();
+        let store = Shared(Arc::new(Mutex::new(Store::new(arena.cache(), pool.memory().clone()))));
+        // Whoever finds a call runs it: a client's gets stay in order, which its places need.
+        let server = Server::new(name, server::Options { workers: 0, ..options });
+        let serving = store.methods(server).lend(&arena).serve_on(&pool)?;
+        Ok(Service { serving, store })
+    }
+
+    pub fn name(&self) -> &str {
+        self.serving.name()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.store.lock().counts()
+    }
+
+    /// Serves until the manager of the pool is gone.
+    pub fn wait(self) {
+        self.serving.wait();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn methods(&self, server: Server) -> Server {
+        let [get, put, put_if, delete, let_go, gone] = std::array::from_fn(|_| self.clone());
+        server
+            .method("kv.get", move |call| get.get(call))
+            .method("kv.put", move |call| {
+                let asked = Asked::of(call)?;
+                let put = put.lock().put(asked.key(), asked.value(call)?);
+                answer_version(call, Some(put?))
+            })
+            .method("kv.put_if", move |call| {
+                let asked = Asked::of(call)?;
+                let put = put_if.lock().put_if(asked.key(), asked.header.version, asked.value(call)?);
+                answer_version(call, put?)
+            })
+            .method("kv.delete", move |call| {
+                let deleted = delete.lock().delete(Asked::of(call)?.key());
+                answer_version(call, deleted)
+            })
+            .method("kv.let_go", move |call| {
+                let_go.lock().let_go(call.client(), Asked::of(call)?.header.place);
+                Ok(())
+            })
+            .when_gone(move |client| gone.lock().forget(client))
+    }
+
+    fn get(&self, call: &mut Call<'_>) -> Answered {
+        let asked = Asked::of(call)?;
+        if call.room() < Found::BYTES {
+            // Nobody would know what the place holds.
+            return call.answer(Found::BYTES).map(drop).map_err(Refusal::from);
+        }
+        let found = self.lock().get(call.client(), asked.header.place, asked.key());
+        match found {
+            Some(found) => found.write(call.answer(Found::BYTES)?),
+            None => {
+                call.answer(0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A request, with its key out of the client's reach.
+struct Asked {
+    header: Header,
+    key: [u8; MOST_KEY],
+}
+
+impl Asked {
+    fn of(call: &Call<'_>) -> Result<Asked, Refusal> {
+        let malformed = || Refusal::of(wire::MALFORMED);
+        let header = Header::read(call.request()).ok_or_else(malformed)?;
+        let mut asked = Asked { header, key: [0; MOST_KEY] };
+        let length = usize::from(header.key);
+        call.request().part(HEADER, length).map_err(|_| malformed())?.copy_to(&mut asked.key[..length]);
+        Ok(asked)
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.key[..usize::from(self.header.key)]
+    }
+
+    fn value<'c>(&self, call: &'c Call<'_>) -> Result<unrack_rpc::view::View<'c>, Refusal> {
+        self.header.value_of(call.request()).ok_or_else(|| Refusal::of(wire::MALFORMED))
+    }
+}
+
+/// The version, or nothing.
+fn answer_version(call: &mut Call<'_>, version: Option<u64>) -> Answered {
+    match version {
+        Some(version) => call.answer(8)?.put(0, version).expect("eight bytes"),
+        None => {
+            call.answer(0)?;
+        }
+    }
+    Ok(())
+}
+
+impl From<Full> for Refusal {
+    fn from(_: Full) -> Refusal {
+        Refusal::of(wire::FULL)
+    }
+}

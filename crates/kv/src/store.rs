@@ -1,0 +1,173 @@
+//! Keys, values, and who reads which.
+
+use crate::wire::Found;
+use std::collections::HashMap;
+use unrack_pool::arena::{Buffer, Cache};
+use unrack_pool::cache_control::{AnyMemory, Memory};
+use unrack_rpc::view::View;
+
+/// Values by key. One thread at a time; nothing in it waits.
+pub struct Store {
+    cache: Cache,
+    memory: AnyMemory,
+    keys: HashMap<Box<[u8]>, u32>,
+    /// By number.
+    values: Vec<Option<Value>>,
+    free: Vec<u32>,
+    /// By client: the value that each of its places holds.
+    held: HashMap<u64, Vec<Option<u32>>>,
+    version: u64,
+}
+
+/// It never changes but for who holds it.
+struct Value {
+    buffer: Buffer,
+    length: u64,
+    version: u64,
+    /// Places that hold it, and one more while it is a key's.
+    holders: u32,
+}
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub keys: usize,
+    /// Those of keys, and those that are only read.
+    pub values: usize,
+    /// Places that hold a value.
+    pub held: usize,
+}
+
+/// There is no memory for a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl Store {
+    /// Its values are buffers of the cache's arena.
+    pub fn new(cache: Cache, memory: AnyMemory) -> Store {
+        Store {
+            cache,
+            memory,
+            keys: HashMap::new(),
+            values: Vec::new(),
+            free: Vec::new(),
+            held: HashMap::new(),
+            version: 0,
+        }
+    }
+
+    /// Finds a value and holds it in a place of a client, instead of what was there.
+    pub fn get(&mut self, client: u64, place: u16, key: &[u8]) -> Option<Found> {
+        let found = self.keys.get(key).copied();
+        if let Some(number) = found {
+            self.value(number).holders += 1;
+        }
+        let places = self.held.entry(client).or_default();
+        if places.len() <= usize::from(place) {
+            places.resize(usize::from(place) + 1, None);
+        }
+        if let Some(before) = std::mem::replace(&mut places[usize::from(place)], found) {
+            self.let_go_of(before);
+        }
+        let value = self.value(found?);
+        Some(Found { offset: value.buffer.offset(), length: value.length, version: value.version })
+    }
+
+    /// Writes a value, and says its version.
+    ///
+    /// # Errors
+    /// If there is no memory for it; the key has what it had.
+    pub fn put(&mut self, key: &[u8], contents: View<'_>) -> Result<u64, Full> {
+        let length = contents.len() as u64;
+        let buffer = self.cache.alloc(length.max(1)).map_err(|_| Full)?;
+        // SAFETY: the buffer is as long, ours, and nobody knows of it yet; the request is not in it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(contents.as_ptr(), buffer.as_ptr(), contents.len());
+            self.memory.publish(buffer.as_ptr(), contents.len());
+        }
+        self.version += 1;
+        let value = Some(Value { buffer, length, version: self.version, holders: 1 });
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.values[number as usize] = value;
+                number
+            }
+            None => {
+                self.values.push(value);
+                (self.values.len() - 1) as u32
+            }
+        };
+        let before = match self.keys.get_mut(key) {
+            Some(current) => Some(std::mem::replace(current, number)),
+            None => self.keys.insert(key.into(), number),
+        };
+        if let Some(before) = before {
+            self.let_go_of(before);
+        }
+        Ok(self.version)
+    }
+
+    /// As [`put`](Store::put), if the key's version is this one; 0: if there is no such key.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    pub fn put_if(&mut self, key: &[u8], version: u64, contents: View<'_>) -> Result<Option<u64>, Full> {
+        if self.version_of(key) != version {
+            return Ok(None);
+        }
+        self.put(key, contents).map(Some)
+    }
+
+    /// Removes a key, and says which version it had.
+    pub fn delete(&mut self, key: &[u8]) -> Option<u64> {
+        let number = self.keys.remove(key)?;
+        let version = self.value(number).version;
+        self.let_go_of(number);
+        Some(version)
+    }
+
+    /// A place of a client holds nothing any more.
+    pub fn let_go(&mut self, client: u64, place: u16) {
+        let held = self.held.get_mut(&client).and_then(|places| places.get_mut(usize::from(place)));
+        if let Some(number) = held.and_then(Option::take) {
+            self.let_go_of(number);
+        }
+    }
+
+    /// A client is gone, and reads nothing any more.
+    pub fn forget(&mut self, client: u64) {
+        for number in self.held.remove(&client).into_iter().flatten().flatten() {
+            self.let_go_of(number);
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        Counts {
+            keys: self.keys.len(),
+            values: self.values.len() - self.free.len(),
+            held: self.held.values().flatten().flatten().count(),
+        }
+    }
+
+    fn version_of(&mut self, key: &[u8]) -> u64 {
+        match self.keys.get(key) {
+            Some(&number) => self.value(number).version,
+            None => 0,
+        }
+    }
+
+    fn value(&mut self, number: u32) -> &mut Value {
+        self.values[number as usize].as_mut().expect("what is named is there")
+    }
+
+    /// One holder less: without any, the value is freed.
+    fn let_go_of(&mut self, number: u32) {
+        let value = self.value(number);
+        value.holders -= 1;
+        if value.holders == 0 {
+            let value = self.values[number as usize].take().expect("just seen");
+            self.free.push(number);
+            self.cache.free(value.buffer);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! YCSB's core workloads: which operation comes next, and of which key.
+//!
+//! Departure: a value is opaque here, so an update writes all of it; YCSB's writes one of ten fields of a record by
+//! default (`writeallfields=false`).
+
+use crate::zipf::{Zipf, scatter};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+/// YCSB's workloads that need no scans and no inserts (`workloads/workload[abcf]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Workload {
+    /// Half reads, half updates
+    A,
+    /// 95 % reads, 5 % updates
+    B,
+    /// Reads
+    C,
+    /// Half reads, half read-modify-writes
+    F,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    Read,
+    Update,
+    ReadModifyWrite,
+}
+
+impl Workload {
+    pub fn reads(self) -> f64 {
+        match self {
+            Workload::A | Workload::F => 0.5,
+            Workload::B => 0.95,
+            Workload::C => 1.0,
+        }
+    }
+
+    pub fn other(self) -> Operation {
+        match self {
+            Workload::F => Operation::ReadModifyWrite,
+            _ => Operation::Update,
+        }
+    }
+}
+
+/// Operations, one after the other.
+pub struct Operations {
+    workload: Workload,
+    records: u64,
+    zipf: Zipf,
+    random: Pcg64Mcg,
+}
+
+impl Operations {
+    /// The same seed gives the same operations.
+    pub fn new(workload: Workload, records: u64, seed: u64) -> Operations {
+        Operations { workload, records, zipf: Zipf::ycsb(), random: Pcg64Mcg::seed_from_u64(seed) }
+    }
+
+    /// The operation, and the number of its record: popular ones are scattered (`requestdistribution=zipfian`).
+    pub fn draw(&mut self) -> (Operation, u64) {
+        let read = self.random.random::<f64>() < self.workload.reads();
+        let operation = if read { Operation::Read } else { self.workload.other() };
+        (operation, scatter(self.zipf.draw(&mut self.random)) % self.records)
+    }
+}
+
+/// The key of a record, as YCSB writes it with `insertorder=hashed`.
+pub struct Key([u8; 24], usize);
+
+impl Key {
+    pub fn of(record: u64) -> Key {
+        use std::io::Write;
+        let mut bytes = [0; 24];
+        let mut left = &mut bytes[..];
+        write!(left, "user{}", scatter(record)).expect("four letters and at most twenty digits");
+        let length = 24 - left.len();
+        Key(bytes, length)
+    }
+}
+
+impl std::ops::Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0[..self.1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zipf::ZETA;
+    use std::collections::HashMap;
+
+    #[test]
+    fn operations_are_as_frequent_as_the_workload_says() {
+        for workload in [Workload::A, Workload::B, Workload::C, Workload::F] {
+            let mut operations = Operations::new(workload, 1000, 3);
+            let drawn: Vec<_> = (0..50_000).map(|_| operations.draw()).collect();
+            let reads =
+                drawn.iter().filter(|(operation, _)| *operation == Operation::Read).count() as f64 / 50_000.0;
+            let deviation = (workload.reads() * (1.0 - workload.reads()) / 50_000.0).sqrt();
+            assert!((reads - workload.reads()).abs() <= 4.0 * deviation, "{workload:?}: {reads}");
+            assert!(drawn.iter().all(|&(_, record)| record < 1000));
+        }
+    }
+
+    /// The hottest record is the first rank's, with what else is scattered onto it.
+    #[test]
+    fn the_hottest_record_is_the_first_ranks() {
+        const RECORDS: u64 = 100_000;
+        let mut operations = Operations::new(Workload::C, RECORDS, 5);
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        for _ in 0..200_000 {
+            *counts.entry(operations.draw().1).or_default() += 1;
+        }
+        let (&hottest, &count) = counts.iter().max_by_key(|(_, count)| **count).unwrap();
+        assert_eq!(hottest, scatter(0) % RECORDS);
+        let share = f64::from(count) / 200_000.0;
+        assert!((share - 1.0 / ZETA).abs() < 0.003, "{share}");
+    }
+
+    #[test]
+    fn keys_differ() {
+        let keys: std::collections::HashSet<Vec<u8>> =
+            (0..10_000).map(|record| Key::of(record).to_vec()).collect();
+        assert_eq!(keys.len(), 10_000);
+        assert!(keys.iter().all(|key| key.starts_with(b"user")));
+    }
+}

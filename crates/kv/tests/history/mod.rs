@@ -1,0 +1,77 @@
+//! What clients of one key saw, and whether one order explains it (Herlihy and Wing, "Linearizability", TOPLAS 1990;
+//! the search is Wing and Gong's).
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was done, and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Done {
+    Put(u64),
+    Get(Option<u64>),
+    /// Whether there was anything.
+    Delete(bool),
+    /// What was read, and written instead in one step.
+    Swap(Option<u64>, u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    pub begun: u64,
+    pub ended: u64,
+    pub done: Done,
+}
+
+#[derive(Default)]
+pub struct History {
+    clock: AtomicU64,
+    events: Mutex<Vec<Event>>,
+}
+
+impl History {
+    pub fn record(&self, act: impl FnOnce() -> Done) {
+        let begun = self.clock.fetch_add(1, Ordering::SeqCst);
+        let done = act();
+        let ended = self.clock.fetch_add(1, Ordering::SeqCst);
+        self.events.lock().unwrap().push(Event { begun, ended, done });
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap().clone()
+    }
+}
+
+/// The value after an event, if it can come when there is `value`.
+fn after(value: Option<u64>, done: Done) -> Option<Option<u64>> {
+    match done {
+        Done::Put(new) => Some(Some(new)),
+        Done::Get(seen) => (seen == value).then_some(value),
+        Done::Delete(any) => (any == value.is_some()).then_some(None),
+        Done::Swap(seen, new) => (seen == value).then_some(Some(new)),
+    }
+}
+
+/// Whether the events can be put in an order that keeps to time, beginning with no value.
+pub fn is_linearizable(events: &[Event]) -> bool {
+    fn search(
+        events: &[Event],
+        taken: u32,
+        value: Option<u64>,
+        seen: &mut HashSet<(u32, Option<u64>)>,
+    ) -> bool {
+        if taken.count_ones() as usize == events.len() {
+            return true;
+        }
+        if !seen.insert((taken, value)) {
+            return false;
+        }
+        let left = || (0..events.len()).filter(|at| taken & (1 << at) == 0);
+        // What begun after another ended cannot come before it.
+        let first_end = left().map(|at| events[at].ended).min().expect("some are left");
+        left().filter(|&at| events[at].begun < first_end).any(|at| {
+            after(value, events[at].done).is_some_and(|value| search(events, taken | (1 << at), value, seen))
+        })
+    }
+    search(events, 0, None, &mut HashSet::new())
+}
