@@ -124,7 +124,7 @@ impl Overcommitment {
 
 impl Scheduler for Overcommitment {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
-        let size = grants.is_pending().then(|| grants.remaining());
+        let size = grants.size();
         self.pending.set(transfer, &mut grants.place, size);
     }
 

@@ -29,7 +29,7 @@ pub struct Credits {
 
 impl Scheduler for Credits {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
-        let size = grants.is_pending().then(|| grants.remaining());
+        let size = grants.size();
         self.pending.set(transfer, &mut grants.place, size);
     }
 

@@ -15,5 +15,6 @@ pub mod phost;
 pub mod r2c2;
 pub mod receiver_driven;
 pub mod segments;
+pub mod silence;
 pub mod tcp;
 pub mod turns;

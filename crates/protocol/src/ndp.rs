@@ -6,6 +6,7 @@
 //! *pull*, one each time a packet could arrive.
 
 use crate::segments::SegmentSet;
+use crate::silence::{STEADY, Silence};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use unrack_units::Time;
@@ -46,6 +47,9 @@ pub struct Sender {
     pulled: u32,
     deadline: Time,
     rto: Time,
+    /// Since a segment was last acknowledged for the first time.
+    silence: Silence,
+    given_up: bool,
 }
 
 impl Sender {
@@ -60,11 +64,19 @@ impl Sender {
             pulled: 0,
             deadline: now + rto,
             rto,
+            silence: Silence::default(),
+            given_up: false,
         }
     }
 
+    /// All is acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
-        self.acknowledged.count() == self.segments
+        self.acknowledged.count() == self.segments || self.given_up
+    }
+
+    /// See [`silence`](crate::silence).
+    pub fn has_given_up(&self) -> bool {
+        self.given_up
     }
 
     pub fn is_ready(&self) -> bool {
@@ -92,6 +104,7 @@ impl Sender {
         self.deadline = now + self.rto;
         self.outstanding.remove(segment);
         if self.acknowledged.insert(segment) {
+            self.silence.end();
             self.again.retain(|other| *other != segment);
         }
     }
@@ -116,6 +129,9 @@ impl Sender {
     /// next. One that finds nothing to send is of no use later: each packet lost brings its own.
     pub fn handle_pull(&mut self, now: Time, pull: u32) {
         self.deadline = now + self.rto;
+        if self.given_up {
+            return;
+        }
         self.allowed += pull.saturating_sub(self.pulled);
         self.pulled = self.pulled.max(pull);
         let left = self.again.len() as u32 + (self.segments - self.new);
@@ -132,7 +148,11 @@ impl Sender {
         if self.is_done() || now < self.deadline {
             return;
         }
-        self.deadline = now + self.rto;
+        let Some(timeout) = self.silence.handle_timeout(self.rto, STEADY) else {
+            (self.given_up, self.allowed) = (true, 0);
+            return;
+        };
+        self.deadline = now + timeout;
         let lost = (0..self.new).filter(|segment| self.outstanding.contains(*segment));
         self.again.extend(lost);
         self.outstanding.clear();
@@ -149,21 +169,26 @@ pub struct PullQueue {
 }
 
 impl PullQueue {
-    /// A packet of the transfer, or what is left of it, has arrived.
-    pub fn add(&mut self, transfer: u32) {
-        match self.owed.iter_mut().find(|(other, _)| *other == transfer) {
+    /// A packet of the transfer, or what is left of it, has arrived. Whether it was owed none before.
+    pub fn add(&mut self, transfer: u32) -> bool {
+        let owed = self.owed.iter_mut().find(|(other, _)| *other == transfer);
+        let is_first = owed.is_none();
+        match owed {
             Some((_, pulls)) => *pulls += 1,
             None => self.owed.push_back((transfer, 1)),
         }
+        is_first
     }
 
-    /// All of the transfer has arrived.
-    pub fn remove(&mut self, transfer: u32) {
+    /// All of the transfer has arrived. Whether it was owed any.
+    pub fn remove(&mut self, transfer: u32) -> bool {
+        let before = self.owed.len();
         self.owed.retain(|(other, _)| *other != transfer);
+        self.owed.len() < before
     }
 
-    /// The transfer to pull now. A packet takes `pace` to arrive.
-    pub fn poll(&mut self, now: Time, pace: Time) -> Option<u32> {
+    /// The transfer to pull now, and whether it is owed no more. A packet takes `pace` to arrive.
+    pub fn poll(&mut self, now: Time, pace: Time) -> Option<(u32, bool)> {
         if now < self.next_at {
             return None;
         }
@@ -172,7 +197,7 @@ impl PullQueue {
             self.owed.push_back((transfer, pulls - 1));
         }
         self.next_at = now + pace;
-        Some(transfer)
+        Some((transfer, pulls == 1))
     }
 
     /// When the next may be sent, if any is owed.
@@ -211,13 +236,13 @@ mod tests {
     fn pulls_are_paced_and_taken_in_turn() {
         let mut queue = PullQueue::default();
         let pace = Time::from_us(1);
-        [7, 7, 8].into_iter().for_each(|transfer| queue.add(transfer));
-        assert_eq!(queue.poll(Time::ZERO, pace), Some(7));
+        assert_eq!([7, 7, 8].map(|transfer| queue.add(transfer)), [true, false, true]);
+        assert_eq!(queue.poll(Time::ZERO, pace), Some((7, false)));
         assert_eq!((queue.poll(Time::ZERO, pace), queue.next()), (None, Some(pace)));
-        assert_eq!(queue.poll(pace, pace), Some(8));
-        assert_eq!(queue.poll(pace * 2, pace), Some(7));
+        assert_eq!(queue.poll(pace, pace), Some((8, true)));
+        assert_eq!(queue.poll(pace * 2, pace), Some((7, true)));
         queue.add(9);
-        queue.remove(9);
+        assert!(queue.remove(9) && !queue.remove(9));
         assert_eq!(queue.next(), None);
     }
 }

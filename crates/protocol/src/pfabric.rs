@@ -5,6 +5,7 @@
 //! slow down only when many packets are lost.
 
 use crate::segments::SegmentSet;
+use crate::silence::{STEADY, Silence};
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
@@ -42,6 +43,9 @@ pub struct Sender {
     timeouts: u32,
     /// A probe is to be sent.
     probe: bool,
+    /// Since a segment was last acknowledged for the first time.
+    silence: Silence,
+    given_up: bool,
     deadline: Time,
     rto: Time,
 }
@@ -80,6 +84,8 @@ impl Sender {
             since_growth: 0,
             timeouts: 0,
             probe: false,
+            silence: Silence::default(),
+            given_up: false,
             deadline: Time::MAX,
             rto,
         }
@@ -90,8 +96,14 @@ impl Sender {
         self.segments - self.acknowledged.count()
     }
 
+    /// All is acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
-        self.remaining() == 0
+        self.remaining() == 0 || self.given_up
+    }
+
+    /// See [`silence`](crate::silence).
+    pub fn has_given_up(&self) -> bool {
+        self.given_up
     }
 
     fn is_probing(&self) -> bool {
@@ -101,6 +113,7 @@ impl Sender {
     /// Whether it may send now.
     pub fn is_ready(&self) -> bool {
         match self.is_probing() {
+            _ if self.given_up => false,
             true => self.probe,
             false => self.cursor < self.segments && self.outstanding.count() < self.window,
         }
@@ -136,6 +149,9 @@ impl Sender {
     }
 
     pub fn handle_ack(&mut self, now: Time, what: Acknowledged) {
+        if self.given_up {
+            return;
+        }
         let new = match what {
             Acknowledged::Segment(number) => {
                 self.outstanding.remove(number);
@@ -157,6 +173,7 @@ impl Sender {
         };
         (self.timeouts, self.probe) = (0, false);
         if new {
+            self.silence.end();
             self.grow();
         }
         self.deadline =
@@ -189,8 +206,10 @@ impl Sender {
         self.since_growth = 0;
         self.outstanding.clear();
         self.advance(0);
-        self.probe = self.is_probing();
-        self.deadline = now + self.rto;
+        match self.silence.handle_timeout(self.rto, STEADY) {
+            Some(timeout) => (self.probe, self.deadline) = (self.is_probing(), now + timeout),
+            None => (self.given_up, self.deadline) = (true, Time::MAX),
+        }
     }
 }
 

@@ -53,8 +53,7 @@ impl Scheduler for Tokens {
         // §3.3: a source that has a bandwidth-delay product of tokens and answers none is passed over, until
         // data comes or the tokens are lost. Tokens that were overtaken have expired: they are given again
         // when all others have been.
-        let pending = grants.is_pending() && grants.unanswered() < self.limit;
-        let size = pending.then(|| grants.remaining());
+        let size = grants.size().filter(|_| grants.unanswered() < self.limit);
         self.pending.set(transfer, &mut grants.place, size);
     }
 

@@ -65,11 +65,6 @@ impl Protocol {
         Protocol::NAMES[self as usize]
     }
 
-    /// Whether a sender that never hears of its receiver stops trying.
-    pub(crate) const fn gives_up(self) -> bool {
-        matches!(self, Protocol::Ideal | Protocol::Edm | Protocol::Cxl | Protocol::Dctcp | Protocol::Tcp)
-    }
-
     pub fn from_name(name: &str) -> Option<Protocol> {
         Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
     }

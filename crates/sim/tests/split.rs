@@ -1,13 +1,16 @@
 //! A run that is split is the same run.
 
+mod common;
+
+use common::{assert_same, setup_on};
 use proptest::prelude::*;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
-use unrack_sim::network::{Network, Pace};
+use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
-use unrack_sim::{FabricConfig, Run, Setup, Work};
-use unrack_units::{Bytes, Rate, Time};
+use unrack_sim::{Setup, Work};
+use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
 const PROTOCOLS: [Protocol; 6] =
@@ -18,24 +21,8 @@ fn link(gbps: u64, ns: u64) -> Link {
 }
 
 fn setup(topology: Topology, protocol: Protocol, buffer: u64, cut_through: bool) -> Setup {
-    Setup {
-        network: Network { topology, switch_latency: Time::from_ns(300) },
-        ethernet: Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(buffer), cut_through },
-        fabric: FabricConfig::default_of(protocol),
-        seed: 1,
-        time_limit: Time::MAX,
-    }
-}
-
-fn assert_same(whole: &Run, split: &Run) {
-    assert_eq!(whole.messages, split.messages);
-    for (index, (one, other)) in whole.outcomes.iter().zip(&split.outcomes).enumerate() {
-        assert_eq!(one, other, "message {index}: {:?}", whole.messages[index]);
-    }
-    assert_eq!(whole.unloaded, split.unloaded);
-    assert_eq!(whole.counters, split.counters);
-    assert_eq!(whole.queue_bytes, split.queue_bytes);
-    assert_eq!((whole.ended, whole.ending), (split.ended, split.ending));
+    let setup = setup_on(topology, protocol, buffer);
+    Setup { ethernet: Ethernet { cut_through, ..setup.ethernet }, ..setup }
 }
 
 /// Times and sizes that make things happen at the same instant.

@@ -1,5 +1,6 @@
 //! What RoCE does about loss: the receiver takes segments in order only, and says which one it wants.
 
+use crate::silence::{STEADY, Silence};
 use unrack_units::Time;
 
 /// The sending side of one transfer.
@@ -13,19 +14,29 @@ pub struct Sender {
     sent: u32,
     deadline: Time,
     rto: Time,
+    /// Since a reply last said that more has arrived.
+    silence: Silence,
+    given_up: bool,
 }
 
 impl Sender {
     pub fn new(segments: u32, rto: Time, now: Time) -> Sender {
-        Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline: now + rto, rto }
+        let (deadline, silence) = (now + rto, Silence::default());
+        Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline, rto, silence, given_up: false }
     }
 
+    /// All is acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
-        self.acknowledged == self.segments
+        self.acknowledged == self.segments || self.given_up
+    }
+
+    /// See [`silence`](crate::silence).
+    pub fn has_given_up(&self) -> bool {
+        self.given_up
     }
 
     pub fn is_ready(&self) -> bool {
-        self.next < self.segments
+        self.next < self.segments && !self.given_up
     }
 
     /// The segment to send now, and whether it was sent before.
@@ -47,6 +58,9 @@ impl Sender {
         if wanted < self.acknowledged {
             return;
         }
+        if wanted > self.acknowledged {
+            self.silence.end();
+        }
         self.acknowledged = wanted;
         self.deadline = now + self.rto;
         self.next = if lost { wanted } else { self.next.max(wanted) };
@@ -60,7 +74,10 @@ impl Sender {
     pub fn handle_timeout(&mut self, now: Time) {
         if !self.is_done() && now >= self.deadline {
             self.next = self.acknowledged;
-            self.deadline = now + self.rto;
+            match self.silence.handle_timeout(self.rto, STEADY) {
+                Some(timeout) => self.deadline = now + timeout,
+                None => self.given_up = true,
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What a receiver knows of one transfer.
 
 use crate::segments::SegmentSet;
+use crate::silence::{STEADY, Silence};
 use crate::turns::Place;
+use unrack_units::Time;
 
 /// Which segments have arrived, and which were granted and have not.
 #[derive(Debug, Clone)]
@@ -15,6 +17,9 @@ pub struct Grants {
     reached: u32,
     /// Outstanding, and before the latest that arrived.
     overtaken: u32,
+    /// Since a segment last arrived, with others granted.
+    silence: Silence,
+    given_up: bool,
     /// With the scheduler of its receiver.
     pub(crate) place: Place,
 }
@@ -28,7 +33,17 @@ impl Grants {
             outstanding.insert(segment);
         }
         let (arrived, place) = (SegmentSet::new(segments), Place::new(order));
-        Grants { segments, arrived, outstanding, cursor, reached: 0, overtaken: 0, place }
+        Grants {
+            segments,
+            arrived,
+            outstanding,
+            cursor,
+            reached: 0,
+            overtaken: 0,
+            silence: Silence::default(),
+            given_up: false,
+            place,
+        }
     }
 
     /// Of the whole transfer.
@@ -45,6 +60,27 @@ impl Grants {
         self.remaining() == 0
     }
 
+    /// Its receiver wants nothing more of it: all is here, or it has given up.
+    pub fn is_over(&self) -> bool {
+        self.is_complete() || self.given_up
+    }
+
+    /// See [`silence`](crate::silence).
+    pub fn has_given_up(&self) -> bool {
+        self.given_up
+    }
+
+    /// Nothing has come of its grants for long: those of whom something comes go before it.
+    pub fn is_silent(&self) -> bool {
+        self.silence.is_long()
+    }
+
+    /// What a scheduler that prefers small transfers goes by, while something is left to be granted.
+    pub fn size(&self) -> Option<u32> {
+        let size = if self.is_silent() { u32::MAX } else { self.remaining() };
+        self.is_pending().then_some(size)
+    }
+
     /// Granted (or unasked), and not arrived.
     pub fn outstanding(&self) -> u32 {
         self.outstanding.count()
@@ -57,7 +93,7 @@ impl Grants {
 
     /// Something is left to be granted.
     pub fn is_pending(&self) -> bool {
-        self.cursor < self.segments
+        self.cursor < self.segments && !self.given_up
     }
 
     /// Whether it had not arrived before.
@@ -72,6 +108,9 @@ impl Grants {
             self.overtaken -= 1;
         }
         let new = self.arrived.insert(segment);
+        if new {
+            self.silence.end();
+        }
         self.advance();
         new
     }
@@ -79,7 +118,7 @@ impl Grants {
     /// The next segment to be granted, which it is by this.
     pub fn grant(&mut self) -> Option<u32> {
         let segment = self.cursor;
-        if segment >= self.segments {
+        if !self.is_pending() {
             return None;
         }
         self.outstanding.insert(segment);
@@ -94,6 +133,20 @@ impl Grants {
             self.overtaken -= u32::from(segment < self.reached);
             self.cursor = self.cursor.min(segment);
         }
+    }
+
+    /// Nothing has arrived for as long as [`Grants::timeout`]: what is outstanding is lost, and is to be granted again,
+    /// unless its receiver gives up. Where nothing was granted, nothing could arrive.
+    pub fn handle_timeout(&mut self, timeout: Time) {
+        if self.outstanding() > 0 {
+            self.given_up = self.silence.handle_timeout(timeout, STEADY).is_none();
+        }
+        self.expire();
+    }
+
+    /// How long to wait for something to arrive, where it is at first `timeout`.
+    pub fn timeout(&self, timeout: Time) -> Time {
+        self.silence.timeout(timeout, STEADY)
     }
 
     /// What is outstanding is lost, and is to be granted again.

@@ -1,6 +1,7 @@
 //! The sending side of one transfer.
 
 use crate::segments::SegmentSet;
+use crate::silence::Silence;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -21,9 +22,10 @@ pub struct Source {
     /// Nothing has been heard since the deadline was set.
     deadline: Time,
     timeout: Time,
-    /// How often in a row the receiver was told in vain.
-    in_vain: u32,
+    /// Since the receiver, which was told again, was last heard of.
+    silence: Silence,
     done: bool,
+    given_up: bool,
 }
 
 /// How long a grant is of use: `after`, from when it has come and all that was allowed before could have been
@@ -40,9 +42,6 @@ struct Granted {
     rank: u8,
     until: Time,
 }
-
-/// A receiver is told again after at most so many times twice the time.
-const MOST_DOUBLINGS: u32 = 10;
 
 /// What to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +60,7 @@ impl Source {
         let new = unasked.min(segments);
         let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
         let allowed_until = now + expiry.map_or(Time::ZERO, |expiry| expiry.pace * u64::from(new));
-        let (sent, in_vain, done) = (SegmentSet::new(segments), 0, false);
+        let (sent, silence) = (SegmentSet::new(segments), Silence::default());
         Source {
             segments,
             unasked,
@@ -72,8 +71,9 @@ impl Source {
             allowed_until,
             deadline,
             timeout,
-            in_vain,
-            done,
+            silence,
+            done: false,
+            given_up: false,
         }
     }
 
@@ -87,9 +87,14 @@ impl Source {
         self.granted.len() as u32
     }
 
-    /// The whole transfer is known to have arrived.
+    /// The receiver wants nothing more of it, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// See [`silence`](crate::silence).
+    pub fn has_given_up(&self) -> bool {
+        self.given_up
     }
 
     /// Whether there may be something to send.
@@ -116,7 +121,11 @@ impl Source {
 
     /// What is to be sent already is not sent twice.
     pub fn handle_grant(&mut self, now: Time, segment: u32, rank: u8) {
-        (self.in_vain, self.deadline) = (0, now + self.timeout);
+        if self.given_up {
+            return;
+        }
+        self.silence.end();
+        self.deadline = now + self.timeout;
         let until = self.expiry.map_or(Time::MAX, |Expiry { after, pace }| {
             let usable = self.allowed_until.max(now);
             self.allowed_until = usable + pace;
@@ -133,7 +142,7 @@ impl Source {
         self.granted.push_back(Granted { segment, rank, until });
     }
 
-    /// The receiver has it all.
+    /// The receiver wants nothing more: it has it all, or has given up.
     pub fn handle_done(&mut self) {
         self.done = true;
         self.granted.clear();
@@ -151,9 +160,18 @@ impl Source {
             return false;
         }
         let silent = !self.is_ready();
-        self.in_vain = (self.in_vain + u32::from(silent)).min(MOST_DOUBLINGS);
-        self.deadline = now + self.timeout * (1 << self.in_vain);
-        silent
+        let next = match silent {
+            true => self.silence.handle_timeout(self.timeout, 0),
+            false => Some(self.silence.timeout(self.timeout, 0)),
+        };
+        match next {
+            Some(timeout) => self.deadline = now + timeout,
+            None => {
+                self.handle_done();
+                self.given_up = true;
+            }
+        }
+        silent && !self.given_up
     }
 }
 

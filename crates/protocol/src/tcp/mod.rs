@@ -28,7 +28,7 @@ pub use framing::Framing;
 pub use loss_based::LossBased;
 pub use params::{Congestion, Params};
 pub use receiver::Receiver;
-pub use sender::{Sender, Timeouts};
+pub use sender::{MOST_TIMEOUTS, Sender, Timeouts};
 
 use std::ops::Range;
 use unrack_units::Time;

@@ -21,11 +21,6 @@ impl Checker<'_> {
             }
         }
         let failures = self.failures(network)?;
-        let endless = failures.iter().any(|failure| failure.until.is_none());
-        if let Some(protocol) = protocol.filter(|protocol| endless && !protocol.gives_up()) {
-            let message = format!("{protocol} never gives up, and would not end: say `until` of each");
-            self.complain("failures", message);
-        }
         let faults = Faults { failures, bit_errors };
         if !faults.is_empty() && protocol == Some(Protocol::Ideal) {
             let key = if faults.failures.is_empty() { "bit_errors" } else { "failures" };

@@ -115,6 +115,24 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         (run, source, observer)
     }
 
+    /// Runs on until nothing is left to happen, and gives the fabric back.
+    #[cfg(test)]
+    pub(crate) fn run_dry(mut self) -> (F, Run) {
+        self.source.start(&mut self.pending);
+        self.settle();
+        while let Some((at, event)) = self.core.pop() {
+            self.core.advance(at);
+            match event {
+                Event::Wake(actor) => self.source.wake(actor, at, &mut self.pending),
+                Event::Fabric(event) => self.fabric.handle(&mut self.core, event),
+            }
+            self.settle();
+        }
+        let fabric = self.fabric;
+        let (run, _) = self.core.finish(Ending::Idle, |message| fabric.unloaded(message));
+        (fabric, run)
+    }
+
     fn progress(&self) -> Progress {
         Progress {
             finished: self.core.finished,

@@ -26,6 +26,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use unrack_protocol::fastpass::{Allocation, Demand, Params};
 use unrack_protocol::segments::SegmentSet;
+use unrack_protocol::silence::{LONGEST, STEADY, Silence};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
@@ -80,6 +81,10 @@ struct Pair {
     deadline: Time,
     /// Doubled each time that nothing was heard for so long.
     timeout: Time,
+    /// Since a segment was sent for the first time, or fewer were missing.
+    silence: Silence,
+    /// From the first that is missing to before the second, as it was last said.
+    missing: (u32, u32),
 }
 
 #[derive(Default)]
@@ -210,6 +215,7 @@ impl Transport for Ends {
     const NAME: &'static str = "fastpass";
     const SPRAYS: bool = true;
     const SPLITS: bool = false;
+    const HEARS_OF_LOSSES: bool = true;
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
@@ -218,8 +224,10 @@ impl Transport for Ends {
             wanted.insert(segment);
         }
         let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
-        let (sent, done, timeout) = (0, false, self.timeout);
-        packet::put(&mut self.transfers, transfer, Pair { wanted, sent, done, arrived, deadline, timeout });
+        let (sent, done, timeout, silence, missing) =
+            (0, false, self.timeout, Silence::default(), (0, segments));
+        let pair = Pair { wanted, sent, done, arrived, deadline, timeout, silence, missing };
+        packet::put(&mut self.transfers, transfer, pair);
     }
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -244,6 +252,8 @@ impl Transport for Ends {
             if net.transfer(transfer).serial == serial && !pair.done && pair.wanted.remove(segment) {
                 if segment < pair.sent {
                     net.retransmitted(transfer);
+                } else {
+                    pair.silence.end();
                 }
                 pair.sent = pair.sent.max(segment + 1);
                 pair.deadline = net.now() + pair.timeout;
@@ -274,6 +284,10 @@ impl Transport for Ends {
             Header::Missing(from, to) => {
                 self.heard(net, transfer);
                 let pair = &mut self.transfers[transfer as usize];
+                let before = std::mem::replace(&mut pair.missing, (from, to));
+                if from > before.0 || to < before.1 {
+                    pair.silence.end();
+                }
                 if !pair.done {
                     (from..to).for_each(|segment| {
                         pair.wanted.insert(segment);
@@ -296,6 +310,15 @@ impl Transport for Ends {
                 self.wake(net, packet.to);
             }
         }
+    }
+
+    /// Demands that never came to the arbiter keep nothing alive.
+    fn lost<O: Observer>(&mut self, net: &mut Net<Self, O>, header: &Header) {
+        let Header::Words(words) = *header else { return };
+        if let Words::Demands(demands) = std::mem::replace(&mut self.words[words], Words::Slots(Vec::new())) {
+            demands.into_iter().for_each(|demand| net.release(demand.transfer));
+        }
+        self.words.release(words);
     }
 
     fn receive_outside<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
@@ -353,6 +376,12 @@ impl Transport for Ends {
         }
     }
 
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        let of_node = |node: &Node| node.demands.is_empty() && node.slots.is_empty();
+        self.nodes.iter().all(of_node) && self.words.used() == 0 && self.server.is_idle()
+    }
+
     fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         let pair = &self.transfers[transfer as usize];
         (!pair.done).then_some(pair.deadline)
@@ -361,6 +390,12 @@ impl Transport for Ends {
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
         let Transfer { src, dst, segments, .. } = *net.transfer(transfer);
         let pair = &mut self.transfers[transfer as usize];
+        // Silence, or answers that lead to nothing.
+        if pair.timeout >= LONGEST || pair.silence.handle_timeout(self.timeout, STEADY).is_none() {
+            (pair.done, pair.deadline) = (true, Time::MAX);
+            pair.wanted.clear();
+            return net.give_up(transfer);
+        }
         pair.timeout = pair.timeout * 2;
         pair.deadline = net.now() + pair.timeout;
         let wanted = &pair.wanted;

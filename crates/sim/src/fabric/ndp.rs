@@ -99,15 +99,19 @@ impl Ends {
     }
 
     fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let Pair { sender, waits, .. } = &mut self.transfers[transfer as usize];
+        let sender = &mut self.transfers[transfer as usize].sender;
         if !sender.is_done() {
             sender.handle_done();
-            if std::mem::take(waits) {
-                // Its number may be another's before its turn comes.
-                let src = net.transfer(transfer).src;
-                self.nodes[src as usize].turns.retain(|other| *other != transfer);
-            }
+            self.leave_turns(net, transfer);
             net.close(transfer);
+        }
+    }
+
+    /// Its number may be another's before its turn comes.
+    fn leave_turns<O: Observer>(&mut self, net: &Net<Self, O>, transfer: u32) {
+        if std::mem::take(&mut self.transfers[transfer as usize].waits) {
+            let src = net.transfer(transfer).src;
+            self.nodes[src as usize].turns.retain(|other| *other != transfer);
         }
     }
 
@@ -118,11 +122,14 @@ impl Ends {
 
     /// Sends the pulls that may be sent now.
     fn pull<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
-        while let Some(transfer) = self.nodes[node as usize].pulls.poll(net.now(), self.pace) {
+        while let Some((transfer, is_last)) = self.nodes[node as usize].pulls.poll(net.now(), self.pace) {
             let pair = &mut self.transfers[transfer as usize];
             pair.pulls += 1;
             let header = Header::Pull(pair.pulls);
             self.reply(net, transfer, header);
+            if is_last {
+                net.release(transfer);
+            }
         }
         let Node { pulls, polled_at, .. } = &mut self.nodes[node as usize];
         if let Some(at) = pulls.next().filter(|_| polled_at.is_none()) {
@@ -137,14 +144,19 @@ impl Ends {
         let pair = &mut self.transfers[transfer as usize];
         let new = !packet.trimmed && pair.arrived.insert(number);
         if pair.arrived.count() == segments {
-            self.nodes[node as usize].pulls.remove(transfer);
+            if self.nodes[node as usize].pulls.remove(transfer) {
+                net.release(transfer);
+            }
             // Its answer acknowledges a request.
             if !new || net.delivered(transfer) {
                 self.reply(net, transfer, Header::Done);
             }
             return;
         }
-        self.nodes[node as usize].pulls.add(transfer);
+        // A transfer lives as long as a pull that it is owed.
+        if self.nodes[node as usize].pulls.add(transfer) {
+            net.hold(transfer);
+        }
         self.pull(net, node);
         let header = if packet.trimmed { Header::Nack(number) } else { Header::Ack(number) };
         self.reply(net, transfer, header);
@@ -225,12 +237,22 @@ impl Transport for Ends {
         self.pull(net, node);
     }
 
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.nodes.iter().all(|node| node.turns.is_empty() && node.pulls.next().is_none())
+    }
+
     fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
-        self.transfers[transfer as usize].sender.handle_timeout(net.now());
+        let sender = &mut self.transfers[transfer as usize].sender;
+        sender.handle_timeout(net.now());
+        if sender.has_given_up() {
+            self.leave_turns(net, transfer);
+            return net.give_up(transfer);
+        }
         self.sendable(net, transfer);
     }
 }

@@ -167,13 +167,23 @@ impl Transport for Ends {
 
     fn handle_timer<O: Observer>(&mut self, _net: &mut Net<Self, O>, (): ()) {}
 
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.ready.iter().all(Turns::is_empty)
+    }
+
     fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
-        self.transfers[transfer as usize].sender.handle_timeout(net.now());
+        let sender = &mut self.transfers[transfer as usize].sender;
+        sender.handle_timeout(net.now());
+        let gives_up = sender.has_given_up();
         self.rank(net, transfer);
+        if gives_up {
+            net.give_up(transfer);
+        }
     }
 }
 

@@ -246,13 +246,23 @@ impl Transport for Ends {
         self.wake(net, node);
     }
 
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.nodes.iter().all(|node| node.ready.is_empty())
+    }
+
     fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
-        self.transfers[transfer as usize].sender.handle_timeout(net.now());
+        let sender = &mut self.transfers[transfer as usize].sender;
+        sender.handle_timeout(net.now());
+        let gives_up = sender.has_given_up();
         self.place(net, transfer);
+        if gives_up {
+            net.give_up(transfer);
+        }
     }
 }
 

@@ -110,6 +110,8 @@ impl<P: Policy> Ends<P> {
 
     fn announce<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let (dst, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
+        // Until it is over for its receiver.
+        net.hold(transfer);
         let pair = &mut self.transfers[transfer as usize];
         let receiver = &mut self.receivers[dst as usize];
         pair.known = true;
@@ -149,11 +151,17 @@ impl<P: Policy> Ends<P> {
     fn segment<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, number: u32) {
         let (transfer, node) = (packet.transfer, packet.to);
         let pair = &mut self.transfers[transfer as usize];
+        if pair.grants.has_given_up() {
+            return self.say_done(net, packet);
+        }
         let new = pair.grants.arrive(number);
         let receiver = &mut self.receivers[node as usize];
         receiver.scheduler.update(transfer, &mut pair.grants);
         pair.deadline = net.now() + self.timeout;
         let complete = pair.grants.is_complete();
+        if complete && new {
+            net.release(transfer);
+        }
         // Its answer acknowledges a request.
         if complete && (!new || net.delivered(transfer)) {
             self.say_done(net, packet);
@@ -249,7 +257,13 @@ impl<P: Policy> Transport for Ends<P> {
                 }
                 self.grant(net, packet.to);
             }
-            Header::Announce if pair.grants.is_complete() => self.say_done(net, packet),
+            Header::Announce if pair.grants.is_over() => self.say_done(net, packet),
+            Header::Announce if pair.grants.is_silent() => {
+                // Its sender is there: it need not wait until its grants are taken as lost.
+                pair.grants.expire();
+                self.receivers[packet.to as usize].scheduler.update(transfer, &mut pair.grants);
+                self.grant(net, packet.to);
+            }
             Header::Announce => {}
             Header::Segment(number) => self.segment(net, packet, number),
             Header::Grant { segment, .. } if self.granted[packet.to as usize] >= P::MOST_GRANTS => {
@@ -286,11 +300,19 @@ impl<P: Policy> Transport for Ends<P> {
         }
     }
 
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        let idle = |receiver: &Receiver<P::Scheduler>| receiver.scheduler.poll(Time::MAX, |_| 0).is_none();
+        self.ready.iter().all(Turns::is_empty)
+            && self.granted.iter().all(|granted| *granted == 0)
+            && self.receivers.iter().all(idle)
+    }
+
     fn deadline(&self, transfer: u32, side: Side) -> Option<Time> {
         let pair = &self.transfers[transfer as usize];
         match side {
             Side::Sender => pair.source.poll_timeout(),
-            Side::Receiver => (!pair.grants.is_complete()).then_some(pair.deadline),
+            Side::Receiver => (!pair.grants.is_over()).then_some(pair.deadline),
         }
     }
 
@@ -301,13 +323,19 @@ impl<P: Policy> Transport for Ends<P> {
             Side::Sender => {
                 if pair.source.handle_timeout(now) {
                     net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
+                } else if pair.source.has_given_up() {
+                    self.sendable(net, transfer);
+                    net.give_up(transfer);
                 }
             }
             Side::Receiver => {
                 let receiver = &mut self.receivers[dst as usize];
-                pair.grants.expire();
+                pair.grants.handle_timeout(self.timeout);
                 receiver.scheduler.update(transfer, &mut pair.grants);
-                pair.deadline = now + self.timeout;
+                pair.deadline = now + pair.grants.timeout(self.timeout);
+                if pair.grants.has_given_up() {
+                    net.give_up_receiving(transfer);
+                }
                 self.grant(net, dst);
             }
         }

@@ -23,6 +23,12 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Places that are taken.
+    #[cfg(test)]
+    pub(in crate::fabric) fn used(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     /// The place may be given to another. What is in it stays until then.
     pub(in crate::fabric) fn release(&mut self, place: u32) {
         self.free.push(place);

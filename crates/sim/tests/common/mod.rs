@@ -1,9 +1,12 @@
 //! What the tests of several fabrics share.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use unrack_sim::network::{Pace, Port};
-use unrack_sim::{Core, Fabric, Observer, Run, Sim};
-use unrack_units::{Rate, Time};
+use unrack_rack::Protocol;
+use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::network::{Network, Pace, Port};
+use unrack_sim::topology::Topology;
+use unrack_sim::{Core, Fabric, FabricConfig, Observer, Run, Setup, Sim};
+use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId, Outbox, Source};
 
 /// Submits given messages at given times.
@@ -124,4 +127,32 @@ impl Fabric for Fixed {
     fn unloaded(&self, _message: &Message) -> Time {
         self.0
     }
+}
+
+/// A protocol with its defaults, on switches of 300 ns with so many bytes for each port.
+pub fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> Setup {
+    Setup {
+        network: Network { topology, switch_latency: Time::from_ns(300) },
+        ethernet: Ethernet {
+            mtu: Bytes::new(1500),
+            headers: true,
+            buffer: Bytes::new(buffer),
+            cut_through: true,
+        },
+        fabric: FabricConfig::default_of(protocol),
+        seed: 1,
+        time_limit: Time::MAX,
+    }
+}
+
+/// To the last counter.
+pub fn assert_same(whole: &Run, split: &Run) {
+    assert_eq!(whole.messages, split.messages);
+    for (index, (one, other)) in whole.outcomes.iter().zip(&split.outcomes).enumerate() {
+        assert_eq!(one, other, "message {index}: {:?}", whole.messages[index]);
+    }
+    assert_eq!(whole.unloaded, split.unloaded);
+    assert_eq!(whole.counters, split.counters);
+    assert_eq!(whole.queue_bytes, split.queue_bytes);
+    assert_eq!((whole.ended, whole.ending), (split.ended, split.ending));
 }

@@ -82,6 +82,11 @@ impl Server {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.arbiter.is_idle()
+    }
+
     /// Bytes on the wire of a packet to or from the arbiter: it has room for the slots of a batch.
     pub(super) fn wire(&self) -> u32 {
         self.wire

@@ -59,6 +59,10 @@ pub enum Event<T> {
         link: u32,
         pause: bool,
     },
+    /// Whoever asked the sender of this link to pause may have to ask again.
+    PauseAgain(u32),
+    /// The pause of the sender of this link may be over.
+    PauseEnds(u32),
     /// The first alarm of the queue of this switch's nodes is due.
     Alarms(u32),
     Alarm(Alarm),

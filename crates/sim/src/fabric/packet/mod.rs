@@ -11,6 +11,8 @@ mod parts;
 mod pause;
 mod queue;
 mod seen;
+#[cfg(test)]
+mod tests;
 mod transfers;
 mod transport;
 mod wires;
@@ -81,6 +83,8 @@ pub(super) struct Wires<T: Transport> {
     /// What the transport has asked for and has not happened yet.
     opened: Vec<u32>,
     woken: Vec<NodeId>,
+    /// What was lost of what the transport keeps something for.
+    lost: Vec<T::Header>,
 }
 
 pub(super) struct PacketNetwork<T: Transport> {
@@ -118,6 +122,7 @@ impl<T: Transport> PacketNetwork<T> {
             losses: Vec::new(),
             opened: Vec::new(),
             woken: Vec::new(),
+            lost: Vec::new(),
         };
         Ok(PacketNetwork { wires, transport })
     }
@@ -139,13 +144,24 @@ impl<T: Transport> PacketNetwork<T> {
         self.wires.way_outside = way;
     }
 
+    /// Nothing waits, is paused, asks for a pause or has a place.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let Wires { ports, hosts, packets, transfers, pauses, .. } = &self.wires;
+        ports.iter().all(|port| port.queue.is_empty() && port.queue.bytes() == 0)
+            && hosts.iter().all(|host| host.control.is_empty() && !host.paused)
+            && (packets.used(), transfers.used()) == (0, 0)
+            && pauses.as_ref().is_none_or(Pauses::is_empty)
+            && self.transport.is_empty()
+    }
+
     pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
             true => (u64::from(message.request), Role::Request),
             false => (message.bytes, Role::Data),
         };
-        self.wires.open(id, (message.src, message.dst), bytes, role);
+        self.wires.open(id, (message.src, message.dst), bytes, role, None);
         self.settle(core);
     }
 
@@ -155,8 +171,18 @@ impl<T: Transport> PacketNetwork<T> {
         event: Event<T::Timer>,
     ) {
         match event {
-            Event::AtSwitch { packet, .. } => return self.wires.forward(core, packet),
-            Event::PortFree(port) => return self.wires.drain(core, port),
+            Event::AtSwitch { packet, .. } => {
+                self.wires.forward(core, packet);
+                if !T::HEARS_OF_LOSSES {
+                    return;
+                }
+            }
+            Event::PortFree(port) => {
+                self.wires.drain(core, port);
+                if !T::HEARS_OF_LOSSES {
+                    return;
+                }
+            }
             Event::AtNode(packet) => self.arrive(core, packet),
             Event::AtOutside(index) => {
                 let packet = self.wires.packets[index];
@@ -170,6 +196,12 @@ impl<T: Transport> PacketNetwork<T> {
             }
             Event::Pause { link, pause } => {
                 if let Some(node) = self.wires.take_pause(core, link, pause) {
+                    self.transmit(core, node);
+                }
+            }
+            Event::PauseAgain(link) => self.wires.repeat_pause(core, link),
+            Event::PauseEnds(link) => {
+                if let Some(node) = self.wires.end_pause(core, link) {
                     self.transmit(core, node);
                 }
             }
@@ -191,6 +223,10 @@ impl<T: Transport> PacketNetwork<T> {
                 self.transport.open(net, transfer);
             } else if let Some(node) = self.wires.woken.pop() {
                 self.transmit(core, node);
+            } else if T::HEARS_OF_LOSSES
+                && let Some(header) = self.wires.lost.pop()
+            {
+                self.transport.lost(&mut Net { core, wires: &mut self.wires }, &header);
             } else {
                 return;
             }
@@ -234,7 +270,6 @@ impl<T: Transport> PacketNetwork<T> {
         {
             place.role = Role::Data;
             self.transport.answered(net, request);
-            net.wires.transfers.drop_reference(request);
         }
         self.transport.receive(net, &packet);
         self.wires.transfers.drop_reference(packet.transfer);
@@ -277,6 +312,12 @@ impl<T: Transport> PacketNetwork<T> {
     }
 }
 
+/// What tests ask of a fabric when all is over.
+#[cfg(test)]
+pub(super) trait Emptied: super::Fabric {
+    fn is_empty(&self) -> bool;
+}
+
 /// Makes a [`Fabric`](super::Fabric) of a struct around a [`PacketNetwork`] that is called `network`, whose
 /// transport has this [`Transport::Timer`].
 macro_rules! fabric_of_packets {
@@ -306,6 +347,13 @@ macro_rules! fabric_of_packets {
             }
             fn lookahead(&self) -> unrack_units::Time {
                 self.network.lookahead()
+            }
+        }
+
+        #[cfg(test)]
+        impl $(<$policy: $bound>)? $crate::fabric::packet::Emptied for $fabric $(<$policy>)? {
+            fn is_empty(&self) -> bool {
+                self.network.is_empty()
             }
         }
 

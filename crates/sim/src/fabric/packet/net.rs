@@ -96,10 +96,9 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
             self.core.complete(message);
             return true;
         }
-        place.references += 1;
         let ends = (place.dst, place.src);
         let bytes = self.core.message(message).bytes;
-        self.wires.open(message, ends, bytes, Role::Answer(transfer));
+        self.wires.open(message, ends, bytes, Role::Answer(transfer), Some(transfer));
         false
     }
 
@@ -115,6 +114,18 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
     /// The sender of a transfer has nothing more to do.
     pub fn close(&mut self, transfer: u32) {
         self.wires.transfers.close(transfer);
+    }
+
+    /// The sender of a transfer tries no more: its message is lost, unless it has arrived.
+    pub fn give_up(&mut self, transfer: u32) {
+        self.core.give_up(self.wires.transfers[transfer].message);
+        self.close(transfer);
+    }
+
+    /// The receiver of a transfer, which held it, waits for it no more.
+    pub fn give_up_receiving(&mut self, transfer: u32) {
+        self.core.give_up(self.wires.transfers[transfer].message);
+        self.release(transfer);
     }
 
     pub fn retransmitted(&mut self, transfer: u32) {

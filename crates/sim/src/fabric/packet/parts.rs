@@ -119,7 +119,7 @@ impl<T: Transport> PacketNetwork<T> {
             (false, false) => ((message.src, message.dst), message.bytes, Role::Data),
         };
         let segments = self.wires.plan.framing.segments(bytes);
-        let transfer = self.wires.transfers.open(id, ends, (bytes, segments), role);
+        let transfer = self.wires.transfers.open(id, ends, (bytes, segments), role, None);
         if let Role::Answer(_) = role {
             // Where the answer goes to, the request is open until the answer has come.
             let request = self.wires.place(name - 1);

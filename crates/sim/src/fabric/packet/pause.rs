@@ -1,11 +1,19 @@
 //! Priority flow control (IEEE 802.1Q clause 36): a switch that has much of what came by one link asks the
 //! sender at its other end to pause.
+//!
+//! A pause frame can be lost where links fail. A pause therefore ends by itself after 65,535 quanta (IEEE 802.1Q
+//! figure 36-3; 336 us at 100 Gb/s), and who needs a longer one asks again in half of that time. So a link that dies in
+//! a pause holds up nobody for longer: what waits for it leaves, and is lost, as from the port of a switch that has no
+//! link. And what comes in spite of a pause that was asked for, and finds no room, is dropped.
+//!
+//! Departure: where nothing fails, a pause lasts until its end is told, and nobody asks twice, which is the same but for 84 B
+//! now and then. A link that goes down does not end a pause at once.
 
 use super::{Event, Packet, Queue, Transport, Wires};
 use crate::engine::{self, Core, Hop, LinkId, Observer, PacketKind};
 use crate::error::SetupError;
 use crate::fabric::stream::Plan;
-use crate::network::Pace;
+use crate::network::{Departure, Pace};
 use crate::topology::End;
 use std::collections::BTreeMap;
 use unrack_units::{Bytes, Time};
@@ -14,6 +22,9 @@ use unrack_workload::NodeId;
 /// A pause frame on the wire: the shortest there is, with preamble and gap.
 pub(super) const FRAME: u64 = 64 + 8 + 12;
 
+/// Bytes of the longest pause: 65,535 quanta of 512 bits.
+const LONGEST: u64 = 65_535 * 64;
+
 /// What a switch holds by the link that it came by, and whom it has asked to pause. Links are numbered:
 /// those of nodes, then those behind switch ports.
 pub(super) struct Pauses {
@@ -21,12 +32,18 @@ pub(super) struct Pauses {
     above: u64,
     /// Less than this again: go on.
     below: u64,
+    /// What a switch has room for of one link.
+    room: u64,
     links: Vec<Held>,
+    /// Of each link: its sender pauses until then. `ZERO`: it does not, or nothing fails.
+    until: Vec<Time>,
 }
 
 struct Held {
     bytes: u64,
     asked: bool,
+    /// It will see whether it has to ask again.
+    repeats: bool,
     /// The port at the receiving switch that leads back.
     back: u32,
 }
@@ -52,15 +69,23 @@ impl Pauses {
         for port in 0..topology.ports() {
             ports.insert((topology.owner(port), topology.end(port)), port);
         }
-        let held = |back| Held { bytes: 0, asked: false, back };
+        let held = |back| Held { bytes: 0, asked: false, repeats: false, back };
         let hosts = (0..topology.nodes()).map(|node| ports[&(topology.switch_of(node), End::Node(node))]);
         let behind = (0..topology.ports()).map(|port| match topology.end(port) {
             End::Switch(switch) => ports[&(switch, End::Switch(topology.owner(port)))],
             // Nodes take all that comes.
             End::Node(_) => port,
         });
-        let links = hosts.chain(behind).map(held).collect();
-        Ok(Pauses { above, below: above - 2 * full, links })
+        let links: Vec<Held> = hosts.chain(behind).map(held).collect();
+        let until = vec![Time::ZERO; links.len()];
+        Ok(Pauses { above, below: above - 2 * full, room: plan.buffer.get(), links, until })
+    }
+}
+
+#[cfg(test)]
+impl Pauses {
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.iter().all(|held| held.bytes == 0 && !held.asked)
     }
 }
 
@@ -69,47 +94,74 @@ fn time_bytes(pace: Pace, time: Time) -> u64 {
 }
 
 impl<T: Transport> Wires<T> {
-    /// Data that came by this link waits now (or leaves, `waits` being false).
+    /// Data that came by its link is to wait. Whether there is room.
     pub(super) fn hold<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
         packet: &Packet<T::Header>,
-        waits: bool,
-    ) {
-        let Some(pauses) = &mut self.pauses else { return };
-        if packet.rank == 0 {
-            return;
-        }
+    ) -> bool {
+        let Some(pauses) = self.pauses.as_mut().filter(|_| packet.rank > 0) else { return true };
         let held = &mut pauses.links[packet.came_by as usize];
-        match waits {
-            true => held.bytes += u64::from(packet.wire),
-            false => held.bytes -= u64::from(packet.wire),
+        if held.bytes + u64::from(packet.wire) > pauses.room {
+            debug_assert!(self.plan.network.topology.faults().is_some(), "headroom was not enough");
+            return false;
         }
+        held.bytes += u64::from(packet.wire);
+        self.ask(core, packet.came_by);
+        true
+    }
+
+    /// Data that waited leaves.
+    pub(super) fn let_go<O: Observer>(
+        &mut self,
+        core: &mut Core<Event<T::Timer>, O>,
+        packet: &Packet<T::Header>,
+    ) {
+        let Some(pauses) = self.pauses.as_mut().filter(|_| packet.rank > 0) else { return };
+        pauses.links[packet.came_by as usize].bytes -= u64::from(packet.wire);
+        self.ask(core, packet.came_by);
+    }
+
+    /// Asks the sender of a link to pause, or to go on, if it is time to.
+    fn ask<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
+        let Some(pauses) = &mut self.pauses else { return };
+        let held = &mut pauses.links[link as usize];
         let ask = if held.asked { held.bytes >= pauses.below } else { held.bytes > pauses.above };
-        debug_assert!(held.bytes <= self.plan.buffer.get(), "headroom was not enough");
         if ask != held.asked {
             held.asked = ask;
-            let back = held.back;
-            self.send_pause(core, back, packet.came_by, ask);
+            self.send_pause(core, link, ask);
+        }
+    }
+
+    /// It was asked to pause half a pause ago.
+    pub(super) fn repeat_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
+        let Some(pauses) = &mut self.pauses else { return };
+        let held = &mut pauses.links[link as usize];
+        held.repeats = false;
+        if held.asked {
+            self.send_pause(core, link, true);
         }
     }
 
     /// Sends a pause frame back, as soon as what is on that link has left.
-    fn send_pause<O: Observer>(
-        &mut self,
-        core: &mut Core<Event<T::Timer>, O>,
-        back: u32,
-        link: u32,
-        pause: bool,
-    ) {
+    fn send_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32, pause: bool) {
+        let Some(pauses) = &mut self.pauses else { return };
+        let topology = &self.plan.network.topology;
+        let held = &mut pauses.links[link as usize];
+        let back = held.back;
         let port = &mut self.ports[back as usize];
+        if pause && topology.faults().is_some() && !std::mem::replace(&mut held.repeats, true) {
+            core.schedule(core.now() + port.pace.transmit(LONGEST / 2), Event::PauseAgain(link));
+        }
         let first = port.free_at.max(core.now());
         let last = first + port.pace.transmit(FRAME);
         port.free_at = last;
         let (at, propagation, ready) = (last + port.propagation, port.propagation, core.now());
         let nodes = self.hosts.len() as u32;
-        let sender = link.checked_sub(nodes).map(|port| self.plan.network.topology.owner(port));
+        let sender = link.checked_sub(nodes).map(|port| topology.owner(port));
+        let is_lost = topology.loses(LinkId::Port(back), Departure { first, last });
         match sender.and_then(|switch| self.elsewhere(switch)) {
+            _ if is_lost => {}
             Some(part) => self.cross_pause(part, at, link, pause),
             None => core.schedule(at, Event::Pause { link, pause }),
         }
@@ -131,6 +183,46 @@ impl<T: Transport> Wires<T> {
 
     /// A pause frame has come to the sender of this link. Returns the node that may go on.
     pub(super) fn take_pause<O: Observer>(
+        &mut self,
+        core: &mut Core<Event<T::Timer>, O>,
+        link: u32,
+        pause: bool,
+    ) -> Option<NodeId> {
+        if pause && self.plan.network.topology.faults().is_some() {
+            self.limit_pause(core, link);
+        }
+        self.set_paused(core, link, pause)
+    }
+
+    /// A pause that begins, or goes on, ends by itself.
+    fn limit_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
+        let Some(pauses) = &mut self.pauses else { return };
+        let pace = match link.checked_sub(self.hosts.len() as u32) {
+            Some(port) => self.ports[port as usize].pace,
+            None => self.plan.network.topology.host_link().pace,
+        };
+        let until = core.now() + pace.transmit(LONGEST);
+        if std::mem::replace(&mut pauses.until[link as usize], until) == Time::ZERO {
+            core.schedule(until, Event::PauseEnds(link));
+        }
+    }
+
+    /// The time of a pause may be over. Returns the node that may go on.
+    pub(super) fn end_pause<O: Observer>(
+        &mut self,
+        core: &mut Core<Event<T::Timer>, O>,
+        link: u32,
+    ) -> Option<NodeId> {
+        let until = &mut self.pauses.as_mut()?.until[link as usize];
+        if *until > core.now() {
+            core.schedule(*until, Event::PauseEnds(link));
+            return None;
+        }
+        *until = Time::ZERO;
+        self.set_paused(core, link, false)
+    }
+
+    fn set_paused<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
         link: u32,

@@ -24,10 +24,12 @@ pub struct Transfer {
     pub delivered: bool,
     /// Its sender has nothing more to do.
     pub(super) closed: bool,
-    /// Packets under way, and an answer that acknowledges this request.
+    /// Packets under way, ends that keep it, and the answer to this request.
     pub(super) references: i32,
     /// The earliest alarm set by its sender, and by its receiver.
     pub(super) alarms: [Time; 2],
+    /// The request that its sender answers by it, which is kept as long as this.
+    answers: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,11 @@ impl Transfers {
         (src, dst): (NodeId, NodeId),
         (bytes, segments): (u64, u32),
         role: Role,
+        answers: Option<u32>,
     ) -> u32 {
+        if let Some(request) = answers {
+            self.places[request].references += 1;
+        }
         self.opened = self.opened.wrapping_add(1).max(1);
         let (serial, delivered, closed, references, alarms) = (self.opened, false, false, 0, [Time::MAX; 2]);
         let name = transfer_name(message, matches!(role, Role::Answer(_)));
@@ -76,6 +82,7 @@ impl Transfers {
             closed,
             references,
             alarms,
+            answers,
         })
     }
 
@@ -101,10 +108,20 @@ impl Transfers {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn used(&self) -> usize {
+        self.places.used()
+    }
+
     /// Its place may be another's.
     pub(super) fn forget(&mut self, transfer: u32) {
-        self.places[transfer].serial = 0;
+        let place = &mut self.places[transfer];
+        place.serial = 0;
+        let answers = place.answers.take();
         self.places.release(transfer);
+        if let Some(request) = answers {
+            self.drop_reference(request);
+        }
     }
 }
 

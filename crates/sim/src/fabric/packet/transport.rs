@@ -19,6 +19,8 @@ pub(in crate::fabric) trait Transport: Sized {
     const SPRAYS: bool;
     /// What it does at the nodes of a switch depends on those, and on packets that come, alone.
     const SPLITS: bool;
+    /// [`Transport::lost`] is called.
+    const HEARS_OF_LOSSES: bool = false;
 
     /// Makes both ends of a transfer.
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
@@ -30,6 +32,8 @@ pub(in crate::fabric) trait Transport: Sized {
     fn receive_outside<O: Observer>(&mut self, _net: &mut Net<Self, O>, _packet: &Packet<Self::Header>) {
         unreachable!("no transport sends there but one that receives there");
     }
+    /// A packet was lost, of which the books of the simulation may keep something: nobody in the network knows.
+    fn lost<O: Observer>(&mut self, _net: &mut Net<Self, O>, _header: &Self::Header) {}
     /// The first packet of its answer has arrived, which acknowledges this request.
     fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32);
     /// The link of a node is free: what it sends now.
@@ -49,6 +53,9 @@ pub(in crate::fabric) trait Transport: Sized {
             net.set_alarm(at, transfer, side);
         }
     }
+    /// It keeps nothing of any transfer that could have an effect.
+    #[cfg(test)]
+    fn is_empty(&self) -> bool;
     /// How long a message takes alone in the network.
     fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
         alone::<Self>(plan, message, None, |_, _| Time::ZERO)

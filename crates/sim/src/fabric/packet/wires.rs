@@ -9,9 +9,16 @@ use unrack_units::Time;
 use unrack_workload::{MessageId, NodeId};
 
 impl<T: Transport> Wires<T> {
-    pub(super) fn open(&mut self, id: MessageId, ends: (NodeId, NodeId), bytes: u64, role: Role) {
+    pub(super) fn open(
+        &mut self,
+        id: MessageId,
+        ends: (NodeId, NodeId),
+        bytes: u64,
+        role: Role,
+        answers: Option<u32>,
+    ) {
         let segments = self.plan.framing.segments(bytes);
-        let transfer = self.transfers.open(id, ends, (bytes, segments), role);
+        let transfer = self.transfers.open(id, ends, (bytes, segments), role, answers);
         self.keep(transfer);
         self.opened.push(transfer);
     }
@@ -89,7 +96,9 @@ impl<T: Transport> Wires<T> {
         }
         if T::Queue::PAUSES {
             let packet = *packet;
-            self.hold(core, &packet, true);
+            if !self.hold(core, &packet) {
+                return self.lose(core, Loss { packet: index, bytes: packet.payload, whole: true });
+            }
         }
         let port = &mut self.ports[number as usize];
         port.queue.offer(index, &mut self.packets, &mut self.losses);
@@ -150,7 +159,7 @@ impl<T: Transport> Wires<T> {
         let Some(index) = port.queue.take(&self.packets) else { return };
         if T::Queue::PAUSES {
             let packet = self.packets[index];
-            self.hold(core, &packet, false);
+            self.let_go(core, &packet);
         }
         self.depart(core, number, index);
         let port = &mut self.ports[number as usize];
@@ -162,6 +171,9 @@ impl<T: Transport> Wires<T> {
 
     pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, loss: Loss) {
         let transfer = self.packets[loss.packet].transfer;
+        if T::HEARS_OF_LOSSES && loss.whole {
+            self.lost.push(self.packets[loss.packet].header);
+        }
         core.dropped(self.transfers[transfer].message, u64::from(loss.bytes));
         if loss.whole {
             self.packets.release(loss.packet);

@@ -101,7 +101,7 @@ struct Stream<C> {
     name: u32,
     /// Tells this stream from others that had its place.
     serial: u32,
-    /// Packets under way, and an answer that has to acknowledge this request.
+    /// Packets under way, and the answer to this request.
     references: i32,
     /// Waits for its turn at the sender's link.
     waits: bool,
@@ -109,6 +109,8 @@ struct Stream<C> {
     closed: bool,
     /// The earliest timer set.
     alarm: Time,
+    /// The request that its sender answers by it, which is kept as long as this.
+    answers: Option<u32>,
     sender: Sender<C>,
     receiver: Receiver,
 }
@@ -187,6 +189,10 @@ impl<C: Control + Clone> Streams<C> {
         role: Role,
     ) {
         let stream = self.create(id, ends, bytes, role);
+        if let Role::Answer(request) = role {
+            self.streams[stream].answers = Some(request);
+            self.streams[request].references += 1;
+        }
         self.send(core, stream);
     }
 
@@ -207,6 +213,7 @@ impl<C: Control + Clone> Streams<C> {
             waits: false,
             closed: false,
             alarm: Time::MAX,
+            answers: None,
             sender: Sender::new(self.fresh.clone(), self.timeouts, segments),
             receiver: Receiver::new(1, Time::ZERO),
         });
@@ -424,8 +431,7 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
-        let stream = &mut self.streams[request];
-        stream.references += 1;
+        let stream = &self.streams[request];
         let (id, ends) = (stream.id, (stream.dst, stream.src));
         let bytes = core.message(id).bytes;
         self.open(core, id, ends, bytes, Role::Answer(request));
@@ -437,7 +443,6 @@ impl<C: Control + Clone> Streams<C> {
         let next = self.streams[request].segments;
         let ack = Ack { next, echo: core.now(), marked: false, sack: Sack::NONE };
         self.take_ack(core, request, &ack);
-        self.drop_reference(request);
     }
 
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: &Ack) {
@@ -466,8 +471,18 @@ impl<C: Control + Clone> Streams<C> {
                 part.closed.push(place.name);
             }
         } else if place.references == 0 {
-            place.serial = 0;
-            self.streams.release(stream);
+            self.release(stream);
+        }
+    }
+
+    /// Its place may be another's.
+    fn release(&mut self, stream: u32) {
+        let place = &mut self.streams[stream];
+        place.serial = 0;
+        let answers = place.answers.take();
+        self.streams.release(stream);
+        if let Some(request) = answers {
+            self.drop_reference(request);
         }
     }
 }

@@ -77,8 +77,7 @@ impl<C: Control + Clone> Streams<C> {
 
     pub(in crate::fabric) fn forget(&mut self, name: u32) {
         if let Some(place) = self.part().forget(name) {
-            self.streams[place].serial = 0;
-            self.streams.release(place);
+            self.release(place);
         }
     }
 }

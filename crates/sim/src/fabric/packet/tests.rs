@@ -1,0 +1,91 @@
+//! What is left of transfers when nothing is left to happen, whatever failed: nothing.
+
+use super::Emptied;
+use crate::engine::Sim;
+use crate::fabric::fastpass::Fastpass;
+use crate::fabric::ndp::Ndp;
+use crate::fabric::pfabric::Pfabric;
+use crate::fabric::pfc_dcqcn::PfcDcqcn;
+use crate::fabric::receiver_driven::{Homa, Ird, Phost};
+use crate::fabric::stream::Ethernet;
+use crate::faults::{BitErrors, Broken, Failure, Faults};
+use crate::network::{Network, Pace};
+use crate::topology::{Link, Topology};
+use proptest::prelude::*;
+use std::sync::Arc;
+use unrack_protocol::fastpass;
+use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::{Listed, Message};
+
+fn link() -> Link {
+    Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(100) }
+}
+
+fn topology() -> Topology {
+    Topology::leaf_spine(2, 3, 2, link(), link())
+}
+
+fn any_failure() -> impl Strategy<Value = Failure> {
+    let what = prop_oneof![
+        (0u32..6).prop_map(Broken::Node),
+        (0u32..4).prop_map(Broken::Switch),
+        (0u32..2, 2u32..4).prop_map(|(leaf, spine)| Broken::Between(leaf, spine)),
+    ];
+    let until = prop_oneof![Just(Time::MAX), (1u64..300).prop_map(|us| Time::from_us(100 + us))];
+    (what, 0u64..100, until, prop::option::of(0u64..50)).prop_map(|(what, from, until, detected)| Failure {
+        what,
+        from: Time::from_us(from),
+        until,
+        every: None,
+        detected_after: detected.map(Time::from_us),
+    })
+}
+
+fn any_message() -> impl Strategy<Value = (Time, Message)> {
+    let kinds = [Message::flow, Message::read, Message::write, Message::rmw];
+    let sizes = prop_oneof![Just(64), Just(1_448), 1u64..60_000];
+    (0u64..100, 0u32..6, 1u32..6, 0usize..4, sizes).prop_map(move |(at, src, ahead, kind, bytes)| {
+        (Time::from_us(at), kinds[kind](src, (src + ahead) % 6, bytes))
+    })
+}
+
+fn ends_empty(fabric: impl Emptied, messages: &Arc<Vec<(Time, Message)>>) {
+    let name = fabric.name();
+    let (fabric, run) = Sim::new(fabric, Listed::new(messages.clone(), 6).unwrap()).run_dry();
+    let counters = &run.counters;
+    assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes, "{name}");
+    for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
+        assert!(outcome.completed().is_some() || outcome.is_given_up(), "{name}: {message:?}");
+    }
+    assert!(fabric.is_empty(), "{name} keeps something");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bytes_places_credits_tokens_and_demands_are_all_accounted_for(
+        failures in prop::collection::vec(any_failure(), 0..3),
+        errors in prop::sample::select(vec![0.0, 1e-6, 1e-4]),
+        messages in prop::collection::vec(any_message(), 1..40),
+        buffer in prop_oneof![Just(9_000u64), Just(40_000)],
+    ) {
+        let faults = Faults::new(&topology(), &failures, BitErrors { host: errors, core: errors }, 5).unwrap();
+        let network = Network { topology: topology().with_faults(faults), switch_latency: Time::from_ns(300) };
+        let (mtu, buffer) = (Bytes::new(1500), Bytes::new(buffer));
+        let small = Ethernet { mtu, headers: true, buffer, cut_through: true };
+        // Room for the headroom of pauses, and for little else.
+        let large = Ethernet { buffer: Bytes::new(30_000), ..small };
+        let mut messages = messages;
+        messages.sort_by_key(|(at, _)| *at);
+        let messages = Arc::new(messages);
+        ends_empty(Pfabric::new(&network, &small, &Default::default()).unwrap(), &messages);
+        ends_empty(Phost::with(&network, &small, &Default::default()).unwrap(), &messages);
+        ends_empty(Homa::with(&network, &small, &Default::default()).unwrap(), &messages);
+        ends_empty(Ird::with(&network, &small).unwrap(), &messages);
+        ends_empty(Ndp::new(&network, &small, &Default::default()).unwrap(), &messages);
+        ends_empty(PfcDcqcn::new(&network, &large, &Default::default(), 1).unwrap(), &messages);
+        let slow = fastpass::Params { processing: Time::from_ns(500), ..Default::default() };
+        ends_empty(Fastpass::new(&network, &small, &slow).unwrap(), &messages);
+    }
+}
