@@ -1,4 +1,4 @@
-//! `unrack scenario`: whether a scenario can be run, and what it says in full.
+//! `unrack scenario`: whether a scenario can be run, what it says in full, and what its network looks like.
 
 use crate::failure::Failure;
 use crate::sim::work::{self, MOST_TRANSFERS};
@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_rack::{Scenario, ScenarioError, ValidScenario};
 use unrack_sim::Setup;
+use unrack_sim::topology::MOST_DRAWN;
 
 pub const EXAMPLES: &str = "\
 Examples:
   unrack scenario --check rack.toml
   unrack scenario --explain rack.toml --set network.link.rate=400Gbps
+  unrack scenario --draw rack.toml > rack.svg
 
 What is wrong is shown with its line, and the exit status is 2. --check also reads the files that the \
 scenario names. What --explain prints is a scenario itself, with every default.";
@@ -19,21 +21,25 @@ scenario names. What --explain prints is a scenario itself, with every default."
 #[derive(clap::Args)]
 pub struct Args {
     /// Say whether this scenario can be run
-    #[arg(long, value_name = "FILE", conflicts_with = "explain", required_unless_present = "explain")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "draw"])]
     check: Option<PathBuf>,
     /// Print this scenario with every value, and where each comes from
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "draw")]
     explain: Option<PathBuf>,
+    /// Print a picture of its network, as SVG
+    #[arg(long, value_name = "FILE")]
+    draw: Option<PathBuf>,
     /// Replace a value of the file
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let text = match (&args.check, &args.explain) {
-        (Some(file), _) => check(file, &args.set)?,
-        (_, Some(file)) => load(file, &args.set)?.0.explain(),
-        (None, None) => return Err(Failure::Usage("give either --check or --explain".into())),
+    let text = match (&args.check, &args.explain, &args.draw) {
+        (Some(file), ..) => check(file, &args.set)?,
+        (_, Some(file), _) => load(file, &args.set)?.0.explain(),
+        (.., Some(file)) => draw(file, &args.set)?,
+        (None, None, None) => return Err(Failure::Usage("give --check, --explain or --draw".into())),
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -52,6 +58,16 @@ fn check(file: &Path, set: &[String]) -> Result<String, ScenarioError> {
     let (nodes, fabric, kind) = (setup.network.nodes(), scenario.protocol, scenario.workload.kind());
     let (file, hash) = (file.display(), scenario.hash());
     Ok(format!("{file}: can be run: {nodes} nodes, {fabric}, {kind}; scenario {hash}\n"))
+}
+
+fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
+    let topology = load(file, set)?.1.network.topology;
+    match topology.nodes() {
+        nodes if nodes > MOST_DRAWN => Err(Failure::Usage(format!(
+            "a picture of {nodes} nodes cannot be read: at most {MOST_DRAWN}; make it smaller by --set network.topology..."
+        ))),
+        _ => Ok(topology.draw()),
+    }
 }
 
 impl From<ScenarioError> for Failure {

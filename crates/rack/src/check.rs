@@ -16,6 +16,7 @@ use crate::network::{Headers, Link, Network, Switch, Topology};
 use crate::problem::Problem;
 use crate::source::{Origin, Source};
 use crate::tree::{Node, Value};
+use crate::wiring::Wiring;
 use crate::workload::{Blades, FileRef, Size, Trace, Workload};
 use crate::{Protocol, fabric, workload};
 
@@ -40,7 +41,7 @@ struct Choice {
     later: &'static [&'static str],
 }
 
-const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &["torus", "mesh", "drack", "torack"] };
+const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &["torus", "mesh"] };
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
 const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: workload::LATER };
 
@@ -56,6 +57,8 @@ struct Common {
     link: Link,
     /// Default: as `link`.
     core_link: Option<Link>,
+    /// Default: [`Link::CXL`].
+    cxl_link: Option<Link>,
     switch: Switch,
     /// Default 1500 B, as Ethernet's.
     mtu: Bytes,
@@ -65,7 +68,7 @@ struct Common {
 impl Default for Common {
     fn default() -> Common {
         let (link, switch, headers) = (Link::default(), Switch::default(), Headers::default());
-        Common { link, core_link: None, switch, mtu: Bytes::new(1500), headers }
+        Common { link, core_link: None, cxl_link: None, switch, mtu: Bytes::new(1500), headers }
     }
 }
 
@@ -85,6 +88,24 @@ struct LeafSpineSize {
 struct FatTreeSize {
     /// Of each switch: the k of a k-ary fat tree.
     ports: u32,
+}
+
+#[derive(Deserialize)]
+struct DrackSize {
+    racks: u32,
+    hosts_per_rack: u32,
+    /// Default: as many as leave nothing oversubscribed.
+    #[serde(default)]
+    cores: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct TorackSize {
+    racks: u32,
+    hosts_per_rack: u32,
+    /// Default: as many as hosts, so that nothing is oversubscribed.
+    #[serde(default)]
+    uplinks: Option<u32>,
 }
 
 impl<'a> Checker<'a> {
@@ -128,9 +149,14 @@ impl<'a> Checker<'a> {
         let table = self.table("network")?;
         let topology = self.topology();
         let common = self.decode::<Common>(&table.without("topology"), "network");
-        let (topology, Common { link, core_link, switch, mtu, headers }) = (topology?, common?);
-        let core_link = core_link.unwrap_or(link);
-        let network = Network { topology, link, core_link, switch, mtu, headers };
+        let (topology, Common { link, core_link, cxl_link, switch, mtu, headers }) = (topology?, common?);
+        if cxl_link.is_some() && topology.wiring().is_none() {
+            let message =
+                format!("only hosts of a `drack` have such a link, not those of a `{}`", topology.kind());
+            self.complain("network.cxl_link", message);
+        }
+        let (core_link, cxl_link) = (core_link.unwrap_or(link), cxl_link.unwrap_or(Link::CXL));
+        let network = Network { topology, link, core_link, cxl_link, switch, mtu, headers };
         self.check_network(&network);
         Some(network)
     }
@@ -145,6 +171,13 @@ impl<'a> Checker<'a> {
                     Topology::LeafSpine { racks, hosts_per_rack, spines }
                 })
             }
+            "drack" => self.decode(&rest, path).map(|DrackSize { racks, hosts_per_rack, cores }| {
+                let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
+                Topology::Drack { racks, hosts_per_rack, cores }
+            }),
+            "torack" => self.decode(&rest, path).map(|TorackSize { racks, hosts_per_rack, uplinks }| {
+                Topology::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) }
+            }),
             _ => self.decode(&rest, path).map(|FatTreeSize { ports }| Topology::FatTree { ports }),
         }
     }

@@ -82,7 +82,7 @@ fn toml_of_node(node: &Node) -> Toml {
 }
 
 fn network_table(network: &Network) -> Table {
-    let Network { topology, link, core_link, switch, mtu, headers } = network;
+    let Network { topology, link, core_link, cxl_link, switch, mtu, headers } = network;
     let mut shape = match topology {
         Topology::Star { nodes } => table([("nodes", toml_of(nodes))]),
         Topology::LeafSpine { racks, hosts_per_rack, spines } => table([
@@ -91,6 +91,16 @@ fn network_table(network: &Network) -> Table {
             ("spines", toml_of(spines)),
         ]),
         Topology::FatTree { ports } => table([("ports", toml_of(ports))]),
+        Topology::Drack { racks, hosts_per_rack, cores } => table([
+            ("racks", toml_of(racks)),
+            ("hosts_per_rack", toml_of(hosts_per_rack)),
+            ("cores", toml_of(cores)),
+        ]),
+        Topology::Torack { racks, hosts_per_rack, uplinks } => table([
+            ("racks", toml_of(racks)),
+            ("hosts_per_rack", toml_of(hosts_per_rack)),
+            ("uplinks", toml_of(uplinks)),
+        ]),
     };
     shape.insert("kind".into(), topology.kind().into());
     let mut network = table([
@@ -102,6 +112,9 @@ fn network_table(network: &Network) -> Table {
     ]);
     if !matches!(topology, Topology::Star { .. }) {
         network.insert("core_link".into(), toml_of(core_link));
+    }
+    if topology.wiring().is_some() {
+        network.insert("cxl_link".into(), toml_of(cxl_link));
     }
     network
 }

@@ -19,11 +19,12 @@ impl Faults {
 /// A link or switch that is down for a while: one of `[[failures]]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The link of this node.
+    /// The link of this node. On a `drack`, that of the NIC of this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
     /// Every link of this switch. On a star, switch 0; in a leaf-spine network, leaves come first, then
-    /// spines; in a fat tree edge, aggregation (both by pod), core.
+    /// spines; in a fat tree edge, aggregation (both by pod), core. On a `drack`, the CXL switches of racks,
+    /// aggregation, core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<u32>,
     /// The link between these switches.

@@ -50,6 +50,7 @@ mod read;
 mod scenario;
 mod source;
 mod tree;
+mod wiring;
 mod workload;
 
 pub use fabric::Protocol;
@@ -58,6 +59,7 @@ pub use network::{Buffer, Headers, Link, Network, Switch, Topology};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
+pub use wiring::Wiring;
 pub use workload::{
     Arrivals, BUILT_IN_CDFS, Blades, Disk, FileRef, Flows, Margin, Memory, Organization, Pattern, Replay,
     Scope, Size, SizeUnit, TimeOffsets, Trace, Workload,

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Rate, Time};
 
+use crate::wiring::Wiring;
+
 /// The network of a rack, ready to be built.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
@@ -11,6 +13,8 @@ pub struct Network {
     pub link: Link,
     /// Between switches.
     pub core_link: Link,
+    /// Of each host to the CXL switch of its rack, on a `drack`.
+    pub cxl_link: Link,
     pub switch: Switch,
     /// Largest packet, without headers of the fabric.
     pub mtu: Bytes,
@@ -38,16 +42,24 @@ pub enum Topology {
     LeafSpine { racks: u32, hosts_per_rack: u32, spines: u32 },
     /// Three tiers of switches with `ports` ports each.
     FatTree { ports: u32 },
+    /// Racks that pool their NICs, as many as hosts (DRack §4.1): `link` is that of a NIC to its aggregation switch,
+    /// `core_link` that of such a switch to a core switch.
+    Drack { racks: u32, hosts_per_rack: u32, cores: u32 },
+    /// Racks of hosts with a NIC each, around a ToR switch (DRack §7.1): `link` is that of a NIC to its ToR switch,
+    /// `core_link` each of a ToR switch's uplinks, one to every aggregation switch.
+    Torack { racks: u32, hosts_per_rack: u32, uplinks: u32 },
 }
 
 impl Topology {
-    pub(crate) const KINDS: &[&str] = &["star", "leaf-spine", "fat-tree"];
+    pub(crate) const KINDS: &[&str] = &["star", "leaf-spine", "fat-tree", "drack", "torack"];
 
     pub fn kind(&self) -> &'static str {
         match self {
             Topology::Star { .. } => "star",
             Topology::LeafSpine { .. } => "leaf-spine",
             Topology::FatTree { .. } => "fat-tree",
+            Topology::Drack { .. } => "drack",
+            Topology::Torack { .. } => "torack",
         }
     }
 
@@ -55,8 +67,18 @@ impl Topology {
     pub fn nodes(&self) -> u32 {
         match *self {
             Topology::Star { nodes } => nodes,
-            Topology::LeafSpine { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
+            Topology::LeafSpine { racks, hosts_per_rack, .. }
+            | Topology::Drack { racks, hosts_per_rack, .. }
+            | Topology::Torack { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
             Topology::FatTree { ports } => ports.saturating_pow(3) / 4,
+        }
+    }
+
+    /// Where NICs are wired to, if they are pooled.
+    pub fn wiring(&self) -> Option<Wiring> {
+        match *self {
+            Topology::Drack { racks, hosts_per_rack, cores } => Some(Wiring { racks, hosts_per_rack, cores }),
+            _ => None,
         }
     }
 }
@@ -75,6 +97,12 @@ impl Default for Link {
     fn default() -> Link {
         Link { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) }
     }
+}
+
+impl Link {
+    /// Of a host to the CXL switch of its rack, unless a scenario says: PCIe 5.0 x16 (DRack §2.4: 500 Gb/s), and half
+    /// of what a round trip through a CXL switch adds to a local access (§7.1: 170 to 270 ns), shared by two links.
+    pub const CXL: Link = Link { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -50,6 +50,8 @@ const WORDS: &[&str] = &[
     "extends = \"absent\"\n",
     "{ cdf = 1 }",
     "\"torus\"",
+    "\"drack\"",
+    "\"torack\"",
     "protocol",
     "\"all-to-all\"",
     "18446744073709551615",

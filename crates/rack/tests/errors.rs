@@ -145,7 +145,16 @@ error: the scenario needs `workload`
 fn an_impossible_topology() {
     let tree = "kind = \"fat-tree\", ports = 5";
     let racks = "kind = \"leaf-spine\", racks = 1, hosts_per_rack = 1, spines = 1";
-    let said = [(tree, "5 is odd"), (racks, "1 nodes is outside 2 to 65536")];
+    let pool = "kind = \"drack\", racks = 8, hosts_per_rack = 2, cores = 0";
+    let idle = "kind = \"drack\", racks = 2, hosts_per_rack = 8, cores = 1";
+    let none = "kind = \"torack\", racks = 2, hosts_per_rack = 8, uplinks = 0";
+    let said = [
+        (tree, "5 is odd"),
+        (racks, "1 nodes is outside 2 to 65536"),
+        (pool, "at least 1 core switch is needed"),
+        (idle, "reaches every aggregation switch: leave this out"),
+        (none, "0 is outside 1 to 65536"),
+    ];
     for (shape, why) in said {
         let text = format!(
             "network.topology = {{ {shape} }}\nfabric.protocol = \"ideal\"\n\
@@ -158,8 +167,15 @@ fn an_impossible_topology() {
 }
 
 #[test]
+fn only_pooled_hosts_have_cxl_ports() {
+    let error = report("link = {", "cxl_link = {");
+    assert!(error.contains("network.cxl_link: only hosts of a `drack`"), "{error}");
+    assert!(error.contains("rack.toml:4"), "{error}");
+}
+
+#[test]
 fn a_topology_of_a_later_version() {
-    let expected = r#"error: network.topology.kind: `torus` is not available in this version; use `star`, `leaf-spine` or `fat-tree`
+    let expected = r#"error: network.topology.kind: `torus` is not available in this version; use `star`, `leaf-spine`, `fat-tree`, `drack` or `torack`
  --> rack.toml:3:21
   |
 3 | topology = { kind = "torus", shape = [8, 8, 8] }

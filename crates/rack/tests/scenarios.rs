@@ -47,6 +47,7 @@ fn a_scenario_says_what_it_says() {
             topology,
             link,
             core_link: link,
+            cxl_link: Link::CXL,
             switch,
             mtu: Bytes::new(1500),
             headers: Headers::Ethernet
@@ -293,4 +294,23 @@ fn faults_are_explained_and_read_back() {
     let again = parsed(&scenario.explain(), &[]);
     assert_eq!((&again.faults, again.hash()), (&scenario.faults, scenario.hash()));
     assert_ne!(parsed(text, &[]).hash(), scenario.hash());
+}
+
+#[test]
+fn racks_with_pooled_nics() {
+    let text = SMALL.replace(r#""star", nodes = 4"#, r#""drack", racks = 4, hosts_per_rack = 2"#);
+    let scenario = parsed(&text, &[]);
+    // 4 racks of 2: two pods, with as many links up as NICs.
+    assert_eq!(scenario.network.topology, Topology::Drack { racks: 4, hosts_per_rack: 2, cores: 2 });
+    assert_eq!((scenario.network.topology.nodes(), scenario.network.cxl_link), (8, Link::CXL));
+    let sets = ["network.topology.cores=1", "network.cxl_link.rate=1000Gbps"];
+    let set = parsed(&text, &sets);
+    assert_eq!(set.network.topology.wiring().unwrap().oversubscription(), Some(2.0));
+    let again = Scenario::parse("again.toml", &set.explain(), &Overrides::none()).unwrap().check().unwrap();
+    assert_eq!(again.network, set.network);
+    let torack = text.replace("drack", "torack").replace("hosts_per_rack = 2", "hosts_per_rack = 3");
+    let uplinks = |sets: &[&str]| parsed(&torack, sets).network.topology;
+    let expected = |uplinks| Topology::Torack { racks: 4, hosts_per_rack: 3, uplinks };
+    assert_eq!(uplinks(&[]), expected(3));
+    assert_eq!(uplinks(&["network.topology.uplinks=1"]), expected(1));
 }

@@ -48,7 +48,7 @@ pub struct BitErrors {
 /// All faults of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults {
-    /// By switch port: a cable of a node has its number, one between switches a number above those.
+    /// By switch port: a cable of a node has the number of its link, one between switches a number above those.
     cable_of_port: Vec<u32>,
     outages: Vec<Vec<Outage>>,
     /// When the first outage is known.
@@ -131,14 +131,23 @@ impl Faults {
 
     /// Whether a switch port is known to lead nowhere.
     pub fn known_down(&self, port: u32, now: Time) -> bool {
+        self.known(self.cable_of_port[port as usize], now)
+    }
+
+    /// Whether a link by which nodes send is known to lead nowhere.
+    pub fn known_down_host(&self, attachment: u32, now: Time) -> bool {
+        self.known(attachment, now)
+    }
+
+    fn known(&self, cable: u32, now: Time) -> bool {
         let known =
             |outage: &Outage| now >= outage.detected_after && outage.covers(now - outage.detected_after);
-        self.outages[self.cable_of_port[port as usize] as usize].iter().any(known)
+        self.outages[cable as usize].iter().any(known)
     }
 
     fn cable(&self, link: LinkId) -> usize {
         match link {
-            LinkId::Host(node) => node as usize,
+            LinkId::Host(link) => link as usize,
             LinkId::Port(port) => self.cable_of_port[port as usize] as usize,
         }
     }
@@ -158,11 +167,11 @@ struct Cables<'a> {
 
 impl Cables<'_> {
     fn of(topology: &Topology) -> Cables<'_> {
-        let nodes = topology.nodes();
-        let (mut count, mut between) = (nodes, BTreeMap::new());
-        let mut cable = |port| match topology.end(port) {
-            End::Node(node) => node,
-            End::Switch(to) => {
+        let (mut count, mut between) = (topology.attachments(), BTreeMap::new());
+        let mut cable = |port| match (topology.attachment_of(port), topology.end(port)) {
+            (Some(attachment), _) => attachment,
+            (None, End::Node(_)) => unreachable!("what leads to a node is its cable"),
+            (None, End::Switch(to)) => {
                 let from = topology.switch_with(port);
                 *between.entry((from.min(to), from.max(to))).or_insert_with(|| {
                     count += 1;

@@ -115,17 +115,22 @@ impl Network {
     /// The links between two nodes, in order. All ways between them are alike.
     pub fn links(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Link> + '_ {
         let ports = self.topology.path(src, dst, 0);
-        std::iter::once(self.topology.host_link()).chain(ports.map(|port| self.topology.link(port)))
+        let first = self.topology.attachment(src, dst, 0);
+        std::iter::once(self.topology.attachment_link(first))
+            .chain(ports.map(|port| self.topology.link(port)))
     }
 
     /// What a message takes at the least, whatever carries it: its bits at the rate of the slowest link,
     /// the distance, and nothing else. Those of an answer cannot start before the request is in.
     pub fn ideal(&self, message: &Message) -> Time {
         let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);
-        let (mut request, bytes) = (Time::ZERO, message.bytes);
+        // Of pooled NICs, all may carry a part.
+        let between = self.topology.switch_of(message.src) != self.topology.switch_of(message.dst);
+        let shares = if between { u64::from(self.topology.pooled()) } else { 1 };
+        let (mut request, bytes) = (Time::ZERO, message.bytes / shares);
         for link in self.links(message.src, message.dst) {
             slowest = slowest.max(link.pace.transmit(bytes));
-            request = request.max(link.pace.transmit(u64::from(message.request)));
+            request = request.max(link.pace.transmit(u64::from(message.request) / shares));
             distance += link.propagation;
         }
         match message.kind.is_answered() {

@@ -41,6 +41,7 @@ impl Setup {
             Protocol::Phost => scenario.fabric_params().map(FabricConfig::Phost),
         }?;
         let setup = Setup::with_fabric(scenario, fabric);
+        setup.check_links().map_err(|why| why.in_scenario(scenario))?;
         if scenario.faults.is_empty() {
             return Ok(setup);
         }
@@ -52,7 +53,7 @@ impl Setup {
 
     /// The network of a scenario with another fabric in its place.
     pub fn with_fabric(scenario: &ValidScenario, fabric: FabricConfig) -> Setup {
-        let rack::Network { topology, link, core_link, switch, mtu, headers } = &scenario.network;
+        let rack::Network { topology, link, core_link, cxl_link, switch, mtu, headers } = &scenario.network;
         let link_of = |link: &rack::Link| Link { pace: Pace::new(link.rate), propagation: link.propagation };
         let (host, core) = (link_of(link), link_of(core_link));
         let topology = match *topology {
@@ -61,6 +62,13 @@ impl Setup {
                 Topology::leaf_spine(racks, hosts_per_rack, spines, host, core)
             }
             rack::Topology::FatTree { ports } => Topology::fat_tree(ports, host, core),
+            rack::Topology::Drack { racks, hosts_per_rack, cores } => {
+                let wiring = rack::Wiring { racks, hosts_per_rack, cores };
+                Topology::drack(wiring, host, core, link_of(cxl_link))
+            }
+            rack::Topology::Torack { racks, hosts_per_rack, uplinks } => {
+                Topology::leaf_spine(racks, hosts_per_rack, uplinks, host, core)
+            }
         };
         Setup {
             network: Network { topology, switch_latency: switch.latency },

@@ -62,6 +62,8 @@ pub enum FabricConfig {
 const CANNOT_SPLIT: &str =
     "is 1 for ideal, edm, cxl, fastpass, ird and homa (docs/decisions/0007-split-runs.md)";
 
+const ONE_LINK: &str = "has one link to a node for fabrics other than ideal, dctcp and tcp";
+
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
 #[derive(Debug, Clone)]
 pub enum Work {
@@ -140,12 +142,23 @@ impl Setup {
         self.observed(work, watch, progress)
     }
 
+    /// Whether the fabric can use several links of a node, if there are.
+    pub(crate) fn check_links(&self) -> Result<(), SetupError> {
+        let uses_all =
+            matches!(self.fabric, FabricConfig::Ideal | FabricConfig::Dctcp(_) | FabricConfig::Tcp(_));
+        match self.network.topology.attachments() > self.network.nodes() && !uses_all {
+            true => Err(SetupError::new("network.topology.kind", ONE_LINK, "drack")),
+            false => Ok(()),
+        }
+    }
+
     fn observed<O: Observer>(
         &self,
         work: &Work,
         observer: O,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
+        self.check_links()?;
         match &self.fabric {
             FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, observer, progress),
             FabricConfig::Edm(config) => {

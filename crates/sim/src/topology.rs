@@ -11,11 +11,17 @@
 //! stream or transfer (with `cxl`: of the numbers of its ends, `src << 16 | dst`); where packets of a node take all
 //! ways in turn, it is the packet's number among all that the node has sent, from 1.
 
+mod drack;
+mod draw;
+
+use self::drack::Drack;
+pub use self::draw::MOST_NODES as MOST_DRAWN;
 use crate::engine::LinkId;
 use crate::faults::Faults;
 use crate::network::{Departure, Pace};
 use std::ops::Range;
 use std::sync::Arc;
+use unrack_rack::Wiring;
 use unrack_units::Time;
 use unrack_workload::{NodeId, Racks};
 
@@ -41,6 +47,39 @@ enum Shape {
     LeafSpine { racks: u32, hosts: u32, spines: u32 },
     /// Three tiers of switches with `2 * half` ports each (Al-Fares et al., SIGCOMM 2008).
     FatTree { half: u32 },
+    /// Racks that pool their NICs.
+    Drack(Drack),
+}
+
+/// The ports by which a packet can go on, or the links by which it can leave its node: two ranges, of which the
+/// second is mostly empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Route {
+    first: Range<u32>,
+    then: Range<u32>,
+}
+
+impl Route {
+    fn only(port: u32) -> Route {
+        Route::among(port..port + 1)
+    }
+
+    fn among(first: Range<u32>) -> Route {
+        Route { first, then: 0..0 }
+    }
+
+    fn len(&self) -> u32 {
+        (self.first.end - self.first.start) + (self.then.end - self.then.start)
+    }
+
+    fn nth(&self, n: u32) -> u32 {
+        let first = self.first.end - self.first.start;
+        if n < first { self.first.start + n } else { self.then.start + (n - first) }
+    }
+
+    fn ports(self) -> impl Iterator<Item = u32> {
+        self.first.chain(self.then)
+    }
 }
 
 /// A network of switches.
@@ -49,12 +88,14 @@ pub struct Topology {
     shape: Shape,
     host_link: Link,
     core_link: Link,
+    /// Of the CXL ports of hosts; of networks without, as `host_link`.
+    cxl_link: Link,
     faults: Option<Arc<Faults>>,
 }
 
 impl Topology {
     fn new(shape: Shape, host_link: Link, core_link: Link) -> Topology {
-        Topology { shape, host_link, core_link, faults: None }
+        Topology { shape, host_link, core_link, cxl_link: host_link, faults: None }
     }
 
     pub fn star(nodes: u32, link: Link) -> Topology {
@@ -69,6 +110,11 @@ impl Topology {
     /// A fat tree of switches with `k` ports, an even number; it has k^3 / 4 nodes.
     pub fn fat_tree(k: u32, host_link: Link, core_link: Link) -> Topology {
         Topology::new(Shape::FatTree { half: k / 2 }, host_link, core_link)
+    }
+
+    /// Racks that pool their NICs. `nic_link` is that of a NIC to its aggregation switch.
+    pub fn drack(wiring: Wiring, nic_link: Link, core_link: Link, cxl_link: Link) -> Topology {
+        Topology { cxl_link, ..Topology::new(Shape::Drack(Drack { wiring }), nic_link, core_link) }
     }
 
     /// The same with links that fail.
@@ -91,6 +137,7 @@ impl Topology {
             Shape::Star { nodes } => nodes,
             Shape::LeafSpine { racks, hosts, .. } => racks * hosts,
             Shape::FatTree { half } => 2 * half * half * half,
+            Shape::Drack(Drack { wiring }) => wiring.nics(),
         }
     }
 
@@ -100,6 +147,7 @@ impl Topology {
             Shape::Star { nodes } => Racks { racks: 1, hosts: nodes },
             Shape::LeafSpine { racks, hosts, .. } => Racks { racks, hosts },
             Shape::FatTree { half } => Racks { racks: 2 * half * half, hosts: half },
+            Shape::Drack(Drack { wiring }) => Racks { racks: wiring.racks, hosts: wiring.hosts_per_rack },
         }
     }
 
@@ -107,7 +155,7 @@ impl Topology {
     /// of each switch. Nothing, if there are fewer racks or pods, or nothing above them.
     pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
         let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
-            Shape::Star { .. } => return None,
+            Shape::Star { .. } | Shape::Drack(_) => return None,
             Shape::LeafSpine { racks, .. } => {
                 (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
             }
@@ -132,6 +180,7 @@ impl Topology {
             Shape::Star { .. } => 1,
             Shape::LeafSpine { racks, spines, .. } => racks + spines,
             Shape::FatTree { half } => 5 * half * half,
+            Shape::Drack(drack) => drack.switches(),
         }
     }
 
@@ -140,12 +189,86 @@ impl Topology {
             Shape::Star { nodes } => nodes,
             Shape::LeafSpine { racks, hosts, spines } => racks * (hosts + spines) + spines * racks,
             Shape::FatTree { half } => 5 * half * half * 2 * half,
+            Shape::Drack(drack) => drack.ports(),
         }
     }
 
-    /// The link between each node and its switch.
+    /// The link between each node and its switch; of pooled NICs, that of each NIC.
     pub fn host_link(&self) -> Link {
         self.host_link
+    }
+
+    /// NICs of each rack that any of its hosts may use; 1: each has its own.
+    pub fn pooled(&self) -> u32 {
+        match self.shape {
+            Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
+            _ => 1,
+        }
+    }
+
+    /// Links by which nodes send: one each, and where NICs are pooled these and, after them, the CXL ports. A link is
+    /// named [`LinkId::Host`] with this number.
+    pub fn attachments(&self) -> u32 {
+        if self.pooled_shape().is_some() { 2 * self.nodes() } else { self.nodes() }
+    }
+
+    fn pooled_shape(&self) -> Option<&Drack> {
+        match &self.shape {
+            Shape::Drack(drack) => Some(drack),
+            _ => None,
+        }
+    }
+
+    /// The link by which `src` sends to `dst` what has this hash, when all links are up.
+    pub fn attachment(&self, src: NodeId, dst: NodeId, hash: u32) -> u32 {
+        let Some(drack) = self.pooled_shape() else { return src };
+        let links = drack.attachments(src, dst);
+        links.nth(hash % links.len())
+    }
+
+    /// As [`Topology::attachment`], around what is known to be down at `now`. If nothing leads on, the link it
+    /// would be otherwise.
+    pub fn attachment_at(&self, src: NodeId, dst: NodeId, hash: u32, now: Time) -> u32 {
+        let link = self.attachment(src, dst, hash);
+        match (&self.faults, self.pooled_shape()) {
+            (Some(faults), Some(drack)) if faults.any_known(now) => {
+                let is_up = |link: &u32| self.attachment_leads_on(faults, *link, dst, now);
+                if is_up(&link) {
+                    return link;
+                }
+                let up = || drack.attachments(src, dst).ports().filter(is_up);
+                up().nth(hash as usize % up().count().max(1)).unwrap_or(link)
+            }
+            _ => link,
+        }
+    }
+
+    fn attachment_leads_on(&self, faults: &Faults, link: u32, dst: NodeId, now: Time) -> bool {
+        let switch = self.switch_at(link);
+        !faults.known_down_host(link, now)
+            && self.next_ports(switch, dst).ports().any(|port| self.leads_on(faults, port, dst, now))
+    }
+
+    /// One of [`Topology::attachments`].
+    pub fn attachment_link(&self, attachment: u32) -> Link {
+        if attachment < self.nodes() { self.host_link } else { self.cxl_link }
+    }
+
+    /// The switch that one of [`Topology::attachments`] leads to.
+    pub fn switch_at(&self, attachment: u32) -> u32 {
+        match self.pooled_shape() {
+            Some(drack) => drack.switch_at(attachment),
+            None => self.switch_of(attachment),
+        }
+    }
+
+    /// Of [`Topology::attachments`], the one whose cable ends at this port.
+    pub fn attachment_of(&self, port: u32) -> Option<u32> {
+        match (self.pooled_shape(), self.end(port)) {
+            (Some(drack), _) => drack.attachment_of(port),
+            (None, End::Node(node)) => Some(node),
+            (None, End::Switch(_)) => None,
+        }
     }
 
     /// Each link between switches; on a star, as that of nodes.
@@ -153,9 +276,10 @@ impl Topology {
         self.core_link
     }
 
-    /// The switch of a node.
+    /// The switch of a node; where NICs are pooled, its CXL switch.
     pub fn switch_of(&self, node: NodeId) -> u32 {
         match self.shape {
+            Shape::Drack(drack) => drack.rack_of(node),
             Shape::Star { .. } => 0,
             Shape::LeafSpine { hosts, .. } => node / hosts,
             Shape::FatTree { half } => node / half,
@@ -166,7 +290,7 @@ impl Topology {
     /// links are up.
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
         let ports = self.next_ports(switch, dst);
-        ports.start + self.turn(switch, hash) % (ports.end - ports.start)
+        ports.nth(self.turn(switch, hash) % ports.len())
     }
 
     /// As [`Topology::route`], around what is known to be down at `now`. If there is no way around, the way
@@ -188,7 +312,7 @@ impl Topology {
         if is_up(&port) {
             return Some(port);
         }
-        let up = || self.next_ports(switch, dst).filter(is_up);
+        let up = || self.next_ports(switch, dst).ports().filter(is_up);
         let turn = self.turn(switch, hash) as usize;
         up().nth(turn % up().count().max(1))
     }
@@ -199,15 +323,15 @@ impl Topology {
             && match self.end(port) {
                 End::Node(_) => true,
                 End::Switch(next) => {
-                    self.next_ports(next, dst).any(|port| self.leads_on(faults, port, dst, now))
+                    self.next_ports(next, dst).ports().any(|port| self.leads_on(faults, port, dst, now))
                 }
             }
     }
 
     /// The ports by which a switch can send a packet on its way to `dst`. Switches of a fat tree are numbered
     /// edge, aggregation (both by pod), core; ports of each switch down, then up.
-    fn next_ports(&self, switch: u32, dst: NodeId) -> Range<u32> {
-        let only = |port| port..port + 1;
+    fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
+        let (only, among) = (Route::only, Route::among);
         match self.shape {
             Shape::Star { .. } => only(dst),
             Shape::LeafSpine { racks, hosts, spines } => {
@@ -216,7 +340,10 @@ impl Topology {
                     return only(racks * (hosts + spines) + (switch - racks) * racks + rack);
                 }
                 let first = switch * (hosts + spines);
-                if rack == switch { only(first + dst % hosts) } else { first + hosts..first + hosts + spines }
+                match rack == switch {
+                    true => only(first + dst % hosts),
+                    false => among(first + hosts..first + hosts + spines),
+                }
             }
             Shape::FatTree { half } => {
                 let (tier, first) = (2 * half * half, switch * 2 * half);
@@ -225,10 +352,11 @@ impl Topology {
                 match switch / tier {
                     0 if edge == switch => only(first + dst % half),
                     1 if pod == (switch - tier) / half => only(first + edge % half),
-                    0 | 1 => up,
+                    0 | 1 => among(up),
                     _ => only(first + pod),
                 }
             }
+            Shape::Drack(drack) => drack.next_ports(switch, dst),
         }
     }
 
@@ -236,6 +364,7 @@ impl Topology {
     fn turn(&self, switch: u32, hash: u32) -> u32 {
         match self.shape {
             Shape::FatTree { half } if switch >= 2 * half * half => hash / half,
+            Shape::Drack(drack) => drack.turn(switch, hash),
             _ => hash,
         }
     }
@@ -249,6 +378,7 @@ impl Topology {
                 None => port / (hosts + spines),
             },
             Shape::FatTree { half } => port / (2 * half),
+            Shape::Drack(drack) => drack.owner(port),
         }
     }
 
@@ -261,6 +391,7 @@ impl Topology {
                 None => port / (hosts + spines),
             },
             Shape::FatTree { half } => port / (2 * half),
+            Shape::Drack(drack) => drack.owner(port),
         }
     }
 
@@ -289,13 +420,15 @@ impl Topology {
                     _ => End::Switch(tier + n * half + (switch - 2 * tier) / half),
                 }
             }
+            Shape::Drack(drack) => drack.end(port),
         }
     }
 
     pub fn link(&self, port: u32) -> Link {
-        match self.end(port) {
-            End::Node(_) => self.host_link,
-            End::Switch(_) => self.core_link,
+        match (self.end(port), self.pooled_shape()) {
+            (End::Node(_), Some(drack)) if drack.is_cxl(port) => self.cxl_link,
+            (End::Node(_), _) => self.host_link,
+            (End::Switch(_), _) => self.core_link,
         }
     }
 
@@ -306,20 +439,21 @@ impl Topology {
             Shape::Star { .. } => 1,
             Shape::LeafSpine { spines, .. } => spines,
             Shape::FatTree { half } => half,
+            Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
         }
     }
 
     /// From one end of a link to the other.
     pub fn propagation(&self, link: LinkId) -> Time {
         match link {
-            LinkId::Host(_) => self.host_link.propagation,
+            LinkId::Host(link) => self.attachment_link(link).propagation,
             LinkId::Port(port) => self.link(port).propagation,
         }
     }
 
     /// The switch ports on the way of a flow, in order.
     pub fn path(&self, src: NodeId, dst: NodeId, hash: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut at = End::Switch(self.switch_of(src));
+        let mut at = End::Switch(self.switch_at(self.attachment(src, dst, hash)));
         std::iter::from_fn(move || {
             let End::Switch(switch) = at else { return None };
             let port = self.route(switch, dst, hash);
@@ -335,7 +469,7 @@ mod tests {
     use proptest::prelude::*;
     use unrack_units::Rate;
 
-    fn link(gbps: u64) -> Link {
+    pub(super) fn link(gbps: u64) -> Link {
         Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(10) }
     }
 

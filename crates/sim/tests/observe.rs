@@ -6,7 +6,7 @@ use common::SIZES;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use unrack_rack::Protocol;
+use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::network::{Network, Pace, Star};
 use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Place, Watch, explain};
@@ -19,7 +19,7 @@ const NODES: u32 = 6;
 const DEEP: u64 = 1 << 24;
 const EVERY: Time = Time::from_ns(700);
 
-fn networks() -> [Network; 2] {
+fn networks() -> [Network; 3] {
     let star = Star {
         nodes: NODES,
         rate: Rate::from_gbps(100),
@@ -28,7 +28,10 @@ fn networks() -> [Network; 2] {
     };
     let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
     let topology = Topology::leaf_spine(2, NODES / 2, 2, link(40, 200), link(160, 350));
-    [Network::star(&star), Network { topology, switch_latency: Time::from_ns(300) }]
+    let wiring = Wiring { racks: 2, hosts_per_rack: NODES / 2, cores: 0 };
+    let pooled = Topology::drack(wiring, link(40, 200), link(40, 350), link(200, 55));
+    let of = |topology| Network { topology, switch_latency: Time::from_ns(300) };
+    [Network::star(&star), of(topology), of(pooled)]
 }
 
 /// A run that was watched.

@@ -29,6 +29,7 @@ impl Checker<'_> {
         self.check_topology(network);
         self.check_link("network.link", &network.link);
         self.check_link("network.core_link", &network.core_link);
+        self.check_link("network.cxl_link", &network.cxl_link);
         self.check_switch(&network.switch, network.mtu);
     }
 
@@ -52,11 +53,37 @@ impl Checker<'_> {
                     );
                 }
             }
+            Topology::Drack { racks, hosts_per_rack, cores } => {
+                within(self, "racks", racks, 1);
+                within(self, "hosts_per_rack", hosts_per_rack, 1);
+                self.check_cores(racks, hosts_per_rack, cores);
+            }
+            Topology::Torack { racks, hosts_per_rack, uplinks } => {
+                within(self, "racks", racks, 1);
+                within(self, "hosts_per_rack", hosts_per_rack, 1);
+                within(self, "uplinks", uplinks, 1);
+            }
         }
         let nodes = network.topology.nodes();
         let is_star = matches!(network.topology, Topology::Star { .. });
         if !is_star && !(2..=MOST_NODES).contains(&nodes) {
             self.complain("network.topology", format!("{nodes} nodes is outside 2 to {MOST_NODES}"));
+        }
+    }
+
+    /// Core switches are there if racks could not reach each other without (DRack, appendix A.1).
+    fn check_cores(&mut self, racks: u32, hosts: u32, cores: u32) {
+        let path = "network.topology.cores";
+        match (racks > hosts, cores) {
+            (false, 1..) => self.complain(
+                path,
+                format!("with {hosts} hosts to a rack, each of {racks} racks reaches every aggregation switch: leave this out"),
+            ),
+            (true, 0) => self.complain(
+                path,
+                format!("{racks} racks with {hosts} NICs each do not all reach the same switch: at least 1 core switch is needed"),
+            ),
+            _ => self.within(path, cores, 0, MOST_NODES),
         }
     }
 

@@ -89,5 +89,7 @@ fn switches(topology: &Topology) -> u32 {
         Topology::Star { .. } => 1,
         Topology::LeafSpine { racks, spines, .. } => racks.saturating_add(spines),
         Topology::FatTree { ports } => 5 * (ports / 2).saturating_pow(2),
+        Topology::Drack { racks, cores, .. } => racks.saturating_mul(2).saturating_add(cores),
+        Topology::Torack { racks, uplinks, .. } => racks.saturating_add(uplinks),
     }
 }

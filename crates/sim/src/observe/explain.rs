@@ -99,7 +99,7 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
 /// How the last packet of this kind got to its end, of those that are of use there by `end`.
 fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop> {
     let hops: Vec<Hop> = hops.iter().filter(|hop| hop.packet.kind == kind).copied().collect();
-    let at_end = |hop: &&Hop| hop.onward <= end && end_of(network, hop.link) == End::Node(hop.packet.dst);
+    let at_end = |hop: &&Hop| hop.onward <= end && matches!(end_of(network, hop.link), End::Node(_));
     let last = hops.iter().filter(at_end).max_by_key(|hop| (hop.onward, hop.first));
     let mut way: Vec<Hop> = last.copied().into_iter().collect();
     while let Some(hop) = way.last().copied()
@@ -113,7 +113,7 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
 
 fn end_of(network: &Network, link: LinkId) -> End {
     match link {
-        LinkId::Host(node) => End::Switch(network.topology.switch_of(node)),
+        LinkId::Host(link) => End::Switch(network.topology.switch_at(link)),
         LinkId::Port(port) => network.topology.end(port),
     }
 }
@@ -212,9 +212,7 @@ impl Story<'_> {
         let mut now = start;
         for hop in way {
             match hop.link {
-                LinkId::Host(node) => {
-                    self.before_host(node, (now, hop.first));
-                }
+                LinkId::Host(_) => self.before_host(hop.link, hop.packet.src, (now, hop.first)),
                 LinkId::Port(port) => {
                     let granted = if self.told_at(now).1 == Some(Wait::Grant) { hop.ready } else { now };
                     self.add(now, granted, Place::Protocol(Wait::Grant));
@@ -227,7 +225,7 @@ impl Story<'_> {
             self.add(sent, there, Place::Propagation(hop.link));
             let device = match end_of(self.network, hop.link) {
                 End::Switch(switch) => Place::Switch(switch),
-                End::Node(node) => Place::Node(node),
+                End::Node(_) => Place::Node(hop.packet.dst),
             };
             self.add(there, hop.onward, device);
             now = hop.onward;
@@ -238,8 +236,7 @@ impl Story<'_> {
 
     /// Divides the time before a packet leaves its node: by the message's packets before it, and else by
     /// what the fabric told.
-    fn before_host(&mut self, src: NodeId, (from, until): (Time, Time)) {
-        let link = LinkId::Host(src);
+    fn before_host(&mut self, link: LinkId, src: NodeId, (from, until): (Time, Time)) {
         let own = || self.hops.iter().filter(|own| own.link == link && own.ready < until && own.last > from);
         let sent = union(own().map(|own| (own.first, own.last)).collect());
         let queued = union(own().map(|own| (own.ready, own.first)).collect());

@@ -43,7 +43,7 @@ impl Capture {
     fn describe(&mut self, link: LinkId) -> Result<u32, RecordError> {
         let kind = if self.wire.is_ethernet() { LinkType::Ethernet } else { LinkType::User0 };
         let rate = match link {
-            LinkId::Host(_) => self.topology.host_link(),
+            LinkId::Host(link) => self.topology.attachment_link(link),
             LinkId::Port(port) => self.topology.link(port),
         };
         let name = link_name(link, &self.topology);

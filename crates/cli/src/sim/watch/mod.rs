@@ -231,7 +231,10 @@ fn write_ports(mut writer: ports::Writer, links: &LinkSamples, fabric: &str) -> 
 fn link_name(link: LinkId, topology: &Topology) -> String {
     use unrack_sim::topology::End;
     match link {
-        LinkId::Host(node) => format!("node {node} to switch {}", topology.switch_of(node)),
+        LinkId::Host(link) => match link.checked_sub(topology.nodes()) {
+            Some(node) => format!("CXL port of node {node} to switch {}", topology.switch_at(link)),
+            None => format!("node {link} to switch {}", topology.switch_at(link)),
+        },
         LinkId::Port(port) => {
             let from = topology.switch_with(port);
             match topology.end(port) {

@@ -49,6 +49,7 @@ pub(super) struct Streams<C> {
     timeouts: Timeouts,
     /// What a node's sending queue takes before streams take turns.
     nic_limit: u64,
+    /// Of each link by which nodes send.
     nics: Vec<Nic>,
     /// Switch ports.
     hops: Vec<Hop>,
@@ -70,8 +71,8 @@ pub enum Event {
     },
     /// The last bit of a packet has come to its node.
     AtNode(u32),
-    /// A node has sent all it was given.
-    Refill(NodeId),
+    /// A link by which nodes send has sent all it was given.
+    Refill(u32),
     /// The first timer of the queue of this switch's nodes is due.
     Timers(u32),
     Timer(Alarm),
@@ -134,10 +135,10 @@ impl<C: Control + Clone> Streams<C> {
             let (pace, propagation) = (link.pace, link.propagation);
             Hop { port: Port::new(pace), pace, propagation, end, threshold: threshold(pace.rate()).get() }
         };
-        let pace = topology.host_link().pace;
+        let nic = |link| Nic::new(topology.attachment_link(link).pace);
         Streams {
             nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
-            nics: (0..plan.network.nodes()).map(|_| Nic::new(pace)).collect(),
+            nics: (0..topology.attachments()).map(nic).collect(),
             hops: (0..topology.ports()).map(hop).collect(),
             plan: plan.clone(),
             fresh,
@@ -174,7 +175,7 @@ impl<C: Control + Clone> Streams<C> {
         match event {
             Event::AtSwitch { packet, .. } => self.forward(core, packet),
             Event::AtNode(packet) => self.arrive(core, packet),
-            Event::Refill(node) => self.refill(core, node),
+            Event::Refill(nic) => self.refill(core, nic),
             Event::Timers(switch) => self.expire_due(core, switch),
             Event::Timer(alarm) => self.expire(core, alarm),
         }
@@ -229,13 +230,14 @@ impl<C: Control + Clone> Streams<C> {
         if place.waits || !place.sender.is_ready() {
             return;
         }
-        let src = place.src;
-        let open = self.nics[src as usize].is_open(core.now(), self.nic_limit);
+        let topology = &self.plan.network.topology;
+        let nic = topology.attachment_at(place.src, place.dst, flow_hash(place.name), core.now());
+        let open = self.nics[nic as usize].is_open(core.now(), self.nic_limit);
         if !open || self.take_turn(core, stream) {
             self.streams[stream].waits = true;
             core.waits(self.streams[stream].id, || Wait::Turn);
-            self.nics[src as usize].wait(stream);
-            self.schedule_refill(core, src);
+            self.nics[nic as usize].wait(stream);
+            self.schedule_refill(core, nic);
         }
     }
 
@@ -257,31 +259,31 @@ impl<C: Control + Clone> Streams<C> {
         sent == QUANTUM && self.streams[stream].sender.is_ready()
     }
 
-    fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId) {
-        self.nics[node as usize].refilling = false;
-        while let Some(stream) = self.nics[node as usize].next_ready() {
+    fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32) {
+        self.nics[nic as usize].refilling = false;
+        while let Some(stream) = self.nics[nic as usize].next_ready() {
             if self.take_turn(core, stream) {
                 core.waits(self.streams[stream].id, || Wait::Turn);
-                self.nics[node as usize].wait(stream);
+                self.nics[nic as usize].wait(stream);
             } else {
                 self.streams[stream].waits = false;
                 self.free_if_over(stream);
             }
             // A turn may be empty: what the stream waited to send again has arrived meanwhile.
-            if self.nics[node as usize].free_at() > core.now() {
+            if self.nics[nic as usize].free_at() > core.now() {
                 break;
             }
         }
-        if self.nics[node as usize].has_ready() {
-            self.schedule_refill(core, node);
+        if self.nics[nic as usize].has_ready() {
+            self.schedule_refill(core, nic);
         }
     }
 
-    fn schedule_refill<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId) {
-        let nic = &mut self.nics[node as usize];
-        if !nic.refilling {
-            nic.refilling = true;
-            core.schedule(nic.free_at().max(core.now()), Event::Refill(node));
+    fn schedule_refill<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32) {
+        let place = &mut self.nics[nic as usize];
+        if !place.refilling {
+            place.refilling = true;
+            core.schedule(place.free_at().max(core.now()), Event::Refill(nic));
         }
     }
 }
@@ -315,7 +317,7 @@ impl<C: Control + Clone> Streams<C> {
         self.put(core, (dst, src), stream, wire, 0, Body::Ack(ack));
     }
 
-    /// Puts a packet into the sending queue of a node.
+    /// Puts a packet into the sending queue of a node, or of one of its links.
     fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -329,13 +331,15 @@ impl<C: Control + Clone> Streams<C> {
         place.references += 1;
         let hash = flow_hash(place.name);
         let topology = &self.plan.network.topology;
-        let port = topology.route_at(topology.switch_of(from), to, hash, core.now());
+        let nic = topology.attachment_at(from, to, hash, core.now());
+        let link = LinkId::Host(nic);
+        let port = topology.route_at(topology.switch_at(nic), to, hash, core.now());
         let packet = Packet { stream, to, port, hash, wire, payload, marked: false, body };
-        let departure = self.nics[from as usize].enqueue(core.now(), u64::from(wire));
-        let at = self.ready(departure, &packet) + topology.host_link().propagation;
+        let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(wire));
+        let at = self.ready(departure, &packet) + topology.propagation(link);
         let now = core.now();
-        core.hop(|| self.seen(&packet, LinkId::Host(from), now, departure, at));
-        let is_lost = topology.loses(LinkId::Host(from), departure);
+        core.hop(|| self.seen(&packet, link, now, departure, at));
+        let is_lost = topology.loses(link, departure);
         let index = self.packets.insert(packet);
         match is_lost {
             true => self.lose(core, index),

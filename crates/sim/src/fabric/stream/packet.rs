@@ -40,7 +40,7 @@ impl<C: Control + Clone> Streams<C> {
     ) -> Hop {
         let network = &self.plan.network;
         let (propagation, to_switch) = match link {
-            LinkId::Host(_) => (network.topology.host_link().propagation, true),
+            LinkId::Host(_) => (network.topology.propagation(link), true),
             LinkId::Port(port) => {
                 let hop = &self.hops[port as usize];
                 (hop.propagation, matches!(hop.end, End::Switch(_)))

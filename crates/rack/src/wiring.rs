@@ -1,0 +1,181 @@
+//! Who is wired to whom where the NICs of a rack are pooled (DRack §4.1, appendix A.1).
+//!
+//! Of m racks with n hosts and n NICs each, rack r has the NICs from r n on, and NIC i is linked to aggregation
+//! switch i mod m. So each switch has n NICs. With n >= m every rack reaches every switch. With n < m a rack reaches
+//! n of them: where n divides m, racks that reach the same form a pod, and core switches join the pods. Where it does
+//! not, neighbouring racks share some of their switches, and all are one pod; the paper does not speak of that case, but
+//! its rule holds, and racks that share no switch meet at the core switches.
+
+use std::ops::Range;
+
+/// The wiring of pooled NICs: arithmetic only, so that any size costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wiring {
+    /// m; as many aggregation switches.
+    pub racks: u32,
+    /// n, at least 1; as many NICs.
+    pub hosts_per_rack: u32,
+    /// Above the aggregation switches; each is linked to all of them.
+    pub cores: u32,
+}
+
+impl Wiring {
+    /// Core switches that leave nothing oversubscribed: an aggregation switch has as many links up as NICs. None, if
+    /// every rack reaches every switch.
+    pub fn default_cores(racks: u32, hosts_per_rack: u32) -> u32 {
+        if racks > hosts_per_rack { hosts_per_rack } else { 0 }
+    }
+
+    /// Of all racks.
+    pub fn nics(&self) -> u32 {
+        self.racks * self.hosts_per_rack
+    }
+
+    pub fn rack_of(&self, nic: u32) -> u32 {
+        nic / self.hosts_per_rack
+    }
+
+    /// The aggregation switch of a NIC.
+    pub fn switch_of(&self, nic: u32) -> u32 {
+        nic % self.racks
+    }
+
+    /// The NICs of a switch in order are `nic_at(switch, 0..hosts_per_rack)`.
+    pub fn nic_at(&self, switch: u32, place: u32) -> u32 {
+        switch + place * self.racks
+    }
+
+    /// The places at a switch that NICs of a rack have: none, if the rack does not reach it.
+    pub fn places(&self, switch: u32, rack: u32) -> Range<u32> {
+        let first_from = |nic: u32| (nic.saturating_sub(switch)).div_ceil(self.racks);
+        first_from(rack * self.hosts_per_rack)..first_from((rack + 1) * self.hosts_per_rack)
+    }
+
+    /// The switches that a rack reaches, as (at most) two ranges.
+    pub fn reached(&self, rack: u32) -> (Range<u32>, Range<u32>) {
+        if self.hosts_per_rack >= self.racks {
+            return (0..self.racks, 0..0);
+        }
+        let first = rack * self.hosts_per_rack % self.racks;
+        let end = first + self.hosts_per_rack;
+        (first..end.min(self.racks), 0..end.saturating_sub(self.racks))
+    }
+
+    /// The NICs of rack `src`, counted from its first, whose switch reaches rack `dst`, as two ranges. Both are empty
+    /// if the way is by core switches only.
+    pub fn direct(&self, src: u32, dst: u32) -> (Range<u32>, Range<u32>) {
+        let (n, m) = (self.hosts_per_rack, self.racks);
+        if n >= m {
+            return (0..n, 0..0);
+        }
+        // Where what `dst` reaches begins, seen from where that of `src` does, on the circle of switches.
+        let ahead = ((dst * n % m) + m - src * n % m) % m;
+        if ahead == 0 {
+            return (0..n, 0..0);
+        }
+        (ahead.min(n)..n, 0..(ahead + n).saturating_sub(m))
+    }
+
+    /// Racks that reach the same switches, or can pass on to one another by racks they share switches with.
+    pub fn pods(&self) -> u32 {
+        let (m, n) = (self.racks, self.hosts_per_rack);
+        if n < m && m.is_multiple_of(n) { m / n } else { 1 }
+    }
+
+    /// The pod of a rack.
+    pub fn pod_of(&self, rack: u32) -> u32 {
+        rack % self.pods()
+    }
+
+    /// How much more the NICs of an aggregation switch can bring than its links up can carry, if these are as fast.
+    /// `None`: there is nothing above.
+    pub fn oversubscription(&self) -> Option<f64> {
+        (self.cores > 0).then(|| f64::from(self.hosts_per_rack) / f64::from(self.cores))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn wiring(racks: u32, hosts_per_rack: u32) -> Wiring {
+        let cores = Wiring::default_cores(racks, hosts_per_rack);
+        Wiring { racks, hosts_per_rack, cores }
+    }
+
+    fn both((a, b): (Range<u32>, Range<u32>)) -> BTreeSet<u32> {
+        a.chain(b).collect()
+    }
+
+    /// Appendix A.1, figure 12a: 4 racks of 8 hosts.
+    #[test]
+    fn more_hosts_than_racks_as_published() {
+        let wiring = wiring(4, 8);
+        let at = |switch| (0..8).map(|place| wiring.nic_at(switch, place)).collect::<Vec<_>>();
+        assert_eq!(at(0), [0, 4, 8, 12, 16, 20, 24, 28]);
+        assert_eq!(at(1), [1, 5, 9, 13, 17, 21, 25, 29]);
+        assert!((0..4).all(|rack| both(wiring.reached(rack)).len() == 4), "every rack reaches all switches");
+        assert_eq!((wiring.pods(), wiring.cores, wiring.oversubscription()), (1, 0, None));
+    }
+
+    /// Figure 12b: 16 racks of 8 hosts: even racks at switches 0 to 7, odd ones at 8 to 15.
+    #[test]
+    fn more_racks_than_hosts_as_published() {
+        let wiring = wiring(16, 8);
+        for rack in 0..16 {
+            let expected: BTreeSet<u32> = if rack % 2 == 0 { (0..8).collect() } else { (8..16).collect() };
+            assert_eq!(both(wiring.reached(rack)), expected);
+            assert_eq!(wiring.pod_of(rack), rack % 2);
+        }
+        assert_eq!((wiring.pods(), wiring.cores, wiring.oversubscription()), (2, 8, Some(1.0)));
+    }
+
+    /// §4.1: the examples in the text, where n is no multiple of m or is one.
+    #[test]
+    fn the_examples_of_the_text() {
+        for (n, m) in [(20, 10), (20, 8)] {
+            let wiring = wiring(m, n);
+            assert_eq!([0, 1, 2].map(|place| wiring.nic_at(0, place)), [0, m, 2 * m]);
+            assert_eq!([0, 1, 2].map(|place| wiring.nic_at(1, place)), [1, m + 1, 2 * m + 1]);
+        }
+        // "there are n uplinks for every pair of racks"
+        assert_eq!(both(wiring(10, 20).direct(3, 7)).len(), 20);
+    }
+
+    proptest! {
+        /// Against the rule, NIC by NIC.
+        #[test]
+        fn nic_i_is_at_switch_i_mod_m(m in 1u32..40, n in 1u32..40) {
+            let wiring = wiring(m, n);
+            let mut seen = BTreeSet::new();
+            for switch in 0..m {
+                for place in 0..n {
+                    let nic = wiring.nic_at(switch, place);
+                    prop_assert!(nic < m * n && nic % m == switch && seen.insert(nic));
+                    prop_assert_eq!(wiring.switch_of(nic), switch);
+                    prop_assert!(wiring.places(switch, wiring.rack_of(nic)).contains(&place));
+                }
+                let places: u32 = (0..m).map(|rack| wiring.places(switch, rack).len() as u32).sum();
+                prop_assert_eq!(places, n);
+            }
+        }
+
+        #[test]
+        fn what_a_rack_reaches_is_where_its_nics_are(m in 1u32..40, n in 1u32..40, rack: u32, other: u32) {
+            let (wiring, rack, other) = (wiring(m, n), rack % m, other % m);
+            let switches = |rack| (0..n).map(move |j| (rack * n + j) % m).collect::<BTreeSet<u32>>();
+            prop_assert_eq!(both(wiring.reached(rack)), switches(rack));
+            prop_assert_eq!(n < m || wiring.pods() == 1, true);
+            let shared: BTreeSet<u32> =
+                (0..n).filter(|j| switches(other).contains(&((rack * n + j) % m))).collect();
+            prop_assert_eq!(both(wiring.direct(rack, other)), shared.clone());
+            // Pods: racks share all switches or none.
+            if n < m && m % n == 0 {
+                let same = wiring.pod_of(rack) == wiring.pod_of(other);
+                prop_assert_eq!(shared.len() as u32, if same { n } else { 0 });
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Racks with pooled NICs as a network: numbers for switches and ports, and ways between them.
+//!
+//! A host has two kinds of links: through its CXL port to the CXL switch of its rack, which leads to the other hosts
+//! of the rack, and, as all of its rack, each of the rack's NICs. NIC i has the number of host i. Switches are the CXL
+//! switches by rack, then the aggregation switches, then the core switches. Ports are those of the CXL switches to
+//! their hosts; of each aggregation switch to its NICs, then to the core switches; of each core switch to the
+//! aggregation switches.
+//!
+//! The hash of a flow chooses its NIC at the sender, among those with a shortest way. What is sent to a rack arrives
+//! at a NIC that the network chooses, and reaches any host of that rack by it. With n NICs to a rack, flows whose
+//! hashes are 0 to n - 1 leave by NICs of their own and share no link between NICs, wherever all racks have as
+//! many NICs at each switch.
+
+use super::{End, Route};
+use std::ops::Range;
+use unrack_rack::Wiring;
+use unrack_workload::NodeId;
+
+/// The numbering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Drack {
+    pub wiring: Wiring,
+}
+
+impl Drack {
+    fn nodes(&self) -> u32 {
+        self.wiring.nics()
+    }
+
+    /// Of an aggregation switch.
+    fn radix(&self) -> u32 {
+        self.wiring.hosts_per_rack + self.wiring.cores
+    }
+
+    /// The first port of a core switch.
+    fn first_of_cores(&self) -> u32 {
+        self.nodes() + self.wiring.racks * self.radix()
+    }
+
+    pub fn switches(&self) -> u32 {
+        2 * self.wiring.racks + self.wiring.cores
+    }
+
+    pub fn ports(&self) -> u32 {
+        self.first_of_cores() + self.wiring.cores * self.wiring.racks
+    }
+
+    /// The CXL switch of a host.
+    pub fn rack_of(&self, node: NodeId) -> u32 {
+        self.wiring.rack_of(node)
+    }
+
+    /// The link, as in [`super::Topology::attachment`], by which a host sends.
+    pub fn attachments(&self, src: NodeId, dst: NodeId) -> Route {
+        let (from, to) = (self.rack_of(src), self.rack_of(dst));
+        if from == to {
+            return Route::only(self.nodes() + src);
+        }
+        let first = from * self.wiring.hosts_per_rack;
+        let (a, b) = self.wiring.direct(from, to);
+        match a.len() + b.len() {
+            0 => Route::among(first..first + self.wiring.hosts_per_rack),
+            _ => Route { first: shifted(a, first), then: shifted(b, first) },
+        }
+    }
+
+    /// The switch that a link of a host leads to.
+    pub fn switch_at(&self, attachment: u32) -> u32 {
+        match attachment.checked_sub(self.nodes()) {
+            Some(node) => self.rack_of(node),
+            None => self.wiring.racks + self.wiring.switch_of(attachment),
+        }
+    }
+
+    /// The ports by which a switch can send on.
+    pub fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
+        let (m, rack) = (self.wiring.racks, self.rack_of(dst));
+        let Some(agg) = switch.checked_sub(m) else { return Route::only(dst) };
+        let Some(core) = agg.checked_sub(m) else {
+            let first = self.nodes() + agg * self.radix();
+            let places = self.wiring.places(agg, rack);
+            return Route::among(match places.is_empty() {
+                false => shifted(places, first),
+                true => first + self.wiring.hosts_per_rack..first + self.radix(),
+            });
+        };
+        let first = self.first_of_cores() + core * m;
+        let (a, b) = self.wiring.reached(rack);
+        Route { first: shifted(a, first), then: shifted(b, first) }
+    }
+
+    /// What decides between equal ways at a switch.
+    pub fn turn(&self, switch: u32, hash: u32) -> u32 {
+        let (m, n) = (self.wiring.racks, self.wiring.hosts_per_rack);
+        match switch.checked_sub(m) {
+            // The NICs of one rack at a switch are every m-th: flows by the k-th of them go to the k-th.
+            Some(agg) if agg < m && n >= m => hash % n / m,
+            Some(agg) if agg < m => hash / n + agg,
+            // So that flows from a rack, which come by different switches, leave to different ones.
+            _ => hash,
+        }
+    }
+
+    /// The switch that a port belongs to.
+    pub fn owner(&self, port: u32) -> u32 {
+        let m = self.wiring.racks;
+        if port < self.nodes() {
+            return self.rack_of(port);
+        }
+        match port.checked_sub(self.first_of_cores()) {
+            Some(port) => 2 * m + port / m,
+            None => m + (port - self.nodes()) / self.radix(),
+        }
+    }
+
+    pub fn end(&self, port: u32) -> End {
+        let m = self.wiring.racks;
+        if port < self.nodes() {
+            return End::Node(port);
+        }
+        if let Some(port) = port.checked_sub(self.first_of_cores()) {
+            return End::Switch(m + port % m);
+        }
+        let (agg, n) = ((port - self.nodes()) / self.radix(), (port - self.nodes()) % self.radix());
+        match n.checked_sub(self.wiring.hosts_per_rack) {
+            Some(core) => End::Switch(2 * m + core),
+            None => End::Node(self.wiring.nic_at(agg, n)),
+        }
+    }
+
+    /// As [`super::Topology::attachment`]: of the port's other end, a NIC or the CXL port of a host.
+    pub fn attachment_of(&self, port: u32) -> Option<u32> {
+        match self.end(port) {
+            End::Node(node) if port < self.nodes() => Some(self.nodes() + node),
+            End::Node(nic) => Some(nic),
+            End::Switch(_) => None,
+        }
+    }
+
+    /// Whether a port is of a CXL switch.
+    pub fn is_cxl(&self, port: u32) -> bool {
+        port < self.nodes()
+    }
+}
+
+fn shifted(range: Range<u32>, by: u32) -> Range<u32> {
+    range.start + by..range.end + by
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::link;
+    use super::super::{End, Topology};
+    use crate::engine::LinkId;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use unrack_rack::Wiring;
+
+    fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
+        let cores = Wiring::default_cores(racks, hosts_per_rack);
+        Topology::drack(Wiring { racks, hosts_per_rack, cores }, link(100), link(100), link(500))
+    }
+
+    proptest! {
+        #[test]
+        fn every_host_is_reached(m in 1u32..20, n in 1u32..20, src: u32, dst: u32, hash: u32) {
+            let topology = drack(m, n);
+            let (src, dst) = (src % topology.nodes(), dst % topology.nodes());
+            let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
+            prop_assert!(path.iter().all(|port| *port < topology.ports()));
+            let End::Node(last) = topology.end(*path.last().unwrap()) else { panic!("{path:?}") };
+            // By the CXL switch to the host itself, else by any NIC of its rack.
+            let (from, to) = (src / n, dst / n);
+            match path.len() {
+                1 if from == to => prop_assert_eq!(last, dst),
+                1 | 3 => prop_assert!(from != to && last / n == to),
+                other => prop_assert!(false, "{} ports", other),
+            }
+            if m > n && m % n == 0 && from != to {
+                let same_pod = from % (m / n) == to % (m / n);
+                prop_assert_eq!(path.len(), if same_pod { 1 } else { 3 });
+            }
+            prop_assert_eq!(topology.path(dst, src, hash).count(), path.len());
+        }
+
+        #[test]
+        fn every_cable_has_two_ends(m in 1u32..20, n in 1u32..20) {
+            let topology = drack(m, n);
+            let (mut at_nodes, mut cables) = (BTreeSet::new(), BTreeMap::new());
+            for port in 0..topology.ports() {
+                let from = topology.owner(port);
+                match (topology.end(port), topology.attachment_of(port)) {
+                    (End::Node(_), Some(attachment)) => {
+                        prop_assert_eq!(topology.switch_at(attachment), from);
+                        prop_assert!(at_nodes.insert(attachment));
+                    }
+                    (End::Switch(to), None) => {
+                        prop_assert!(to < topology.switches() && to != from);
+                        *cables.entry((from.min(to), from.max(to))).or_insert(0) += if from < to { 1 } else { 100 };
+                    }
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+            prop_assert_eq!(at_nodes.len() as u32, topology.attachments());
+            prop_assert!(cables.values().all(|n| *n == 101), "{cables:?}");
+        }
+
+        /// "there are n uplinks for every pair of racks without uplink oversubscription".
+        #[test]
+        fn as_many_flows_as_nics_share_no_link(k in 1u32..5, m in 2u32..9, src: u32, dst: u32) {
+            // As many NICs of each rack at every switch, and pods of racks.
+            for (m, n) in [(m, m * k), (m * k, m)] {
+                let topology = drack(m, n);
+                let (src, dst) = (src % topology.nodes(), dst % topology.nodes());
+                prop_assume!(src / n != dst / n);
+                let mut links = BTreeSet::new();
+                for hash in 0..n {
+                    prop_assert!(links.insert(LinkId::Host(topology.attachment(src, dst, hash))));
+                    let free = topology.path(src, dst, hash).all(|port| links.insert(LinkId::Port(port)));
+                    prop_assert!(free, "{m} x {n}, {src} to {dst}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A network as a picture: hosts at the bottom, then a row for each tier of switches, and a line for each cable.
+
+use super::{End, Topology};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// More could not be read.
+pub const MOST_NODES: u32 = 512;
+
+const COLUMN: u32 = 30;
+const ROW: u32 = 110;
+const MARGIN: u32 = 40;
+const BOX: (u32, u32) = (24, 18);
+
+/// Something with a place in the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    Host(u32),
+    Nic(u32),
+    Switch(u32),
+}
+
+impl Topology {
+    /// An SVG picture. For networks of at most [`MOST_NODES`] nodes.
+    pub fn draw(&self) -> String {
+        let rows = rows(self);
+        let widest = rows.iter().map(Vec::len).max().unwrap_or(1) as u32;
+        let (width, height) = (widest * COLUMN + 2 * MARGIN, rows.len() as u32 * ROW + MARGIN);
+        let places = places(&rows, width, height);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\" font-family=\"sans-serif\" font-size=\"9\" text-anchor=\"middle\">\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<g stroke=\"#999\" stroke-width=\"0.7\">\n"
+        );
+        for (a, b) in self.cables() {
+            let ((x1, y1), (x2, y2)) = (places[&a], places[&b]);
+            let _ = writeln!(svg, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>");
+        }
+        svg.push_str("</g>\n");
+        for (thing, (x, y)) in places {
+            let (name, number, fill) = match thing {
+                Thing::Host(n) => ("host", n, "#e8f0fe"),
+                Thing::Nic(n) => ("NIC", n, "#fff3d6"),
+                Thing::Switch(n) => ("switch", n, "#e3f4e6"),
+            };
+            let (w, h) = BOX;
+            let _ = writeln!(
+                svg,
+                "<g><title>{name} {number}</title><rect x=\"{}\" y=\"{}\" width=\"{w}\" height=\"{h}\" rx=\"3\" \
+                 fill=\"{fill}\" stroke=\"#444\"/><text x=\"{x}\" y=\"{}\">{}{number}</text></g>",
+                x - w / 2,
+                y - h / 2,
+                y + 3,
+                &name[..1].to_uppercase(),
+            );
+        }
+        svg + "</svg>\n"
+    }
+
+    /// Both ends of each cable, once.
+    fn cables(&self) -> impl Iterator<Item = (Thing, Thing)> {
+        let own_nics = self.attachments() == self.nodes();
+        (0..self.ports()).filter_map(move |port| {
+            let from = self.owner(port);
+            let end = match (self.end(port), self.attachment_of(port)) {
+                (End::Switch(to), _) if to < from => return None,
+                (End::Switch(to), _) => Thing::Switch(to),
+                (End::Node(_), Some(link)) if own_nics => Thing::Host(link),
+                (End::Node(node), Some(link)) if link >= self.nodes() => Thing::Host(node),
+                (End::Node(nic), _) => Thing::Nic(nic),
+            };
+            Some((Thing::Switch(from), end))
+        })
+    }
+}
+
+/// What is in each row, the hosts' first.
+fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
+    let nodes = topology.nodes();
+    let mut rows = vec![(0..nodes).map(Thing::Host).collect::<Vec<_>>()];
+    let mut tier_of: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut tier: Vec<u32> = (0..nodes).map(|node| topology.switch_of(node)).collect();
+    tier.dedup();
+    let mut nics = topology.attachments() > nodes;
+    while !tier.is_empty() {
+        tier.iter().for_each(|switch| {
+            tier_of.insert(*switch, rows.len());
+        });
+        rows.push(tier.iter().copied().map(Thing::Switch).collect());
+        if std::mem::take(&mut nics) {
+            rows.push((0..nodes).map(Thing::Nic).collect());
+            tier = (0..nodes).map(|nic| topology.switch_at(nic)).collect();
+        } else {
+            let ends = (0..topology.ports()).filter(|port| tier.contains(&topology.owner(*port)));
+            tier = ends
+                .filter_map(|port| match topology.end(port) {
+                    End::Switch(to) => Some(to),
+                    End::Node(_) => None,
+                })
+                .collect();
+        }
+        tier.sort_unstable();
+        tier.dedup();
+        tier.retain(|switch| !tier_of.contains_key(switch));
+    }
+    rows
+}
+
+/// The middle of each thing: rows from the bottom up, spread evenly.
+fn places(rows: &[Vec<Thing>], width: u32, height: u32) -> BTreeMap<Thing, (u32, u32)> {
+    let mut places = BTreeMap::new();
+    for (row, things) in (0..).zip(rows) {
+        let y = height - MARGIN - row * ROW;
+        for (n, thing) in (0..).zip(things) {
+            let x = MARGIN + (2 * n + 1) * (width - 2 * MARGIN) / (2 * things.len() as u32);
+            places.insert(*thing, (x, y));
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::link;
+    use super::*;
+    use unrack_rack::Wiring;
+
+    #[test]
+    fn every_cable_is_a_line_between_two_things() {
+        let wiring = Wiring { racks: 4, hosts_per_rack: 2, cores: 2 };
+        let pooled = Topology::drack(wiring, link(100), link(100), link(500));
+        // 8 CXL ports, 8 NICs, 4 aggregation switches with 2 links up.
+        let svg = pooled.draw();
+        assert_eq!(svg.matches("<line").count(), 8 + 8 + 8);
+        assert_eq!(svg.matches("<title>NIC").count(), 8);
+        assert_eq!(svg.matches("<title>switch").count(), 4 + 4 + 2);
+        // Hosts, CXL switches, NICs, aggregation switches, core switches.
+        assert_eq!(rows(&pooled).iter().map(Vec::len).collect::<Vec<_>>(), [8, 4, 8, 4, 2]);
+        let tree = Topology::fat_tree(4, link(100), link(100));
+        assert_eq!(rows(&tree).iter().map(Vec::len).collect::<Vec<_>>(), [16, 8, 8, 4]);
+        assert_eq!(tree.draw().matches("<line").count(), 16 + 16 + 16);
+        let star = Topology::star(3, link(100)).draw();
+        assert!(star.starts_with("<svg") && star.ends_with("</svg>\n") && star.matches("<line").count() == 3);
+    }
+}

@@ -1,0 +1,143 @@
+//! Fabrics on racks that pool their NICs, beside racks of the same parts where each host has its own.
+
+mod common;
+
+use common::{assert_conserved, assert_unloaded_is_exact_between};
+use proptest::prelude::*;
+use unrack_protocol::{dctcp, tcp};
+use unrack_rack::{Protocol, Wiring};
+use unrack_sim::fabric::dctcp::Dctcp;
+use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::tcp::Tcp;
+use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::network::{Network, Pace};
+use unrack_sim::run::Run;
+use unrack_sim::topology::{Link, Topology};
+use unrack_sim::{FabricConfig, Setup, Work};
+use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::Message;
+
+fn link(gbps: u64, ns: u64) -> Link {
+    Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+}
+
+fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
+    let cores = Wiring::default_cores(racks, hosts_per_rack);
+    Topology::drack(Wiring { racks, hosts_per_rack, cores }, link(100, 200), link(100, 350), link(500, 55))
+}
+
+fn torack(racks: u32, hosts_per_rack: u32) -> Topology {
+    Topology::leaf_spine(racks, hosts_per_rack, hosts_per_rack, link(100, 200), link(100, 350))
+}
+
+fn network(topology: Topology) -> Network {
+    Network { topology, switch_latency: Time::from_ns(300) }
+}
+
+const DEEP: Ethernet =
+    Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(1 << 24), cut_through: true };
+
+fn setup(topology: Topology, protocol: Protocol) -> Setup {
+    let fabric = FabricConfig::default_of(protocol);
+    Setup { network: network(topology), ethernet: DEEP, fabric, seed: 1, time_limit: Time::MAX }
+}
+
+fn run(setup: &Setup, messages: Vec<(Time, Message)>) -> Run {
+    setup.run(&Work::listed(messages), |_| {}).unwrap().run
+}
+
+#[test]
+fn unloaded_is_exact_in_a_rack_in_a_pod_and_between_pods() {
+    // 4 racks of 2: pods of racks 0 and 2, 1 and 3.
+    let network = network(drack(4, 2));
+    for dst in [1, 4, 2] {
+        for cut_through in [true, false] {
+            let ethernet = Ethernet { cut_through, ..DEEP };
+            let params = dctcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };
+            assert_unloaded_is_exact_between(Dctcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
+            let params = tcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };
+            assert_unloaded_is_exact_between(Tcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
+        }
+    }
+}
+
+#[test]
+fn a_packet_between_racks_is_arithmetic() {
+    // 64 B and 90 B around it. NIC and switch and NIC; through the CXL switch, at 16 ps a byte.
+    let alone = |dst| {
+        let setup = setup(drack(2, 4), Protocol::Tcp);
+        common::completion_ps(&run(&setup, vec![(Time::ZERO, Message::write(0, dst, 64))]), 0)
+    };
+    assert_eq!(alone(4), 154 * 80 + 2 * 200_000 + 300_000);
+    assert_eq!(alone(1), 154 * 16 + 2 * 55_000 + 300_000);
+}
+
+/// One busy host to each rack: its flows have all NICs of the rack, or one.
+#[test]
+fn a_busy_host_has_the_nics_of_the_others() {
+    let hosts = 8;
+    let messages = || (0..64).map(|_| (Time::ZERO, Message::write(0, hosts, 2_000_000))).collect::<Vec<_>>();
+    let ended = |topology| {
+        let run = run(&setup(topology, Protocol::Dctcp), messages());
+        assert!(run.is_complete());
+        assert_conserved(&run);
+        run.ended.as_ps() as f64
+    };
+    let gain = ended(torack(2, hosts)) / ended(drack(2, hosts));
+    // 64 flows thrown at 8 NICs leave one of them with more than its share.
+    assert!((4.0..8.01).contains(&gain), "{gain}");
+}
+
+#[test]
+fn flows_leave_a_dead_nic_once_that_is_known() {
+    let messages = || (0..16).map(|n| (Time::from_ns(n), Message::write(0, 4, 100_000))).collect::<Vec<_>>();
+    let with = |detected_after| {
+        let mut setup = setup(drack(2, 4), Protocol::Tcp);
+        let until = Time::from_us(50_000);
+        let what = Broken::Node(1);
+        let failure = Failure { what, from: Time::from_us(10), until, every: None, detected_after };
+        let faults = Faults::new(&setup.network.topology, &[failure], BitErrors::default(), 1).unwrap();
+        setup.network.topology = setup.network.topology.with_faults(faults);
+        let run = run(&setup, messages());
+        assert!(run.is_complete(), "nothing is lost for good");
+        assert!(run.counters.dropped_packets > 0, "it died in the middle of a flow");
+        run.ended
+    };
+    assert!(with(None) > Time::from_us(50_000), "some wait until it is back");
+    assert!(with(Some(Time::from_us(5))) < Time::from_us(5_000));
+}
+
+#[test]
+fn fabrics_with_one_link_to_a_node_say_so() {
+    let error = setup(drack(2, 2), Protocol::Homa).run(&Work::listed(Vec::new()), |_| {}).err().unwrap();
+    assert_eq!(error.key, "network.topology.kind");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn nothing_is_lost_for_good_and_nothing_beats_ideal(
+        (racks, hosts) in (1u32..6, 1u32..6).prop_filter("one node", |(m, n)| m * n > 1),
+        cut_through: bool,
+        fabric in prop::sample::select(vec![Protocol::Dctcp, Protocol::Tcp]),
+        drawn in prop::collection::vec((0u64..5_000, any::<u32>(), any::<u32>(), 1u64..60_000), 1..60),
+    ) {
+        let nodes = racks * hosts;
+        let mut messages: Vec<_> = drawn.into_iter().map(|(at, src, offset, bytes)| {
+            let src = src % nodes;
+            let dst = (src + 1 + offset % (nodes - 1)) % nodes;
+            (Time::from_ns(at), if bytes % 2 == 0 { Message::read(src, dst, bytes) } else { Message::write(src, dst, bytes) })
+        }).collect();
+        messages.sort_by_key(|(at, _)| *at);
+        let mut setup = setup(drack(racks, hosts), fabric);
+        setup.ethernet = Ethernet { buffer: Bytes::new(20_000), cut_through, ..DEEP };
+        let run = run(&setup, messages);
+        prop_assert!(run.is_complete());
+        for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
+            prop_assert!(outcome.completion().unwrap() >= setup.network.ideal(message));
+        }
+        if run.counters.dropped_packets == 0 {
+            assert_conserved(&run);
+        }
+    }
+}
