@@ -23,7 +23,7 @@ release := $(target)/release
 ci := $(target)/ci
 python := .venv/bin/python
 
-packages := redis-server redis-tools sqlite3 xz-utils zstd gcc libc6-dev chromium fonts-dejavu-core \
+packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev chromium fonts-dejavu-core \
 	python3 python3-venv shellcheck
 
 setup: debian rust .venv/.ready

@@ -9,6 +9,7 @@ mod failure;
 mod map;
 mod memory;
 mod pool;
+mod rack;
 mod report;
 mod rpc;
 mod run;
@@ -52,6 +53,9 @@ enum Verb {
     /// Serves and lists memory that programs share by reference
     #[command(after_help = pool::EXAMPLES)]
     Pool(pool::Args),
+    /// Builds racks on this machine, and runs programs in them
+    #[command(after_help = rack::EXAMPLES)]
+    Rack(rack::Args),
     /// Shows and measures calls by reference over a pool
     #[command(after_help = rpc::EXAMPLES)]
     Rpc(rpc::Args),
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Memory(args) => memory::main(args),
         Verb::Pool(args) => pool::main(args),
+        Verb::Rack(args) => rack::main(args),
         Verb::Rpc(args) => rpc::main(args),
         Verb::Sim(args) => sim::main(args),
         Verb::Sweep(args) => sweep::main(args),

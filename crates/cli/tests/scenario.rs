@@ -47,6 +47,15 @@ fn an_explanation_is_the_same_scenario_with_every_value() {
 }
 
 #[test]
+fn a_network_is_drawn() {
+    let desk = Desk::new("draw");
+    let svg = desk.done(&["scenario", "--draw", &example("drack-4x2.toml")]);
+    assert!(svg.starts_with("<svg") && svg.contains("NIC 7"), "{svg}");
+    let many = ["scenario", "--draw", &example("drack-4x2.toml"), "--set", "network.topology.racks=1000"];
+    assert!(desk.refused(2, &many).contains("at most 512"));
+}
+
+#[test]
 fn one_question_at_a_time() {
     let desk = Desk::new("question");
     desk.refused(2, &["scenario"]);

@@ -1,0 +1,115 @@
+//! `unrack rack`: racks on this machine, for programs that are not simulated.
+
+use crate::failure::{Failure, say};
+use crate::stdout::print;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use unrack_live::{Error, Rack};
+use unrack_rack::Scenario;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  sudo unrack rack up examples/drack-2x2.toml
+  sudo unrack rack exec 2 -- redis-server --bind 0.0.0.0 --protected-mode no
+  sudo unrack rack exec 0 -- redis-benchmark -h host2
+  sudo unrack rack down
+
+Hosts are network namespaces, called host0, host1 and so on; NICs are links that are shaped to the scenario's rate. On a \
+`drack`, a program's TCP connections use the NICs of its whole rack (MPTCP), on a `torack` one. The machine's own network \
+is not touched. down also removes what a crash left.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Builds the racks of a scenario
+    Up {
+        scenario: PathBuf,
+        /// Replace a value of the file
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Runs a program on a host, and ends with its status
+    Exec {
+        /// Its number or name
+        host: String,
+        /// Leave its TCP sockets as they are
+        #[arg(long)]
+        tcp: bool,
+        #[command(flatten)]
+        place: Place,
+        #[arg(required = true, last = true, value_name = "CMD")]
+        program: Vec<String>,
+    },
+    /// Ends what runs there, and removes all of it
+    Down {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(clap::Args)]
+struct Place {
+    /// A folder for what is known of these racks
+    #[arg(long, value_name = "DIR", default_value = "/run/unrack-rack")]
+    state: PathBuf,
+}
+
+impl Place {
+    fn rack(&self) -> Result<Rack, Failure> {
+        Ok(Rack::at(&self.state)?)
+    }
+}
+
+const LIBRARY: &str = "libunrack_mptcp.so";
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    match args.verb {
+        Verb::Up { scenario, set, place } => {
+            let network = Scenario::load(&scenario, &set.iter().collect())?.check()?.network;
+            let plan = place.rack()?.up(&network)?;
+            print(&plan.names().lines().skip(1).map(|line| format!("{line}\n")).collect::<String>())?;
+        }
+        Verb::Exec { host, tcp, place, program } => {
+            let library = if tcp { None } else { Some(library()?) };
+            let why = place.rack()?.enter(&host, library.as_deref(), &program)?.exec();
+            return Err(Failure::Lacking(format!("`ip` (package iproute2) cannot be run: {why}")));
+        }
+        Verb::Down { place } => match place.rack()?.down()? {
+            0 => say("nothing was up"),
+            1 => say("1 namespace removed"),
+            several => say(&format!("{several} namespaces removed")),
+        },
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Beside this executable, or installed near it.
+fn library() -> Result<PathBuf, Failure> {
+    let executable = std::env::current_exe().unwrap_or_default();
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib/unrack").join(LIBRARY)];
+    places.into_iter().find(|place| place.is_file()).ok_or_else(|| {
+        Failure::Lacking(format!(
+            "{LIBRARY} is not in {}: build the whole workspace, or say --tcp to leave sockets as they are",
+            folder.display()
+        ))
+    })
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Usage(text) => Failure::Usage(text),
+            Error::Lacking(text) => Failure::Lacking(text),
+            error => Failure::Failed(error.to_string()),
+        }
+    }
+}

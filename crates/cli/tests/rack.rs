@@ -1,0 +1,184 @@
+//! `unrack rack`: programs on hosts that are network namespaces. Where these cannot be made, tests are skipped, and say so.
+
+mod desk;
+
+use desk::{Desk, example, stderr, stdout};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const ROLE: &str = "UNRACK_TEST_ROLE";
+const BYTES: usize = 6_000_000;
+const PORT: u16 = 5001;
+
+/// Racks that are gone when the test is over.
+struct Racks {
+    desk: Desk,
+    state: String,
+}
+
+impl Racks {
+    /// `None`, if this machine cannot.
+    fn up(name: &str, sets: &[&str]) -> Option<Racks> {
+        let desk = Desk::new(name);
+        let racks = Racks { state: desk.path("state"), desk };
+        let scenario = example("drack-2x2.toml");
+        let mut arguments = vec!["rack", "up", &scenario, "--state", &racks.state];
+        sets.iter().for_each(|set| arguments.extend(["--set", set]));
+        let output = racks.desk.unrack(&arguments);
+        if output.status.code() == Some(3) {
+            eprintln!("skipped: {}", stderr(&output));
+            return None;
+        }
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).ends_with("host3\n"));
+        Some(racks)
+    }
+
+    fn command(&self, host: &str, program: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+        command.args(["rack", "exec", host, "--state", &self.state, "--"]).args(program);
+        command
+    }
+
+    fn run(&self, host: &str, program: &[&str]) -> Output {
+        self.command(host, program).output().unwrap()
+    }
+
+    /// This very program, as one end of a stream.
+    fn role(&self, host: &str, role: &str) -> Child {
+        let me = std::env::current_exe().unwrap();
+        let mut command =
+            self.command(host, &[me.to_str().unwrap(), "--exact", "an_end_of_a_stream", "--nocapture"]);
+        command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Sends from host 0 to host 2; `meanwhile` is called when the stream is under way. What each NIC of host 0 has sent.
+    fn stream(&self, meanwhile: impl FnOnce()) -> Vec<u64> {
+        let receiver = self.role("2", "receive");
+        let mut sender = self.role("0", "send");
+        std::thread::sleep(Duration::from_millis(150));
+        meanwhile();
+        let received = stdout(&receiver.wait_with_output().unwrap());
+        assert!(received.contains(&format!("received {BYTES} as sent")), "{received}");
+        assert!(sender.wait().unwrap().success());
+        self.sent_by_nics()
+    }
+
+    fn sent_by_nics(&self) -> Vec<u64> {
+        let script = "for nic in /sys/class/net/nic*; do cat $nic/statistics/tx_bytes; done";
+        stdout(&self.run("0", &["sh", "-c", script])).lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    fn down(&self) -> String {
+        let output = self.desk.unrack(&["rack", "down", "--state", &self.state]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    }
+}
+
+impl Drop for Racks {
+    fn drop(&mut self) {
+        self.desk.unrack(&["rack", "down", "--state", &self.state]);
+    }
+}
+
+fn content(n: usize) -> u8 {
+    (n.wrapping_mul(0x9E37_79B1) >> 13) as u8
+}
+
+/// Not a test, unless a test says so: a program without any knowledge of racks.
+#[test]
+fn an_end_of_a_stream() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("receive") => {
+            let mut peer = TcpListener::bind(("0.0.0.0", PORT)).unwrap().accept().unwrap().0;
+            let mut bytes = Vec::new();
+            peer.read_to_end(&mut bytes).unwrap();
+            assert!(bytes.iter().enumerate().all(|(n, byte)| *byte == content(n)));
+            println!("received {} as sent", bytes.len());
+        }
+        Ok(_) => {
+            let connect = || TcpStream::connect(("host2", PORT));
+            let tries = (0..200)
+                .find_map(|_| connect().inspect_err(|_| std::thread::sleep(Duration::from_millis(20))).ok());
+            let bytes: Vec<u8> = (0..BYTES).map(content).collect();
+            tries.expect("the receiver listens").write_all(&bytes).unwrap();
+        }
+        Err(_) => {}
+    }
+}
+
+#[test]
+fn a_connection_has_the_nics_of_its_rack_and_outlives_one() {
+    let Some(racks) = Racks::up("pool", &[]) else { return };
+    let sent = racks.stream(|| {});
+    let (least, most) = (*sent.iter().min().unwrap(), *sent.iter().max().unwrap());
+    assert!(sent.len() == 2 && least as usize > BYTES / 4, "one subflow by each: {sent:?}");
+    assert!(most as usize <= BYTES, "{sent:?}");
+    // A NIC dies in the middle of a stream.
+    racks.stream(|| {
+        let output = racks.run("0", &["ip", "link", "set", "nic1", "down"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    });
+}
+
+#[test]
+fn without_a_pool_a_host_has_its_own_nic() {
+    let torack = "network.topology={kind=\"torack\", racks=2, hosts_per_rack=2}";
+    let Some(racks) = Racks::up("torack", &[torack]) else { return };
+    let sent = racks.stream(|| {});
+    assert!(sent.len() == 1 && sent[0] as usize > BYTES, "{sent:?}");
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let Some(racks) = Racks::up("down", &["network.mtu=4096B"]) else { return };
+    let state = racks.state.as_str();
+    let up = ["rack", "up", &example("drack-2x2.toml"), "--state", state];
+    assert!(racks.desk.refused(2, &up).contains("already"));
+    assert!(racks.desk.refused(2, &["rack", "exec", "4", "--state", state, "--", "true"]).contains("0 to 3"));
+    assert_eq!(racks.run("host1", &["sh", "-c", "exit 7"]).status.code(), Some(7));
+    let seen = stdout(&racks.run("1", &["cat", "/etc/hosts", "/sys/class/net/nic0/mtu"]));
+    assert!(seen.contains("10.1.0.2 host3") && seen.ends_with("4096\n"), "{seen}");
+    let mut forgotten = racks.command("1", &["sleep", "600"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    // As after a crash: what was written is lost.
+    std::fs::remove_file(format!("{state}/rack.json")).unwrap();
+    assert!(
+        racks
+            .desk
+            .refused(2, &["rack", "exec", "0", "--state", state, "--", "true"])
+            .contains("no rack is up")
+    );
+    assert!(racks.desk.refused(2, &up).contains("take it down first"));
+    assert!(racks.down().contains("8 namespaces removed"));
+    assert!(!forgotten.wait().unwrap().success());
+    assert!(!std::path::Path::new(state).exists());
+    assert!(racks.down().contains("nothing was up"));
+}
+
+#[test]
+fn what_cannot_be_built_is_refused() {
+    let desk = Desk::new("refused");
+    let state = desk.path("state");
+    let far = [
+        "rack",
+        "up",
+        &example("drack-4x2.toml"),
+        "--set",
+        "network.link.propagation=1ms",
+        "--state",
+        &state,
+    ];
+    assert!(desk.refused(2, &far).contains("only rates are emulated"));
+    let star = ["rack", "up", &example("star-edm.toml"), "--state", &state];
+    assert!(desk.refused(2, &star).contains("`star` is not emulated"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+    command.args(["rack", "up", &example("drack-2x2.toml"), "--state", &state]).env("PATH", "/nonexistent");
+    let output = command.output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(["iproute2", "sudo", "MPTCP"].iter().any(|word| said.contains(word)), "{said}");
+}

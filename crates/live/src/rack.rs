@@ -1,0 +1,195 @@
+//! Racks that are up, or half up, or were left behind.
+
+use crate::error::Error;
+use crate::plan::{Host, Plan};
+use crate::tools::{batch, run, settings};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use unrack_rack::Network;
+
+/// The racks of a state folder.
+#[derive(Debug)]
+pub struct Rack {
+    folder: PathBuf,
+    prefix: String,
+}
+
+/// What is known of a rack that is up.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct State {
+    hosts: Vec<Host>,
+}
+
+/// Runs the program in a mount namespace of its own, where hosts have their names.
+const ENTER: &str = r#"mount --bind "$1" /etc/hosts || exit 1
+if [ -n "$2" ]; then LD_PRELOAD="$2${LD_PRELOAD:+:$LD_PRELOAD}"; export LD_PRELOAD; fi
+shift 2; exec "$@""#;
+
+impl Rack {
+    /// Those of this folder, whether they are up or not.
+    ///
+    /// # Errors
+    /// If it cannot be a folder.
+    pub fn at(folder: &Path) -> Result<Rack, Error> {
+        let folder = std::path::absolute(folder).map_err(file(folder))?;
+        // FNV-1a: the same folder has the same names for ever.
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash = folder.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
+        Ok(Rack { prefix: format!("unrack-{:08x}", hash as u32 ^ (hash >> 32) as u32), folder })
+    }
+
+    /// Builds a network; if that does not work out, nothing of it is left.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it cannot be emulated or is there already, [`Error::Lacking`] if the machine cannot.
+    pub fn up(&self, network: &Network) -> Result<Plan, Error> {
+        let plan = Plan::new(network, &self.prefix)?;
+        crate::machine::check(&self.prefix)?;
+        self.claim(&plan)?;
+        let built = build(&plan).and_then(|()| self.write("hosts", &plan.names()));
+        match built {
+            Ok(()) => Ok(plan),
+            Err(error) => {
+                // The first error says more.
+                let _ = self.down();
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the folder: of two at once, one gets it.
+    fn claim(&self, plan: &Plan) -> Result<(), Error> {
+        std::fs::create_dir_all(&self.folder).map_err(file(&self.folder))?;
+        if !self.namespaces()?.is_empty() {
+            return Err(self.is_up());
+        }
+        let path = self.folder.join(STATE);
+        let made = std::fs::File::create_new(&path);
+        made.map_err(|why| match why.kind() {
+            ErrorKind::AlreadyExists => self.is_up(),
+            _ => file(&path)(why),
+        })?;
+        let state = State { hosts: plan.hosts.clone() };
+        self.write(STATE, &serde_json::to_string(&state).expect("names and addresses"))
+    }
+
+    fn is_up(&self) -> Error {
+        let folder = self.folder.display();
+        Error::Usage(format!(
+            "there is a rack in {folder} already, or what is left of one: take it down first"
+        ))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).map_err(file(&path))
+    }
+
+    /// The command that runs a program on a host: by its number, or its name. `preload` goes into the program.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such host.
+    pub fn enter(&self, host: &str, preload: Option<&Path>, program: &[String]) -> Result<Command, Error> {
+        let path = self.folder.join(STATE);
+        let text = std::fs::read_to_string(&path).map_err(|why| match why.kind() {
+            ErrorKind::NotFound => Error::Usage(format!("no rack is up in {}", self.folder.display())),
+            _ => file(&path)(why),
+        })?;
+        let state: State = serde_json::from_str(&text).map_err(|why| {
+            Error::Usage(format!("{} is not what `up` wrote ({why}): take the rack down", path.display()))
+        })?;
+        let number = host.strip_prefix("host").unwrap_or(host).parse::<usize>().ok();
+        let found = number.and_then(|number| state.hosts.get(number)).ok_or_else(|| {
+            Error::Usage(format!(
+                "there is no host `{host}`: they are 0 to {}",
+                state.hosts.len().saturating_sub(1)
+            ))
+        })?;
+        // A state file may hold anything: only namespaces of this folder are entered.
+        if !found.namespace.starts_with(&self.prefix) {
+            return Err(Error::Usage(format!("{} is of another folder", path.display())));
+        }
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &found.namespace, "sh", "-c", ENTER, "sh"]);
+        command.arg(self.folder.join("hosts")).arg(preload.unwrap_or(Path::new("")));
+        command.args(program);
+        Ok(command)
+    }
+
+    /// Ends what runs on the hosts, and removes all there is. How many namespaces there were.
+    ///
+    /// # Errors
+    /// If something does not go away.
+    pub fn down(&self) -> Result<usize, Error> {
+        let namespaces = self.namespaces()?;
+        for namespace in &namespaces {
+            for _ in 0..MOST_ROUNDS {
+                let processes = run("ip", &["netns", "pids", namespace], "")?;
+                let processes: Vec<&str> = processes.split_whitespace().collect();
+                if processes.is_empty() {
+                    break;
+                }
+                processes.iter().filter_map(|id| id.parse().ok()).for_each(kill);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        for namespace in &namespaces {
+            run("ip", &["netns", "delete", namespace], "")?;
+        }
+        for name in [STATE, "hosts"] {
+            let path = self.folder.join(name);
+            match std::fs::remove_file(&path) {
+                Err(why) if why.kind() != ErrorKind::NotFound => return Err(file(&path)(why)),
+                _ => {}
+            }
+        }
+        // Not if somebody keeps files of his own there.
+        let _ = std::fs::remove_dir(&self.folder);
+        Ok(namespaces.len())
+    }
+
+    /// Those of this folder that there are, by the names that the kernel's tools give them.
+    fn namespaces(&self) -> Result<Vec<String>, Error> {
+        let names = match std::fs::read_dir(NAMES) {
+            Ok(names) => names,
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(why) => return Err(file(Path::new(NAMES))(why)),
+        };
+        let mine = format!("{}-", self.prefix);
+        let mut names: Vec<String> = names
+            .filter_map(|name| name.ok()?.file_name().into_string().ok())
+            .filter(|name| name.starts_with(&mine))
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+}
+
+const STATE: &str = "rack.json";
+/// Where `ip netns` keeps them.
+const NAMES: &str = "/run/netns";
+/// A process that is killed may have begun another.
+const MOST_ROUNDS: u32 = 100;
+
+fn build(plan: &Plan) -> Result<(), Error> {
+    let spaces = &plan.spaces;
+    spaces.iter().try_for_each(|space| run("ip", &["netns", "add", &space.name], "").map(drop))?;
+    spaces.iter().try_for_each(|space| batch("ip", &space.name, &space.links))?;
+    spaces.iter().try_for_each(|space| settings(&space.name, &space.settings))?;
+    spaces.iter().try_for_each(|space| batch("ip", &space.name, &space.routes))?;
+    spaces.iter().try_for_each(|space| batch("tc", &space.name, &space.shapes))
+}
+
+fn kill(id: i32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    if let Some(id) = Pid::from_raw(id) {
+        // It may be gone already.
+        let _ = kill_process(id, Signal::KILL);
+    }
+}
+
+fn file(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |why| Error::File { path: path.clone(), why }
+}
