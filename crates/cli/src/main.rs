@@ -8,6 +8,7 @@ mod completions;
 mod failure;
 mod map;
 mod memory;
+mod phy;
 mod pool;
 mod rack;
 mod report;
@@ -59,6 +60,9 @@ enum Verb {
     /// Shows and measures calls by reference over a pool
     #[command(after_help = rpc::EXAMPLES)]
     Rpc(rpc::Args),
+    /// Shows frames and memory messages as the 66-bit blocks of a line, and runs them through a switch
+    #[command(after_help = phy::EXAMPLES)]
+    Phy(phy::Args),
     /// Simulates a scenario
     #[command(after_help = sim::EXAMPLES)]
     Sim(sim::Args),
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Verb::Pool(args) => pool::main(args),
         Verb::Rack(args) => rack::main(args),
         Verb::Rpc(args) => rpc::main(args),
+        Verb::Phy(args) => phy::main(args),
         Verb::Sim(args) => sim::main(args),
         Verb::Sweep(args) => sweep::main(args),
         Verb::Study(args) => study::main(args),

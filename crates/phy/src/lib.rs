@@ -7,6 +7,7 @@
 //! | [`pcs`] | columns | 66-bit blocks, scrambled blocks, bits (clause 49) |
 //! | [`edm`] | memory messages | blocks, on one line with a frame's |
 //! | [`stack`] | requests of applications | what nodes and a switch send, cycle by cycle |
+//! | [`text`] | lines that people write and read | all of these |
 //!
 //! Everything is sans-IO: told of a block, a column or a cycle, it answers with what comes out.
 #![forbid(unsafe_code)]
@@ -17,5 +18,6 @@ pub mod edm;
 pub mod mac;
 pub mod pcs;
 pub mod stack;
+pub mod text;
 
 pub use block::{Block, CONTROL, DATA};

@@ -1,0 +1,153 @@
+//! `unrack phy decode`.
+
+use super::Input;
+use crate::failure::Failure;
+use crate::stdout::print;
+use std::process::ExitCode;
+use unrack_phy::Block;
+use unrack_phy::edm::demux::{Memory, Wrong};
+use unrack_phy::edm::{Assembler, Body, Control, Demux, Event, Malformed, Message, Operation, Policy};
+use unrack_phy::mac::{Deframer, FrameError};
+use unrack_phy::pcs::{Decoder, Descrambler};
+use unrack_phy::text::{hex, listing};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// The payloads are scrambled, as they are on the line
+    #[arg(long)]
+    scrambled: bool,
+    /// Memory did not take turns with a frame but went first
+    #[arg(long)]
+    strict: bool,
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let policy = if args.strict { Policy::Strict } else { Policy::Fair };
+    let (mut demux, mut assembler) = (Demux::new(policy), Assembler::default());
+    let (mut decoder, mut deframer, mut descrambler) =
+        (Decoder::default(), Deframer::default(), Descrambler::default());
+    let mut text = String::new();
+    let mut say = |cycle: u64, what: String| text.push_str(&format!("{cycle:>8}  {what}\n"));
+    let mut damaged = false;
+    let mut cycle = 0;
+    let mut blocks = args.input.lines(listing::parse)?.into_iter();
+    let mut idle = 3;
+    loop {
+        // What is kept comes out after the last line.
+        let block = match blocks.next() {
+            Some(block) if args.scrambled => {
+                Block { payload: descrambler.descramble(block.payload), ..block }
+            }
+            Some(block) => block,
+            None if demux.kept() > 0 || idle > 0 => {
+                idle -= usize::from(demux.kept() == 0);
+                Block::IDLE
+            }
+            None => break,
+        };
+        let before = demux.wrong();
+        let received = demux.tick(block);
+        let event = match received.memory {
+            Some(Memory::Block(block)) => assembler.handle(block),
+            Some(Memory::Broken) => assembler.broken().map(Err),
+            None => None,
+        };
+        match &event {
+            Some(Ok(event)) => say(cycle, event_text(event)),
+            Some(Err(why)) => say(cycle, format!("damaged: {}", malformed_text(*why))),
+            None => {}
+        }
+        if demux.wrong() != before {
+            say(cycle, format!("damaged: {}", wrong_text(before, demux.wrong())));
+        }
+        damaged |= demux.wrong() != before || matches!(event, Some(Err(_)));
+        match deframer.handle(decoder.decode(received.to_decoder)) {
+            Some(Ok(frame)) => say(cycle, format!("frame hex={}", hex(frame))),
+            Some(Err(why)) => {
+                damaged = true;
+                say(cycle, format!("damaged: {}", frame_text(why)));
+            }
+            None => {}
+        }
+        cycle += 1;
+    }
+    print(&text)?;
+    Ok(ExitCode::from(u8::from(damaged)))
+}
+
+/// As a line of a script.
+fn event_text(event: &Event) -> String {
+    let control = |Control { node, id, size, .. }: &Control| format!("node={node} id={id} bytes={size}");
+    match event {
+        Event::Notification(notification) => format!("notify {}", control(notification)),
+        Event::Grant(grant) => {
+            let of = if grant.kind == unrack_phy::edm::Kind::Write { "write" } else { "response" };
+            format!("grant {} of={of}", control(grant))
+        }
+        Event::Message(Message { node, id, body }) => {
+            let (verb, rest) = body_text(body);
+            format!("{verb} node={node} id={id}{rest}")
+        }
+    }
+}
+
+fn body_text(body: &Body) -> (&'static str, String) {
+    match body {
+        Body::Read { address, bytes } => ("read", format!(" address={address:#x} bytes={bytes}")),
+        Body::Write { address, data, last } => {
+            let last = if *last { "" } else { " last=no" };
+            ("write", format!(" address={address:#x}{last} hex={}", hex(data)))
+        }
+        Body::Modify { address, operation } => {
+            let (verb, operands) = match operation {
+                Operation::CompareSwap { expected, new } => {
+                    ("cas", format!(" expected={expected:#x} new={new:#x}"))
+                }
+                Operation::FetchAdd { addend } => ("add", format!(" addend={addend:#x}")),
+                Operation::Swap { new } => ("swap", format!(" new={new:#x}")),
+            };
+            (verb, format!(" address={address:#x}{operands}"))
+        }
+        Body::Response { last, data } => {
+            let last = if *last { "" } else { " last=no" };
+            let data = if data.is_empty() { String::new() } else { format!(" hex={}", hex(data)) };
+            ("response", format!("{last}{data}"))
+        }
+    }
+}
+
+fn malformed_text(why: Malformed) -> &'static str {
+    match why {
+        Malformed::Field => "a field that cannot be, or its check",
+        Malformed::Unfinished => "a message begins before the one before has ended",
+        Malformed::Short => "a message ends before all of it is there",
+        Malformed::Long => "a message goes on when all of it is there",
+        Malformed::Stray => "a part of no message",
+        Malformed::Check => "a message whose check fails",
+        Malformed::Broken => "a message that lost a block",
+    }
+}
+
+fn wrong_text(before: Wrong, after: Wrong) -> &'static str {
+    if after.headers > before.headers {
+        "a sync header of 00 or 11"
+    } else if after.types > before.types {
+        "a block type that nobody has"
+    } else if after.strays > before.strays {
+        "data or an end where nothing is open"
+    } else {
+        "a frame that does not end, or is too long"
+    }
+}
+
+fn frame_text(why: FrameError) -> &'static str {
+    match why {
+        FrameError::Broken => "a frame that is broken off",
+        FrameError::Preamble => "a frame without delimiter",
+        FrameError::Short => "a frame of less than 64 B",
+        FrameError::Long => "a frame that is too long",
+        FrameError::Fcs => "a frame whose FCS fails",
+    }
+}

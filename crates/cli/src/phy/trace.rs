@@ -1,0 +1,167 @@
+//! `unrack phy trace`.
+
+mod files;
+
+use super::Input;
+use crate::failure::Failure;
+use crate::stdout::print;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_phy::edm::{Body, Policy};
+use unrack_phy::mac::Framer;
+use unrack_phy::pcs::Encoder;
+use unrack_phy::stack::{Completion, HostConfig, Outcome, Request, SwitchConfig, Testbed};
+use unrack_phy::text::script::{self, Fields};
+use unrack_phy::text::{hex, listing};
+use unrack_protocol::edm::{Policy as Order, steps};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Nodes at the switch
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=512))]
+    nodes: u16,
+    /// Bytes that one grant allows
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    chunk: u16,
+    /// Memory goes first, instead of taking turns with a frame
+    #[arg(long)]
+    strict: bool,
+    /// Cycles that a block is on its way between two PCS
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=10_000))]
+    wire: u16,
+    /// Stop after so many cycles, if something is still under way
+    #[arg(long, default_value_t = 100_000)]
+    cycles: u64,
+    /// Write messages and frames to a capture
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Write the blocks of each link as waveforms
+    #[arg(long, value_name = "FILE")]
+    vcd: Option<PathBuf>,
+}
+
+/// What is to be done in a cycle.
+struct Step {
+    at: u64,
+    what: What,
+}
+
+enum What {
+    Request { from: u16, request: Request },
+    Frame { node: u16, up: bool, contents: Vec<u8> },
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let mut steps = args.input.lines(|line| parse(line, args.nodes))?;
+    steps.sort_by_key(|step| step.at);
+    let mut bed = testbed(&args);
+    bed.crossings = Some(Vec::new());
+    let mut completions = Vec::new();
+    let mut steps = steps.into_iter().peekable();
+    while bed.now() < args.cycles && (steps.peek().is_some() || !bed.is_idle()) {
+        let now = bed.now();
+        while let Some(step) = steps.next_if(|step| step.at <= now) {
+            begin(&mut bed, step);
+        }
+        bed.tick();
+        for (node, host) in bed.hosts.iter_mut().enumerate() {
+            completions.extend(host.completions().map(|completion| (node, completion)));
+        }
+    }
+    let crossings = bed.crossings.take().unwrap_or_default();
+    if let Some(path) = &args.pcap {
+        files::capture(path, &crossings, args.strict)?;
+    }
+    if let Some(path) = &args.vcd {
+        files::waves(path, &crossings, args.nodes, bed.now())?;
+    }
+    let mut text = String::new();
+    for crossing in &crossings {
+        let way = if crossing.up { "up" } else { "down" };
+        let line = listing::line(crossing.cycle, crossing.block);
+        writeln!(text, "node {:<3} {way:<4} {line}", crossing.node).expect("strings take all");
+    }
+    for (node, completion) in &completions {
+        writeln!(text, "node {node:<3} {}", done(completion)).expect("strings take all");
+    }
+    for (node, memory) in bed.memory.iter().enumerate() {
+        for (address, bytes, first, at) in &memory.writes {
+            writeln!(
+                text,
+                "node {node:<3} {bytes} B written at {address:#x}: first block in cycle {first}, last in {at}"
+            )
+            .expect("strings take all");
+        }
+    }
+    print(&text)?;
+    match steps.peek().is_some() || !bed.is_idle() {
+        true => {
+            Err(Failure::Failed(format!("not over after {} cycles: allow more with --cycles", args.cycles)))
+        }
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn testbed(args: &Args) -> Testbed {
+    let switch =
+        SwitchConfig { ports: args.nodes, chunk: args.chunk, policy: Order::Srpt, cycle: steps::PCS_CYCLE };
+    let host = HostConfig { node: 0, chunk: args.chunk, max_active: 3, mega: None, timeout: Some(50_000) };
+    let policy = if args.strict { Policy::Strict } else { Policy::Fair };
+    Testbed::new(switch, host, policy, usize::from(args.wire))
+}
+
+fn parse(line: &str, nodes: u16) -> Result<Option<Step>, String> {
+    let Some(mut fields) = Fields::of(line)? else { return Ok(None) };
+    let at = fields.number_or("at", u64::MAX, 0)?;
+    let last = u64::from(nodes) - 1;
+    let what = if fields.verb == "frame" {
+        let up = fields.has("from");
+        let node = fields.number(if up { "from" } else { "to" }, last)? as u16;
+        What::Frame { node, up, contents: script::frame(&mut fields)? }
+    } else {
+        let (from, dst) = (fields.number("from", last)? as u16, fields.number("node", last)? as u16);
+        if from == dst {
+            return Err(format!("node {from} asks itself"));
+        }
+        let request = match script::body(&mut fields)? {
+            Body::Read { address, bytes } => Request::Read { dst, address, bytes },
+            Body::Write { address, data, .. } => Request::Write { dst, address, data },
+            Body::Modify { address, operation } => Request::Modify { dst, address, operation },
+            Body::Response { .. } => return Err("a response comes by itself".into()),
+        };
+        What::Request { from, request }
+    };
+    fields.finish()?;
+    Ok(Some(Step { at, what }))
+}
+
+fn begin(bed: &mut Testbed, step: Step) {
+    match step.what {
+        What::Request { from, request } => {
+            let now = bed.now();
+            bed.hosts[usize::from(from)].submit(now, request);
+        }
+        What::Frame { node, up, contents } => {
+            let (mut framer, mut encoder, mut columns) = (Framer::default(), Encoder::default(), Vec::new());
+            framer.frame(&contents, &mut columns);
+            framer.idle(1, &mut columns);
+            let blocks = columns.into_iter().map(|column| encoder.encode(column));
+            if up { bed.send_up(node, blocks) } else { bed.send_down(node, blocks) }
+        }
+    }
+}
+
+fn done(completion: &Completion) -> String {
+    let Completion { ticket, outcome, first, at } = completion;
+    let what = match outcome {
+        Outcome::Answer(data) => {
+            format!("answered with {} B {}", data.len(), hex(&data[..data.len().min(16)]))
+        }
+        Outcome::Sent => "sent".into(),
+        Outcome::Null => "answered with NULL".into(),
+    };
+    format!("request {ticket} {what}: first block in cycle {first}, last in {at}")
+}

@@ -1,0 +1,14 @@
+//! Blocks, frames and messages as people read and write them.
+//!
+//! | module | |
+//! |---|---|
+//! | [`listing`] | a line for each block, and back |
+//! | [`script`] | a line for each frame, message or request |
+
+pub mod listing;
+pub mod script;
+
+/// Hex digits, two for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

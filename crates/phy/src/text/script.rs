@@ -1,0 +1,198 @@
+//! One line for each thing to send: a verb, and `name=value` for what it needs.
+//!
+//! ```text
+//! frame hex=0180c2…  or  frame bytes=64        contents without FCS; of `bytes`, 00 01 02 …
+//! idle blocks=4
+//! read node=1 id=2 address=0x40 bytes=64        RREQ
+//! write node=1 id=2 address=0x40 hex=0011       WREQ; last=no if more follows
+//! cas node=1 id=2 address=8 expected=0 new=1    RMWREQ: compare and swap; add ... addend=1; swap ... new=1
+//! response node=1 id=2 hex=0011                 RRES; last=no if more follows; without hex, NULL
+//! notify node=1 id=2 bytes=64                   /N/
+//! grant node=1 id=2 bytes=64 of=write           /G/, of=write or of=response
+//! ```
+//!
+//! What comes after `#` is a comment.
+
+use crate::edm::layout::NODES;
+use crate::edm::{Body, Control, Kind, Message, Operation};
+use crate::mac::MAX_FRAME;
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    Frame(Vec<u8>),
+    Idle(usize),
+    Message(Message),
+    Notification(Control),
+    Grant(Control),
+}
+
+/// The most idle blocks of one line.
+const MOST_IDLE: u64 = 1 << 20;
+
+/// A line, taken apart: every value must be asked for.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    pub verb: &'a str,
+    values: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Fields<'a> {
+    /// `None` of an empty line.
+    pub fn of(line: &'a str) -> Result<Option<Fields<'a>>, String> {
+        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
+        let Some(verb) = words.next() else { return Ok(None) };
+        let mut values: Vec<(&str, &str)> = Vec::new();
+        for word in words {
+            let (name, value) = word.split_once('=').ok_or(format!("`{word}` is no name=value"))?;
+            if values.iter().any(|(known, _)| *known == name) {
+                return Err(format!("`{name}` is there twice"));
+            }
+            values.push((name, value));
+        }
+        Ok(Some(Fields { verb, values }))
+    }
+
+    pub fn take(&mut self, name: &str) -> Option<&'a str> {
+        let at = self.values.iter().position(|(known, _)| *known == name)?;
+        Some(self.values.remove(at).1)
+    }
+
+    /// A number up to `most`, decimal or hex.
+    pub fn number(&mut self, name: &str, most: u64) -> Result<u64, String> {
+        let text = self.take(name).ok_or(format!("`{}` needs {name}=", self.verb))?;
+        let number = match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => text.parse(),
+        };
+        let number = number.map_err(|_| format!("{name}={text} is no number, such as 64 or 0x40"))?;
+        if number > most { Err(format!("{name}={text} is above {most}")) } else { Ok(number) }
+    }
+
+    /// A number, or what stands for it when it is not there.
+    pub fn number_or(&mut self, name: &str, most: u64, default: u64) -> Result<u64, String> {
+        match self.has(name) {
+            true => self.number(name, most),
+            false => Ok(default),
+        }
+    }
+
+    pub fn bytes(&mut self, name: &str, most: usize) -> Result<Vec<u8>, String> {
+        let text = self.take(name).unwrap_or("");
+        let digits = text.is_ascii() && text.len().is_multiple_of(2);
+        let byte = |at: usize| {
+            u8::from_str_radix(&text[at..at + 2], 16).ok().filter(|_| !text[at..].starts_with('+'))
+        };
+        let bytes: Option<Vec<u8>> = digits.then(|| (0..text.len()).step_by(2).map(byte).collect()).flatten();
+        let bytes = bytes.ok_or(format!("{name}={text} is no hex, two digits a byte"))?;
+        if bytes.len() > most { Err(format!("{name}= is longer than {most} bytes")) } else { Ok(bytes) }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.values.iter().any(|(known, _)| *known == name)
+    }
+
+    /// Nothing may be left.
+    pub fn finish(self) -> Result<(), String> {
+        match self.values.first() {
+            Some((name, _)) => Err(format!("`{}` has no {name}=", self.verb)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a line says; `None` if it is empty.
+pub fn parse(line: &str) -> Result<Option<Item>, String> {
+    let Some(mut fields) = Fields::of(line)? else { return Ok(None) };
+    let item = match fields.verb {
+        "frame" => Item::Frame(frame(&mut fields)?),
+        "idle" => Item::Idle(fields.number("blocks", MOST_IDLE)? as usize),
+        "notify" => Item::Notification(control(&mut fields, Kind::Write)?),
+        "grant" => {
+            let kind = match fields.take("of") {
+                Some("write") => Kind::Write,
+                Some("response") => Kind::Response,
+                _ => return Err("`grant` needs of=write or of=response".into()),
+            };
+            Item::Grant(control(&mut fields, kind)?)
+        }
+        _ => {
+            let node = fields.number("node", u64::from(NODES) - 1)? as u16;
+            let id = fields.number("id", 255)? as u8;
+            Item::Message(Message { node, id, body: body(&mut fields)? })
+        }
+    };
+    fields.finish()?;
+    Ok(Some(item))
+}
+
+/// The contents of a frame.
+pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
+    if let Some(text) = fields.take("bytes") {
+        let bytes: usize = text.parse().map_err(|_| format!("bytes={text} is no number"))?;
+        if bytes > MAX_FRAME {
+            return Err(format!("bytes={text} is above {MAX_FRAME}"));
+        }
+        return Ok((0..bytes).map(|at| at as u8).collect());
+    }
+    fields.bytes("hex", MAX_FRAME)
+}
+
+/// A request's address and what it asks, or a response.
+pub fn body(fields: &mut Fields) -> Result<Body, String> {
+    let most = usize::from(u16::MAX);
+    if fields.verb == "response" {
+        let last = last(fields)?;
+        return Ok(Body::Response { last, data: fields.bytes("hex", most)? });
+    }
+    if !["read", "write", "cas", "add", "swap"].contains(&fields.verb) {
+        let verb = fields.verb;
+        return Err(format!(
+            "`{verb}` is none of frame, idle, read, write, cas, add, swap, response, notify, grant"
+        ));
+    }
+    let address = fields.number("address", u64::MAX)?;
+    Ok(match fields.verb {
+        "read" => Body::Read { address, bytes: at_least_one(fields)? },
+        "write" => {
+            let data = fields.bytes("hex", most)?;
+            if data.is_empty() {
+                return Err("`write` needs hex= with at least one byte".into());
+            }
+            Body::Write { address, last: last(fields)?, data }
+        }
+        "cas" => {
+            let (expected, new) = (fields.number("expected", u64::MAX)?, fields.number("new", u64::MAX)?);
+            Body::Modify { address, operation: Operation::CompareSwap { expected, new } }
+        }
+        "add" => {
+            let addend = fields.number("addend", u64::MAX)?;
+            Body::Modify { address, operation: Operation::FetchAdd { addend } }
+        }
+        _ => {
+            let new = fields.number("new", u64::MAX)?;
+            Body::Modify { address, operation: Operation::Swap { new } }
+        }
+    })
+}
+
+fn last(fields: &mut Fields) -> Result<bool, String> {
+    match fields.take("last") {
+        None | Some("yes") => Ok(true),
+        Some("no") => Ok(false),
+        Some(other) => Err(format!("last={other} is neither yes nor no")),
+    }
+}
+
+fn at_least_one(fields: &mut Fields) -> Result<u16, String> {
+    match fields.number("bytes", u64::from(u16::MAX))? {
+        0 => Err("bytes=0 is nothing".into()),
+        bytes => Ok(bytes as u16),
+    }
+}
+
+fn control(fields: &mut Fields, kind: Kind) -> Result<Control, String> {
+    let node = fields.number("node", u64::from(NODES) - 1)? as u16;
+    let id = fields.number("id", 255)? as u8;
+    Ok(Control { kind, node, id, size: at_least_one(fields)? })
+}
