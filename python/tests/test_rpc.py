@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,21 @@ class Calls(unittest.TestCase):
         for number, (piece, array) in enumerate(kept):
             self.assertEqual(array[0], number**2)
             self.assertEqual(piece.cast("d")[0], number**2)
+
+    def test_the_same_over_tcp(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        with rpc.Server("far") as server:
+            server.method("square")(HANDLERS["square"])
+            server.start(address)
+            with rpc.connect("far", address) as client, client.call("square", 8 * 100_000) as request:
+                np.frombuffer(request.body, np.float64)[:] = np.arange(100_000)
+                answer = np.frombuffer(request.answer(), np.float64)
+                np.testing.assert_array_equal(answer, np.arange(100_000) ** 2.0)
+                del answer
+        with self.assertRaises(rpc.NoPool) as caught:
+            rpc.connect("far", address, patience=0.2)
+        self.assertIn(address, str(caught.exception))
 
     def test_errors_carry_cause_and_peer(self):
         def call(method, size=8, room=None):

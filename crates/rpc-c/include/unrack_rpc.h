@@ -39,7 +39,7 @@ typedef enum {
   UNRACK_STATUS_OK = 0,
   // An argument is wrong, or it is not the time for this.
   UNRACK_STATUS_INVALID = 1,
-  // No manager serves the pool, or it is gone.
+  // No manager serves the pool, or it is gone; nobody listens at a TCP address.
   UNRACK_STATUS_NO_POOL = 2,
   // No service has this name.
   UNRACK_STATUS_NO_SERVICE = 3,
@@ -130,7 +130,8 @@ uint32_t unrack_error_number(const unrack_error *error);
 // Null is no error and is left alone.
 void unrack_error_free(unrack_error *error);
 
-// Connects to the pool at a socket (null: the user's own) and to a service by its name.
+// Connects to the pool at a socket (null: the user's own) and to a service by its name. Beyond the memory that is
+// shared, `pool` is `tcp://host:port`; everything else is the same.
 unrack_status unrack_client_connect(const char *pool,
                                     const char *service,
                                     const unrack_client_options *options,
@@ -186,8 +187,9 @@ unrack_status unrack_server_method(unrack_server *server,
                                    void *context,
                                    unrack_error **error);
 
-// Registers with the pool at a socket (null: the user's own), and serves until the server is freed. A server that
-// could not be started can only be freed.
+// Registers with the pool at a socket (null: the user's own), and serves until the server is freed. If `pool` is
+// `tcp://host:port`, it listens there, for clients that share no memory. A server that could not be started can only be
+// freed.
 unrack_status unrack_server_start(unrack_server *server,
                                   const char *pool,
                                   unrack_error **error);

@@ -144,7 +144,8 @@ fn wait_for(
     }
 }
 
-/// Connects to the pool at a socket (null: the user's own) and to a service by its name.
+/// Connects to the pool at a socket (null: the user's own) and to a service by its name. Beyond the memory that is
+/// shared, `pool` is `tcp://host:port`; everything else is the same.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_client_connect(
     pool: *const c_char,

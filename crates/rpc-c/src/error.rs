@@ -13,7 +13,7 @@ pub enum Status {
     Ok = 0,
     /// An argument is wrong, or it is not the time for this.
     Invalid = 1,
-    /// No manager serves the pool, or it is gone.
+    /// No manager serves the pool, or it is gone; nobody listens at a TCP address.
     NoPool = 2,
     /// No service has this name.
     NoService = 3,
@@ -91,20 +91,23 @@ fn status_of(error: &Error) -> Status {
             Pool::NoManager(_) | Pool::Connect { .. } | Pool::NotAPool(_) | Pool::ManagerGone | Pool::Send(_),
         ) => Status::NoPool,
         Error::Pool(Pool::Denied(Denied::NoService(_))) => Status::NoService,
-        Error::Pool(Pool::Denied(Denied::Gone { .. })) | Error::Gone { .. } => Status::Gone,
+        Error::Pool(Pool::Denied(Denied::Gone { .. })) | Error::Gone { .. } | Error::Lost { .. } => {
+            Status::Gone
+        }
         Error::Pool(Pool::TimedOut(_)) | Error::Deadline { .. } => Status::Deadline,
         Error::Pool(Pool::Denied(Denied::Version { .. })) | Error::Version { .. } | Error::NotRpc { .. } => {
             Status::Version
         }
         Error::Pool(_) => Status::Pool,
-        Error::TooLong { .. } => Status::TooLong,
+        Error::TooLong { .. } | Error::TooLongForPeer { .. } => Status::TooLong,
         Error::Exhausted { .. } => Status::Exhausted,
         Error::UnknownMethod { .. } => Status::UnknownMethod,
         Error::NoRoom { .. } => Status::NoRoom,
         Error::Failed { .. } => Status::Failed,
         Error::Refused { .. } => Status::Refused,
         Error::Protocol { .. } => Status::Protocol,
-        Error::SameNumber(..) => Status::Invalid,
+        Error::Connect { .. } => Status::NoPool,
+        Error::SameNumber(..) | Error::Listen { .. } => Status::Invalid,
         Error::Thread(_) => Status::Internal,
     }
 }
@@ -116,6 +119,9 @@ fn peer_of(error: &Error) -> Option<String> {
         | Error::Exhausted { peer, .. }
         | Error::Deadline { peer, .. }
         | Error::Gone { peer, .. }
+        | Error::Lost { peer, .. }
+        | Error::Connect { peer, .. }
+        | Error::TooLongForPeer { peer, .. }
         | Error::UnknownMethod { peer }
         | Error::NoRoom { peer, .. }
         | Error::Failed { peer }

@@ -73,6 +73,7 @@ impl ServerOptions {
             waiting: border::waiting(self.waiting)?,
             lanes: (self.lanes as usize).max(1),
             workers: self.workers as usize,
+            listen: None,
         })
     }
 }
@@ -132,8 +133,9 @@ unsafe extern "C" fn unrack_server_method(
     unsafe { border::run(error, add) }
 }
 
-/// Registers with the pool at a socket (null: the user's own), and serves until the server is freed. A server that
-/// could not be started can only be freed.
+/// Registers with the pool at a socket (null: the user's own), and serves until the server is freed. If `pool` is
+/// `tcp://host:port`, it listens there, for clients that share no memory. A server that could not be started can only be
+/// freed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_server_start(
     server: *mut Server,

@@ -18,6 +18,12 @@ pub enum Error {
     NotRpc { peer: String },
     #[error("{asked} bytes are more than a message can have ({MOST_BYTES})")]
     TooLong { asked: usize },
+    #[error("{asked} bytes are more than {peer} takes in a message ({most})")]
+    TooLongForPeer { peer: String, asked: usize, most: usize },
+    #[error("cannot connect to {peer}: {error}")]
+    Connect { peer: String, error: std::io::Error },
+    #[error("cannot listen at tcp://{address}: {error}")]
+    Listen { address: String, error: std::io::Error },
     #[error(
         "all {slots} calls that {peer} takes at a time are under way: wait for one, or ask for a smaller window"
     )]
@@ -26,6 +32,9 @@ pub enum Error {
     Deadline { peer: String, after: Duration },
     #[error("{peer} {cause}")]
     Gone { peer: String, cause: Cause },
+    /// Over TCP: what is under way may have run or not.
+    #[error("the connection to {peer} is lost: {why}")]
+    Lost { peer: String, why: String },
     #[error("{peer} has no method of this name")]
     UnknownMethod { peer: String },
     #[error(
@@ -62,6 +71,7 @@ impl Error {
         matches!(
             self,
             Error::Gone { .. }
+                | Error::Lost { .. }
                 | Error::Pool(
                     unrack_pool::Error::ManagerGone | unrack_pool::Error::Denied(Denied::Gone { .. })
                 )

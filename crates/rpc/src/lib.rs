@@ -31,6 +31,7 @@
 //! | [`wait`] | looking, then sleeping |
 //! | [`view`] | messages in place |
 //! | [`listing`] | what services there are, and who is connected |
+//! | [`tcp`] | calls where no memory is shared |
 //! | [`client`], [`server`] | the two sides of a program's life |
 //!
 //! What a peer writes is input. A client can spoil its own calls only; a server those of its clients.
@@ -44,6 +45,7 @@ mod lock;
 mod method;
 pub mod queue;
 pub mod server;
+pub mod tcp;
 pub mod view;
 pub mod wait;
 

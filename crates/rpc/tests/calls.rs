@@ -14,7 +14,7 @@ fn everywhere(test: impl Fn(&Pool, &Client)) {
     for mode in modes() {
         for (waiting, workers) in [(Waiting::Adaptive, 0), (Waiting::Sleep, 0), (Waiting::Adaptive, 2)] {
             let pool = Pool::new(mode);
-            let _serving = serve(&pool.socket(), server::Options { waiting, workers, lanes: 1 });
+            let _serving = serve(&pool.socket(), server::Options { waiting, workers, ..Default::default() });
             let client = pool.client(client::Options { waiting, ..client::Options::default() });
             test(&pool, &client);
         }

@@ -135,6 +135,8 @@ def connect(
 ) -> Client:
     """Connects to a service by its name, over the pool at a socket (None: the user's own).
 
+    Beyond the memory that is shared, `pool` is `tcp://host:port`; everything else is the same.
+
     `calls` may be under way at a time; one may take `deadline` seconds, is sent again after `resend` seconds without an
     answer (the server runs it once), and the service has `patience` seconds to accept the connection.
     """

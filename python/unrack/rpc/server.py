@@ -151,7 +151,10 @@ class Server:
         return add
 
     def start(self, pool: str | os.PathLike[str] | None = None) -> None:
-        """Registers with the pool at a socket (None: the user's own), and serves until it is closed."""
+        """Registers with the pool at a socket (None: the user's own), and serves until it is closed.
+
+        If `pool` is `tcp://host:port`, it listens there, for clients that share no memory.
+        """
         native.run("server_start", self._open().pointer, native.encoded(pool))
         # Handlers cannot run when the interpreter is gone.
         atexit.register(self.close)

@@ -76,6 +76,15 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
+    /// Bytes that are no arena's, for whoever takes buffers and has other memory: under a name of its own. It is given
+    /// back to whoever made it.
+    ///
+    /// # Safety
+    /// The bytes are readable and writable until then, aligned to lines and whole lines long.
+    pub unsafe fn of_no_arena(offset: u64, at: NonNull<u8>, bytes: u64) -> Buffer {
+        Buffer { offset, bytes, at }
+    }
+
     /// What it is called in the pool.
     #[inline(always)]
     pub fn offset(&self) -> u64 {

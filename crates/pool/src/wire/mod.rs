@@ -87,6 +87,7 @@ pub enum Access {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     pub id: ClientId,
+    /// 0: it is not on this host, and only its name is known.
     pub pid: u32,
     pub uid: u32,
     pub gid: u32,
@@ -96,7 +97,10 @@ pub struct Peer {
 
 impl std::fmt::Display for Peer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{:?} (process {}, user {})", self.name, self.pid, self.uid)
+        match self.pid {
+            0 => out.write_str(&self.name),
+            pid => write!(out, "{:?} (process {pid}, user {})", self.name, self.uid),
+        }
     }
 }
 

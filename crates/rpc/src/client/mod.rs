@@ -2,6 +2,7 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`road`] | a pool or TCP: where calls go, and buffers come from |
 //! | [`shared`] | a pair of queues that threads share, and waiting for answers |
 //! | [`window`] | how many calls a connection has under way |
 //! | [`call`] | a call: its request, its answer, blocking or as a future |
@@ -10,6 +11,7 @@
 
 mod call;
 mod reactor;
+mod road;
 mod shared;
 mod stream;
 mod window;
@@ -39,7 +41,7 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// After how long without an answer a call is sent again. The server runs it once.
     pub resend: Option<Duration>,
-    /// How long the service may take to accept the connection.
+    /// How long the service may take to accept the connection; over TCP, also for how long to try again when it broke.
     pub patience: Duration,
 }
 
@@ -66,10 +68,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the pool at a socket, and to a service by its name.
+    /// Connects to a service by its name: over the pool at a socket, or, beyond the memory that is shared, at
+    /// `tcp://host:port`. What can be done is the same; see [`tcp`](crate::tcp).
     ///
     /// # Errors
-    /// If there is no pool or no such service, it refuses, speaks another version, or does not answer in time.
+    /// If there is no pool, nobody at the address, or no such service, it refuses, speaks another version, or does not answer in time.
     pub fn connect(pool: impl AsRef<Path>, service: &str, options: Options) -> Result<Client, Error> {
         let window = window::Limit::new(options.window);
         let shared = Arc::new(Shared::connect(pool.as_ref(), service, options)?);

@@ -5,10 +5,10 @@
 //! that one, or anybody, took their answer.
 
 use super::Options;
+use super::road::{Buffers, Connected, Road};
 use super::window::Limit;
-use crate::ends::{Buffer, Caller, Change, Full, Layout};
+use crate::ends::{Buffer, Caller, Change, Full};
 use crate::error::Error;
-use crate::greeting::{Greeting, VERSION};
 use crate::lock::{Guard, Lock};
 use crate::queue::entry::{Answer, Kind, MOST_BYTES, Status};
 use crate::view::View;
@@ -18,10 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use unrack_pool::arena::{Arena, Cache};
-use unrack_pool::cache_control::{AnyMemory, Memory};
-use unrack_pool::wire::{Access, Cause, Peer};
-use unrack_pool::{Bell, Channel, Rung};
+use unrack_pool::Bell;
+use unrack_pool::cache_control::AnyMemory;
+use unrack_pool::wire::{Cause, Peer};
 
 impl Buffer for unrack_pool::arena::Buffer {
     #[inline]
@@ -43,8 +42,6 @@ impl Buffer for unrack_pool::arena::Buffer {
 /// How long to look for an answer even if it was in vain lately: as long as a server takes that has to be woken,
 /// for if both sides sleep at each call, neither finds out that looking would be faster.
 const SHORT: Duration = Duration::from_micros(50);
-/// The bell that the server rings.
-const BELL: usize = 0;
 
 pub struct Shared {
     calls: Lock<Calls>,
@@ -60,14 +57,13 @@ pub struct Shared {
     pause: Pause,
     options: Options,
     slots: usize,
-    // In the order in which they may go: the arena before what maps it.
-    channel: Channel,
-    pool: unrack_pool::Client,
+    // In the order in which they may go: the buffers before what they are of.
+    road: Road,
 }
 
 pub struct Calls {
     pub caller: Caller<AnyMemory, unrack_pool::arena::Buffer>,
-    cache: Cache,
+    buffers: Buffers,
     /// A request was sent, and the server may have gone to sleep before.
     unrung: bool,
     /// By slot: the task that waits for its answer.
@@ -91,34 +87,14 @@ pub enum Ended {
 }
 
 impl Shared {
-    pub fn connect(pool: &Path, service: &str, options: Options) -> Result<Shared, Error> {
-        let pool = unrack_pool::Client::connect(pool)?;
-        let lines = Layout::fitting(pool.pool().queue_bytes as usize).map_or(0, Layout::lines);
-        let hello = Greeting::new(lines).to_bytes();
-        let (channel, answer) = match pool.open(service, &hello, BELL, &[], options.patience) {
-            Ok(opened) => opened,
-            Err(error) => return Err(refused(error, service)),
-        };
-        let peer = channel.peer().to_string();
-        match Greeting::from_bytes(&answer.bytes) {
-            None => return Err(Error::NotRpc { peer }),
-            Some(theirs) if theirs.version != VERSION || usize::from(theirs.lines) != lines => {
-                return Err(Error::Version { peer, ours: VERSION, theirs: theirs.version });
-            }
-            Some(_) => {}
-        }
-        let layout = Layout::fitting(channel.queues().bytes as usize).ok_or(Error::NotRpc { peer })?;
-        let arena = Arena::new(&pool);
-        arena.share_with(&channel, Access::Write)?;
-        let area = channel.queue_base().as_ptr();
-        // SAFETY: the area is mapped as long as the channel, which is dropped after the caller.
-        let caller = unsafe { Caller::new(pool.memory().clone(), area, layout) };
+    pub fn connect(place: &Path, service: &str, options: Options) -> Result<Shared, Error> {
+        let Connected { road, caller, buffers } = Connected::to(place, service, &options)?;
         let slots = caller.lines();
         let wakers = (0..slots).map(|_| None).collect();
         Ok(Shared {
             calls: Lock::new(Calls {
                 caller,
-                cache: arena.cache(),
+                buffers,
                 unrung: false,
                 wakers,
                 deadlines: vec![None; slots],
@@ -134,8 +110,7 @@ impl Shared {
             pause: Pause::detect(),
             options,
             slots,
-            channel,
-            pool,
+            road,
         })
     }
 
@@ -144,18 +119,12 @@ impl Shared {
     }
 
     pub fn peer(&self) -> &Peer {
-        self.channel.peer()
+        self.road.peer()
     }
 
-    /// What the server granted to be read.
     #[inline]
     pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
-        let base = self.channel.resolve(offset, bytes as u64, Access::Read)?;
-        // SAFETY: all of it is granted, hence mapped until the channel goes, and this host only reads it.
-        unsafe {
-            self.pool.memory().refresh(base.as_ptr(), bytes);
-            Some(View::new(base.as_ptr(), bytes))
-        }
+        self.road.lent(offset, bytes)
     }
 
     pub fn slots(&self) -> usize {
@@ -163,7 +132,7 @@ impl Shared {
     }
 
     pub fn gone(&self) -> Option<Cause> {
-        self.channel.gone()
+        self.road.gone()
     }
 
     #[inline(always)]
@@ -209,7 +178,7 @@ impl Shared {
         }
         calls.send(slot, what, bytes);
         drop(calls);
-        if self.channel.peer_bell().is_seen_asleep(&Rung::default()) {
+        if self.road.is_seen_asleep() {
             self.ring();
         }
         Ok(())
@@ -234,7 +203,7 @@ impl Shared {
     fn ring(&self) {
         let deadline = self.options.deadline.map(|deadline| Instant::now() + deadline);
         let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        self.channel.peer_bell().ring(|| self.gone().is_some() || over());
+        self.road.ring(|| self.gone().is_some() || over());
     }
 
     /// A slot with a buffer.
@@ -273,7 +242,7 @@ impl Shared {
         let peer = self.peer().to_string();
         match ended {
             Ended::TimeOver => Error::Deadline { peer, after },
-            Ended::Gone(cause) => Error::Gone { peer, cause },
+            Ended::Gone(cause) => self.road.error_of(cause),
         }
     }
 
@@ -432,7 +401,7 @@ impl Shared {
     }
 
     fn bell(&self) -> &Bell {
-        self.pool.bell(BELL)
+        self.road.bell()
     }
 }
 
@@ -445,12 +414,12 @@ impl Calls {
         if self.caller.free_slots() == 0 {
             return Ok(None);
         }
-        let buffer = self.cache.alloc(bytes.max(1) as u64)?;
+        let buffer = self.buffers.alloc(bytes.max(1) as u64)?;
         let base = buffer.as_ptr();
         match self.caller.reserve(buffer) {
             Ok(slot) => Ok(Some((slot, base))),
             Err(buffer) => {
-                self.cache.free(buffer);
+                self.buffers.free(buffer);
                 Ok(None)
             }
         }
@@ -466,14 +435,14 @@ impl Calls {
     #[inline(always)]
     pub fn take_answers(&mut self, mine: u16) -> bool {
         let mut others = false;
-        let Calls { caller, cache, wakers, woken, .. } = self;
+        let Calls { caller, buffers, wakers, woken, .. } = self;
         caller.poll(|change| match change {
             Change::Answered(slot) if slot == mine => {}
             Change::Answered(slot) => {
                 others = true;
                 woken.extend(wakers[usize::from(slot)].take());
             }
-            Change::Freed(buffer) => cache.free(buffer),
+            Change::Freed(buffer) => buffers.free(buffer),
         });
         others
     }
@@ -484,7 +453,7 @@ impl Calls {
         self.wakers[usize::from(slot)] = None;
         self.deadlines[usize::from(slot)] = None;
         if let Some(buffer) = self.caller.release(slot) {
-            self.cache.free(buffer);
+            self.buffers.free(buffer);
         }
     }
 
@@ -519,20 +488,6 @@ impl Calls {
     pub fn take_wakers(&mut self) -> Vec<Waker> {
         self.alarm = None;
         self.wakers.iter_mut().filter_map(Option::take).collect()
-    }
-}
-
-/// A service that refuses because of its version says so in a way that older and newer releases understand.
-fn refused(error: unrack_pool::Error, service: &str) -> Error {
-    use unrack_pool::wire::Denied;
-    match error {
-        unrack_pool::Error::Denied(Denied::Refused(refused))
-            if refused.code == crate::server::WRONG_VERSION =>
-        {
-            let theirs = refused.text.parse().unwrap_or(0);
-            Error::Version { peer: format!("{service:?}"), ours: VERSION, theirs }
-        }
-        error => Error::Pool(error),
     }
 }
 

@@ -136,7 +136,7 @@ impl<M: Memory> Callee<M> {
 }
 
 /// Whether a generation is after another, as far as 31 bits can say.
-fn is_newer(generation: u32, than: u32) -> bool {
+pub fn is_newer(generation: u32, than: u32) -> bool {
     let ahead = generation.wrapping_sub(than) % GENERATIONS;
     0 < ahead && ahead < GENERATIONS / 2
 }

@@ -281,6 +281,6 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
 }
 
 /// Whether an answer's length says how many bytes there are.
-fn has_bytes(status: Status) -> bool {
+pub fn has_bytes(status: Status) -> bool {
     matches!(status, Status::DONE | Status::MORE) || status.0 >= Status::SERVICE
 }

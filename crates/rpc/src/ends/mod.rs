@@ -12,7 +12,9 @@
 mod callee;
 mod caller;
 
+pub(crate) use callee::is_newer;
 pub use callee::{Callee, Incoming};
+pub(crate) use caller::has_bytes;
 pub use caller::{Caller, Change, Full};
 
 /// A buffer of the caller's, in memory that the callee can reach.

@@ -4,25 +4,31 @@
 //! |---|---|
 //! | [`methods`] | what can be called, by number |
 //! | [`call`] | what a handler sees of a call |
+//! | [`desk`] | who calls, and its streams: what running a call needs |
 //! | [`port`] | one client: its queues, what it granted, its streams |
 //! | [`lane`] | a thread that serves ports, and sleeps when there is nothing to do |
 //! | [`workers`] | threads for handlers that take long |
 
 mod call;
+mod desk;
 mod lane;
-mod methods;
+pub(crate) mod methods;
 mod port;
 mod workers;
 
+pub(crate) use call::Outcome;
 pub use call::{Call, NoRoom, Refusal};
+pub(crate) use desk::Desk;
 pub use methods::{Answered, Source};
 
 use crate::ends::Layout;
 use crate::error::Error;
 use crate::greeting::{Greeting, VERSION};
+use crate::tcp::{self, listen::Listening};
 use crate::wait::Waiting;
 use lane::Lanes;
 use methods::Methods;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,11 +49,14 @@ pub struct Options {
     pub lanes: usize,
     /// Threads that run handlers; 0: whoever finds a call runs it to its end (HydraRPC §5.1).
     pub workers: usize,
+    /// Where to take clients that share no memory, as `tcp://host:port`; port 0 is a free one. Each such client has a
+    /// thread, which runs its calls, whatever lanes and workers there are. Whoever reaches the address may call.
+    pub listen: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { waiting: Waiting::Adaptive, lanes: 1, workers: 0 }
+        Options { waiting: Waiting::Adaptive, lanes: 1, workers: 0, listen: None }
     }
 }
 
@@ -102,12 +111,17 @@ impl Server {
         self
     }
 
-    /// Registers with the pool at a socket, and serves until what it returns is dropped.
+    /// Registers with the pool at a socket, or only listens if this is a `tcp://host:port`, and serves until what it returns is dropped.
     ///
     /// # Errors
     /// If there is no pool, the name is taken, or two methods have one number.
     pub fn serve(self, pool: impl AsRef<Path>) -> Result<Serving, Error> {
-        self.serve_on(&unrack_pool::Client::connect(pool)?)
+        let place = pool.as_ref();
+        if tcp::address(place).is_some() {
+            let listen = Some(place.to_string_lossy().into_owned());
+            return Server { options: Options { listen, ..self.options }, ..self }.start(None);
+        }
+        self.serve_on(&unrack_pool::Client::connect(place)?)
     }
 
     /// As [`serve`](Server::serve), over a connection to the pool that is there already.
@@ -115,25 +129,74 @@ impl Server {
     /// # Errors
     /// As [`serve`](Server::serve).
     pub fn serve_on(self, pool: &unrack_pool::Client) -> Result<Serving, Error> {
+        self.start(Some(pool))
+    }
+
+    fn start(self, pool: Option<&unrack_pool::Client>) -> Result<Serving, Error> {
         let methods = Arc::new(self.methods.finish()?);
-        let service = pool.register(&self.name)?;
+        let listening = match &self.options.listen {
+            Some(listen) => Some(Listening::start(tcp_address(listen)?, &self.name, &methods)?),
+            None => None,
+        };
+        let (name, options, lent) = (self.name, self.options, self.lent);
+        let pooled = pool.map(|pool| Pooled::start(pool, &name, &methods, &options, lent)).transpose()?;
+        Ok(Serving { name, pooled, listening })
+    }
+}
+
+/// What is after `tcp://`.
+fn tcp_address(listen: &str) -> Result<&str, Error> {
+    tcp::address(listen.as_ref()).ok_or_else(|| Error::Listen {
+        address: listen.into(),
+        error: std::io::Error::new(std::io::ErrorKind::InvalidInput, "write tcp://host:port"),
+    })
+}
+
+/// What serves clients of a pool.
+struct Pooled {
+    lanes: Arc<Lanes>,
+    stop: Arc<AtomicBool>,
+    acceptor: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Pooled {
+    fn start(
+        pool: &unrack_pool::Client,
+        name: &str,
+        methods: &Arc<Methods>,
+        options: &Options,
+        lent: Option<Arena>,
+    ) -> Result<Pooled, Error> {
+        let service = pool.register(name)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let lanes = Lanes::start(pool, &methods, &self.options)?;
-        let lent = self.lent;
+        let lanes = Lanes::start(pool, methods, options)?;
         let acceptor = std::thread::Builder::new().name("unrack-accept".into()).spawn({
             let (stop, lanes) = (stop.clone(), lanes.clone());
             move || accept(&service, &lanes, lent.as_ref(), &stop)
         })?;
-        Ok(Serving { name: self.name, lanes, stop, acceptor: Some(acceptor) })
+        Ok(Pooled { lanes, stop, acceptor: Some(acceptor) })
+    }
+
+    fn join(&mut self) {
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.join();
+        self.lanes.stop();
     }
 }
 
 /// A service that serves. It ends, with all its connections, when this is dropped.
 pub struct Serving {
     name: String,
-    lanes: Arc<Lanes>,
-    stop: Arc<AtomicBool>,
-    acceptor: Option<std::thread::JoinHandle<()>>,
+    pooled: Option<Pooled>,
+    listening: Option<Listening>,
 }
 
 impl Serving {
@@ -141,21 +204,18 @@ impl Serving {
         &self.name
     }
 
-    /// Waits until the manager of the pool is gone.
-    pub fn wait(mut self) {
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
+    /// Where it listens, if it does.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listening.as_ref().map(Listening::address)
     }
-}
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
+    /// Waits until the manager of the pool is gone; for ever, if it serves by TCP only.
+    pub fn wait(mut self) {
+        match (&mut self.pooled, &mut self.listening) {
+            (Some(pooled), _) => pooled.join(),
+            (None, Some(listening)) => listening.wait(),
+            (None, None) => {}
         }
-        self.lanes.stop();
     }
 }
 

@@ -1,14 +1,13 @@
 //! One client: its queues, what it granted, its streams.
 
-use super::call::{Call, Outcome, Refusal};
-use super::methods::{Handler, Methods, Source};
+use super::call::Outcome;
+use super::desk::Desk;
+use super::methods::{Handler, Methods};
 use super::workers::{Job, Workers};
 use crate::ends::{Callee, Incoming, Layout, Reach};
 use crate::queue::Awaited;
-use crate::queue::entry::{Kind, Status};
+use crate::queue::entry::Kind;
 use std::cell::Cell;
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::AnyMemory;
@@ -21,7 +20,7 @@ const TURN: usize = 16;
 pub struct Port {
     callee: Callee<AnyMemory>,
     granted: Granted,
-    streams: HashMap<u16, Source>,
+    desk: Desk,
     /// Calls that workers have.
     pub running: usize,
     rung: Rung,
@@ -64,11 +63,12 @@ impl Port {
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area is mapped as long as the channel, which this port holds.
         let callee = unsafe { Callee::new(memory, area, layout) };
+        let desk = Desk::new(channel.peer().clone(), channel.id().0);
         let granted = Granted {
             channel: Arc::new(channel),
             asked: Cell::new(Instant::now().checked_sub(BETWEEN_ASKING * ASKED_IN_A_ROW)),
         };
-        Port { callee, granted, streams: HashMap::new(), running: 0, rung: Rung::default(), owes_ring: false }
+        Port { callee, granted, desk, running: 0, rung: Rung::default(), owes_ring: false }
     }
 
     /// The client is gone, and no worker has a call of it.
@@ -78,7 +78,7 @@ impl Port {
 
     /// Its number, as handlers know it.
     pub fn client(&self) -> u64 {
-        self.granted.channel.id().0
+        self.desk.client()
     }
 
     pub fn awaited(&self) -> Awaited {
@@ -107,67 +107,17 @@ impl Port {
     #[inline(always)]
     fn run(&mut self, number: usize, incoming: &Incoming, methods: &Arc<Methods>, workers: Option<&Workers>) {
         let request = &incoming.request;
-        let outcome = match request.kind {
-            Kind::Call | Kind::OneWay => match methods.get(request.method) {
-                Some(Handler::Plain(_)) if workers.is_some() => {
-                    self.running += 1;
-                    let channel = self.granted.channel.clone();
-                    let job = Job { port: number, incoming: *incoming, channel, methods: methods.clone() };
-                    return workers.expect("just asked").give(job);
-                }
-                Some(Handler::Plain(handler)) => {
-                    self.handle(incoming, |call| handler(call).map(|()| Status::DONE))
-                }
-                _ => Outcome::of(Status::UNKNOWN_METHOD),
-            },
-            Kind::Open => self.open(incoming, methods),
-            Kind::Next => self.next(incoming),
-            Kind::Close => {
-                self.streams.remove(&(request.method as u16));
-                Outcome::of(Status::DONE)
-            }
-        };
+        if let Some(workers) = workers
+            && matches!(request.kind, Kind::Call | Kind::OneWay)
+            && matches!(methods.get(request.method), Some(Handler::Plain(_)))
+        {
+            self.running += 1;
+            let (channel, methods) = (self.granted.channel.clone(), methods.clone());
+            return workers.give(Job { port: number, incoming: *incoming, channel, methods });
+        }
+        // SAFETY: the channel keeps the buffer mapped; a slot's call runs once at a time.
+        let outcome = unsafe { self.desk.run(incoming, methods) };
         self.answer(request.slot, outcome);
-    }
-
-    #[inline(always)]
-    fn handle(
-        &self,
-        incoming: &Incoming,
-        handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
-    ) -> Outcome {
-        run_handler(incoming, &self.granted.channel, handler)
-    }
-
-    fn open(&mut self, incoming: &Incoming, methods: &Methods) -> Outcome {
-        let Some(Handler::Stream(handler)) = methods.get(incoming.request.method) else {
-            return Outcome::of(Status::UNKNOWN_METHOD);
-        };
-        let mut source = None;
-        let outcome = self.handle(incoming, |call| {
-            let mut opened = handler(call)?;
-            let more = opened(call)?;
-            source = more.then_some(opened);
-            Ok(if more { Status::MORE } else { Status::DONE })
-        });
-        match source {
-            Some(source) => drop(self.streams.insert(incoming.request.slot, source)),
-            None => drop(self.streams.remove(&incoming.request.slot)),
-        }
-        outcome
-    }
-
-    fn next(&mut self, incoming: &Incoming) -> Outcome {
-        let stream = incoming.request.method as u16;
-        let Some(mut source) = self.streams.remove(&stream) else {
-            return Outcome::of(Status::NO_STREAM);
-        };
-        let outcome =
-            self.handle(incoming, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));
-        if outcome.status == Status::MORE {
-            self.streams.insert(stream, source);
-        }
-        outcome
     }
 
     #[inline(always)]
@@ -181,20 +131,5 @@ impl Port {
     #[inline(always)]
     pub fn ring(&mut self) {
         self.owes_ring = !self.granted.channel.peer_bell().try_ring(&mut self.rung);
-    }
-}
-
-/// Runs a handler, which may panic without harm to others.
-#[inline]
-pub fn run_handler(
-    incoming: &Incoming,
-    channel: &Channel,
-    handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
-) -> Outcome {
-    // SAFETY: the channel, which is borrowed, keeps the buffer mapped; a slot's call runs once at a time.
-    let mut call = unsafe { Call::new(incoming, channel.peer(), channel.id().0) };
-    match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
-        Ok(ended) => call.outcome(ended),
-        Err(_) => Outcome { status: Status::FAILED, ..call.outcome(Ok(Status::FAILED)) },
     }
 }

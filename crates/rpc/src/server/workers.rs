@@ -1,8 +1,8 @@
 //! Threads for handlers that take long, so that who looks for calls goes on looking.
 
 use super::call::Outcome;
+use super::desk::run_handler;
 use super::methods::{Handler, Methods};
-use super::port::run_handler;
 use crate::ends::Incoming;
 use crate::queue::entry::Status;
 use std::collections::VecDeque;
@@ -118,7 +118,10 @@ fn run(shared: &Shared) {
         let Some(Handler::Plain(handler)) = job.methods.get(request.method) else {
             unreachable!("only such calls are given to workers");
         };
-        let outcome = run_handler(&job.incoming, &job.channel, |call| handler(call).map(|()| Status::DONE));
+        let (peer, client) = (job.channel.peer(), job.channel.id().0);
+        // SAFETY: the job keeps the buffer mapped; a slot's call runs once at a time.
+        let outcome =
+            unsafe { run_handler(&job.incoming, peer, client, |call| handler(call).map(|()| Status::DONE)) };
         shared.done().push(Done { port: job.port, slot: request.slot, outcome });
         drop(job);
         shared.pool.bell(shared.bell).ring();

@@ -1,5 +1,7 @@
 //! A pool in a folder of its own, and a service that does a little of everything.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

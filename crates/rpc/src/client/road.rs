@@ -1,0 +1,187 @@
+//! Where calls go, and where their buffers come from: a pool, or TCP. Which one is known when a client has connected, and
+//! asked by a branch that is always foretold.
+
+use super::Options;
+use crate::ends::{Caller, Layout};
+use crate::error::Error;
+use crate::greeting::{Greeting, VERSION};
+use crate::tcp::link::Link;
+use crate::tcp::memory::{Heap, NoBuffer};
+use crate::view::View;
+use std::path::Path;
+use unrack_pool::arena::{Arena, Buffer, Cache};
+use unrack_pool::cache_control::{AnyMemory, Coherent, Memory};
+use unrack_pool::wire::{Access, Cause, Peer};
+use unrack_pool::{Bell, Channel, Rung};
+
+/// The bell that the server rings.
+const BELL: usize = 0;
+
+pub enum Road {
+    Pool { channel: Channel, pool: unrack_pool::Client },
+    Tcp(Link),
+}
+
+/// What gives a client its buffers.
+#[expect(clippy::large_enum_variant, reason = "a client has one, and mostly the large one")]
+pub enum Buffers {
+    Arena(Cache),
+    Heap { heap: Heap, peer: String },
+}
+
+/// A connection, before anything is called.
+pub struct Connected {
+    pub road: Road,
+    pub caller: Caller<AnyMemory, Buffer>,
+    pub buffers: Buffers,
+}
+
+impl Connected {
+    pub fn to(place: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
+        match crate::tcp::address(place) {
+            Some(address) => Connected::over_tcp(address, service, options),
+            None => Connected::over_pool(place, service, options),
+        }
+    }
+
+    fn over_pool(pool: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
+        let pool = unrack_pool::Client::connect(pool)?;
+        let lines = Layout::fitting(pool.pool().queue_bytes as usize).map_or(0, Layout::lines);
+        let hello = Greeting::new(lines).to_bytes();
+        let (channel, answer) = match pool.open(service, &hello, BELL, &[], options.patience) {
+            Ok(opened) => opened,
+            Err(error) => return Err(refused(error, service)),
+        };
+        let peer = channel.peer().to_string();
+        match Greeting::from_bytes(&answer.bytes) {
+            None => return Err(Error::NotRpc { peer }),
+            Some(theirs) if theirs.version != VERSION || usize::from(theirs.lines) != lines => {
+                return Err(Error::Version { peer, ours: VERSION, theirs: theirs.version });
+            }
+            Some(_) => {}
+        }
+        let layout = Layout::fitting(channel.queues().bytes as usize).ok_or(Error::NotRpc { peer })?;
+        let arena = Arena::new(&pool);
+        arena.share_with(&channel, Access::Write)?;
+        let area = channel.queue_base().as_ptr();
+        // SAFETY: the area is mapped as long as the channel, which is dropped after the caller.
+        let caller = unsafe { Caller::new(pool.memory().clone(), area, layout) };
+        Ok(Connected { road: Road::Pool { channel, pool }, caller, buffers: Buffers::Arena(arena.cache()) })
+    }
+
+    fn over_tcp(address: &str, service: &str, options: &Options) -> Result<Connected, Error> {
+        let (link, heap) = Link::connect(address, service, options)?;
+        let peer = link.peer().to_string();
+        let (area, layout) = (link.local().area(), link.local().layout());
+        // SAFETY: the area is there as long as the link, which is dropped after the caller, and was zero.
+        let caller = unsafe { Caller::new(AnyMemory::Coherent(Coherent), area, layout) };
+        Ok(Connected { road: Road::Tcp(link), caller, buffers: Buffers::Heap { heap, peer } })
+    }
+}
+
+impl Road {
+    pub fn peer(&self) -> &Peer {
+        match self {
+            Road::Pool { channel, .. } => channel.peer(),
+            Road::Tcp(link) => link.peer(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn gone(&self) -> Option<Cause> {
+        match self {
+            Road::Pool { channel, .. } => channel.gone(),
+            Road::Tcp(link) => link.lost().map(|_| Cause::Died),
+        }
+    }
+
+    /// What is to be said of a server that is gone.
+    pub fn error_of(&self, cause: Cause) -> Error {
+        let peer = self.peer().to_string();
+        match self {
+            Road::Tcp(link) => Error::Lost { peer, why: link.lost().unwrap_or("it is closed").into() },
+            Road::Pool { .. } => Error::Gone { peer, cause },
+        }
+    }
+
+    /// Whether whoever takes requests may be seen asleep.
+    #[inline(always)]
+    pub fn is_seen_asleep(&self) -> bool {
+        match self {
+            Road::Pool { channel, .. } => channel.peer_bell().is_seen_asleep(&Rung::default()),
+            Road::Tcp(_) => true,
+        }
+    }
+
+    /// Wakes whoever takes requests, unless it is `over` first.
+    pub fn ring(&self, over: impl Fn() -> bool) {
+        match self {
+            Road::Pool { channel, .. } => {
+                channel.peer_bell().ring(over);
+            }
+            Road::Tcp(link) => link.ring(),
+        }
+    }
+
+    /// What to sleep on until answers come.
+    pub fn bell(&self) -> &Bell {
+        match self {
+            Road::Pool { pool, .. } => pool.bell(BELL),
+            Road::Tcp(link) => link.bell(),
+        }
+    }
+
+    /// What the server granted to be read.
+    #[inline]
+    pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
+        let Road::Pool { channel, pool } = self else { return None };
+        let base = channel.resolve(offset, bytes as u64, Access::Read)?;
+        // SAFETY: all of it is granted, hence mapped until the channel goes, and this host only reads it.
+        unsafe {
+            pool.memory().refresh(base.as_ptr(), bytes);
+            Some(View::new(base.as_ptr(), bytes))
+        }
+    }
+}
+
+impl Buffers {
+    #[inline(always)]
+    pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
+        match self {
+            Buffers::Arena(cache) => Ok(cache.alloc(bytes)?),
+            Buffers::Heap { heap, peer } => heap.alloc(bytes).map_err(|no| no_buffer(&no, peer, bytes)),
+        }
+    }
+
+    #[inline(always)]
+    pub fn free(&mut self, buffer: Buffer) {
+        match self {
+            Buffers::Arena(cache) => cache.free(buffer),
+            Buffers::Heap { heap, .. } => heap.free(buffer),
+        }
+    }
+}
+
+#[cold]
+fn no_buffer(no: &NoBuffer, peer: &str, bytes: u64) -> Error {
+    match *no {
+        NoBuffer::TooLong { most } => {
+            Error::TooLongForPeer { peer: peer.into(), asked: bytes as usize, most }
+        }
+        NoBuffer::NoMemory => std::io::Error::from(std::io::ErrorKind::OutOfMemory).into(),
+    }
+}
+
+/// A service that refuses because of its version says so in a way that older and newer releases understand.
+fn refused(error: unrack_pool::Error, service: &str) -> Error {
+    use unrack_pool::wire::Denied;
+    match error {
+        unrack_pool::Error::Denied(Denied::Refused(refused))
+            if refused.code == crate::server::WRONG_VERSION =>
+        {
+            let theirs = refused.text.parse().unwrap_or(0);
+            Error::Version { peer: format!("{service:?}"), ours: VERSION, theirs }
+        }
+        error => Error::Pool(error),
+    }
+}

@@ -1,0 +1,111 @@
+//! What running a call needs beside the call: who calls, and the streams that it has open.
+
+use super::call::{Call, Outcome, Refusal};
+use super::methods::{Handler, Methods, Source};
+use crate::ends::Incoming;
+use crate::queue::entry::{Kind, Status};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use unrack_pool::wire::Peer;
+
+/// A client, however it is connected.
+pub struct Desk {
+    peer: Peer,
+    client: u64,
+    /// By the slot that they were opened on.
+    streams: HashMap<u16, Source>,
+}
+
+impl Desk {
+    /// `client`: its number.
+    pub fn new(peer: Peer, client: u64) -> Desk {
+        Desk { peer, client, streams: HashMap::new() }
+    }
+
+    pub fn client(&self) -> u64 {
+        self.client
+    }
+
+    /// Runs a call to its end.
+    ///
+    /// # Safety
+    /// Its buffer is mapped, and nobody else of this process uses it.
+    #[inline(always)]
+    pub unsafe fn run(&mut self, incoming: &Incoming, methods: &Methods) -> Outcome {
+        let request = &incoming.request;
+        match request.kind {
+            Kind::Call | Kind::OneWay => match methods.get(request.method) {
+                Some(Handler::Plain(handler)) => {
+                    self.handle(incoming, |call| handler(call).map(|()| Status::DONE))
+                }
+                _ => Outcome::of(Status::UNKNOWN_METHOD),
+            },
+            Kind::Open => self.open(incoming, methods),
+            Kind::Next => self.next(incoming),
+            Kind::Close => {
+                self.streams.remove(&(request.method as u16));
+                Outcome::of(Status::DONE)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn handle(
+        &self,
+        incoming: &Incoming,
+        handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
+    ) -> Outcome {
+        // SAFETY: as the caller of `run` says.
+        unsafe { run_handler(incoming, &self.peer, self.client, handler) }
+    }
+
+    fn open(&mut self, incoming: &Incoming, methods: &Methods) -> Outcome {
+        let Some(Handler::Stream(handler)) = methods.get(incoming.request.method) else {
+            return Outcome::of(Status::UNKNOWN_METHOD);
+        };
+        let mut source = None;
+        let outcome = self.handle(incoming, |call| {
+            let mut opened = handler(call)?;
+            let more = opened(call)?;
+            source = more.then_some(opened);
+            Ok(if more { Status::MORE } else { Status::DONE })
+        });
+        match source {
+            Some(source) => drop(self.streams.insert(incoming.request.slot, source)),
+            None => drop(self.streams.remove(&incoming.request.slot)),
+        }
+        outcome
+    }
+
+    fn next(&mut self, incoming: &Incoming) -> Outcome {
+        let stream = incoming.request.method as u16;
+        let Some(mut source) = self.streams.remove(&stream) else {
+            return Outcome::of(Status::NO_STREAM);
+        };
+        let outcome =
+            self.handle(incoming, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));
+        if outcome.status == Status::MORE {
+            self.streams.insert(stream, source);
+        }
+        outcome
+    }
+}
+
+/// Runs a handler, which may panic without harm to others.
+///
+/// # Safety
+/// As [`Desk::run`].
+#[inline]
+pub unsafe fn run_handler(
+    incoming: &Incoming,
+    peer: &Peer,
+    client: u64,
+    handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
+) -> Outcome {
+    // SAFETY: as the caller says.
+    let mut call = unsafe { Call::new(incoming, peer, client) };
+    match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
+        Ok(ended) => call.outcome(ended),
+        Err(_) => Outcome { status: Status::FAILED, ..call.outcome(Ok(Status::FAILED)) },
+    }
+}

@@ -1,0 +1,395 @@
+//! The client's thread: it carries entries and bytes between the queues here and the server.
+
+use super::dial::Server;
+use super::memory::{Heap, Local};
+use super::outgoing::Outgoing;
+use super::session::body_of;
+use super::{ANSWER_BYTES, LARGE, Notice, REQUEST_BYTES, from_bytes, to_bytes};
+use crate::client::Options;
+use crate::error::Error;
+use crate::queue::entry::{ANSWER, Answer, FLAG, REQUEST, Request, Status};
+use crate::queue::{Receiver, Sender};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::fd::OwnedFd;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use unrack_pool::cache_control::Coherent;
+use unrack_pool::wire::{ClientId, Peer};
+use unrack_pool::{Bell, Bells};
+
+/// Calls under way at a time: as many as over a pool of the usual size.
+pub const LINES: usize = 512;
+/// Between two attempts to connect again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Bytes that are read at a time; longer answers are read in place.
+const BUFFER: usize = 64 << 10;
+
+/// A connection to a server, as the client's threads see it.
+pub struct Link {
+    shared: Arc<Shared>,
+    local: Arc<Local>,
+    peer: Peer,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the link's thread and the others share.
+struct Shared {
+    /// The thread is about to sleep, or does.
+    asleep: AtomicBool,
+    stop: AtomicBool,
+    wake: OwnedFd,
+    /// Why nothing is answered any more.
+    lost: OnceLock<String>,
+    /// The client's threads sleep on the first.
+    bells: Bells,
+}
+
+impl Link {
+    /// Connects to a service at a host and port. With the link comes what gives it buffers.
+    pub fn connect(address: &str, service: &str, options: &Options) -> Result<(Link, Heap), Error> {
+        let mut server = Server {
+            address: address.into(),
+            service: service.into(),
+            session: [0; 16],
+            patience: options.patience,
+        };
+        let (socket, welcome) =
+            server.connect(Instant::now() + options.patience).map_err(|not| not.error(&server))?;
+        server.session = welcome.session;
+        let full = || Error::from(io::Error::from(ErrorKind::OutOfMemory));
+        let local = Local::new(LINES).ok_or_else(full)?;
+        let heap = Heap::new(local.clone(), welcome.most_bytes as usize);
+        let shared = Arc::new(Shared {
+            asleep: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .map_err(io::Error::from)?,
+            lost: OnceLock::new(),
+            bells: Bells::make().map_err(io::Error::from)?,
+        });
+        let peer = Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: server.name() };
+        let carrier = Carrier::new(local.clone(), shared.clone(), server);
+        let thread =
+            std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || carrier.run(socket))?;
+        Ok((Link { shared, local, peer, thread: Some(thread) }, heap))
+    }
+
+    pub fn local(&self) -> &Local {
+        &self.local
+    }
+
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Why nothing is answered any more.
+    pub fn lost(&self) -> Option<&str> {
+        self.shared.lost.get().map(String::as_str)
+    }
+
+    /// What the client's threads sleep on.
+    pub fn bell(&self) -> &Bell {
+        self.shared.bells.get(0)
+    }
+
+    /// There is a request in the queue.
+    pub fn ring(&self) {
+        // Pairs with the fence of `Carrier::sleep`: either it sees the request, or we see it asleep.
+        fence(Ordering::SeqCst);
+        if self.shared.asleep.load(Ordering::Relaxed) {
+            self.shared.wake();
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn wake(&self) {
+        // A counter that is full wakes as well.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// The thread.
+struct Carrier {
+    local: Arc<Local>,
+    shared: Arc<Shared>,
+    server: Server,
+    requests: Receiver<Coherent>,
+    answers: Sender<Coherent>,
+    /// By slot: what was asked and is not answered, and when, in calls.
+    awaited: Vec<Option<(u64, Request)>>,
+    asked: u64,
+    outgoing: Outgoing,
+}
+
+/// Why a connection is not used any more.
+enum Over {
+    Stopped,
+    Broken(String),
+}
+
+impl From<io::Error> for Over {
+    fn from(error: io::Error) -> Over {
+        Over::Broken(error.to_string())
+    }
+}
+
+impl Carrier {
+    fn new(local: Arc<Local>, shared: Arc<Shared>, server: Server) -> Carrier {
+        let (area, layout) = (local.area(), local.layout());
+        // SAFETY: the area is ours as long as `local`, zeros at first, and written by the two ends only.
+        let (requests, answers) = unsafe {
+            (
+                Receiver::new(Coherent, area.add(layout.requests()), layout.lines()),
+                Sender::new(Coherent, area.add(layout.answers()), layout.lines()),
+            )
+        };
+        let awaited = vec![None; layout.lines()];
+        let outgoing = Outgoing::new(layout.lines());
+        Carrier { local, shared, server, requests, answers, awaited, asked: 0, outgoing }
+    }
+
+    fn run(mut self, mut socket: TcpStream) {
+        loop {
+            let why = match self.carry(&socket) {
+                Over::Stopped => return self.take_leave(&socket),
+                Over::Broken(why) => why,
+            };
+            match self.reconnect(why) {
+                Ok(again) => socket = again,
+                Err(why) => {
+                    let _ = self.shared.lost.set(why);
+                    self.shared.bells.get(0).ring();
+                    return;
+                }
+            }
+            self.outgoing.clear();
+            // In the order in which they were asked, which handlers may rely on.
+            let mut again: Vec<_> = self.awaited.iter().flatten().collect();
+            again.sort_unstable_by_key(|(asked, _)| *asked);
+            for (_, request) in again {
+                self.outgoing.push(request, &self.local);
+            }
+        }
+    }
+
+    /// Until the connection breaks, or the client ends.
+    fn carry(&mut self, socket: &TcpStream) -> Over {
+        let mut incoming = Incoming::default();
+        loop {
+            match self.round(socket, &mut incoming) {
+                Err(over) => return over,
+                Ok(true) => {}
+                Ok(false) => self.sleep(socket),
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Over::Stopped;
+            }
+        }
+    }
+
+    /// Carries what there is. Says whether there was anything.
+    fn round(&mut self, socket: &TcpStream, incoming: &mut Incoming) -> Result<bool, Over> {
+        let mut any = false;
+        while let Some(entries) = self.requests.receive() {
+            any = true;
+            self.take(entries);
+        }
+        any |= self.outgoing.write(socket)?;
+        let answered = incoming.read(socket, self)?;
+        if answered {
+            self.shared.bells.get(0).ring();
+        }
+        Ok(any || answered)
+    }
+
+    fn take(&mut self, entries: [u64; REQUEST]) {
+        let request = Request::from_entries(entries.map(|entry| entry & !FLAG)).expect("this client's own");
+        let awaited = &mut self.awaited[usize::from(request.slot)];
+        if awaited.as_ref().is_some_and(|(_, awaited)| awaited.generation == request.generation) {
+            // Sent again, since its answer takes long. It arrives as long as there is a connection.
+            return self.answer(Status::RUNNING, 0, &request);
+        }
+        self.outgoing.push(&request, &self.local);
+        *awaited = Some((self.asked, request));
+        self.asked += 1;
+    }
+
+    fn answer(&mut self, status: Status, length: u32, request: &Request) {
+        let &Request { slot, generation, offset, .. } = request;
+        self.answers.send(Answer { status, slot, generation, offset, length }.entries());
+    }
+
+    fn sleep(&mut self, socket: &TcpStream) {
+        self.shared.asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence of `Link::ring`.
+        fence(Ordering::SeqCst);
+        if let Some(entries) = self.requests.receive() {
+            self.take(entries);
+        } else if !self.shared.stop.load(Ordering::Relaxed) {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, !self.outgoing.is_empty());
+            let mut waited = [PollFd::new(socket, flags), PollFd::new(&self.shared.wake, PollFlags::IN)];
+            // Whatever it returns: we look.
+            let _ = rustix::event::poll(&mut waited, None);
+        }
+        self.shared.asleep.store(false, Ordering::Relaxed);
+        let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
+    }
+
+    /// Connects again, and says why not if that is in vain.
+    fn reconnect(&mut self, why: String) -> Result<TcpStream, String> {
+        let deadline = Instant::now() + self.server.patience;
+        loop {
+            let soon = deadline.min(Instant::now() + Duration::from_secs(1));
+            match self.server.connect(soon) {
+                Ok((socket, _)) => return Ok(socket),
+                Err(not) => {
+                    if let Some(final_word) = not.why() {
+                        return Err(final_word.into());
+                    }
+                }
+            }
+            if Instant::now() >= deadline || self.shared.stop.load(Ordering::Relaxed) {
+                return Err(why);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Tells the server that nobody comes back, unless that would take long. What was sent before is still done.
+    fn take_leave(&mut self, socket: &TcpStream) {
+        while let Some(entries) = self.requests.receive() {
+            self.take(entries);
+        }
+        let end: [u8; REQUEST_BYTES] = to_bytes(Notice::End.entries());
+        let whole = socket.set_nonblocking(false).and_then(|()| self.outgoing.write(socket));
+        if whole.is_ok() && self.outgoing.is_empty() {
+            let _ = (&*socket).write_all(&end);
+        }
+    }
+}
+
+/// What has come, and is not yet a whole answer.
+struct Incoming {
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// The answer whose bytes come, its request, and how many have.
+    body: Option<(Answer, Request, usize)>,
+}
+
+impl Default for Incoming {
+    fn default() -> Incoming {
+        Incoming { buffer: vec![0; BUFFER].into(), start: 0, end: 0, body: None }
+    }
+}
+
+impl Incoming {
+    /// Reads what there is, up to a few buffers full. Says whether anything came.
+    fn read(&mut self, mut socket: &TcpStream, carrier: &mut Carrier) -> Result<bool, Over> {
+        let mut any = false;
+        for _ in 0..16 {
+            let place = self.place(&carrier.local);
+            let room = place.len();
+            let count = match socket.read(place) {
+                Ok(0) => return Err(Over::Broken("it closed the connection".into())),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            any = true;
+            self.came(count, carrier)?;
+            if count < room {
+                break;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Where to read to: in place what is left of a long answer, if nothing waits in the buffer.
+    fn place<'a>(&'a mut self, local: &'a Local) -> &'a mut [u8] {
+        debug_assert!(self.body.is_none() || self.start == self.end);
+        if let Some((answer, request, have)) = &self.body
+            && body_of(answer) - have >= BUFFER
+        {
+            let left = body_of(answer) - have;
+            // SAFETY: the call is not answered, so its buffer is there and ours to write, as long as its room.
+            return unsafe { std::slice::from_raw_parts_mut(local.base(request.offset).add(*have), left) };
+        }
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        &mut self.buffer[self.end..]
+    }
+
+    /// So many bytes were read to the place.
+    fn came(&mut self, count: usize, carrier: &mut Carrier) -> Result<(), Over> {
+        match &mut self.body {
+            Some((answer, _, have)) if body_of(answer) - *have >= BUFFER => *have += count,
+            _ => self.end += count,
+        }
+        loop {
+            if let Some((answer, request, have)) = &mut self.body {
+                let count = (body_of(answer) - *have).min(self.end - self.start);
+                // SAFETY: as above.
+                let place = unsafe { carrier.local.base(request.offset).add(*have) };
+                // SAFETY: as above; the buffer is elsewhere.
+                unsafe { std::ptr::copy_nonoverlapping(self.buffer[self.start..].as_ptr(), place, count) };
+                self.start += count;
+                *have += count;
+                if *have < body_of(answer) {
+                    return Ok(());
+                }
+                let (answer, request, _) = self.body.take().expect("just seen");
+                carrier.finish(&answer, &request);
+            }
+            let Some(bytes) = self.buffer[self.start..self.end].first_chunk::<ANSWER_BYTES>() else {
+                return Ok(());
+            };
+            let entries: [u64; ANSWER] = from_bytes(*bytes);
+            self.start += ANSWER_BYTES;
+            let answer = Answer::from_entries(entries);
+            let request = carrier.asked(entries, &answer).ok_or_else(|| {
+                Over::Broken("it breaks the protocol: it answered what was not asked".into())
+            })?;
+            self.body = Some((answer, request, 0));
+        }
+    }
+}
+
+impl Carrier {
+    /// What an answer is to, if it is one.
+    fn asked(&self, entries: [u64; ANSWER], answer: &Answer) -> Option<Request> {
+        let (_, request) = (*self.awaited.get(usize::from(answer.slot))?)?;
+        let fits = entries.iter().all(|entry| entry & FLAG == 0)
+            && answer.generation == request.generation
+            && !self.outgoing.is_unsent(answer.slot)
+            && answer.status != Status::RUNNING
+            && body_of(answer) <= request.capacity as usize;
+        fits.then_some(request)
+    }
+
+    /// All of an answer has come.
+    fn finish(&mut self, answer: &Answer, request: &Request) {
+        self.awaited[usize::from(request.slot)] = None;
+        if body_of(answer) >= LARGE {
+            self.outgoing.notice(Notice::Received { slot: request.slot, generation: request.generation });
+        }
+        self.answer(answer.status, answer.length, request);
+    }
+}

@@ -1,0 +1,105 @@
+//! What a client sends, in the order in which it was asked.
+
+use super::memory::Local;
+use super::{Notice, REQUEST_BYTES, to_bytes};
+use crate::queue::entry::Request;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::net::TcpStream;
+
+/// What is to be sent.
+pub struct Outgoing {
+    pieces: VecDeque<Piece>,
+    /// By slot: some of its request is still to be sent. Until then its buffer is needed, whatever the server answers.
+    unsent: Vec<bool>,
+}
+
+struct Piece {
+    /// Of a request.
+    slot: Option<u16>,
+    header: [u8; REQUEST_BYTES],
+    body: *const u8,
+    length: usize,
+    /// Bytes of both that are sent.
+    sent: usize,
+}
+
+// SAFETY: the bytes are a request's that is not answered, which stay where they are, and nobody writes them.
+unsafe impl Send for Piece {}
+
+impl Outgoing {
+    pub fn new(slots: usize) -> Outgoing {
+        Outgoing { pieces: VecDeque::new(), unsent: vec![false; slots] }
+    }
+
+    /// Whether some of a slot's request is still to be sent.
+    pub fn is_unsent(&self, slot: u16) -> bool {
+        self.unsent[usize::from(slot)]
+    }
+
+    pub fn push(&mut self, request: &Request, local: &Local) {
+        let header = to_bytes(Request { offset: 0, ..*request }.entries());
+        let body = local.base(request.offset);
+        let (slot, length) = (Some(request.slot), request.length as usize);
+        self.unsent[usize::from(request.slot)] = true;
+        self.pieces.push_back(Piece { slot, header, body, length, sent: 0 });
+    }
+
+    pub fn notice(&mut self, notice: Notice) {
+        let body = std::ptr::NonNull::dangling().as_ptr();
+        let header = to_bytes(notice.entries());
+        self.pieces.push_back(Piece { slot: None, header, body, length: 0, sent: 0 });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.unsent.fill(false);
+    }
+
+    /// Writes what the socket takes. Says whether it took anything.
+    pub fn write(&mut self, mut socket: &TcpStream) -> io::Result<bool> {
+        const AT_ONCE: usize = 32;
+        let mut any = false;
+        while !self.pieces.is_empty() {
+            let parts: Vec<IoSlice> =
+                self.pieces.iter().take(AT_ONCE).flat_map(Piece::left).map(IoSlice::new).collect();
+            match socket.write_vectored(&parts) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn sent(&mut self, mut count: usize) {
+        while let Some(piece) = self.pieces.front_mut() {
+            let taken = count.min(piece.header.len() + piece.length - piece.sent);
+            piece.sent += taken;
+            count -= taken;
+            if piece.sent < piece.header.len() + piece.length {
+                return;
+            }
+            if let Some(slot) = piece.slot {
+                self.unsent[usize::from(slot)] = false;
+            }
+            self.pieces.pop_front();
+        }
+    }
+}
+
+impl Piece {
+    fn left(&self) -> [&[u8]; 2] {
+        // SAFETY: as said above.
+        let body = unsafe { std::slice::from_raw_parts(self.body, self.length) };
+        let of_header = self.sent.min(self.header.len());
+        [&self.header[of_header..], &body[self.sent - of_header..]]
+    }
+}

@@ -1,0 +1,127 @@
+//! Reading and writing by a deadline. A peer that sends or takes a byte now and then holds up nobody for long.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// How long a frame may take, and besides as long as its bytes take at [`SLOWEST`].
+const FRAME: Duration = Duration::from_secs(10);
+/// Bytes a millisecond.
+const SLOWEST: u64 = 1024;
+/// Between two looks at the clock while nothing comes.
+const TICK: Duration = Duration::from_millis(500);
+const BUFFER: usize = 64 << 10;
+
+/// How long so many bytes may take.
+pub fn allowed(bytes: usize) -> Duration {
+    FRAME + Duration::from_millis(bytes as u64 / SLOWEST)
+}
+
+/// A connection with a buffer for what comes.
+pub struct Stream {
+    socket: TcpStream,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Reading returns every [`TICK`] to look at the clock. Who waits for as long as it takes, sleeps.
+    ticking: bool,
+}
+
+impl Stream {
+    pub fn new(socket: TcpStream) -> io::Result<Stream> {
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(TICK))?;
+        socket.set_write_timeout(Some(TICK))?;
+        rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+        Ok(Stream { socket, buffer: vec![0; BUFFER].into(), start: 0, end: 0, ticking: true })
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub fn into_socket(self) -> TcpStream {
+        self.socket
+    }
+
+    /// Waits until there is something to read, for as long as it takes.
+    pub fn wait(&mut self) -> io::Result<()> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            self.tick(false)?;
+            self.end = receive(&self.socket, &mut self.buffer, None)?;
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, tick: bool) -> io::Result<()> {
+        if self.ticking != tick {
+            self.socket.set_read_timeout(tick.then_some(TICK))?;
+            self.ticking = tick;
+        }
+        Ok(())
+    }
+
+    /// Reads all of `bytes`.
+    pub fn read(&mut self, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+        loop {
+            let count = bytes.len().min(self.end - self.start);
+            let (now, later) = bytes.split_at_mut(count);
+            now.copy_from_slice(&self.buffer[self.start..][..count]);
+            self.start += count;
+            bytes = later;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            // Also of a peer that sends a byte now and then.
+            if Instant::now() >= deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.tick(true)?;
+            if bytes.len() >= BUFFER {
+                let count = receive(&self.socket, bytes, Some(deadline))?;
+                bytes = &mut bytes[count..];
+            } else {
+                (self.start, self.end) = (0, 0);
+                self.end = receive(&self.socket, &mut self.buffer, Some(deadline))?;
+            }
+        }
+    }
+
+    /// Writes all of both.
+    pub fn write(&mut self, header: &[u8], body: &[u8], deadline: Instant) -> io::Result<()> {
+        let (mut header, mut body) = (header, body);
+        while !header.is_empty() || !body.is_empty() {
+            match (&self.socket).write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) if Instant::now() >= deadline => return Err(ErrorKind::TimedOut.into()),
+                Ok(count) => {
+                    let of_header = count.min(header.len());
+                    header = &header[of_header..];
+                    body = &body[count - of_header..];
+                }
+                Err(error) => again(error, Some(deadline))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn receive(mut socket: &TcpStream, bytes: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+    loop {
+        match socket.read(bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => return Ok(count),
+            Err(error) => again(error, deadline)?,
+        }
+    }
+}
+
+fn again(error: io::Error, deadline: Option<Instant>) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        ErrorKind::WouldBlock if deadline.is_none_or(|deadline| Instant::now() < deadline) => Ok(()),
+        ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
+        _ => Err(error),
+    }
+}
