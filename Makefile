@@ -104,7 +104,7 @@ bench: setup build
 # A target folder of its own: everything is built for the model checker.
 models: rust
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
-		cargo test -q --profile ci -p unrack-pool --lib loom
+		cargo test -q --profile ci -p unrack-pool -p unrack-rpc --lib loom
 
 miri: rust
 	PROPTEST_CASES=16 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \

@@ -13,7 +13,7 @@
 //! | [`interleave`] | one address space over several devices |
 //! | [`listing`] | what there is, for people who look |
 //! | [`socket`] | where a user's pool is served |
-//! | [`sync`] | atomics: the standard library's, or the model checker's |
+//! | [`sync`] | what threads share: the standard library's, or the model checker's |
 //! | [`wire`] | what passes between a process and the manager |
 
 pub mod arena;

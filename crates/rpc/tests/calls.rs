@@ -179,6 +179,21 @@ fn a_call_that_takes_too_long_is_given_up_and_harms_no_other() {
 }
 
 #[test]
+fn one_call_can_have_a_deadline_of_its_own() {
+    everywhere(|_, client| {
+        let slow = || {
+            let mut request = client.request(8).unwrap();
+            request.body().put(0, 50u64).unwrap();
+            request.start("slow").unwrap()
+        };
+        let short = Duration::from_millis(10);
+        let over = slow().wait_for(short).map(drop);
+        assert!(matches!(over, Err(Error::Deadline { after, .. }) if after == short), "{over:?}");
+        assert_eq!(slow().wait_for(Duration::from_secs(20)).unwrap().body().len(), 0);
+    });
+}
+
+#[test]
 fn a_call_that_is_sent_again_runs_once() {
     for mode in modes() {
         let pool = Pool::new(mode);

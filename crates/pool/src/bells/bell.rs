@@ -8,6 +8,7 @@ use std::time::Duration;
 const ASLEEP: u32 = 1;
 
 /// One bell: a line of its own. One thread at a time sleeps on it.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub struct Bell {
     /// [`ASLEEP`], and the number of the sleep.

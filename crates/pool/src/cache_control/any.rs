@@ -1,7 +1,7 @@
 //! Memory whose kind is known when the program runs.
 
 use super::{Coherent, Incoherent, Memory, Model, Uncached};
-use std::sync::atomic::AtomicU64;
+use crate::sync::AtomicU64;
 
 /// One of the kinds. Which one is asked with each access: a branch that is always foretold.
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 //! Memory in which every host sees every store: of one host, or kept so by hardware, or never cached.
 
 use super::{LINE, Memory, lines};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence};
+use std::ptr;
 
 /// Hardware keeps copies the same: plain atomics do.
 ///
@@ -34,21 +35,21 @@ impl Memory for Coherent {
     #[inline(always)]
     fn store(&self, entry: &AtomicU64, value: u64) {
         entry.store(value, Ordering::Release);
-        push_out(entry.as_ptr() as *const u8);
+        push_out(ptr::from_ref(entry).cast());
     }
 }
 
 /// The most bytes that are pushed out: of more, hints cost more than they save.
 const PUSHED: usize = 1024;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn push_out(line: *const u8) {
     // SAFETY: a hint, which changes no contents and never faults.
     unsafe { std::arch::asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags)) };
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 #[inline(always)]
 fn push_out(_: *const u8) {}
 

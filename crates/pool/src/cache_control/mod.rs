@@ -38,7 +38,7 @@ pub use coherent::{Coherent, Uncached};
 pub use incoherent::{Incoherent, NoFlush};
 pub use model::{Device, Model, View};
 
-use std::sync::atomic::AtomicU64;
+use crate::sync::AtomicU64;
 
 /// Bytes of a cache line: what is written back, dropped, and owned as a whole.
 pub const LINE: usize = 64;
@@ -130,5 +130,5 @@ fn lines(at: *const u8, bytes: usize) -> (*const u8, usize) {
     (at.wrapping_sub(before), whole_lines(before + bytes) / LINE)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -9,8 +9,8 @@
 //! on a line staying as it was refreshed, or on one not being seen before it was published.
 
 use super::{LINE, Memory, lines};
+use crate::sync::{AtomicU64, Ordering};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const WORDS: usize = LINE / 8;
@@ -103,7 +103,7 @@ impl Memory for Model {
 
     fn load(&self, entry: &AtomicU64) -> u64 {
         // SAFETY: a reference is mapped; one outside of the model is refused there.
-        unsafe { self.refresh(entry.as_ptr() as *const u8, 8) };
+        unsafe { self.refresh(std::ptr::from_ref(entry).cast(), 8) };
         entry.load(Ordering::Acquire)
     }
 
@@ -111,7 +111,7 @@ impl Memory for Model {
         self.0.happen(&mut self.0.state());
         entry.store(value, Ordering::Release);
         // SAFETY: as in `load`.
-        unsafe { self.publish(entry.as_ptr() as *const u8, 8) };
+        unsafe { self.publish(std::ptr::from_ref(entry).cast(), 8) };
     }
 }
 

@@ -1,7 +1,8 @@
 //! A call: its request, its answer, blocking or as a future.
 
 use super::Client;
-use super::shared::{self, Calls, Ended};
+use super::calls::Calls;
+use super::shared::{self, Ended};
 use super::stream::Stream;
 use super::window::Limit;
 use crate::ends::{Buffer, Full};
@@ -232,6 +233,16 @@ impl<'c> Pending<'c> {
         finish(slot, answer)
     }
 
+    /// Waits for the answer for so long, whatever deadline the connection has. Then the call is cancelled.
+    ///
+    /// # Errors
+    /// As [`Request::call`].
+    pub fn wait_for(mut self, longest: Duration) -> Result<Response<'c>, Error> {
+        let slot = self.slot.take().expect("it was not answered");
+        let answer = slot.wait_until(Some(Instant::now() + longest), slot.client.shared.options().resend);
+        finish_within(slot, answer, longest)
+    }
+
     /// The answer if it is there.
     ///
     /// # Errors
@@ -247,7 +258,18 @@ impl<'c> Pending<'c> {
 }
 
 #[inline(always)]
-fn finish(mut slot: Slot<'_>, answer: Result<Answer, Ended>) -> Result<Response<'_>, Error> {
+fn finish(slot: Slot<'_>, answer: Result<Answer, Ended>) -> Result<Response<'_>, Error> {
+    let deadline = slot.client.shared.options().deadline.unwrap_or_default();
+    finish_within(slot, answer, deadline)
+}
+
+/// `longest`: how long it was waited for at most.
+#[inline(always)]
+fn finish_within(
+    mut slot: Slot<'_>,
+    answer: Result<Answer, Ended>,
+    longest: Duration,
+) -> Result<Response<'_>, Error> {
     let client = slot.client;
     let shared = &*client.shared;
     let mut calls = shared.calls();
@@ -260,7 +282,7 @@ fn finish(mut slot: Slot<'_>, answer: Result<Answer, Ended>) -> Result<Response<
             Ok(Response { _slot: slot, base, length: answer.length as usize })
         }
         Ok(answer) => Err(Error::of_status(shared.peer(), answer.status, answer.length, room)),
-        Err(ended) => Err(shared.error_of(ended, shared.options().deadline.unwrap_or_default())),
+        Err(ended) => Err(shared.error_of(ended, longest)),
     }
 }
 

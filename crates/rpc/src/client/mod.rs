@@ -4,15 +4,19 @@
 //! |---|---|
 //! | [`road`] | a pool or TCP: where calls go, and buffers come from |
 //! | [`shared`] | a pair of queues that threads share, and waiting for answers |
+//! | [`calls`] | the calls that threads have under way: slots, buffers, tasks that wait |
+//! | [`sleepers`] | threads that sleep until answers are taken |
 //! | [`window`] | how many calls a connection has under way |
 //! | [`call`] | a call: its request, its answer, blocking or as a future |
 //! | [`stream`] | an answer in parts |
 //! | [`reactor`] | the thread that waits for those who do not |
 
 mod call;
+mod calls;
 mod reactor;
 mod road;
 mod shared;
+mod sleepers;
 mod stream;
 mod window;
 

@@ -1,6 +1,6 @@
 //! The sliding window (HydraRPC §5.5): how many calls a connection has under way.
 
-use super::shared::Calls;
+use super::calls::Calls;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 

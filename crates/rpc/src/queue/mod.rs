@@ -12,20 +12,20 @@ pub mod entry;
 
 use crate::wait::Pause;
 use entry::FLAG;
-use std::sync::atomic::{AtomicU64, Ordering};
 use unrack_pool::cache_control::{LINE, Memory};
+use unrack_pool::sync::{AtomicU64, Ordering};
 
-const WORDS: usize = LINE / 8;
+type Line = [AtomicU64; LINE / 8];
 
 /// Bytes of a ring of so many lines.
 pub const fn bytes(lines: usize) -> usize {
-    lines * LINE
+    lines * size_of::<Line>()
 }
 
 /// A ring of lines in shared memory, seen from one end.
 struct Ring<M> {
     memory: M,
-    base: *const [AtomicU64; WORDS],
+    base: *const Line,
     lines: u64,
     /// How many messages this end has passed.
     passed: u64,
@@ -43,7 +43,7 @@ impl<M: Memory> Ring<M> {
     }
 
     #[inline]
-    fn line(&self) -> &[AtomicU64; WORDS] {
+    fn line(&self) -> &Line {
         // SAFETY: the index is below the number of lines, which are mapped; atomics may be shared.
         unsafe { &*self.base.add((self.passed & (self.lines - 1)) as usize) }
     }

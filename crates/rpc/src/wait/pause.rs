@@ -1,6 +1,6 @@
 //! A moment between two looks, and waiting for a line to be written where the processor can.
 
-use std::sync::atomic::AtomicU64;
+use unrack_pool::sync::AtomicU64;
 
 /// What this processor has for programs that look again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Pause {
             Wait::Nothing => std::hint::spin_loop(),
             #[cfg(target_arch = "x86_64")]
             _ => {
-                let at = entry.as_ptr();
+                let at = std::ptr::from_ref(entry);
                 // SAFETY: the processor has the instructions, was asked, and a reference is mapped.
                 unsafe { self.monitor(at) };
                 if !ready() {
@@ -83,7 +83,7 @@ impl Pause {
     /// # Safety
     /// The processor has the instruction.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn monitor(self, at: *mut u64) {
+    unsafe fn monitor(self, at: *const AtomicU64) {
         use std::arch::asm;
         // SAFETY: the caller says that it is there; it changes nothing.
         unsafe {

@@ -1,8 +1,9 @@
 //! Cached mappings of memory that other hosts write, and no hardware keeps copies the same.
 
 use super::{LINE, Memory, lines};
+use crate::sync::{AtomicU64, Ordering};
 use arch::Instructions;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr;
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
@@ -60,7 +61,7 @@ impl Memory for Incoherent {
     #[inline]
     fn load(&self, entry: &AtomicU64) -> u64 {
         // SAFETY: a reference is mapped; dropping a line writes back what is dirty in it.
-        unsafe { self.refresh(entry.as_ptr() as *const u8, 8) };
+        unsafe { self.refresh(ptr::from_ref(entry).cast(), 8) };
         entry.load(Ordering::Acquire)
     }
 
@@ -68,7 +69,7 @@ impl Memory for Incoherent {
     fn store(&self, entry: &AtomicU64, value: u64) {
         entry.store(value, Ordering::Release);
         // SAFETY: a reference is mapped, and the entry's line is its writer's alone.
-        unsafe { self.publish(entry.as_ptr() as *const u8, 8) };
+        unsafe { self.publish(ptr::from_ref(entry).cast(), 8) };
     }
 
     #[inline]

@@ -1,0 +1,168 @@
+//! Both queues under all interleavings: a caller and a callee in a thread each, lines that are used again in the next
+//! lap. Buffers are the checker's own: it reports an end that reads one before it was written, or while it is.
+
+use super::{Buffer, Callee, Caller, Incoming, Layout, Reach};
+use crate::queue::entry::{Kind, Status};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread::yield_now;
+use unrack_pool::cache_control::{Coherent, LINE};
+use unrack_pool::sync::AtomicU64;
+
+const LINES: usize = 2;
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Area([[AtomicU64; LINE / 8]; 2 * LINES]);
+
+#[derive(Default)]
+struct Shared {
+    area: Area,
+    /// By the offset of the buffer, in lines.
+    buffers: [UnsafeCell<u64>; LINES],
+}
+
+impl Shared {
+    fn area(&self) -> (*mut u8, Layout) {
+        let layout = Layout::fitting(size_of::<Area>()).expect("room for two queues");
+        assert_eq!(layout.lines(), LINES);
+        (self.area.0.as_ptr().cast_mut().cast(), layout)
+    }
+
+    fn write(&self, offset: u64, value: u64) {
+        // SAFETY: the checker says so if anybody else reaches it.
+        self.buffers[offset as usize / LINE].with_mut(|buffer| unsafe { *buffer = value });
+    }
+
+    fn read(&self, offset: u64) -> u64 {
+        // SAFETY: as above.
+        self.buffers[offset as usize / LINE].with(|buffer| unsafe { *buffer })
+    }
+}
+
+/// A buffer that is nothing but its place.
+struct Place(u64);
+
+impl Buffer for Place {
+    fn offset(&self) -> u64 {
+        self.0
+    }
+
+    fn base(&self) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    fn capacity(&self) -> usize {
+        LINE
+    }
+}
+
+struct All;
+
+impl Reach for All {
+    fn reach(&self, _: u64, _: usize) -> Option<*mut u8> {
+        Some(std::ptr::null_mut())
+    }
+}
+
+struct Asking<'a> {
+    shared: &'a Shared,
+    caller: Caller<Coherent, Place>,
+}
+
+impl<'a> Asking<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let (area, layout) = shared.area();
+        // SAFETY: models keep the area until they end.
+        Asking { shared, caller: unsafe { Caller::new(Coherent, area, layout) } }
+    }
+
+    fn post(&mut self, place: u64, value: u64) -> u16 {
+        let slot = self.caller.reserve(Place(place * LINE as u64)).ok().expect("a free slot");
+        self.shared.write(place * LINE as u64, value);
+        self.caller.post(slot, (Kind::Call, 0, 1), 8, 8).expect("room in the queue");
+        slot
+    }
+
+    /// Waits for the answer of a slot, and checks it.
+    fn collect(&mut self, slot: u16, value: u64) {
+        while self.caller.answer(slot).is_none() {
+            if self.caller.poll(|_| {}) == 0 {
+                yield_now();
+            }
+        }
+        assert_eq!(self.caller.answer(slot).map(|answer| answer.status), Some(Status::DONE));
+        assert_eq!(self.shared.read(self.caller.buffer(slot).offset()), value + 100);
+        self.caller.release(slot);
+    }
+
+    /// Waits until every entry is answered.
+    fn settle(&mut self) {
+        while self.caller.is_owed() {
+            if self.caller.poll(|_| {}) == 0 {
+                yield_now();
+            }
+        }
+        assert_eq!((self.caller.foreign(), self.caller.free_slots()), (0, LINES));
+    }
+}
+
+/// Runs so many calls, and gives the values that they had, in order.
+fn serve(shared: &Shared, calls: usize) -> Vec<u64> {
+    let (area, layout) = shared.area();
+    // SAFETY: as above.
+    let mut callee = unsafe { Callee::new(Coherent, area, layout) };
+    let mut ran = Vec::new();
+    while ran.len() < calls {
+        match callee.poll(&All) {
+            Some(Incoming { request, .. }) => {
+                let value = shared.read(request.offset);
+                ran.push(value);
+                shared.write(request.offset, value + 100);
+                callee.answer(request.slot, Status::DONE, 8, 8);
+            }
+            None => yield_now(),
+        }
+    }
+    // An entry that repeats a call may still come.
+    assert!(callee.poll(&All).is_none());
+    ran
+}
+
+fn model(calls: &'static [u64], ask: fn(&mut Asking<'_>)) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(move || {
+        let shared = Arc::new(Shared::default());
+        let serving = loom::thread::spawn({
+            let shared = shared.clone();
+            move || serve(&shared, calls.len())
+        });
+        ask(&mut Asking::new(&shared));
+        assert_eq!(serving.join().unwrap(), calls);
+    });
+}
+
+/// More calls than lines: the flag of the second lap is another.
+#[test]
+fn loom_calls_one_after_another_use_lines_again() {
+    model(&[1, 2, 3], |asking| {
+        for value in 1..=3 {
+            let slot = asking.post(0, value);
+            asking.collect(slot, value);
+        }
+        asking.settle();
+    });
+}
+
+#[test]
+fn loom_calls_under_way_at_once_are_each_answered() {
+    model(&[1, 2, 3], |asking| {
+        let (first, second) = (asking.post(0, 1), asking.post(1, 2));
+        asking.collect(first, 1);
+        let third = asking.post(0, 3);
+        asking.collect(second, 2);
+        asking.collect(third, 3);
+        asking.settle();
+    });
+}
