@@ -1,6 +1,8 @@
 //! Calls of a store, and views of its values.
 
-use crate::wire::{self, DELETE, Found, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF};
+use crate::wire::{
+    self, DELETE, Found, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF, READ, VERSION,
+};
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 use unrack_rpc::client::{Options, Request, Response};
@@ -9,6 +11,9 @@ use unrack_rpc::{Method, Status};
 
 /// From this length on, a value that is not read any more is let go at once.
 const LARGE: u64 = 64 << 10;
+
+/// Room for a value that is copied, at first.
+const USUAL: usize = 4 << 10;
 
 /// Why something did not work.
 #[derive(Debug, thiserror::Error)]
@@ -36,11 +41,16 @@ struct Places {
     next: u16,
 }
 
-/// A value where it lies. It does not change, and stays until this is dropped.
+/// A value where it lies, or a copy if no memory is shared. It does not change, and stays until this is dropped.
 pub struct Value<'c> {
-    view: View<'c>,
+    contents: Contents<'c>,
     version: u64,
-    _place: Place<'c>,
+}
+
+enum Contents<'c> {
+    Lent(View<'c>, #[expect(dead_code, reason = "it holds the value")] Place<'c>),
+    /// Behind its version.
+    Copied(Response<'c>),
 }
 
 /// A place, taken until this is dropped.
@@ -66,6 +76,9 @@ impl Client {
     /// # Errors
     /// If the call fails.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, Error> {
+        if !self.rpc.shares_memory() {
+            return self.read(key);
+        }
         let mut place = self.place();
         let header = Header { place: place.number, ..Header::default() };
         let answer = self.call(GET, header, key, 0, Found::BYTES, |_| {})?;
@@ -74,7 +87,21 @@ impl Client {
         place.large = found.length >= LARGE;
         let view = self.rpc.lent(found.offset, found.length as usize);
         let view = view.ok_or_else(|| Error::NotLent(self.rpc.peer().to_string()))?;
-        Ok(Some(Value { view, version: found.version, _place: place }))
+        Ok(Some(Value { contents: Contents::Lent(view, place), version: found.version }))
+    }
+
+    fn read(&self, key: &[u8]) -> Result<Option<Value<'_>>, Error> {
+        let mut room = USUAL;
+        loop {
+            match self.call(READ, Header::default(), key, 0, VERSION + room, |_| {}) {
+                Err(Error::Rpc(unrack_rpc::Error::NoRoom { needed, .. })) if needed > room => room = needed,
+                Err(error) => return Err(error),
+                Ok(answer) => {
+                    let version = answer.body().get(0).ok();
+                    return Ok(version.map(|version| Value { contents: Contents::Copied(answer), version }));
+                }
+            }
+        }
     }
 
     /// Writes a value, and says its version. Versions of a store only grow.
@@ -188,7 +215,13 @@ impl Client {
 
 impl Value<'_> {
     pub fn body(&self) -> View<'_> {
-        self.view
+        match &self.contents {
+            Contents::Lent(view, _) => *view,
+            Contents::Copied(answer) => {
+                let body = answer.body();
+                body.part(VERSION, body.len() - VERSION).expect("a version is before it")
+            }
+        }
     }
 
     pub fn version(&self) -> u64 {

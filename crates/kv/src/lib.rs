@@ -30,6 +30,8 @@
 //! So what is held beyond keys and their values is bounded by places in use, and nothing is leaked by anybody's end. The
 //! kernel lets clients map values to be read only. When the server dies, its memory stays mapped where it is being read.
 //!
+//! A client that shares no memory with the store (`tcp://host:port`) gets copies, by the same calls.
+//!
 //! | module | idea |
 //! |---|---|
 //! | [`store`] | keys, values, who reads which |

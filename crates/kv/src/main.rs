@@ -44,6 +44,9 @@ struct Serve {
     /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Listen for clients that share no memory too, at tcp://host:port; whoever reaches it may read and write
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     /// What clients ask for
     #[arg(long, default_value = "kv")]
     name: String,
@@ -74,7 +77,7 @@ struct Ycsb {
     /// What to do until an answer comes: spin, adaptive or sleep; the own store does the same
     #[arg(long, value_name = "HOW", default_value = "spin")]
     waiting: Waiting,
-    /// The pool of a store that runs; not given, a store and a pool are started for the time
+    /// The pool of a store that runs, or tcp://host:port; not given, a store and a pool are started for the time
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// The store's name
@@ -112,7 +115,8 @@ fn main() -> ExitCode {
 impl Serve {
     fn run(self) -> Result<(), Failure> {
         let socket = self.socket.unwrap_or_else(socket::default_socket);
-        let options = server::Options { waiting: self.waiting, ..server::Options::default() };
+        let options =
+            server::Options { waiting: self.waiting, listen: self.listen, ..server::Options::default() };
         Service::start(socket, &self.name, options)?.wait();
         Err("the manager of the pool is gone".into())
     }

@@ -1,7 +1,7 @@
 //! The store as methods that can be called.
 
 use crate::store::{Counts, Full, Store};
-use crate::wire::{Found, HEADER, Header, MOST_KEY};
+use crate::wire::{Found, HEADER, Header, MOST_KEY, VERSION};
 use crate::{client::Error, wire};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +36,11 @@ impl Service {
         self.serving.name()
     }
 
+    /// Where it listens for clients that share no memory, if it does.
+    pub fn address(&self) -> Option<std::net::SocketAddr> {
+        self.serving.address()
+    }
+
     pub fn counts(&self) -> Counts {
         self.store.lock().counts()
     }
@@ -52,9 +57,10 @@ impl Shared {
     }
 
     fn methods(&self, server: Server) -> Server {
-        let [get, put, put_if, delete, let_go, gone] = std::array::from_fn(|_| self.clone());
+        let [get, read, put, put_if, delete, let_go, gone] = std::array::from_fn(|_| self.clone());
         server
             .method("kv.get", move |call| get.get(call))
+            .method("kv.read", move |call| read.read(call))
             .method("kv.put", move |call| {
                 let asked = Asked::of(call)?;
                 let put = put.lock().put(asked.key(), asked.value(call)?);
@@ -74,6 +80,19 @@ impl Shared {
                 Ok(())
             })
             .when_gone(move |client| gone.lock().forget(client))
+    }
+
+    fn read(&self, call: &mut Call<'_>) -> Answered {
+        let asked = Asked::of(call)?;
+        let mut store = self.lock();
+        let Some((value, version)) = store.read(asked.key()) else {
+            call.answer(0)?;
+            return Ok(());
+        };
+        let mut answer = call.answer(VERSION + value.len())?;
+        answer.put(0, version).expect("eight bytes");
+        answer.part(VERSION, value.len()).expect("as long as it was asked to be").copy_from(value);
+        Ok(())
     }
 
     fn get(&self, call: &mut Call<'_>) -> Answered {

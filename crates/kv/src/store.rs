@@ -73,6 +73,15 @@ impl Store {
         Some(Found { offset: value.buffer.offset(), length: value.length, version: value.version })
     }
 
+    /// A value and its version, to be copied.
+    pub fn read(&mut self, key: &[u8]) -> Option<(&[u8], u64)> {
+        let number = self.keys.get(key).copied()?;
+        let value = self.value(number);
+        // SAFETY: the value's own buffer, which nobody else may write and which is not freed while we are borrowed.
+        let bytes = unsafe { std::slice::from_raw_parts(value.buffer.as_ptr(), value.length as usize) };
+        Some((bytes, value.version))
+    }
+
     /// Writes a value, and says its version.
     ///
     /// # Errors

@@ -5,6 +5,8 @@ use unrack_rpc::view::{OutOfRange, View, ViewMut};
 
 /// Finds a value, and holds it in a place. Answer: [`Found`], or nothing.
 pub const GET: Method = Method::named("kv.get");
+/// Copies a value: for clients that share no memory. Answer: its version and the value, or nothing.
+pub const READ: Method = Method::named("kv.read");
 /// Writes a value. Answer: its version.
 pub const PUT: Method = Method::named("kv.put");
 /// Writes a value if the key's version is the header's (0: there is none). Answer: the new version, or nothing.
@@ -18,6 +20,9 @@ pub const LET_GO: Method = Method::named("kv.let_go");
 pub const MOST_KEY: usize = 256;
 /// Values that a client reads at a time, at most.
 pub const MOST_PLACES: u16 = 1024;
+
+/// Bytes of a version, before a value that is copied.
+pub const VERSION: usize = 8;
 
 /// The request makes no sense.
 pub const MALFORMED: u16 = 0;

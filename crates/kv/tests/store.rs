@@ -94,6 +94,34 @@ fn what_is_put_is_got_until_it_is_deleted() {
 }
 
 #[test]
+fn far_clients_get_copies_of_what_near_ones_put() {
+    let pool = Pool::new(Mode::Coherent);
+    let listen = Some("tcp://127.0.0.1:0".to_string());
+    let options = server::Options { listen, ..server::Options::default() };
+    let service = Service::start(pool.socket(), "kv", options).unwrap();
+    let near = pool.client();
+    let address = format!("tcp://{}", service.address().unwrap());
+    let far = Client::connect(address, "kv", client::Options::default()).unwrap();
+    for length in [0, 1, 4096, 4097, 300_000] {
+        let version = near.put(b"key", &vec![7; length]).unwrap();
+        let copy = far.get(b"key").unwrap().unwrap();
+        near.put(b"key", b"other").unwrap();
+        assert_eq!((copy.version(), copy.body().to_vec()), (version, vec![7; length]));
+    }
+    for client in [&near, &far, &near, &far] {
+        let add = |value: Option<unrack_rpc::view::View<'_>>| {
+            let count = value.map_or(0, |value| value.get::<u64>(0).unwrap());
+            (count + 1).to_le_bytes().to_vec()
+        };
+        client.update(b"count", add).unwrap();
+    }
+    assert_eq!(near.get(b"count").unwrap().unwrap().body().get::<u64>(0).unwrap(), 4);
+    assert!(far.delete(b"count").unwrap().is_some() && far.get(b"count").unwrap().is_none());
+    drop(near);
+    until(&service, Counts { keys: 1, values: 1, held: 0 });
+}
+
+#[test]
 fn a_full_pool_keeps_what_was_there() {
     let pool = Pool::new(Mode::Coherent);
     let _service = pool.service();

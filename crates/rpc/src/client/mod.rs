@@ -114,6 +114,11 @@ impl Client {
         Request::new(self, bytes, room)
     }
 
+    /// Whether the server can lend memory: over a pool, not over TCP.
+    pub fn shares_memory(&self) -> bool {
+        self.shared.shares_memory()
+    }
+
     /// Bytes that the server lends to its clients ([`Server::lend`](crate::Server::lend)), by the offset that it said.
     /// They are mapped as long as the connection; what keeps them from being used for something else meanwhile is the
     /// service's own.

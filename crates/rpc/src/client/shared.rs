@@ -68,6 +68,10 @@ impl Shared {
         self.road.peer()
     }
 
+    pub fn shares_memory(&self) -> bool {
+        matches!(self.road, Road::Pool { .. })
+    }
+
     #[inline]
     pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         self.road.lent(offset, bytes)
