@@ -9,6 +9,7 @@ pub mod edm;
 pub mod fastpass;
 pub mod homa;
 pub mod ird;
+pub mod mptcp;
 pub mod ndp;
 pub mod pfabric;
 pub mod phost;

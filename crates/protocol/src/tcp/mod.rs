@@ -27,6 +27,7 @@ pub use control::{Acked, Control, Outstanding};
 pub use framing::Framing;
 pub use loss_based::LossBased;
 pub use params::{Congestion, Params};
+pub(crate) use ranges::Ranges;
 pub use receiver::Receiver;
 pub use sender::{MOST_TIMEOUTS, Sender, Timeouts};
 

@@ -6,13 +6,13 @@
 use std::ops::Range;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ranges {
+pub(crate) struct Ranges {
     /// Ascending; no two touch.
     ranges: Vec<Range<u32>>,
 }
 
 impl Ranges {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
@@ -32,7 +32,7 @@ impl Ranges {
     }
 
     /// The smallest number at or above `number` that is not in the set.
-    pub(super) fn gap_from(&self, number: u32) -> u32 {
+    pub(crate) fn gap_from(&self, number: u32) -> u32 {
         self.containing(number).map_or(number, |r| r.end)
     }
 
@@ -54,7 +54,7 @@ impl Ranges {
     }
 
     /// Adds a range and returns how many of its numbers are new.
-    pub(super) fn insert(&mut self, new: Range<u32>) -> u32 {
+    pub(crate) fn insert(&mut self, new: Range<u32>) -> u32 {
         if new.is_empty() {
             return 0;
         }
@@ -72,7 +72,7 @@ impl Ranges {
     }
 
     /// Forgets everything below `number`.
-    pub(super) fn remove_below(&mut self, number: u32) {
+    pub(crate) fn remove_below(&mut self, number: u32) {
         let gone = self.first_ending_after(number);
         self.ranges.drain(..gone);
         if let Some(first) = self.ranges.first_mut() {

@@ -84,6 +84,10 @@ impl<C: Control> Sender<C> {
     pub fn control(&self) -> &C {
         &self.control
     }
+    /// For controls that others have a say in.
+    pub(crate) fn control_mut(&mut self) -> &mut C {
+        &mut self.control
+    }
     /// Everything below is known to have arrived.
     pub fn acknowledged(&self) -> u32 {
         self.board.una()
@@ -175,6 +179,11 @@ impl<C: Control> Sender<C> {
     /// many senders wait for one link.
     pub fn is_ready(&mut self) -> bool {
         !self.is_held_back() && self.has_next()
+    }
+
+    /// Whether the window would let something new out.
+    pub(crate) fn has_room(&mut self) -> bool {
+        !self.is_held_back()
     }
 
     fn is_held_back(&mut self) -> bool {

@@ -1,0 +1,218 @@
+//! Congestion controls that subflows share: together they take no more from a bottleneck than one TCP would, and they
+//! move away from where it is crowded.
+//!
+//! Slow start and what a loss means are those of a TCP (RFC 6356 §3); the increase in congestion avoidance is given
+//! by all subflows of the connection ([`increase`]).
+
+use super::Coupling;
+use crate::tcp::{Acked, Control, Outstanding};
+use unrack_units::Time;
+
+/// The congestion window of one subflow, in segments.
+#[derive(Debug, Clone)]
+pub struct Coupled {
+    window: f64,
+    /// Slow start ends here.
+    threshold: f64,
+    /// The window was cut; it is not cut again before this segment is acknowledged.
+    cut_until: u32,
+    /// For each segment acknowledged in congestion avoidance.
+    increase: f64,
+    /// Smoothed round-trip time, seconds; 0 before the first sample.
+    rtt: f64,
+    /// OLIA §2.2: segments acknowledged between the last two losses, and since the last.
+    between: f64,
+    since: f64,
+}
+
+/// RFC 5681 §3.1 eq. 4: segments below which a cut never goes.
+const MIN_WINDOW: f64 = 2.0;
+/// What a window is, at the least, while it shrinks without a loss (OLIA's increase may be negative).
+const LEAST: f64 = 1.0;
+
+impl Coupled {
+    pub fn new(initial_window: u32) -> Coupled {
+        Coupled {
+            window: f64::from(initial_window.max(1)),
+            threshold: f64::INFINITY,
+            cut_until: 0,
+            increase: 0.0,
+            rtt: 0.0,
+            between: 0.0,
+            since: 0.0,
+        }
+    }
+
+    /// Smoothed, in seconds. 0: not known yet.
+    pub fn rtt(&self) -> f64 {
+        self.rtt
+    }
+
+    pub(super) fn set_increase(&mut self, increase: f64) {
+        self.increase = increase;
+    }
+
+    /// RFC 6298 §2.3. Before its first sample a subflow counts as one of the same round trip as the sample.
+    fn sample(&mut self, rtt: Time) {
+        let rtt = rtt.as_ps() as f64 * 1e-12;
+        self.rtt = if self.rtt == 0.0 { rtt } else { 0.875 * self.rtt + 0.125 * rtt };
+    }
+
+    /// OLIA §2.2: l_r, the larger of the segments between the last two losses and since the last.
+    fn unlost(&self) -> f64 {
+        self.between.max(self.since)
+    }
+
+    fn cut(&mut self, lost: Outstanding) -> bool {
+        if lost.una < self.cut_until {
+            return false;
+        }
+        // RFC 6356 §3: the decrease is that of TCP.
+        self.threshold = (f64::from(lost.flight()) / 2.0).max(MIN_WINDOW);
+        self.cut_until = lost.next;
+        self.between = std::mem::take(&mut self.since);
+        true
+    }
+}
+
+impl Control for Coupled {
+    fn window(&self) -> u32 {
+        self.window as u32
+    }
+
+    fn handle_ack(&mut self, ack: &Acked) {
+        let delivered = f64::from(ack.delivered);
+        self.since += delivered;
+        self.sample(ack.rtt);
+        if !ack.may_grow {
+            return;
+        }
+        let grown = if self.window < self.threshold { 1.0 } else { self.increase };
+        self.window = (self.window + grown * delivered).max(LEAST);
+    }
+
+    fn handle_loss(&mut self, lost: Outstanding) {
+        if self.cut(lost) {
+            self.window = self.threshold;
+        }
+    }
+
+    fn handle_timeout(&mut self, lost: Outstanding) {
+        self.cut(lost);
+        // RFC 5681 §3.1: the loss window is one segment.
+        self.window = 1.0;
+    }
+}
+
+/// How much the window of subflow `of` grows for a segment acknowledged in congestion avoidance.
+pub(super) fn increase<'a>(
+    coupling: Coupling,
+    all: impl Iterator<Item = &'a Coupled> + Clone,
+    of: &Coupled,
+) -> f64 {
+    // Those that nothing is known of yet do not count.
+    let known = || all.clone().filter(|one| one.rtt > 0.0);
+    if of.rtt == 0.0 || coupling == Coupling::Uncoupled {
+        return 1.0 / of.window;
+    }
+    // (sum_p w_p / rtt_p)^2
+    let rate: f64 = known().map(|one| one.window / one.rtt).sum::<f64>().powi(2);
+    match coupling {
+        Coupling::Lia => {
+            let total: f64 = known().map(|one| one.window).sum();
+            let best = known().map(|one| one.window / one.rtt.powi(2)).fold(0.0, f64::max);
+            // RFC 6356 §3, eq. 2: alpha = cwnd_total max(cwnd_i / rtt_i^2) / (sum cwnd_i / rtt_i)^2
+            let alpha = total * best / rate;
+            // eq. 1: min(alpha / cwnd_total, 1 / cwnd_i), for each segment acknowledged
+            (alpha / total).min(1.0 / of.window)
+        }
+        // OLIA §2.1: w_r / rtt_r^2 / (sum w_p / rtt_p)^2 + alpha_r / w_r
+        _ => of.window / of.rtt.powi(2) / rate + preference(known(), of) / of.window,
+    }
+}
+
+/// OLIA §2.2: alpha_r. It moves window from the paths that have most of it to the best paths that have less.
+fn preference<'a>(all: impl Iterator<Item = &'a Coupled> + Clone, of: &Coupled) -> f64 {
+    let quality = |one: &Coupled| one.unlost().powi(2) / one.rtt;
+    let (best, most) = all
+        .clone()
+        .fold((0.0f64, 0.0f64), |(best, most), one| (best.max(quality(one)), most.max(one.window)));
+    let is_best = |one: &Coupled| quality(one) >= best;
+    let is_most = |one: &Coupled| one.window >= most;
+    let count = |of: &dyn Fn(&Coupled) -> bool| all.clone().filter(|one| of(one)).count() as f64;
+    // Best paths whose windows are not the largest: "collected_paths".
+    let collected = count(&|one| is_best(one) && !is_most(one));
+    let paths = all.clone().count() as f64;
+    if collected == 0.0 {
+        0.0
+    } else if is_best(of) && !is_most(of) {
+        1.0 / paths / collected
+    } else if is_most(of) {
+        -1.0 / paths / count(&is_most)
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subflow(window: f64, rtt: f64, unlost: f64) -> Coupled {
+        Coupled { window, rtt, since: unlost, threshold: 1.0, ..Coupled::new(10) }
+    }
+
+    fn of(coupling: Coupling, all: &[Coupled], n: usize) -> f64 {
+        increase(coupling, all.iter(), &all[n])
+    }
+
+    #[test]
+    fn one_subflow_is_reno() {
+        let one = [subflow(20.0, 1e-4, 100.0)];
+        for coupling in [Coupling::Lia, Coupling::Olia, Coupling::Uncoupled] {
+            assert!((of(coupling, &one, 0) - 1.0 / 20.0).abs() < 1e-12, "{coupling:?}");
+        }
+    }
+
+    #[test]
+    fn equal_subflows_grow_together_as_one() {
+        // n subflows of window w and one round trip: alpha = n w (w/r^2) / (n w/r)^2 = 1/n, and each grows by
+        // w alpha / (n w) = 1/n^2 in a round trip; OLIA: by w (w/r^2) / (n w/r)^2, the same.
+        for coupling in [Coupling::Lia, Coupling::Olia] {
+            let all: Vec<_> = (0..4).map(|_| subflow(10.0, 1e-4, 50.0)).collect();
+            let in_a_round_trip = of(coupling, &all, 2) * 10.0;
+            assert!((in_a_round_trip - 1.0 / 16.0).abs() < 1e-12, "{coupling:?}: {in_a_round_trip}");
+        }
+    }
+
+    #[test]
+    fn linked_increases_by_hand() {
+        // Windows 10 and 30, round trips 1 and 3: total 40, best 10/1, (10 + 10)^2 = 400: alpha = 1.
+        let all = [subflow(10.0, 1.0, 0.0), subflow(30.0, 3.0, 0.0)];
+        assert!((of(Coupling::Lia, &all, 0) - 1.0 / 40.0).abs() < 1e-12);
+        assert!((of(Coupling::Lia, &all, 1) - 1.0 / 40.0).abs() < 1e-12);
+        // Never more than a TCP of its own: 1 / cwnd_i.
+        let all = [subflow(1000.0, 0.1, 0.0), subflow(1.0, 0.01, 0.0)];
+        assert!((0..2).all(|n| of(Coupling::Lia, &all, n) <= 1.0 / all[n].window));
+    }
+
+    #[test]
+    fn opportunism_moves_window_to_the_best_path() {
+        // The first is best by far (it loses less), the second has the larger window.
+        let all = [subflow(10.0, 1.0, 1000.0), subflow(30.0, 1.0, 10.0)];
+        // 10 / 40^2 + (1/2) / 10;  30 / 40^2 - (1/2) / 30.
+        assert!((of(Coupling::Olia, &all, 0) - (10.0 / 1600.0 + 0.05)).abs() < 1e-12);
+        assert!((of(Coupling::Olia, &all, 1) - (30.0 / 1600.0 - 1.0 / 60.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_loss_halves_once_for_a_window() {
+        let mut control = Coupled::new(40);
+        control.handle_loss(Outstanding { una: 0, next: 40 });
+        assert_eq!(control.window(), 20);
+        control.handle_loss(Outstanding { una: 10, next: 50 });
+        assert_eq!(control.window(), 20, "the same window");
+        control.handle_timeout(Outstanding { una: 40, next: 60 });
+        assert_eq!(control.window(), 1);
+    }
+}

@@ -1,0 +1,73 @@
+//! Reassembly: what subflows bring, in the order of the data.
+
+use crate::tcp::{self, Ack, Ranges, Segment};
+use std::collections::BTreeMap;
+use unrack_units::Time;
+
+/// Receives the data of one connection.
+///
+/// | what happened | [`handle_segment`](Receiver::handle_segment) |
+/// |---|---|
+/// | what to do | [`poll_ack`](Receiver::poll_ack) |
+/// | what is known | [`next`](Receiver::next) |
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    subflows: Vec<Subflow>,
+    /// All data below has been handed on.
+    next: u32,
+    /// Data that came too early.
+    beyond: Ranges,
+}
+
+#[derive(Debug, Clone)]
+struct Subflow {
+    receiver: tcp::Receiver,
+    /// By the subflow's own number, the data of segments that came before their turn there.
+    early: BTreeMap<u32, u32>,
+}
+
+impl Receiver {
+    /// Each segment is acknowledged.
+    pub fn new(subflows: u32) -> Receiver {
+        let subflow = Subflow { receiver: tcp::Receiver::new(1, Time::ZERO), early: BTreeMap::new() };
+        Receiver { subflows: vec![subflow; subflows as usize], next: 0, beyond: Ranges::default() }
+    }
+
+    /// All data below has been handed on in order.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// A segment of a subflow arrived, with this data. How many data segments are handed on now.
+    pub fn handle_segment(
+        &mut self,
+        now: Time,
+        subflow: u32,
+        segment: Segment,
+        data: u32,
+        marked: bool,
+    ) -> u32 {
+        let Subflow { receiver, early } = &mut self.subflows[subflow as usize];
+        let before = self.next;
+        let in_turn = receiver.next();
+        if segment.number >= in_turn {
+            early.insert(segment.number, data);
+        }
+        receiver.handle_segment(now, segment, marked);
+        // As in Linux, data leaves a subflow in the subflow's order.
+        while let Some(first) = early.first_entry().filter(|first| *first.key() < receiver.next()) {
+            let data = first.remove();
+            if data >= self.next {
+                self.beyond.insert(data..data + 1);
+            }
+        }
+        self.next = self.beyond.gap_from(self.next);
+        self.beyond.remove_below(self.next);
+        self.next - before
+    }
+
+    /// The acknowledgement of a subflow; [`Receiver::next`] goes with it (RFC 8684 §3.3.2: the data ACK).
+    pub fn poll_ack(&mut self, subflow: u32) -> Option<Ack> {
+        self.subflows[subflow as usize].receiver.poll_ack()
+    }
+}

@@ -1,0 +1,173 @@
+//! The sending half: which subflow sends what.
+
+use super::coupled::{Coupled, increase};
+use super::{Params, Scheduler};
+use crate::tcp::{self, Ack, Segment, Timeouts};
+use std::collections::VecDeque;
+use unrack_units::Time;
+
+/// Sends the segments of one stream by several subflows, each until it is acknowledged.
+///
+/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_timeout`](Sender::handle_timeout), [`set_blocked`](Sender::set_blocked) |
+/// |---|---|
+/// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
+/// | what is known | [`is_done`](Sender::is_done), [`has_given_up`](Sender::has_given_up), [`retransmissions`](Sender::retransmissions) |
+#[derive(Debug, Clone)]
+pub struct Sender {
+    params: Params,
+    subflows: Vec<Subflow>,
+    /// Data segments of the stream, those given to a subflow, and those known to have arrived.
+    total: u32,
+    given: u32,
+    acknowledged: u32,
+    /// Data that a subflow in trouble has on the way, and which: to go out by another.
+    stranded: VecDeque<(u32, u32)>,
+    /// Round robin: whose turn it is.
+    turn: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Subflow {
+    sender: tcp::Sender<Coupled>,
+    /// The data of each of its segments.
+    carries: Vec<u32>,
+    /// Its link takes nothing now.
+    blocked: bool,
+    /// It timed out, and nothing has been heard since.
+    stale: bool,
+}
+
+/// A segment to put on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapped {
+    pub subflow: u32,
+    pub segment: Segment,
+    /// The data segment in it.
+    pub data: u32,
+}
+
+impl Sender {
+    pub fn new(params: &Params, subflows: u32, timeouts: Timeouts, segments: u32) -> Sender {
+        let sender = tcp::Sender::new(Coupled::new(params.initial_window), timeouts, 0);
+        let subflow = Subflow { sender, carries: Vec::new(), blocked: false, stale: false };
+        Sender {
+            params: params.clone(),
+            subflows: vec![subflow; subflows as usize],
+            total: segments,
+            given: 0,
+            acknowledged: 0,
+            stranded: VecDeque::new(),
+            turn: 0,
+        }
+    }
+
+    /// All data has arrived, or nobody seems to be there.
+    pub fn is_done(&self) -> bool {
+        self.acknowledged == self.total || self.has_given_up()
+    }
+    /// Every subflow has.
+    pub fn has_given_up(&self) -> bool {
+        self.subflows.iter().all(|subflow| subflow.sender.has_given_up())
+    }
+    /// Segments that were sent again by their subflow.
+    pub fn retransmissions(&self) -> u32 {
+        self.subflows.iter().map(|subflow| subflow.sender.retransmissions()).sum()
+    }
+
+    /// Whether the link of a subflow takes nothing now.
+    pub fn set_blocked(&mut self, subflow: u32, blocked: bool) {
+        self.subflows[subflow as usize].blocked = blocked;
+    }
+
+    /// An acknowledgement of a subflow, which says that all data below `data_next` has arrived.
+    pub fn handle_ack(&mut self, now: Time, subflow: u32, ack: &Ack, data_next: u32) {
+        // RFC 8684 §3.3.2: of data that was not sent nothing can be acknowledged.
+        if data_next > self.given {
+            return;
+        }
+        self.acknowledged = self.acknowledged.max(data_next);
+        let all = self.subflows.iter().map(|subflow| subflow.sender.control());
+        let growth = increase(self.params.coupling, all, self.subflows[subflow as usize].sender.control());
+        let subflow = &mut self.subflows[subflow as usize];
+        subflow.sender.control_mut().set_increase(growth);
+        let before = subflow.sender.acknowledged();
+        subflow.sender.handle_ack(now, ack);
+        subflow.stale &= subflow.sender.acknowledged() == before;
+    }
+
+    /// The retransmission timer of a subflow ran out.
+    pub fn handle_timeout(&mut self, now: Time, number: u32) {
+        let subflow = &mut self.subflows[number as usize];
+        if subflow.sender.poll_timeout().is_none_or(|at| now < at) {
+            return;
+        }
+        subflow.sender.handle_timeout(now);
+        // RFC 8684 §3.3.6: what is on the way there may go by another subflow as well; once.
+        if !std::mem::replace(&mut subflow.stale, true) {
+            let under_way = subflow.sender.acknowledged() as usize..;
+            self.stranded.extend(subflow.carries[under_way].iter().map(|data| (*data, number)));
+        }
+    }
+
+    /// The next segment to put on the wire, if windows and links allow one.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Mapped> {
+        if self.is_done() {
+            return None;
+        }
+        let ready = |one: &mut Subflow| !one.blocked && one.sender.is_ready();
+        if let Some(subflow) = (0..).zip(&mut self.subflows).find_map(|(n, one)| ready(one).then_some(n)) {
+            return self.transmit(now, subflow);
+        }
+        let (data, not_by) = self.next_data()?;
+        let subflow = self.choose(not_by)?;
+        match not_by {
+            Some(_) => drop(self.stranded.pop_front()),
+            None => self.given += 1,
+        }
+        let place = &mut self.subflows[subflow as usize];
+        place.carries.push(data);
+        place.sender.push(1);
+        self.transmit(now, subflow)
+    }
+
+    fn transmit(&mut self, now: Time, subflow: u32) -> Option<Mapped> {
+        let place = &mut self.subflows[subflow as usize];
+        let segment = place.sender.poll_transmit(now)?;
+        Some(Mapped { subflow, segment, data: place.carries[segment.number as usize] })
+    }
+
+    /// What is stranded goes first. With the subflow that it should not take.
+    fn next_data(&mut self) -> Option<(u32, Option<u32>)> {
+        while let Some((data, from)) = self.stranded.front().copied() {
+            if data >= self.acknowledged && self.subflows[from as usize].stale {
+                return Some((data, Some(from)));
+            }
+            self.stranded.pop_front();
+        }
+        (self.given < self.total).then_some((self.given, None))
+    }
+
+    /// Of the subflows that may send, the one that the scheduler says.
+    fn choose(&mut self, not_by: Option<u32>) -> Option<u32> {
+        let count = self.subflows.len() as u32;
+        let some_is_sound = self.subflows.iter().any(|one| !one.stale);
+        let (scheduler, turn) = (self.params.scheduler, self.turn);
+        let candidates = (0..).zip(&mut self.subflows).filter_map(|(number, one)| {
+            let sound = !one.stale || !some_is_sound;
+            let may = !one.blocked && sound && Some(number) != not_by && one.sender.has_room();
+            may.then(|| (number, one.sender.control().rtt()))
+        });
+        let chosen = match scheduler {
+            Scheduler::MinRtt => candidates.min_by(|a, b| a.1.total_cmp(&b.1)),
+            Scheduler::RoundRobin => candidates.min_by_key(|(number, _)| (number + count - turn) % count),
+        };
+        let (number, _) = chosen?;
+        self.turn = (number + 1) % count;
+        Some(number)
+    }
+
+    /// When to call [`handle_timeout`](Sender::handle_timeout) for a subflow unless something happens before.
+    pub fn poll_timeout(&self, subflow: u32) -> Option<Time> {
+        if self.is_done() { None } else { self.subflows[subflow as usize].sender.poll_timeout() }
+    }
+}
