@@ -27,10 +27,12 @@ pub enum Protocol {
     PfcDcqcn,
     /// An arbiter gives every packet a timeslot.
     Fastpass,
+    /// Multipath TCP: subflows, by each NIC of a pool.
+    Mptcp,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 12] = [
+    pub const ALL: [Protocol; 13] = [
         Protocol::Ideal,
         Protocol::Edm,
         Protocol::Cxl,
@@ -43,6 +45,7 @@ impl Protocol {
         Protocol::Ndp,
         Protocol::PfcDcqcn,
         Protocol::Fastpass,
+        Protocol::Mptcp,
     ];
     /// Their names, in the same order.
     pub const NAMES: &[&str] = &[
@@ -58,6 +61,7 @@ impl Protocol {
         "ndp",
         "pfc-dcqcn",
         "fastpass",
+        "mptcp",
     ];
 
     /// As in scenarios, tables and reports.
@@ -77,4 +81,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["r2c2", "mptcp"];
+pub(crate) const LATER: &[&str] = &["r2c2"];

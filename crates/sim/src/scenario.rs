@@ -13,7 +13,7 @@ use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, tcp};
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -32,6 +32,7 @@ impl Setup {
             Protocol::Cxl => scenario.fabric_params().map(FabricConfig::Cxl),
             Protocol::Dctcp => scenario.fabric_params().map(FabricConfig::Dctcp),
             Protocol::Tcp => scenario.fabric_params().map(FabricConfig::Tcp),
+            Protocol::Mptcp => scenario.fabric_params().map(FabricConfig::Mptcp),
             Protocol::Pfabric => scenario.fabric_params().map(FabricConfig::Pfabric),
             Protocol::Fastpass => scenario.fabric_params().map(FabricConfig::Fastpass),
             Protocol::PfcDcqcn => scenario.fabric_params().map(FabricConfig::PfcDcqcn),
@@ -115,6 +116,7 @@ impl FabricConfig {
             Protocol::Cxl => FabricConfig::Cxl(cxl::Params::default()),
             Protocol::Dctcp => FabricConfig::Dctcp(dctcp::Params::default()),
             Protocol::Tcp => FabricConfig::Tcp(tcp::Params::default()),
+            Protocol::Mptcp => FabricConfig::Mptcp(mptcp::Params::default()),
             Protocol::Pfabric => FabricConfig::Pfabric(pfabric::Params::default()),
             Protocol::Fastpass => FabricConfig::Fastpass(fastpass::Params::default()),
             Protocol::PfcDcqcn => FabricConfig::PfcDcqcn(dcqcn::Params::default()),

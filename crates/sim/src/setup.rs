@@ -11,6 +11,7 @@ use crate::fabric::dctcp::Dctcp;
 use crate::fabric::edm::{Edm, EdmConfig};
 use crate::fabric::fastpass::Fastpass;
 use crate::fabric::ideal::Ideal;
+use crate::fabric::mptcp::Mptcp;
 use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::pfc_dcqcn::PfcDcqcn;
@@ -22,7 +23,7 @@ use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -50,6 +51,7 @@ pub enum FabricConfig {
     Cxl(cxl::Params),
     Dctcp(dctcp::Params),
     Tcp(tcp::Params),
+    Mptcp(mptcp::Params),
     Pfabric(pfabric::Params),
     Ird,
     Homa(homa::Params),
@@ -60,9 +62,9 @@ pub enum FabricConfig {
 }
 
 const CANNOT_SPLIT: &str =
-    "is 1 for ideal, edm, cxl, fastpass, ird and homa (docs/decisions/0007-split-runs.md)";
+    "is 1 for ideal, edm, cxl, fastpass, ird, homa and mptcp (docs/decisions/0007-split-runs.md)";
 
-const ONE_LINK: &str = "has one link to a node for fabrics other than ideal, dctcp and tcp";
+const ONE_LINK: &str = "has one link to a node for fabrics other than ideal, dctcp, tcp and mptcp";
 
 /// What is asked of the network. Cheap to clone: traces and lists are shared.
 #[derive(Debug, Clone)]
@@ -144,8 +146,8 @@ impl Setup {
 
     /// Whether the fabric can use several links of a node, if there are.
     pub(crate) fn check_links(&self) -> Result<(), SetupError> {
-        let uses_all =
-            matches!(self.fabric, FabricConfig::Ideal | FabricConfig::Dctcp(_) | FabricConfig::Tcp(_));
+        use FabricConfig::{Dctcp, Ideal, Mptcp, Tcp};
+        let uses_all = matches!(self.fabric, Ideal | Dctcp(_) | Tcp(_) | Mptcp(_));
         match self.network.topology.attachments() > self.network.nodes() && !uses_all {
             true => Err(SetupError::new("network.topology.kind", ONE_LINK, "drack")),
             false => Ok(()),
@@ -175,6 +177,9 @@ impl Setup {
             }
             FabricConfig::Tcp(params) => {
                 self.run_on(Tcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
+            }
+            FabricConfig::Mptcp(params) => {
+                self.run_on(Mptcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
             FabricConfig::Pfabric(params) => {
                 self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
@@ -238,6 +243,7 @@ impl Setup {
             | FabricConfig::Edm(_)
             | FabricConfig::Cxl(_)
             | FabricConfig::Fastpass(_)
+            | FabricConfig::Mptcp(_)
             | FabricConfig::Ird
             | FabricConfig::Homa(_) => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
         }

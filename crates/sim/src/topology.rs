@@ -122,6 +122,11 @@ impl Topology {
         Topology { faults: Some(Arc::new(faults)), ..self }
     }
 
+    /// The same with none.
+    pub fn without_faults(self) -> Topology {
+        Topology { faults: None, ..self }
+    }
+
     pub fn faults(&self) -> Option<&Arc<Faults>> {
         self.faults.as_ref()
     }

@@ -4,9 +4,10 @@ mod common;
 
 use common::{assert_conserved, assert_unloaded_is_exact_between};
 use proptest::prelude::*;
-use unrack_protocol::{dctcp, tcp};
+use unrack_protocol::{dctcp, mptcp, tcp};
 use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::dctcp::Dctcp;
+use unrack_sim::fabric::mptcp::Mptcp;
 use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::fabric::tcp::Tcp;
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
@@ -57,6 +58,8 @@ fn unloaded_is_exact_in_a_rack_in_a_pod_and_between_pods() {
             assert_unloaded_is_exact_between(Dctcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
             let params = tcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };
             assert_unloaded_is_exact_between(Tcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
+            let params = mptcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };
+            assert_unloaded_is_exact_between(Mptcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
         }
     }
 }
@@ -107,6 +110,66 @@ fn flows_leave_a_dead_nic_once_that_is_known() {
     assert!(with(Some(Time::from_us(5))) < Time::from_us(5_000));
 }
 
+/// Ten megabytes from one host to one of the other rack.
+fn one_flow() -> Vec<(Time, Message)> {
+    vec![(Time::ZERO, Message::write(0, 8, 10_000_000))]
+}
+
+#[test]
+fn one_flow_has_all_nics_by_its_subflows() {
+    let ended = |protocol| run(&setup(drack(2, 8), protocol), one_flow()).ended.as_ps() as f64;
+    let gain = ended(Protocol::Tcp) / ended(Protocol::Mptcp);
+    // Eight NICs; slow start takes its share.
+    assert!((6.0..8.01).contains(&gain), "{gain}");
+    // In a rack all go by the CXL port.
+    let inside = |protocol| {
+        let run = run(&setup(drack(2, 8), protocol), vec![(Time::ZERO, Message::write(0, 1, 10_000_000))]);
+        run.ended.as_ps() as f64
+    };
+    let ratio = inside(Protocol::Tcp) / inside(Protocol::Mptcp);
+    assert!((0.95..1.05).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn couplings_and_schedulers_carry_all_of_it() {
+    use mptcp::{Coupling::*, Scheduler::*};
+    for coupling in [Lia, Olia, Uncoupled] {
+        for scheduler in [MinRtt, RoundRobin] {
+            let params = mptcp::Params { coupling, scheduler, ..Default::default() };
+            let mut setup = setup(drack(2, 8), Protocol::Mptcp);
+            // Four busy hosts; switches that drop.
+            setup.ethernet.buffer = Bytes::new(100_000);
+            setup.fabric = FabricConfig::Mptcp(params);
+            let messages = (0..4).map(|n| (Time::ZERO, Message::read(n, 8, 3_000_000))).collect();
+            let run = run(&setup, messages);
+            assert!(run.is_complete(), "{coupling:?}, {scheduler:?}");
+            // 12 MB at 800 Gb/s take 120 us.
+            assert!(run.ended < Time::from_us(1_200), "{coupling:?}, {scheduler:?}: {}", run.ended);
+        }
+    }
+}
+
+/// The network does not know: the subflow's data goes by the others.
+#[test]
+fn a_nic_that_dies_under_a_subflow() {
+    let mut setup = setup(drack(2, 8), Protocol::Mptcp);
+    let (from, until) = (Time::from_us(50), Time::from_us(1_000_000));
+    let failure = Failure { what: Broken::Node(3), from, until, every: None, detected_after: None };
+    let faults = Faults::new(&setup.network.topology, &[failure], BitErrors::default(), 1).unwrap();
+    setup.network.topology = setup.network.topology.with_faults(faults);
+    let run = run(&setup, one_flow());
+    assert!(run.is_complete() && run.counters.dropped_packets > 0);
+    assert!(run.outcomes[0].completion().unwrap() < Time::from_us(2_000), "{}", run.ended);
+}
+
+#[test]
+fn more_subflows_than_nics_are_refused() {
+    let params = mptcp::Params { subflows: Some(3), ..Default::default() };
+    let error = Mptcp::new(&network(drack(2, 2)), &DEEP, &params).err().unwrap();
+    assert_eq!(error.key, "fabric.subflows");
+    assert!(Mptcp::new(&network(torack(2, 2)), &DEEP, &params).is_ok(), "over one NIC, by several ways");
+}
+
 #[test]
 fn fabrics_with_one_link_to_a_node_say_so() {
     let error = setup(drack(2, 2), Protocol::Homa).run(&Work::listed(Vec::new()), |_| {}).err().unwrap();
@@ -119,7 +182,7 @@ proptest! {
     fn nothing_is_lost_for_good_and_nothing_beats_ideal(
         (racks, hosts) in (1u32..6, 1u32..6).prop_filter("one node", |(m, n)| m * n > 1),
         cut_through: bool,
-        fabric in prop::sample::select(vec![Protocol::Dctcp, Protocol::Tcp]),
+        fabric in prop::sample::select(vec![Protocol::Dctcp, Protocol::Tcp, Protocol::Mptcp]),
         drawn in prop::collection::vec((0u64..5_000, any::<u32>(), any::<u32>(), 1u64..60_000), 1..60),
     ) {
         let nodes = racks * hosts;

@@ -8,10 +8,10 @@ use unrack_units::Time;
 
 /// Sends the segments of one stream by several subflows, each until it is acknowledged.
 ///
-/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_timeout`](Sender::handle_timeout), [`set_blocked`](Sender::set_blocked) |
+/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_data_ack`](Sender::handle_data_ack), [`handle_timeout`](Sender::handle_timeout), [`set_blocked`](Sender::set_blocked) |
 /// |---|---|
 /// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
-/// | what is known | [`is_done`](Sender::is_done), [`has_given_up`](Sender::has_given_up), [`retransmissions`](Sender::retransmissions) |
+/// | what is known | [`wants`](Sender::wants), [`is_done`](Sender::is_done), [`has_given_up`](Sender::has_given_up), [`retransmissions`](Sender::retransmissions) |
 #[derive(Debug, Clone)]
 pub struct Sender {
     params: Params,
@@ -79,13 +79,28 @@ impl Sender {
         self.subflows[subflow as usize].blocked = blocked;
     }
 
+    /// Whether a subflow would send, if its link took it and all others' did not.
+    pub fn wants(&mut self, subflow: u32) -> bool {
+        if self.is_done() {
+            return false;
+        }
+        let waits = self.next_data().is_some_and(|(_, not_by)| not_by != Some(subflow));
+        let some_is_sound = self.subflows.iter().any(|one| !one.stale);
+        let place = &mut self.subflows[subflow as usize];
+        place.sender.is_ready() || waits && (!place.stale || !some_is_sound) && place.sender.has_room()
+    }
+
+    /// All data below has arrived: what else may come from the other end says so, too.
+    pub fn handle_data_ack(&mut self, data_next: u32) {
+        // RFC 8684 §3.3.2: of data that was not sent nothing can be acknowledged.
+        if data_next <= self.given {
+            self.acknowledged = self.acknowledged.max(data_next);
+        }
+    }
+
     /// An acknowledgement of a subflow, which says that all data below `data_next` has arrived.
     pub fn handle_ack(&mut self, now: Time, subflow: u32, ack: &Ack, data_next: u32) {
-        // RFC 8684 §3.3.2: of data that was not sent nothing can be acknowledged.
-        if data_next > self.given {
-            return;
-        }
-        self.acknowledged = self.acknowledged.max(data_next);
+        self.handle_data_ack(data_next);
         let all = self.subflows.iter().map(|subflow| subflow.sender.control());
         let growth = increase(self.params.coupling, all, self.subflows[subflow as usize].sender.control());
         let subflow = &mut self.subflows[subflow as usize];

@@ -37,6 +37,7 @@ pub mod dctcp;
 pub mod edm;
 pub mod fastpass;
 pub mod ideal;
+pub mod mptcp;
 pub mod ndp;
 mod packet;
 mod parts;

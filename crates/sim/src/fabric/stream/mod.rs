@@ -11,7 +11,7 @@
 //! Acknowledgements are neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
 
 mod alone;
-mod nic;
+pub(super) mod nic;
 mod packet;
 mod parts;
 mod plan;
@@ -349,16 +349,7 @@ impl<C: Control + Clone> Streams<C> {
 
     /// When, but for propagation, a packet that leaves so can be queued at the next port.
     fn ready(&self, departure: Departure, packet: &Packet) -> Time {
-        let Departure { first, last } = departure;
-        let start = match self.plan.cut_through {
-            // A faster link must not run out of bits in the middle of a packet.
-            true => {
-                let next = self.hops[packet.port as usize].pace;
-                first.max(last.saturating_sub(next.transmit(u64::from(packet.wire))))
-            }
-            false => last,
-        };
-        start + self.plan.network.switch_latency
+        self.plan.ready(departure, packet.wire, self.hops[packet.port as usize].pace)
     }
 
     fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {

@@ -9,48 +9,48 @@ use crate::network::{Departure, Pace, Port};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-pub(super) struct Nic {
+pub(in super::super) struct Nic {
     port: Port,
     free_at: Time,
     /// Streams that wait for their turn.
     ready: VecDeque<u32>,
     /// A refill is scheduled.
-    pub(super) refilling: bool,
+    pub(in super::super) refilling: bool,
 }
 
 /// Packets per turn, and full packets that the queue takes.
-pub(super) const QUANTUM: u32 = 2;
+pub(in super::super) const QUANTUM: u32 = 2;
 
 impl Nic {
-    pub(super) fn new(pace: Pace) -> Nic {
+    pub(in super::super) fn new(pace: Pace) -> Nic {
         Nic { port: Port::new(pace), free_at: Time::ZERO, ready: VecDeque::new(), refilling: false }
     }
 
-    pub(super) fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
+    pub(in super::super) fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
         let departure = self.port.enqueue(now, bytes);
         self.free_at = departure.last;
         departure
     }
 
     /// When the link has sent all it was given.
-    pub(super) fn free_at(&self) -> Time {
+    pub(in super::super) fn free_at(&self) -> Time {
         self.free_at
     }
 
     /// A stream that comes now may send at once: nobody is before it and the queue is short.
-    pub(super) fn is_open(&self, now: Time, limit: u64) -> bool {
+    pub(in super::super) fn is_open(&self, now: Time, limit: u64) -> bool {
         self.ready.is_empty() && self.port.backlog(now) < limit
     }
 
-    pub(super) fn wait(&mut self, stream: u32) {
+    pub(in super::super) fn wait(&mut self, stream: u32) {
         self.ready.push_back(stream);
     }
 
-    pub(super) fn next_ready(&mut self) -> Option<u32> {
+    pub(in super::super) fn next_ready(&mut self) -> Option<u32> {
         self.ready.pop_front()
     }
 
-    pub(super) fn has_ready(&self) -> bool {
+    pub(in super::super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::alone::Alone;
 use crate::error::SetupError;
-use crate::network::Network;
+use crate::network::{Departure, Network, Pace};
 use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
@@ -79,6 +79,18 @@ impl Plan {
             ways: 1,
             spacing: None,
         }
+    }
+
+    /// When, but for propagation, what leaves so can be queued at a port of this pace.
+    #[inline]
+    pub(in super::super) fn ready(&self, departure: Departure, wire: u32, next: Pace) -> Time {
+        let Departure { first, last } = departure;
+        let start = match self.cut_through {
+            // A faster link must not run out of bits in the middle of a packet.
+            true => first.max(last.saturating_sub(next.transmit(u64::from(wire)))),
+            false => last,
+        };
+        start + self.network.switch_latency
     }
 
     /// From the start of a full packet until its acknowledgement is back, in an empty network, between

@@ -1,0 +1,229 @@
+//! Packets of subflows on their way.
+
+use super::{Connection, Event, Mptcp, Role};
+use crate::engine::{self, Core, Hop, LinkId, Observer, PacketKind};
+use crate::network::Departure;
+use crate::topology::End;
+use unrack_protocol::mptcp::Mapped;
+use unrack_protocol::tcp::{Ack, Segment};
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packet {
+    connection: u32,
+    subflow: u32,
+    to: NodeId,
+    /// The switch port it is on its way to, or in.
+    port: u32,
+    hash: u32,
+    wire: u32,
+    payload: u32,
+    body: Body,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Body {
+    /// With the number of the data in it.
+    Data(Segment, u32),
+    /// With the data ACK.
+    Ack(Ack, u32),
+}
+
+impl Mptcp {
+    pub(super) fn send_data<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        connection: u32,
+        mapped: Mapped,
+    ) {
+        let Connection { src, dst, bytes, .. } = self.connections[connection];
+        let Mapped { subflow, segment, data } = mapped;
+        let payload = self.plan.framing.payload(bytes, data);
+        let wire = self.plan.framing.wire(payload).get() as u32;
+        core.sent(payload);
+        let body = Body::Data(segment, data);
+        self.put(core, (src, dst), (connection, subflow), (wire, payload as u32), body);
+    }
+
+    fn send_acks<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32, subflow: u32) {
+        let Connection { src, dst, .. } = self.connections[connection];
+        while let Some(ack) = self.connections[connection].receiver.poll_ack(subflow) {
+            let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
+            let body = Body::Ack(ack, self.connections[connection].receiver.next());
+            self.put(core, (dst, src), (connection, subflow), (wire, 0), body);
+        }
+    }
+
+    /// Puts a packet into the sending queue of a link.
+    fn put<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        (from, to): (NodeId, NodeId),
+        (connection, subflow): (u32, u32),
+        (wire, payload): (u32, u32),
+        body: Body,
+    ) {
+        let place = &mut self.connections[connection];
+        place.references += 1;
+        let hash = place.hash + subflow;
+        let topology = &self.plan.network.topology;
+        let nic = topology.attachment_at(from, to, hash, core.now());
+        let port = topology.route_at(topology.switch_at(nic), to, hash, core.now());
+        let packet = Packet { connection, subflow, to, port, hash, wire, payload, body };
+        let link = LinkId::Host(nic);
+        let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(wire));
+        let next = self.hops[port as usize].pace;
+        let at = self.plan.ready(departure, wire, next) + topology.propagation(link);
+        let now = core.now();
+        core.hop(|| self.seen(&packet, link, now, departure, at));
+        let is_lost = topology.loses(link, departure);
+        let index = self.packets.insert(packet);
+        match is_lost {
+            true => self.lose(core, index),
+            false => core.schedule(at, Event::AtSwitch(index)),
+        }
+    }
+
+    pub(super) fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let mut packet = self.packets[index];
+        let hop = &mut self.hops[packet.port as usize];
+        let ahead = hop.port.backlog(core.now());
+        if matches!(packet.body, Body::Data(..)) {
+            core.queued(packet.port, ahead);
+        }
+        if ahead + u64::from(packet.wire) > self.plan.buffer.get() {
+            return self.lose(core, index);
+        }
+        let departure = hop.port.enqueue(core.now(), u64::from(packet.wire));
+        let (propagation, end, link) = (hop.propagation, hop.end, LinkId::Port(packet.port));
+        let topology = &self.plan.network.topology;
+        let (at, event) = match end {
+            End::Node(_) => (departure.last + propagation, Event::AtNode(index)),
+            End::Switch(switch) => {
+                packet.port = topology.route_at(switch, packet.to, packet.hash, core.now());
+                let next = self.hops[packet.port as usize].pace;
+                (self.plan.ready(departure, packet.wire, next) + propagation, Event::AtSwitch(index))
+            }
+        };
+        self.packets[index] = packet;
+        let now = core.now();
+        core.hop(|| self.seen(&packet, link, now, departure, at));
+        match self.plan.network.topology.loses(link, departure) {
+            true => self.lose(core, index),
+            false => core.schedule(at, event),
+        }
+    }
+
+    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = self.packets[index];
+        core.dropped(self.connections[packet.connection].id, u64::from(packet.payload));
+        self.finish_packet(index);
+    }
+
+    pub(super) fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = self.packets[index];
+        match packet.body {
+            Body::Data(segment, data) => self.take_data(core, packet, segment, data),
+            Body::Ack(ack, data_next) => {
+                let sender = &mut self.connections[packet.connection].sender;
+                sender.handle_ack(core.now(), packet.subflow, &ack, data_next);
+                self.send(core, packet.connection);
+            }
+        }
+        self.finish_packet(index);
+    }
+
+    fn take_data<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        packet: Packet,
+        segment: Segment,
+        data: u32,
+    ) {
+        core.arrived(u64::from(packet.payload));
+        let place = &mut self.connections[packet.connection];
+        let handed_on = place.receiver.handle_segment(core.now(), packet.subflow, segment, data, false);
+        let complete = handed_on > 0 && place.receiver.next() == place.segments;
+        let (id, role) = (place.id, place.role);
+        if let Role::Answer(request) = role {
+            place.role = Role::Data;
+            // RFC 9293 §3.8.6.3: what leaves in the other direction acknowledges by the way.
+            let segments = self.connections[request].segments;
+            self.connections[request].sender.handle_data_ack(segments);
+            self.drop_reference(request);
+        }
+        match (complete, role) {
+            (true, Role::Request) => return self.answer(core, packet.connection),
+            (true, _) => core.complete(id),
+            (false, _) => {}
+        }
+        self.send_acks(core, packet.connection, packet.subflow);
+    }
+
+    fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
+        let place = &mut self.connections[request];
+        place.references += 1;
+        let (id, ends) = (place.id, (place.dst, place.src));
+        let bytes = core.message(id).bytes;
+        self.open(core, id, ends, bytes, Role::Answer(request));
+    }
+
+    fn finish_packet(&mut self, index: u32) {
+        let connection = self.packets[index].connection;
+        self.packets.release(index);
+        self.drop_reference(connection);
+    }
+
+    fn drop_reference(&mut self, connection: u32) {
+        self.connections[connection].references -= 1;
+        self.free_if_over(connection);
+    }
+
+    /// A packet over a link: when it joined what waits there, leaves, and can go on.
+    fn seen(
+        &self,
+        packet: &Packet,
+        link: LinkId,
+        ready: Time,
+        Departure { first, last }: Departure,
+        onward: Time,
+    ) -> Hop {
+        let network = &self.plan.network;
+        let propagation = network.topology.propagation(link);
+        let to_switch = match link {
+            LinkId::Host(_) => true,
+            LinkId::Port(port) => matches!(self.hops[port as usize].end, End::Switch(_)),
+        };
+        let device = if to_switch { network.switch_latency } else { Time::ZERO };
+        let place = &self.connections[packet.connection];
+        let mss = self.plan.framing.mss().get();
+        let bytes = |segment: u32| (u64::from(segment) * mss).min(place.bytes);
+        let from = if packet.to == place.dst { place.src } else { place.dst };
+        let seen = match packet.body {
+            Body::Data(segment, data) => {
+                let kind = if place.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
+                let (offset, sent) = (Some(bytes(data)), Some(segment.sent));
+                engine::Packet { offset, sent, ..engine::Packet::new(kind, from, packet.to) }
+            }
+            Body::Ack(ack, data_next) => {
+                let plain = engine::Packet::new(PacketKind::Ack, from, packet.to);
+                engine::Packet { offset: Some(bytes(data_next)), sent: Some(ack.echo), ..plain }
+            }
+        };
+        Hop {
+            link,
+            message: Some(place.id),
+            packet: seen,
+            wire: packet.wire,
+            payload: packet.payload,
+            ready,
+            first,
+            last,
+            shares: false,
+            serial: onward - first - propagation - device,
+            propagation,
+            onward,
+        }
+    }
+}
