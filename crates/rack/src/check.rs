@@ -188,6 +188,7 @@ impl<'a> Checker<'a> {
         let mut workload = match kind {
             "memory" => self.decode(&rest, "workload").map(Workload::Memory),
             "flows" => self.decode(&rest, "workload").map(Workload::Flows),
+            "collective" => self.decode(&rest, "workload").map(Workload::Collective),
             _ => self.decode(&rest, "workload").map(Workload::Trace),
         }?;
         self.place_files(&mut workload);
@@ -212,6 +213,7 @@ impl<'a> Checker<'a> {
                 memory.disk.iter_mut().for_each(|disk| size(&mut disk.size, "workload.disk.size.cdf_file"));
             }
             Workload::Flows(flows) => size(&mut flows.size, "workload.size.cdf_file"),
+            Workload::Collective(_) => {}
         }
     }
 

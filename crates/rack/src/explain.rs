@@ -124,6 +124,7 @@ fn workload_table(workload: &Workload) -> Table {
         Workload::Memory(memory) => fields_of(memory),
         Workload::Flows(flows) => fields_of(flows),
         Workload::Trace(trace) => fields_of(trace),
+        Workload::Collective(collective) => fields_of(collective),
     };
     table.insert("kind".into(), workload.kind().into());
     table

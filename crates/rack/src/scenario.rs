@@ -130,7 +130,7 @@ impl ValidScenario {
             | Workload::Flows(Flows { size: Size::File { file, .. }, .. }) => {
                 ("workload.size.cdf_file", file)
             }
-            Workload::Memory(_) | Workload::Flows(_) => return Ok(self.hash()),
+            Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) => return Ok(self.hash()),
         };
         let contents = std::fs::read(&file.path)
             .map_err(|why| self.error_at(key, format!("`{}` cannot be read: {why}", file.written)))?;

@@ -76,6 +76,14 @@ impl Wiring {
         (ahead.min(n)..n, 0..(ahead + n).saturating_sub(m))
     }
 
+    /// What two racks can send each other over switches that both reach, in NICs: at each switch, as much as the one
+    /// with fewer NICs there. Below n where m does not divide n (§4.1 counts n for every pair, also with 20 NICs at 8
+    /// switches, where neighbours have 16: the third NIC of the one is where the other has two).
+    pub fn capacity(&self, a: u32, b: u32) -> u32 {
+        let at = |switch, rack| self.places(switch, rack).len() as u32;
+        (0..self.racks).map(|switch| at(switch, a).min(at(switch, b))).sum()
+    }
+
     /// Racks that reach the same switches, or can pass on to one another by racks they share switches with.
     pub fn pods(&self) -> u32 {
         let (m, n) = (self.racks, self.hosts_per_rack);
@@ -140,8 +148,10 @@ mod tests {
             assert_eq!([0, 1, 2].map(|place| wiring.nic_at(0, place)), [0, m, 2 * m]);
             assert_eq!([0, 1, 2].map(|place| wiring.nic_at(1, place)), [1, m + 1, 2 * m + 1]);
         }
-        // "there are n uplinks for every pair of racks"
+        // "there are n uplinks for every pair of racks": with 10 switches, but not with 8.
         assert_eq!(both(wiring(10, 20).direct(3, 7)).len(), 20);
+        assert_eq!((wiring(10, 20).capacity(3, 7), wiring(8, 20).capacity(0, 1)), (20, 16));
+        assert_eq!(wiring(8, 20).capacity(0, 2), 20, "racks that begin at the same switch");
     }
 
     proptest! {
@@ -167,7 +177,10 @@ mod tests {
             let (wiring, rack, other) = (wiring(m, n), rack % m, other % m);
             let switches = |rack| (0..n).map(move |j| (rack * n + j) % m).collect::<BTreeSet<u32>>();
             prop_assert_eq!(both(wiring.reached(rack)), switches(rack));
-            prop_assert_eq!(n < m || wiring.pods() == 1, true);
+            prop_assert!(n < m || wiring.pods() == 1);
+            if n % m == 0 {
+                prop_assert_eq!(wiring.capacity(rack, other), n);
+            }
             let shared: BTreeSet<u32> =
                 (0..n).filter(|j| switches(other).contains(&((rack * n + j) % m))).collect();
             prop_assert_eq!(both(wiring.direct(rack, other)), shared.clone());

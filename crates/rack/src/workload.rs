@@ -1,12 +1,14 @@
 //! What a rack is asked to do, as described: no message is made here.
 
 mod blades;
+mod collective;
 mod margin;
 mod shape;
 mod size;
 mod trace;
 
 pub use blades::{Blades, Organization, Scope};
+pub use collective::{Collective, Operation};
 pub use margin::Margin;
 pub use shape::{Arrivals, Pattern};
 pub use size::{BUILT_IN_CDFS, Size, SizeUnit};
@@ -20,11 +22,12 @@ pub enum Workload {
     Memory(Memory),
     Flows(Flows),
     Trace(Trace),
+    Collective(Collective),
 }
 
 impl Workload {
     /// As `workload.kind` in a scenario.
-    pub const KINDS: &[&str] = &["memory", "flows", "trace"];
+    pub const KINDS: &[&str] = &["memory", "flows", "trace", "collective"];
 
     /// What is left out of the figures: at the beginning, and at the end.
     pub const fn margins(&self) -> (Margin, Margin) {
@@ -32,6 +35,7 @@ impl Workload {
             Workload::Memory(memory) => (memory.warm_up, memory.cool_down),
             Workload::Flows(flows) => (flows.warm_up, flows.cool_down),
             Workload::Trace(trace) => (trace.warm_up, trace.cool_down),
+            Workload::Collective(_) => (Margin::Messages(0), Margin::Messages(0)),
         }
     }
 
@@ -40,6 +44,7 @@ impl Workload {
             Workload::Memory(_) => "memory",
             Workload::Flows(_) => "flows",
             Workload::Trace(_) => "trace",
+            Workload::Collective(_) => "collective",
         }
     }
 }
@@ -48,7 +53,7 @@ impl Workload {
 // scenario stays what it was.
 
 /// Kinds of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["collective", "jobs"];
+pub(crate) const LATER: &[&str] = &["jobs"];
 
 /// Reads, writes and read-modify-writes of remote memory, drawn at random.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

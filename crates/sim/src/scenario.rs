@@ -17,6 +17,7 @@ use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, ph
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
+use unrack_workload::collective::{CollectiveSpec, Operation};
 use unrack_workload::trace::{Mode, Offsets, Row};
 use unrack_workload::{
     Arrivals, Blades, CapturedTrace, Disk, Memory, Message, Organization, Pattern, ReplaySpec, Scope,
@@ -86,6 +87,18 @@ impl Setup {
     }
 }
 
+fn collective_spec(collective: &rack::Collective) -> CollectiveSpec {
+    let rack::Collective { operation, size, servers, iterations, compute } = *collective;
+    let operation = match operation {
+        rack::Operation::RingAllReduce => Operation::RingAllReduce,
+        rack::Operation::HalvingDoubling => Operation::HalvingDoubling,
+        rack::Operation::AllGather => Operation::AllGather,
+        rack::Operation::AllToAll => Operation::AllToAll,
+        rack::Operation::ParameterServer => Operation::ParameterServer { servers: servers.unwrap_or(0) },
+    };
+    CollectiveSpec { operation, bytes: size.get(), iterations, compute }
+}
+
 fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<Faults, SetupError> {
     let rack::Faults { failures, bit_errors } = &scenario.faults;
     let failure = |failure: &rack::Failure| Failure {
@@ -129,12 +142,15 @@ impl FabricConfig {
 }
 
 impl Work {
-    /// Traffic that is drawn at random. `None` if the scenario names a trace: read the file, and
+    /// Traffic that the scenario says all of. `None` if the scenario names a trace: read the file, and
     /// then call [`Work::captured`] or [`Work::listed`].
     pub fn drawn(scenario: &ValidScenario) -> Result<Option<Work>, ScenarioError> {
         let spec = match &scenario.workload {
             rack::Workload::Memory(memory) => memory_spec(memory),
             rack::Workload::Flows(flows) => flows_spec(flows),
+            rack::Workload::Collective(collective) => {
+                return Ok(Some(Work::Collective(collective_spec(collective))));
+            }
             rack::Workload::Trace(_) => return Ok(None),
         };
         spec.map(|spec| Some(Work::Synthetic(spec))).map_err(|error| error.in_scenario(scenario))

@@ -27,8 +27,8 @@ use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, ph
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
-    CapturedTrace, Listed, Message, Outbox, Replay, ReplaySpec, Source, Synthetic, SyntheticSpec, forecast,
-    size,
+    CapturedTrace, Collective, CollectiveSpec, Listed, Message, Outbox, Replay, ReplaySpec, Source,
+    Synthetic, SyntheticSpec, forecast, size,
 };
 
 /// A network and who carries on it.
@@ -72,6 +72,7 @@ pub enum Work {
     Synthetic(SyntheticSpec),
     Listed(Arc<Vec<(Time, Message)>>),
     Replay(Arc<CapturedTrace>, ReplaySpec),
+    Collective(CollectiveSpec),
 }
 
 impl Work {
@@ -87,8 +88,8 @@ impl Work {
                 };
                 size::heavy_tailed(mean(1), mean(2))
             }
-            // Pages, all of one size.
-            Work::Replay(..) => false,
+            // Pages, or chunks, all of one size.
+            Work::Replay(..) | Work::Collective(_) => false,
         }
     }
 }
@@ -262,8 +263,13 @@ impl Setup {
             let rule = "takes a network with some latency between switches";
             return Err(SetupError::new("--threads", rule, part_of.len()));
         }
-        if matches!(work, Work::Replay(_, ReplaySpec { mode: Mode::ClosedLoop, .. })) {
-            let rule = "takes messages that do not wait for others (workload.mode = \"open-loop\")";
+        let waits = |work: &Work| match work {
+            Work::Replay(_, spec) => spec.mode == Mode::ClosedLoop,
+            Work::Collective(_) => true,
+            Work::Synthetic(_) | Work::Listed(_) => false,
+        };
+        if waits(work) {
+            let rule = "takes messages that do not wait for others (no collective; of a trace, workload.mode = \"open-loop\")";
             return Err(SetupError::new("--threads", rule, part_of.len()));
         }
         let calls = forecast(self.asker(work)?);
@@ -300,6 +306,7 @@ impl Setup {
                 Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, self.seed)?)
             }
             Work::Listed(messages) => Asker::Listed(Listed::new(messages.clone(), racks.nodes())?),
+            Work::Collective(spec) => Asker::Collective(Collective::new(spec, racks.nodes())?),
             Work::Replay(trace, spec) => Asker::Replay(Replay::new(trace.clone(), spec, racks)?, spec.mode),
         })
     }
@@ -311,6 +318,7 @@ enum Asker {
     Synthetic(Synthetic),
     Listed(Listed),
     Replay(Replay, Mode),
+    Collective(Collective),
 }
 
 /// Hands a call on to the source that there is.
@@ -320,6 +328,7 @@ macro_rules! ask {
             Asker::Synthetic($source) => $call,
             Asker::Listed($source) => $call,
             Asker::Replay($source, _) => $call,
+            Asker::Collective($source) => $call,
         }
     };
 }

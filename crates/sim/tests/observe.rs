@@ -154,7 +154,9 @@ fn a_lone_message_waits_for_nobody_and_is_complete_when_its_last_data_is_of_use(
                 // were answered.
                 let same_pace = at.contains("Star") && at.contains("cut through: true");
                 let most = if same_pace { 0 } else { 1538 };
-                let port = matches!(place, Place::Queue(_)) && !at.starts_with("cxl");
+                // Of three NICs at two switches, two subflows meet where the other rack has one.
+                let alone = !at.starts_with("cxl") && !(at.starts_with("mptcp") && at.contains("Drack"));
+                let port = matches!(place, Place::Queue(_)) && alone;
                 let queued = if port { time } else { Time::ZERO };
                 let most = watched.network.host_rate().transmit(Bytes::new(most));
                 assert!(queued <= most, "{at}: {place:?} {time}");

@@ -8,6 +8,7 @@
 //! | [`size`] | how large: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
 //! | [`forecast`] | what an open-loop source will submit |
+//! | [`collective`] | closed loop: all-reduce and its like, among all nodes |
 //! | [`listed`] | open loop: messages at given times |
 //! | [`trace`] | a captured program, replicated and replayed, closed loop |
 //!
@@ -16,6 +17,7 @@
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 pub mod blades;
+pub mod collective;
 pub mod error;
 pub mod forecast;
 pub mod listed;
@@ -27,6 +29,7 @@ pub mod synthetic;
 pub mod trace;
 
 pub use blades::{Blades, Organization, Racks, Scope};
+pub use collective::{Collective, CollectiveSpec};
 pub use error::WorkloadError;
 pub use forecast::forecast;
 pub use listed::Listed;

@@ -7,7 +7,7 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 use super::Checker;
 use crate::nearest::hint;
 use crate::network::{Link, Network, Switch, Topology};
-use crate::workload::{BUILT_IN_CDFS, Blades, Margin, Size, Workload};
+use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
 
 /// Per-node tables stay in memory.
 const MOST_NODES: u32 = 1 << 16;
@@ -120,12 +120,25 @@ impl Checker<'_> {
                 self.check_amount(flows.load, flows.messages);
                 self.check_margins(workload, flows.messages);
             }
+            Workload::Collective(collective) => self.check_collective(collective),
             Workload::Trace(trace) => {
                 trace.blades.iter().for_each(|blades| self.check_blades(blades, nodes));
                 if trace.file.written.is_empty() {
                     self.complain("workload.file", "expected a file name");
                 }
             }
+        }
+    }
+
+    /// What depends on the nodes is checked by who makes the messages.
+    fn check_collective(&mut self, collective: &Collective) {
+        self.within("workload.compute", collective.compute, Time::ZERO, LONGEST_DELAY);
+        match (collective.operation, collective.servers) {
+            (Operation::ParameterServer, None) => {
+                self.complain("workload", "a parameter server needs `servers`, the nodes that hold the data");
+            }
+            (Operation::ParameterServer, Some(_)) | (_, None) => {}
+            (_, Some(_)) => self.complain("workload.servers", "only `parameter-server` has servers"),
         }
     }
 

@@ -199,13 +199,13 @@ impl Mptcp {
                 break;
             }
         }
+        core.waits(self.connections[connection].id, || Wait::Window);
         for (k, nic) in (0..).zip(nics) {
             let place = &mut self.connections[connection];
             if !place.links[k as usize].0 && place.sender.wants(k) {
                 self.wait(core, connection, k, nic);
             }
         }
-        core.waits(self.connections[connection].id, || Wait::Window);
         self.set_timers(core, connection);
     }
 
@@ -241,8 +241,9 @@ impl Mptcp {
             while sent < QUANTUM && self.send_one(core, connection) {
                 sent += 1;
             }
-            if self.connections[connection].sender.wants(subflow) {
-                self.wait(core, connection, subflow, nic);
+            match self.connections[connection].sender.wants(subflow) {
+                true => self.wait(core, connection, subflow, nic),
+                false => core.waits(self.connections[connection].id, || Wait::Window),
             }
             self.set_timers(core, connection);
             self.free_if_over(connection);
