@@ -17,6 +17,7 @@ use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
+use unrack_workload::collective::{CollectiveSpec, Operation};
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -203,4 +204,29 @@ proptest! {
             assert_conserved(&run);
         }
     }
+}
+
+fn all_reduce(setup: &Setup) -> Time {
+    let (operation, bytes) = (Operation::RingAllReduce, 8_000_000);
+    let spec = CollectiveSpec { operation, bytes, iterations: 2, compute: Time::from_us(50) };
+    let run = setup.run(&Work::Collective(spec), |_| {}).unwrap().run;
+    assert!(run.is_complete());
+    assert_eq!(run.messages.len(), 2 * 14 * 8);
+    run.ended
+}
+
+#[test]
+fn an_all_reduce_takes_its_steps_and_no_more() {
+    // 14 steps of a megabyte: 80 us at 100 Gb/s, and two links of 200 ns; twice, after 50 us each.
+    let star = Topology::star(8, link(100, 200));
+    let step = 80_000_000 + 2 * 200_000;
+    assert_eq!(all_reduce(&setup(star, Protocol::Ideal)).as_ps(), 2 * (50_000_000 + 14 * step));
+}
+
+/// One host of each rack sends to the next rack (fig. 9h): it has both NICs of its rack, or one.
+#[test]
+fn a_ring_through_racks_gains_from_their_pools() {
+    let torack = all_reduce(&setup(torack(4, 2), Protocol::Tcp));
+    let drack = all_reduce(&setup(drack(4, 2), Protocol::Mptcp));
+    assert!(drack < torack, "{drack}, {torack}");
 }
