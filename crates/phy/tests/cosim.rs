@@ -1,0 +1,134 @@
+//! The scheduler in hardware beside the one in software, cycle by cycle: `make rtl` builds the first and says in
+//! `UNRACK_RTL_PIM` where it is.
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
+use unrack_units::Time;
+
+const PORTS: u32 = 8;
+/// X, and the blocks of a chunk and of its framing: as `rtl/pim_scheduler.sv` has them.
+const ACTIVE: u32 = 3;
+const CHUNK: u32 = 32;
+const FRAMING: u64 = 2;
+const CYCLE: Time = Time::from_ps(2_560);
+
+/// Cycle of the hardware's third phase, source, destination, blocks, last, hold.
+type Granted = (u64, u16, u16, u16, bool, u8);
+
+/// Random demands, one record of eight bytes a cycle, and what the software grants.
+struct Run {
+    demands: Vec<u8>,
+    grants: Vec<Granted>,
+}
+
+/// `one_in`: a demand comes in one of so many cycles. `focus`: destinations are the first so many ports.
+fn run(policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest: u32) -> Run {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut scheduler = Scheduler::new(SchedulerConfig {
+        ports: PORTS,
+        chunk: CHUNK * 8,
+        policy,
+        pairs_in_order: true,
+        iteration: CYCLE * 3,
+        block: CYCLE,
+        framing: CYCLE * FRAMING,
+        control: Time::ZERO,
+    });
+    let mut active: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut ending: Vec<(u64, (u32, u32))> = Vec::new();
+    let (mut demands, mut grants, mut settles) = (Vec::new(), Vec::new(), None);
+    let mut out = Vec::new();
+    for cycle in 0..cycles {
+        scheduler.run(CYCLE * cycle, &mut out);
+        for grant in out.drain(..) {
+            let at = grant.at.as_ps() / CYCLE.as_ps();
+            let hold = (at - cycle - 3) as u8;
+            settles = Some(cycle + 2);
+            let blocks = (grant.bytes / 8) as u16;
+            grants.push((cycle + 2, grant.src as u16, grant.dst as u16, blocks, grant.last, hold));
+            if grant.last {
+                ending.push((cycle + 3, (grant.src, grant.dst)));
+            }
+        }
+        ending.retain(|(at, pair)| {
+            let is_over = *at <= cycle;
+            if is_over {
+                *active.get_mut(pair).expect("it was granted") -= 1;
+            }
+            !is_over
+        });
+        let mut below = |most: u32| random.next_u32() % most;
+        let (chance, src, dst, size) = (below(one_in), below(PORTS), below(focus), 1 + below(longest));
+        let count = active.entry((src, dst)).or_default();
+        let may = chance == 0 && src != dst && *count < ACTIVE && settles != Some(cycle);
+        demands.extend([u8::from(may), 0]);
+        for field in [src, dst, size] {
+            demands.extend((field as u16).to_le_bytes());
+        }
+        if may {
+            *count += 1;
+            // The hardware's lists have it a cycle later.
+            let demand = Demand { src, dst, bytes: size * 8, token: 0, request: Time::ZERO };
+            scheduler.handle_demand(CYCLE * (cycle + 1), demand);
+        }
+    }
+    grants.retain(|grant| grant.0 < cycles);
+    Run { demands, grants }
+}
+
+fn hardware(program: &str, demands: Vec<u8>) -> Vec<Granted> {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("built by `make rtl`");
+    let mut stdin = child.stdin.take().expect("piped");
+    let writer = std::thread::spawn(move || stdin.write_all(&demands));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success());
+    let half = |record: &[u8], at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+    let parse = |record: &[u8; 16]| {
+        let (cycle, rest) = record.split_first_chunk::<8>().expect("16 bytes");
+        let last = rest[6] == 1;
+        (u64::from_le_bytes(*cycle), half(rest, 0), half(rest, 2), half(rest, 4), last, rest[7])
+    };
+    output.stdout.as_chunks::<16>().0.iter().map(parse).collect()
+}
+
+#[test]
+fn hardware_and_software_grant_the_same_in_the_same_cycle() {
+    let Ok(programs) = std::env::var("UNRACK_RTL_PIM") else {
+        eprintln!("skipped: UNRACK_RTL_PIM does not say where the simulated hardware is (make rtl)");
+        return;
+    };
+    let cycles: u64 = std::env::var("UNRACK_RTL_CYCLES").map_or(20_000, |text| text.parse().unwrap());
+    let wanted = std::env::var("UNRACK_RTL_POLICIES").unwrap_or_else(|_| "srpt,fcfs".into());
+    let policies = [(Policy::Srpt, "srpt"), (Policy::Fcfs, "fcfs")];
+    for (policy, name) in policies.into_iter().filter(|(_, name)| wanted.contains(name)) {
+        let mut granted = 0;
+        for (seed, (one_in, focus, longest)) in
+            [(1, 8, 40), (1, 2, 100), (3, 8, 8), (10, 8, 300), (60, 8, 64), (2, 1, 32)]
+                .into_iter()
+                .enumerate()
+        {
+            let Run { demands, grants } = run(policy, seed as u64, cycles, one_in, focus, longest);
+            let mut expected = grants;
+            let mut got = hardware(&format!("{programs}-{name}"), demands);
+            expected.sort();
+            got.sort();
+            let differs = expected.iter().zip(&got).position(|(a, b)| a != b);
+            if let Some(at) = differs {
+                panic!("{name}, traffic {seed}: software {:?}, hardware {:?}", expected[at], got[at]);
+            }
+            assert_eq!(expected.len(), got.len(), "{name}, traffic {seed}");
+            granted += got.len();
+        }
+        assert!(granted as u64 > cycles / 10, "{granted} grants");
+        println!("{name}: {granted} grants in 6 x {cycles} cycles, all the same");
+    }
+}
