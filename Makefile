@@ -11,7 +11,7 @@
 #   rtl     the hardware: lint, beside the software cycle by cycle, proofs
 #   models  lock-free code under all interleavings (loom)
 #   miri    the same code under Miri, which needs a nightly toolchain with that component
-#   soak    the stress for minutes, the programs at full size, and thousands of kills of a pool's processes
+#   soak    the stress for minutes, the programs at full size, and thousands of kills of processes that share a pool
 #   clean   everything that was built, installed into .venv, or run
 
 SHELL := bash
@@ -132,6 +132,8 @@ models: rust
 miri: rust
 	PROPTEST_CASES=16 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \
 		cargo +nightly miri test -q -p unrack-pool --lib -- arena::list arena::section
+	MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \
+		cargo +nightly miri test -q -p unrack-rpc --lib -- ends:: entry:: view:: greeting::
 
 differential_cases ?= 3000
 
@@ -149,6 +151,7 @@ soak: setup build
 	done
 	UNRACK=$(release)/unrack tests/programs/run.sh --scale full
 	UNRACK_POOL_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-pool --test kills
+	UNRACK_RPC_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-rpc --test kills
 
 clean:
 	cargo clean -q
