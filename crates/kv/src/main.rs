@@ -125,7 +125,11 @@ impl Serve {
 impl Ycsb {
     fn run(self) -> Result<(), Failure> {
         let own = match self.socket {
-            None => Some(Store::start(self.capacity(), self.waiting)?),
+            None => {
+                let store = Store::start(self.capacity(), self.waiting)?;
+                keep_to_core(0);
+                Some(store)
+            }
             Some(_) => None,
         };
         let name = if own.is_some() { "kv" } else { &self.name };
@@ -178,6 +182,19 @@ fn table(outcome: &Outcome) -> String {
     text
 }
 
+/// Client and own store have a core each: the first two that this process may use, if there are two.
+fn keep_to_core(which: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).take(2).collect();
+    if let [_, _] = cores[..] {
+        let mut set = CpuSet::new();
+        set.set(cores[which]);
+        // Where it is not allowed, it is measured as it is.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
 fn socket_in(folder: &Path) -> PathBuf {
     folder.join("pool")
 }
@@ -185,6 +202,7 @@ fn socket_in(folder: &Path) -> PathBuf {
 impl Own {
     /// Serves until standard input is closed: by whoever started us, or by its end.
     fn run(self) -> Result<(), Failure> {
+        keep_to_core(1);
         std::fs::create_dir(&self.folder)?;
         let served = self.serve();
         if served.is_ok() {
