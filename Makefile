@@ -130,9 +130,9 @@ models: rust
 		cargo test -q --profile ci -p unrack-pool -p unrack-rpc --lib loom
 
 miri: rust
-	PROPTEST_CASES=16 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \
+	PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \
 		cargo +nightly miri test -q -p unrack-pool --lib -- arena::list arena::section
-	MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \
+	PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(target)/miri \
 		cargo +nightly miri test -q -p unrack-rpc --lib -- ends:: entry:: view:: greeting::
 
 differential_cases ?= 3000

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use unrack_pool::cache_control::{Coherent, Device, Incoherent, LINE, Memory, View};
+use unrack_pool::cache_control::{Coherent, Device, LINE, Memory, View};
 
 const LINES: usize = 8;
 const AREA: usize = 2 * LINES * LINE;
@@ -267,7 +267,7 @@ proptest! {
     fn calls_run_once_in_incoherent_memory(steps in steps()) {
         let (here, _) = hosts(0);
         // A processor that cannot flush has nothing to test.
-        if let Ok(memory) = Incoherent::detect() {
+        if let Ok(memory) = unrack_pool::cache_control::Incoherent::detect() {
             run(World::new((memory, here.base()), (memory, here.base())), steps);
         }
     }

@@ -64,7 +64,7 @@ mod plain {
     #[test]
     fn threads_never_hold_the_same_buffer() {
         const COUNT: u32 = 16;
-        let rounds = if cfg!(miri) { 50 } else { 30_000 };
+        let rounds = if cfg!(miri) { 10 } else { 30_000 };
         let list = List::new(COUNT);
         list.open(1, COUNT);
         let holders: Vec<_> = (0..COUNT).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();

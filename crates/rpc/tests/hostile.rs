@@ -1,0 +1,106 @@
+//! Whatever a client writes where a server reads: the server goes on, and others are answered.
+
+mod common;
+
+use common::{Pool, modes, serve};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+use unrack_pool::Channel;
+use unrack_pool::cache_control::{LINE, Memory};
+use unrack_pool::wire::Denied;
+use unrack_rpc::{Client, client, server};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A greeting of version 1, which is the present one.
+const HELLO: &[u8] = b"urrpc\0\x01\0\0\0";
+
+fn word(channel: &Channel, at: usize) -> &AtomicU64 {
+    assert!(at * 8 < channel.queues().bytes as usize);
+    // SAFETY: inside of the queue area; atomics may be shared.
+    unsafe { channel.queue_base().cast::<AtomicU64>().add(at).as_ref() }
+}
+
+fn is_answered(honest: &Client) {
+    let start = Instant::now();
+    let mut request = honest.request(16).expect("a buffer");
+    request.body().put(0, [20u64, 22]).expect("sixteen bytes");
+    let answer = request.call("sum").expect("an answer");
+    assert_eq!(answer.body().get::<u64>(0).expect("eight bytes"), 42);
+    assert!(start.elapsed() < PATIENCE, "in good time");
+}
+
+fn honest(pool: &Pool) -> Client {
+    pool.client(client::Options { deadline: Some(PATIENCE), ..client::Options::default() })
+}
+
+#[test]
+fn noise_in_the_queues_harms_nobody_else() {
+    for mode in modes() {
+        for workers in [0, 2] {
+            let pool = Pool::new(mode);
+            let _serving = serve(&pool.socket(), server::Options { workers, ..server::Options::default() });
+            let honest = honest(&pool);
+            let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+            let mut random = SmallRng::seed_from_u64(workers as u64);
+            for _ in 0..4 {
+                let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
+                let words = channel.queues().bytes as usize / 8;
+                for round in 0..500 {
+                    let drawn: u64 = random.random();
+                    // Half of the words are such that slots and kinds are often in range.
+                    let value = if random.random_bool(0.5) { drawn } else { drawn & !(0xffff_ffff << 6) };
+                    raw.memory().store(word(&channel, random.random_range(0..words)), value);
+                    if round % 100 == 0 {
+                        is_answered(&honest);
+                    }
+                }
+            }
+            is_answered(&honest);
+        }
+    }
+}
+
+/// It asks for as much as it can, lap after lap, and never looks at an answer or wakes anybody.
+#[test]
+fn a_client_that_stops_reading_holds_nobody_up() {
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let honest = honest(&pool);
+        let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+        let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
+        let lines = honest.slots();
+        for lap in 0..20u64 {
+            let flag = (1 - lap % 2) << 63;
+            for line in 0..lines {
+                for beside in [2, 1, 0] {
+                    // A call of a method that is not there, in a buffer that was never granted.
+                    let entry = if beside == 0 { (line as u64) << 38 } else { lap << 32 };
+                    raw.memory().store(word(&channel, line * LINE / 8 + beside), entry | flag);
+                }
+            }
+            is_answered(&honest);
+        }
+    }
+}
+
+#[test]
+fn clients_that_greet_otherwise_are_told_why_not() {
+    let pool = Pool::new(unrack_pool::cache_control::Mode::Coherent);
+    let _serving = serve(&pool.socket(), server::Options::default());
+    let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+    for (greeting, code, text) in
+        [(&b"urrpc\0\x09\0"[..], 1, "1"), (b"hello", 2, "does not speak"), (b"", 2, "does not speak")]
+    {
+        match raw.open("test", greeting, 0, &[], PATIENCE).map(drop) {
+            Err(unrack_pool::Error::Denied(Denied::Refused(refused))) => {
+                assert_eq!(refused.code, code);
+                assert!(refused.text.contains(text), "{}", refused.text);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    is_answered(&honest(&pool));
+}
