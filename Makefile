@@ -94,6 +94,7 @@ studies: build
 bench: packages += capnproto
 bench: setup build
 	bench/faults.sh
+	bench/rack.sh || echo "not measured: bench/rack.sh needs root, namespaces and MPTCP"
 	cargo bench -q -p unrack-node
 	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-sim

@@ -46,13 +46,14 @@ line() {
     on 0 "${@:3}" -- python3 "$dir/stream.py" "host$server"
     wait "$receiver"
     on "$server" "${@:3}" -- redis-server --bind 0.0.0.0 --protected-mode no --save "" --dir "$dir" > /dev/null &
+    # It is killed with its rack: that is no news.
+    disown
     sleep 1
     # Fills the key that it then reads.
     local gets
     gets=$(on 0 "${@:3}" -- sh -c "redis-benchmark -h host$server -t set -d 100000 -n 20 -c 8 -q > /dev/null;
         redis-benchmark -h host$server -t get -d 100000 -n 1000 -c 8 --csv" | sed -n 's/^"GET","\([0-9.]*\)".*/\1/p')
     "$unrack" rack down --state "$state" 2> /dev/null
-    wait
     printf '%-28s %8.1f Mb/s   redis %8.1f GET/s of 100 kB\n' "$1" "$(cat "$dir/stream")" "$gets"
 }
 
