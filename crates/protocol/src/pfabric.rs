@@ -5,7 +5,7 @@
 //! slow down only when many packets are lost.
 
 use crate::segments::SegmentSet;
-use crate::silence::{STEADY, Silence};
+use crate::silence::Silence;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
@@ -23,6 +23,10 @@ pub struct Params {
 
 /// Timeouts in a row after which only probes are sent (§4.2, rule 3: "a fixed number"; 5 in its §5).
 const TIMEOUTS_BEFORE_PROBE: u32 = 5;
+
+/// Timeouts in a row before they are doubled: where the smallest always goes first, the largest may hear nothing for long
+/// and is there all the same, and a probe costs little.
+const STEADY: u32 = 1_024;
 
 /// The sending side of one transfer.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 //! NDP, Homa and Fastpass have peers that are there; RoCE's queue pairs give up after at most seven
 //! timeouts (InfiniBand, retry count), which a pause can be longer than.
 //!
-//! Departure: after [`STEADY`] timeouts in a row that brought nothing, each is twice the one before, also where the paper has
+//! Departure: after [`STEADY`] timeouts (pFabric: 1,024) in a row that brought nothing, each is twice the one before, also where the paper has
 //! them all alike: who waits for a dead peer sends little, and costs little to simulate.
 
 use crate::tcp::MOST_TIMEOUTS;

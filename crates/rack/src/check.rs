@@ -125,6 +125,9 @@ impl<'a> Checker<'a> {
             self.chosen("fabric", "protocol", &PROTOCOL).and_then(|(name, _)| Protocol::from_name(name));
         let workload = self.workload(network.as_ref());
         let faults = self.faults(network.as_ref(), protocol);
+        if let (Some(network), Some(protocol)) = (&network, protocol) {
+            self.check_sharing(network.switch.buffer, protocol);
+        }
         let parts = Parts {
             seed: seed?,
             network: network?,

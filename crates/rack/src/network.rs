@@ -105,37 +105,51 @@ impl Link {
     pub const CXL: Link = Link { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Switch {
     /// From a bit's arrival to its departure when nothing is ahead of it, for fabrics that do not
     /// bring their own. Default 0: what a packet waits is then the fabric's doing alone.
     pub latency: Time,
-    /// What each output port can hold. Default 36 KiB (DDC §4.2).
+    /// What each output port can hold, or, if shared, all ports of a switch together. Default 36 KiB (DDC §4.2).
     pub buffer: Buffer,
+    /// A queue in a shared buffer may grow while it is below so many times what is free (Choudhury and Hahne 1998).
+    /// Default 1: a lone queue gets half. (DCQCN §4: beta = 8 of 8 priorities.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
     /// Whether a packet leaves before its last bit is in. Default true.
     pub cut_through: bool,
+}
+
+impl Switch {
+    /// Of a shared buffer.
+    pub fn alpha(&self) -> f64 {
+        self.alpha.unwrap_or(1.0)
+    }
 }
 
 impl Default for Switch {
     fn default() -> Switch {
         let buffer = Buffer::Limited(Bytes::new(36 << 10));
-        Switch { latency: Time::ZERO, buffer, cut_through: true }
+        Switch { latency: Time::ZERO, buffer, alpha: None, cut_through: true }
     }
 }
 
-/// A size, or `unlimited`.
+/// A size, `unlimited`, or a size that is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
+    /// Of each port.
     Limited(Bytes),
     Unlimited,
+    /// Of each switch.
+    Shared(Bytes),
 }
 
 impl Buffer {
     /// The limit, if there is one.
     pub fn limit(self) -> Option<Bytes> {
         match self {
-            Buffer::Limited(bytes) => Some(bytes),
+            Buffer::Limited(bytes) | Buffer::Shared(bytes) => Some(bytes),
             Buffer::Unlimited => None,
         }
     }
@@ -144,7 +158,11 @@ impl Buffer {
 impl std::str::FromStr for Buffer {
     type Err = unrack_units::UnitError;
     fn from_str(text: &str) -> Result<Buffer, Self::Err> {
-        if text == "unlimited" { Ok(Buffer::Unlimited) } else { text.parse().map(Buffer::Limited) }
+        match (text, text.strip_prefix("shared ")) {
+            ("unlimited", _) => Ok(Buffer::Unlimited),
+            (_, Some(size)) => size.parse().map(Buffer::Shared),
+            (size, None) => size.parse().map(Buffer::Limited),
+        }
     }
 }
 
@@ -153,8 +171,12 @@ impl std::fmt::Display for Buffer {
         match self {
             Buffer::Limited(bytes) => bytes.fmt(f),
             Buffer::Unlimited => f.pad("unlimited"),
+            Buffer::Shared(bytes) => write!(f, "shared {bytes}"),
         }
     }
 }
 
-crate::as_text::as_text!(Buffer, "a size such as \"36KiB\", or \"unlimited\"");
+crate::as_text::as_text!(
+    Buffer,
+    "a size such as \"36KiB\" of each port, \"shared 12MiB\" of each switch, or \"unlimited\""
+);

@@ -442,3 +442,20 @@ fn a_failure_says_what_fails_and_when() {
         report_of(&GOOD.replace("\"edm\"", "\"ideal\"").replace("seed = 3", "bit_errors.link = 1e-9"), &[]);
     assert!(ideal.contains("`ideal` is a bound without links"), "{ideal}");
 }
+
+#[test]
+fn buffers_are_shared_where_packets_wait_in_them() {
+    let refused = |protocol: &str, set: &str| {
+        report_of(&GOOD.replace("\"edm\"", &format!("\"{protocol}\"")), &[&format!("network.switch.{set}")])
+    };
+    assert!(refused("edm", "buffer=shared 1MiB").contains("queues no data (EDM §3.1): leave out `shared`"));
+    assert!(refused("cxl", "buffer=shared 1MiB").contains("the buffer of one link each"));
+    assert!(refused("ideal", "buffer=shared 1MiB").contains("a bound without switches"));
+    assert!(refused("dctcp", "buffer=shared 12").contains("unit"));
+    assert!(refused("dctcp", "alpha=2").contains("only a shared buffer has one: buffer = \"shared 36KiB\""));
+    let zero = report_of(
+        &GOOD.replace("\"edm\"", "\"dctcp\""),
+        &["network.switch.buffer=shared 1MiB", "network.switch.alpha=0"],
+    );
+    assert!(zero.contains("0 is outside"), "{zero}");
+}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Instant;
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work};
@@ -38,7 +38,7 @@ impl Scenario {
         // 36 KiB, as in pFabric's evaluation; but on a star streams are to lose nothing.
         let deep = self.on.is_star() && matches!(protocol, Protocol::Dctcp | Protocol::Tcp);
         let buffer = if deep { u64::MAX } else { 36 << 10 };
-        let (mtu, buffer) = (Bytes::new(1500), Bytes::new(buffer));
+        let (mtu, buffer) = (Bytes::new(1500), Buffer::Private(Bytes::new(buffer)));
         Setup {
             network: Network { topology: self.on.clone(), switch_latency: Time::from_ns(250) },
             ethernet: Ethernet { mtu, headers: true, buffer, cut_through: true },

@@ -70,6 +70,11 @@ impl Port {
         self.pace.bytes_in(self.free_at.saturating_sub(now))
     }
 
+    /// When all that it has is on the wire.
+    pub fn free_at(&self) -> Time {
+        self.free_at
+    }
+
     /// Queues a packet at `now`. Calls must not go back in time.
     pub fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
         let first = self.free_at.max(now);

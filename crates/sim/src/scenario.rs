@@ -7,7 +7,7 @@ mod size;
 pub use self::margins::{check_margins, excluded};
 use self::size::read_size;
 use crate::error::SetupError;
-use crate::fabric::stream::Ethernet;
+use crate::fabric::stream::{Buffer, Ethernet};
 use crate::faults::{BitErrors, Broken, Failure, Faults};
 use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
@@ -77,7 +77,11 @@ impl Setup {
             ethernet: Ethernet {
                 mtu: *mtu,
                 headers: *headers == rack::Headers::Ethernet,
-                buffer: switch.buffer.limit().unwrap_or(Bytes::new(u64::MAX)),
+                buffer: match switch.buffer {
+                    rack::Buffer::Limited(size) => Buffer::Private(size),
+                    rack::Buffer::Unlimited => Buffer::Private(Bytes::new(u64::MAX)),
+                    rack::Buffer::Shared(size) => Buffer::Shared { size, alpha: switch.alpha() },
+                },
                 cut_through: switch.cut_through,
             },
             fabric,

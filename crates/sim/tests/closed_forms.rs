@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_protocol::{dctcp, tcp};
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Star};
 use unrack_sim::observe::{Packets, Watch};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Setup, Work};
@@ -13,7 +13,7 @@ use unrack_workload::{Arrivals, Cdf, Message, Pattern, Size, SyntheticSpec, Traf
 fn setup(nodes: u32, gbps: u64, propagation: Time, mtu: u64, fabric: FabricConfig) -> Setup {
     let (rate, switch_latency) = (Rate::from_gbps(gbps), Time::from_ns(400));
     let star = Star { nodes, rate, propagation, switch_latency };
-    let (mtu, buffer) = (Bytes::new(mtu), Bytes::new(1 << 40));
+    let (mtu, buffer) = (Bytes::new(mtu), Buffer::Private(Bytes::new(1 << 40)));
     let ethernet = Ethernet { mtu, buffer, headers: true, cut_through: true };
     Setup { network: Network::star(&star), ethernet, fabric, seed: 11, time_limit: Time::MAX }
 }

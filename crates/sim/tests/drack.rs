@@ -8,7 +8,7 @@ use unrack_protocol::{dctcp, mptcp, tcp};
 use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::dctcp::Dctcp;
 use unrack_sim::fabric::mptcp::Mptcp;
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::fabric::tcp::Tcp;
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_sim::network::{Network, Pace};
@@ -36,8 +36,12 @@ fn network(topology: Topology) -> Network {
     Network { topology, switch_latency: Time::from_ns(300) }
 }
 
-const DEEP: Ethernet =
-    Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Bytes::new(1 << 24), cut_through: true };
+const DEEP: Ethernet = Ethernet {
+    mtu: Bytes::new(1500),
+    headers: true,
+    buffer: Buffer::Private(Bytes::new(1 << 24)),
+    cut_through: true,
+};
 
 fn setup(topology: Topology, protocol: Protocol) -> Setup {
     let fabric = FabricConfig::default_of(protocol);
@@ -139,7 +143,7 @@ fn couplings_and_schedulers_carry_all_of_it() {
             let params = mptcp::Params { coupling, scheduler, ..Default::default() };
             let mut setup = setup(drack(2, 8), Protocol::Mptcp);
             // Four busy hosts; switches that drop.
-            setup.ethernet.buffer = Bytes::new(100_000);
+            setup.ethernet.buffer = Buffer::Private(Bytes::new(100_000));
             setup.fabric = FabricConfig::Mptcp(params);
             let messages = (0..4).map(|n| (Time::ZERO, Message::read(n, 8, 3_000_000))).collect();
             let run = run(&setup, messages);
@@ -194,7 +198,7 @@ proptest! {
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
         let mut setup = setup(drack(racks, hosts), fabric);
-        setup.ethernet = Ethernet { buffer: Bytes::new(20_000), cut_through, ..DEEP };
+        setup.ethernet = Ethernet { buffer: Buffer::Private(Bytes::new(20_000)), cut_through, ..DEEP };
         let run = run(&setup, messages);
         prop_assert!(run.is_complete());
         for (message, outcome) in run.messages.iter().zip(&run.outcomes) {

@@ -5,7 +5,7 @@ mod common;
 use common::completion_ps;
 use proptest::prelude::*;
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
@@ -32,7 +32,7 @@ fn setup(topology: Topology, failures: &[Failure], errors: BitErrors, protocol: 
         ethernet: Ethernet {
             mtu: Bytes::new(1500),
             headers: true,
-            buffer: Bytes::new(40_000),
+            buffer: Buffer::Private(Bytes::new(40_000)),
             cut_through: true,
         },
         fabric: FabricConfig::default_of(protocol),
@@ -100,7 +100,7 @@ fn flows_go_around_a_switch_once_that_is_known() {
         let down = |detected_after| {
             let failure = Failure { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };
             let mut setup = setup(tree(), &[failure], BitErrors::default(), protocol);
-            setup.ethernet.buffer = Bytes::new(1 << 24);
+            setup.ethernet.buffer = Buffer::Private(Bytes::new(1 << 24));
             run(&setup, messages())
         };
         let (blind, seeing) = (down(None), down(Some(Time::from_us(5))));

@@ -6,7 +6,7 @@ use common::{assert_conserved, assert_unloaded_is_exact, completion_ps};
 use proptest::prelude::*;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
@@ -59,7 +59,11 @@ fn arbitrary_setup() -> impl Strategy<Value = Setup> {
                 mtu: Bytes::new(1500),
                 headers: true,
                 // Pauses need headroom for what is on the way.
-                buffer: Bytes::new(if fabric == Protocol::PfcDcqcn { 1 << 20 } else { 36 << 10 }),
+                buffer: Buffer::Private(Bytes::new(if fabric == Protocol::PfcDcqcn {
+                    1 << 20
+                } else {
+                    36 << 10
+                })),
                 cut_through,
             },
             fabric: FabricConfig::default_of(fabric),

@@ -5,7 +5,7 @@ mod common;
 use common::{SIZES, assert_conserved, completion_ps};
 use proptest::prelude::*;
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Run, Setup, Work};
@@ -39,7 +39,12 @@ fn with_headers(
 ) -> Setup {
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },
-        ethernet: Ethernet { mtu: Bytes::new(1500), headers, buffer: Bytes::new(buffer), cut_through },
+        ethernet: Ethernet {
+            mtu: Bytes::new(1500),
+            headers,
+            buffer: Buffer::Private(Bytes::new(buffer)),
+            cut_through,
+        },
         fabric: FabricConfig::default_of(protocol),
         seed: 1,
         time_limit: Time::MAX,

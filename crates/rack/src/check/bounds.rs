@@ -5,8 +5,9 @@ use std::fmt::Display;
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
 use super::Checker;
+use crate::Protocol;
 use crate::nearest::hint;
-use crate::network::{Link, Network, Switch, Topology};
+use crate::network::{Buffer, Link, Network, Switch, Topology};
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
 
 /// Per-node tables stay in memory.
@@ -20,6 +21,9 @@ const LARGEST_MTU: Bytes = Bytes::new(64 << 10);
 const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
 const SLOWEST_LINK: Rate = Rate::from_bps(1_000_000);
 const FASTEST_LINK: Rate = Rate::from_gbps(100_000);
+/// Switches have powers of two from 1/128 to 8, and none.
+const LEAST_ALPHA: f64 = 1.0 / 1024.0;
+const MOST_ALPHA: f64 = 1024.0;
 /// A rack is no further across than a light-second.
 const LONGEST_DELAY: Time = Time::from_us(1_000_000);
 
@@ -92,13 +96,32 @@ impl Checker<'_> {
         self.within(&format!("{path}.propagation"), link.propagation, Time::ZERO, LONGEST_DELAY);
     }
 
+    /// Where packets do not wait in switches, they share nothing there.
+    pub(super) fn check_sharing(&mut self, buffer: Buffer, protocol: Protocol) {
+        let why = match (buffer, protocol) {
+            (Buffer::Shared(_), Protocol::Ideal) => "`ideal` is a bound without switches",
+            (Buffer::Shared(_), Protocol::Edm) => "the switch of `edm` queues no data (EDM §3.1)",
+            (Buffer::Shared(_), Protocol::Cxl) => "credits of `cxl` are for the buffer of one link each",
+            _ => return,
+        };
+        self.complain("network.switch.buffer", format!("{why}: leave out `shared`"));
+    }
+
     fn check_switch(&mut self, switch: &Switch, mtu: Bytes) {
         self.within("network.switch.latency", switch.latency, Time::ZERO, LONGEST_DELAY);
         if switch.buffer.limit().is_some_and(|limit| limit < mtu) {
             self.complain(
                 "network.switch.buffer",
-                format!("a port that holds {} never passes a packet of {mtu}, the mtu", switch.buffer),
+                format!("a buffer of {} never passes a packet of {mtu}, the mtu", switch.buffer),
             );
+        }
+        if switch.alpha.is_some() && !matches!(switch.buffer, Buffer::Shared(_)) {
+            let message = format!("only a shared buffer has one: buffer = \"shared {}\"", switch.buffer);
+            self.complain("network.switch.alpha", message);
+        }
+        if !(LEAST_ALPHA..=MOST_ALPHA).contains(&switch.alpha()) {
+            let message = format!("{} is outside {LEAST_ALPHA} to {MOST_ALPHA}", switch.alpha());
+            self.complain("network.switch.alpha", message);
         }
     }
 

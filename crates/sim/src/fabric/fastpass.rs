@@ -45,11 +45,10 @@ impl Fastpass {
             return Err(SetupError::new("fabric.timeout", "is at least the round trip", params.timeout));
         }
         let server = Server::new(&plan, params);
-        let queue = StrictPriority::new(plan.buffer.get());
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let (transfers, words) = (Vec::new(), Slab::new());
         let ends = Ends { server, timeout: params.timeout, transfers, nodes, words };
-        let mut network = PacketNetwork::new(plan, ends, queue)?;
+        let mut network = PacketNetwork::new(plan, ends, StrictPriority::default())?;
         network.set_outside(network.transport().server.way_up());
         Ok(Fastpass { network })
     }

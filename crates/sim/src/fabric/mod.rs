@@ -32,6 +32,7 @@
 //!
 //! A whole run is `Sim::new(fabric, source).run()`.
 
+pub(crate) mod buffer;
 pub mod cxl;
 pub mod dctcp;
 pub mod edm;
@@ -39,6 +40,7 @@ pub mod fastpass;
 pub mod ideal;
 pub mod mptcp;
 pub mod ndp;
+mod occupancy;
 mod packet;
 mod parts;
 pub mod pfabric;

@@ -31,7 +31,7 @@ impl Ndp {
             return Err(SetupError::new("fabric.rto", "is at least the round trip", params.rto));
         }
         let header = plan.framing.wire(0).get() as u32;
-        let queue = Trimming::new(params.data_packets, plan.buffer.get(), header);
+        let queue = Trimming::new(params.data_packets, header);
         let pace = network.topology.host_link().pace.transmit(plan.full_packet().get());
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let ends = Ends { window, rto: params.rto, pace, transfers: Vec::new(), nodes };

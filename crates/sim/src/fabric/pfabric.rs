@@ -28,10 +28,9 @@ impl Pfabric {
         if rto < round_trip {
             return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
-        let queue = SmallestFirst::new(plan.buffer.get());
         let ready = vec![Turns::default(); network.nodes() as usize];
         let ends = Ends { window, rto, transfers: Vec::new(), ready };
-        Ok(Pfabric { network: PacketNetwork::new(plan, ends, queue)? })
+        Ok(Pfabric { network: PacketNetwork::new(plan, ends, SmallestFirst::default())? })
     }
 }
 

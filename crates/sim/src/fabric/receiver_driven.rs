@@ -359,8 +359,7 @@ pub struct ReceiverDriven<P: Policy> {
 
 impl<P: Policy> ReceiverDriven<P> {
     fn new(plan: Plan, ends: Ends<P>) -> Result<Self, SetupError> {
-        let queue = StrictPriority::new(plan.buffer.get());
-        Ok(ReceiverDriven { network: PacketNetwork::new(plan, ends, queue)? })
+        Ok(ReceiverDriven { network: PacketNetwork::new(plan, ends, StrictPriority::default())? })
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace, Port};
 use unrack_sim::topology::Topology;
 use unrack_sim::{Core, Fabric, FabricConfig, Observer, Run, Setup, Sim};
@@ -136,7 +136,7 @@ pub fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> Setup {
         ethernet: Ethernet {
             mtu: Bytes::new(1500),
             headers: true,
-            buffer: Bytes::new(buffer),
+            buffer: Buffer::Private(Bytes::new(buffer)),
             cut_through: true,
         },
         fabric: FabricConfig::default_of(protocol),

@@ -3,7 +3,7 @@
 use crate::draw::Draw;
 use crate::params;
 use serde_json::{Value, json};
-use unrack_sim::fabric::stream::Ethernet;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup};
@@ -82,7 +82,12 @@ impl Case {
             _ => room,
         };
         let cut_through = draw.flip();
-        let ethernet = Ethernet { mtu: Bytes::new(mtu), headers, buffer: Bytes::new(buffer), cut_through };
+        let ethernet = Ethernet {
+            mtu: Bytes::new(mtu),
+            headers,
+            buffer: Buffer::Private(Bytes::new(buffer)),
+            cut_through,
+        };
         let (config, params) = params::draw(fabric, draw, &scale);
         let largest = match fabric {
             "edm" | "cxl" => draw.one(&[64, 1_000, 10_000]),
@@ -126,7 +131,7 @@ impl Case {
             "switch_latency_ps": self.switch_latency.as_ps(),
             "mtu": self.ethernet.mtu.get(),
             "headers": self.ethernet.headers,
-            "buffer": self.ethernet.buffer.get(),
+            "buffer": self.ethernet.buffer.of_port().get(),
             "cut_through": self.ethernet.cut_through,
             "messages": self.messages.iter().map(message).collect::<Vec<_>>(),
         });

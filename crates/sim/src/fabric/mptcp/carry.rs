@@ -92,10 +92,17 @@ impl Mptcp {
         if matches!(packet.body, Body::Data(..)) {
             core.queued(packet.port, ahead);
         }
-        if ahead + u64::from(packet.wire) > self.plan.buffer.get() {
+        let room = match &mut self.occupancy {
+            None => self.room,
+            Some(occupancy) => occupancy.room(packet.port, core.now()),
+        };
+        if !room.takes(ahead, packet.wire) {
             return self.lose(core, index);
         }
         let departure = hop.port.enqueue(core.now(), u64::from(packet.wire));
+        if let Some(occupancy) = &mut self.occupancy {
+            occupancy.queued(packet.port, core.now(), departure.last);
+        }
         let (propagation, end, link) = (hop.propagation, hop.end, LinkId::Port(packet.port));
         let topology = &self.plan.network.topology;
         let (at, event) = match end {

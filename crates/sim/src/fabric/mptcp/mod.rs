@@ -9,6 +9,8 @@ mod carry;
 
 use self::carry::Packet;
 use super::Fabric;
+use super::buffer::Room;
+use super::occupancy::Occupancy;
 use super::slab::Slab;
 use super::stream::nic::{Nic, QUANTUM};
 use super::stream::{Ethernet, Plan, flow_hash, transfer_name};
@@ -35,6 +37,10 @@ pub struct Mptcp {
     nic_limit: u64,
     /// Switch ports.
     hops: Vec<Hop>,
+    /// Of switches that share their buffers.
+    occupancy: Option<Box<Occupancy>>,
+    /// Of each port, if they do not.
+    room: Room,
     packets: Slab<Packet>,
     connections: Slab<Connection>,
     opened: u32,
@@ -139,6 +145,8 @@ impl Mptcp {
             nics: (0..topology.attachments()).map(nic).collect(),
             nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
             hops: (0..topology.ports()).map(hop).collect(),
+            occupancy: Occupancy::new(plan.buffer, topology).map(Box::new),
+            room: Room::Own(plan.buffer.of_port().get()),
             packets: Slab::new(),
             connections: Slab::new(),
             opened: 0,

@@ -6,6 +6,7 @@
 //! protocol's. A packet costs an event at each switch and one at its end; where it waits, one more.
 
 mod event;
+mod headroom;
 mod net;
 mod parts;
 mod pause;
@@ -28,6 +29,7 @@ pub(super) use self::transport::{Transport, alone};
 
 use self::pause::Pauses;
 use self::transfers::Transfers;
+use super::buffer::{Pools, Room};
 use super::parts::Part;
 use super::slab::Slab;
 use super::stream::Plan;
@@ -45,6 +47,7 @@ use unrack_workload::{Message, MessageId, NodeId};
 struct Port<Q> {
     pace: Pace,
     propagation: Time,
+    switch: u32,
     end: End,
     free_at: Time,
     /// Has an event for when it is free.
@@ -75,6 +78,10 @@ pub(super) struct Wires<T: Transport> {
     /// Of the nodes of each switch.
     alarms: Vec<Timers>,
     pauses: Option<Pauses>,
+    /// Of switches that share their buffers.
+    pools: Option<Pools>,
+    /// Of each port, if they do not.
+    room: Room,
     /// Of a run that is split.
     part: Option<Box<Part<Parcel<T::Header>>>>,
     /// From the end of a packet on a node's link to its arrival outside.
@@ -99,7 +106,15 @@ impl<T: Transport> PacketNetwork<T> {
         let port = |port| {
             let (link, end) = (topology.link(port), topology.end(port));
             let (pace, propagation, queue) = (link.pace, link.propagation, queue.clone());
-            Port { pace, propagation, end, free_at: Time::ZERO, draining: false, queue }
+            Port {
+                pace,
+                propagation,
+                switch: topology.owner(port),
+                end,
+                free_at: Time::ZERO,
+                draining: false,
+                queue,
+            }
         };
         let host = |_| Host {
             free_at: Time::ZERO,
@@ -112,6 +127,9 @@ impl<T: Transport> PacketNetwork<T> {
         let wires = Wires {
             ports: (0..topology.ports()).map(port).collect(),
             hosts: (0..plan.network.nodes()).map(host).collect(),
+            room: Room::Own(plan.buffer.of_port().get()),
+            // Who pauses keeps the books by link.
+            pools: Pools::new(plan.buffer, topology.switches()).filter(|_| !T::Queue::PAUSES),
             plan,
             packets: Slab::new(),
             transfers: Transfers::new(),
@@ -152,6 +170,7 @@ impl<T: Transport> PacketNetwork<T> {
             && hosts.iter().all(|host| host.control.is_empty() && !host.paused)
             && (packets.used(), transfers.used()) == (0, 0)
             && pauses.as_ref().is_none_or(Pauses::is_empty)
+            && self.wires.pools.as_ref().is_none_or(Pools::is_empty)
             && self.transport.is_empty()
     }
 
@@ -173,13 +192,13 @@ impl<T: Transport> PacketNetwork<T> {
         match event {
             Event::AtSwitch { packet, .. } => {
                 self.wires.forward(core, packet);
-                if !T::HEARS_OF_LOSSES {
+                if self.wires.lost.is_empty() {
                     return;
                 }
             }
             Event::PortFree(port) => {
                 self.wires.drain(core, port);
-                if !T::HEARS_OF_LOSSES {
+                if self.wires.lost.is_empty() {
                     return;
                 }
             }

@@ -3,7 +3,7 @@
 //! A transfer has a place in each part that its packets pass, with both of its ends: in the part of its sender one is
 //! used, in that of its receiver the other. All count the packets that they have.
 
-use super::pause::FRAME;
+use super::headroom::FRAME;
 use super::{Event, Net, Packet, PacketNetwork, Queue, Role, Transport, Wires};
 use crate::engine::{Core, Unobserved};
 use crate::fabric::parts::Part;

@@ -9,18 +9,16 @@
 //! Departure: where nothing fails, a pause lasts until its end is told, and nobody asks twice, which is the same but for 84 B
 //! now and then. A link that goes down does not end a pause at once.
 
+use super::headroom::{FRAME, Headroom};
 use super::{Event, Packet, Queue, Transport, Wires};
 use crate::engine::{self, Core, Hop, LinkId, Observer, PacketKind};
 use crate::error::SetupError;
 use crate::fabric::stream::Plan;
-use crate::network::{Departure, Pace};
+use crate::network::Departure;
 use crate::topology::End;
 use std::collections::BTreeMap;
-use unrack_units::{Bytes, Time};
+use unrack_units::Time;
 use unrack_workload::NodeId;
-
-/// A pause frame on the wire: the shortest there is, with preamble and gap.
-pub(super) const FRAME: u64 = 64 + 8 + 12;
 
 /// Bytes of the longest pause: 65,535 quanta of 512 bits.
 const LONGEST: u64 = 65_535 * 64;
@@ -28,12 +26,7 @@ const LONGEST: u64 = 65_535 * 64;
 /// What a switch holds by the link that it came by, and whom it has asked to pause. Links are numbered:
 /// those of nodes, then those behind switch ports.
 pub(super) struct Pauses {
-    /// More than this of one link: pause.
-    above: u64,
-    /// Less than this again: go on.
-    below: u64,
-    /// What a switch has room for of one link.
-    room: u64,
+    headroom: Headroom,
     links: Vec<Held>,
     /// Of each link: its sender pauses until then. `ZERO`: it does not, or nothing fails.
     until: Vec<Time>,
@@ -44,32 +37,22 @@ struct Held {
     asked: bool,
     /// It will see whether it has to ask again.
     repeats: bool,
-    /// The port at the receiving switch that leads back.
+    /// The receiving switch, and its port that leads back.
+    switch: u32,
     back: u32,
 }
 
 impl Pauses {
-    /// As much of each port's buffer as is not needed for what still comes when a pause is asked for
-    /// (DCQCN §4: headroom) may be in use; a sender goes on when two full packets less are.
     pub(super) fn new(plan: &Plan) -> Result<Pauses, SetupError> {
-        let (topology, full) = (&plan.network.topology, plan.full_packet().get());
-        // A frame waits for a packet under way, crosses the link, and finds a packet under way there; what is
-        // on the link and in the switch's pipeline by then comes, and a packet at its end that stores first.
-        let headroom = |link: crate::topology::Link| {
-            let time = link.propagation * 2 + plan.network.switch_latency;
-            time_bytes(link.pace, time) + 3 * full + FRAME
-        };
-        let headroom = headroom(topology.host_link()).max(headroom(topology.core_link()));
-        let above =
-            plan.buffer.get().checked_sub(headroom).filter(|above| *above >= 2 * full).ok_or_else(|| {
-                let is = format!("{}, and {} is needed", plan.buffer, Bytes::new(headroom + 2 * full));
-                SetupError::new("switch.buffer", "has room for two packets and the headroom of pauses", is)
-            })?;
+        let (headroom, topology) = (Headroom::new(plan)?, &plan.network.topology);
         let mut ports = BTreeMap::new();
         for port in 0..topology.ports() {
             ports.insert((topology.owner(port), topology.end(port)), port);
         }
-        let held = |back| Held { bytes: 0, asked: false, repeats: false, back };
+        let held = |back| {
+            let switch = topology.owner(back);
+            Held { bytes: 0, asked: false, repeats: false, switch, back }
+        };
         let hosts = (0..topology.nodes()).map(|node| ports[&(topology.switch_of(node), End::Node(node))]);
         let behind = (0..topology.ports()).map(|port| match topology.end(port) {
             End::Switch(switch) => ports[&(switch, End::Switch(topology.owner(port)))],
@@ -78,19 +61,15 @@ impl Pauses {
         });
         let links: Vec<Held> = hosts.chain(behind).map(held).collect();
         let until = vec![Time::ZERO; links.len()];
-        Ok(Pauses { above, below: above - 2 * full, room: plan.buffer.get(), links, until })
+        Ok(Pauses { headroom, links, until })
     }
 }
 
 #[cfg(test)]
 impl Pauses {
     pub(super) fn is_empty(&self) -> bool {
-        self.links.iter().all(|held| held.bytes == 0 && !held.asked)
+        self.links.iter().all(|held| held.bytes == 0 && !held.asked) && self.headroom.is_empty()
     }
-}
-
-fn time_bytes(pace: Pace, time: Time) -> u64 {
-    pace.bytes_in(time) + 1
 }
 
 impl<T: Transport> Wires<T> {
@@ -101,12 +80,13 @@ impl<T: Transport> Wires<T> {
         packet: &Packet<T::Header>,
     ) -> bool {
         let Some(pauses) = self.pauses.as_mut().filter(|_| packet.rank > 0) else { return true };
-        let held = &mut pauses.links[packet.came_by as usize];
-        if held.bytes + u64::from(packet.wire) > pauses.room {
+        let (held, wire) = (&mut pauses.links[packet.came_by as usize], u64::from(packet.wire));
+        if !pauses.headroom.takes(held.switch, held.bytes, wire) {
             debug_assert!(self.plan.network.topology.faults().is_some(), "headroom was not enough");
             return false;
         }
-        held.bytes += u64::from(packet.wire);
+        held.bytes += wire;
+        pauses.headroom.came(held.switch, wire);
         self.ask(core, packet.came_by);
         true
     }
@@ -118,7 +98,9 @@ impl<T: Transport> Wires<T> {
         packet: &Packet<T::Header>,
     ) {
         let Some(pauses) = self.pauses.as_mut().filter(|_| packet.rank > 0) else { return };
-        pauses.links[packet.came_by as usize].bytes -= u64::from(packet.wire);
+        let (held, wire) = (&mut pauses.links[packet.came_by as usize], u64::from(packet.wire));
+        held.bytes -= wire;
+        pauses.headroom.left(held.switch, wire);
         self.ask(core, packet.came_by);
     }
 
@@ -126,7 +108,7 @@ impl<T: Transport> Wires<T> {
     fn ask<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
         let Some(pauses) = &mut self.pauses else { return };
         let held = &mut pauses.links[link as usize];
-        let ask = if held.asked { held.bytes >= pauses.below } else { held.bytes > pauses.above };
+        let ask = pauses.headroom.asks(held.switch, held.bytes, held.asked);
         if ask != held.asked {
             held.asked = ask;
             self.send_pause(core, link, ask);

@@ -7,7 +7,7 @@ use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::pfc_dcqcn::PfcDcqcn;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
-use crate::fabric::stream::Ethernet;
+use crate::fabric::stream::{Buffer, Ethernet};
 use crate::faults::{BitErrors, Broken, Failure, Faults};
 use crate::network::{Network, Pace};
 use crate::topology::{Link, Topology};
@@ -61,7 +61,7 @@ fn ends_empty(fabric: impl Emptied, messages: &Arc<Vec<(Time, Message)>>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn bytes_places_credits_tokens_and_demands_are_all_accounted_for(
@@ -69,13 +69,20 @@ proptest! {
         errors in prop::sample::select(vec![0.0, 1e-6, 1e-4]),
         messages in prop::collection::vec(any_message(), 1..40),
         buffer in prop_oneof![Just(9_000u64), Just(40_000)],
+        alpha in prop::option::of(0.2f64..8.0),
+        cut_through: bool,
     ) {
         let faults = Faults::new(&topology(), &failures, BitErrors { host: errors, core: errors }, 5).unwrap();
         let network = Network { topology: topology().with_faults(faults), switch_latency: Time::from_ns(300) };
-        let (mtu, buffer) = (Bytes::new(1500), Bytes::new(buffer));
-        let small = Ethernet { mtu, headers: true, buffer, cut_through: true };
+        let of_switches = |bytes| match alpha {
+            None => Buffer::Private(Bytes::new(bytes)),
+            Some(alpha) => Buffer::Shared { size: Bytes::new(bytes * 12), alpha },
+        };
+        let ethernet =
+            |bytes| Ethernet { mtu: Bytes::new(1500), headers: true, buffer: of_switches(bytes), cut_through };
+        let small = ethernet(buffer);
         // Room for the headroom of pauses, and for little else.
-        let large = Ethernet { buffer: Bytes::new(30_000), ..small };
+        let large = ethernet(30_000);
         let mut messages = messages;
         messages.sort_by_key(|(at, _)| *at);
         let messages = Arc::new(messages);

@@ -101,7 +101,14 @@ impl<T: Transport> Wires<T> {
             }
         }
         let port = &mut self.ports[number as usize];
-        port.queue.offer(index, &mut self.packets, &mut self.losses);
+        match &mut self.pools {
+            None => port.queue.offer(index, &mut self.packets, &mut self.losses, self.room),
+            Some(pools) => {
+                let (before, room) = (port.queue.bytes(), pools.room(port.switch));
+                port.queue.offer(index, &mut self.packets, &mut self.losses, room);
+                pools.changed(port.switch, before, port.queue.bytes());
+            }
+        }
         if !port.draining && !port.queue.is_empty() {
             port.draining = true;
             core.schedule(port.free_at, Event::PortFree(number));
@@ -156,7 +163,11 @@ impl<T: Transport> Wires<T> {
             return core.schedule(port.free_at, Event::PortFree(number));
         }
         port.draining = false;
+        let before = port.queue.bytes();
         let Some(index) = port.queue.take(&self.packets) else { return };
+        if let Some(pools) = &mut self.pools {
+            pools.changed(port.switch, before, port.queue.bytes());
+        }
         if T::Queue::PAUSES {
             let packet = self.packets[index];
             self.let_go(core, &packet);

@@ -21,6 +21,9 @@ use self::packet::{Body, Packet};
 pub use self::parts::Parcel;
 pub use self::plan::Ethernet;
 pub(super) use self::plan::Plan;
+pub use super::buffer::Buffer;
+use super::buffer::Room;
+use super::occupancy::Occupancy;
 use super::parts::Part;
 use super::slab::Slab;
 use super::timers::{Alarm, Needs, Side, Timers};
@@ -53,6 +56,10 @@ pub(super) struct Streams<C> {
     nics: Vec<Nic>,
     /// Switch ports.
     hops: Vec<Hop>,
+    /// Of switches that share their buffers.
+    occupancy: Option<Box<Occupancy>>,
+    /// Of each port, if they do not.
+    room: Room,
     packets: Slab<Packet>,
     streams: Slab<Stream<C>>,
     streams_opened: u32,
@@ -140,6 +147,8 @@ impl<C: Control + Clone> Streams<C> {
             nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
             nics: (0..topology.attachments()).map(nic).collect(),
             hops: (0..topology.ports()).map(hop).collect(),
+            occupancy: Occupancy::new(plan.buffer, topology).map(Box::new),
+            room: Room::Own(plan.buffer.of_port().get()),
             plan: plan.clone(),
             fresh,
             timeouts,
@@ -362,10 +371,17 @@ impl<C: Control + Clone> Streams<C> {
             // DCTCP §3.1: mark what arrives at a queue longer than K.
             packet.marked |= ahead > hop.threshold;
         }
-        if ahead + u64::from(packet.wire) > self.plan.buffer.get() {
+        let room = match &mut self.occupancy {
+            None => self.room,
+            Some(occupancy) => occupancy.room(by, core.now()),
+        };
+        if !room.takes(ahead, packet.wire) {
             return self.lose(core, index);
         }
         let departure = hop.port.enqueue(core.now(), u64::from(packet.wire));
+        if let Some(occupancy) = &mut self.occupancy {
+            occupancy.queued(by, core.now(), departure.last);
+        }
         let (propagation, end, link) = (hop.propagation, hop.end, LinkId::Port(packet.port));
         let (at, event) = match end {
             End::Node(_) => (departure.last + propagation, Event::AtNode(index)),

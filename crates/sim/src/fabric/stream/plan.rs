@@ -2,20 +2,21 @@
 
 use super::alone::Alone;
 use crate::error::SetupError;
+use crate::fabric::buffer::Buffer;
 use crate::network::{Departure, Network, Pace};
 use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
 
 /// What streams ask of the network besides its topology.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ethernet {
     /// Largest packet, IP header included.
     pub mtu: Bytes,
     /// Packets have the headers of Ethernet, IP and a transport; else payload only.
     pub headers: bool,
-    /// Of each switch port. What does not fit is dropped.
-    pub buffer: Bytes,
+    /// Of switches. What does not fit is dropped.
+    pub buffer: Buffer,
     /// The switch passes a packet on while it comes in; else when it has come in.
     pub cut_through: bool,
 }
@@ -25,8 +26,8 @@ pub struct Ethernet {
 pub(in super::super) struct Plan {
     pub network: Network,
     pub framing: Framing,
-    /// Of each switch port.
-    pub buffer: Bytes,
+    /// Of switches.
+    pub buffer: Buffer,
     pub cut_through: bool,
     /// Segments that a stream may send before anything is acknowledged.
     pub initial_window: u32,
@@ -63,8 +64,13 @@ impl Plan {
         }
         let initial_window = u32::MAX;
         let plan = Plan { network: network.clone(), framing, buffer, cut_through, initial_window };
-        if buffer < plan.full_packet() {
-            return Err(SetupError::new("switch.buffer", "holds at least one full packet", buffer));
+        if let Buffer::Shared { alpha, .. } = buffer
+            && !(alpha > 0.0 && alpha.is_finite())
+        {
+            return Err(SetupError::new("switch.alpha", "is above 0", alpha));
+        }
+        if buffer.of_port() < plan.full_packet() {
+            return Err(SetupError::new("switch.buffer", "holds a full packet of a port", buffer.of_port()));
         }
         Ok(plan)
     }
@@ -124,8 +130,9 @@ impl Plan {
     /// 45 us.) With less, what waits is sent again, and waits longer.
     pub(in super::super) fn patience(&self) -> Time {
         let round_trip = self.round_trip();
-        let port = match self.buffer < MOST_BUFFER {
-            true => self.network.topology.host_link().pace.transmit(self.buffer.get()),
+        let buffer = self.buffer.of_port();
+        let port = match buffer < MOST_BUFFER {
+            true => self.network.topology.host_link().pace.transmit(buffer.get()),
             false => Time::ZERO,
         };
         (round_trip * 3).max(round_trip + port)

@@ -2,6 +2,7 @@
 //! class of its own, which goes first and is never paused.
 
 use super::{Loss, Queue};
+use crate::fabric::buffer::Room;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
@@ -34,7 +35,13 @@ impl Lossless {
 impl Queue for Lossless {
     const PAUSES: bool = true;
 
-    fn offer<H: Copy>(&mut self, packet: u32, packets: &mut Slab<Packet<H>>, _losses: &mut Vec<Loss>) {
+    fn offer<H: Copy>(
+        &mut self,
+        packet: u32,
+        packets: &mut Slab<Packet<H>>,
+        _losses: &mut Vec<Loss>,
+        _room: Room,
+    ) {
         self.bytes += u64::from(packets[packet].wire);
         if packets[packet].rank == 0 { &mut self.control } else { &mut self.data }.push_back(packet);
     }

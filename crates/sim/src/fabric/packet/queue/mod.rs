@@ -12,6 +12,7 @@ pub(in crate::fabric) use strict::StrictPriority;
 pub(in crate::fabric) use trimming::Trimming;
 
 use super::Packet;
+use crate::fabric::buffer::Room;
 use crate::fabric::slab::Slab;
 
 /// A packet that lost its payload, or all.
@@ -29,8 +30,14 @@ pub(in crate::fabric) trait Queue: Clone {
     /// Whether the other end of its link may have it pause.
     const PAUSES: bool = false;
 
-    /// A packet comes to a port that is busy. What that costs is added to `losses`.
-    fn offer<H: Copy>(&mut self, packet: u32, packets: &mut Slab<Packet<H>>, losses: &mut Vec<Loss>);
+    /// A packet comes to a port that is busy and has this room. What that costs is added to `losses`.
+    fn offer<H: Copy>(
+        &mut self,
+        packet: u32,
+        packets: &mut Slab<Packet<H>>,
+        losses: &mut Vec<Loss>,
+        room: Room,
+    );
     /// The next to leave.
     fn take<H: Copy>(&mut self, packets: &Slab<Packet<H>>) -> Option<u32>;
     /// Bytes that wait.

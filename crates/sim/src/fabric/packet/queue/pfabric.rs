@@ -2,6 +2,7 @@
 //! one of the lowest is dropped.
 
 use super::{Loss, Queue};
+use crate::fabric::buffer::Room;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 
@@ -10,11 +11,10 @@ use crate::fabric::slab::Slab;
 /// of the best one's transfer leaves.
 ///
 /// The queue is two dozen packets, in order of arrival: looking through all is faster than any heap.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(in crate::fabric) struct SmallestFirst {
     waiting: Vec<Entry>,
     bytes: u64,
-    limit: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -26,11 +26,6 @@ struct Entry {
 }
 
 impl SmallestFirst {
-    /// At most `limit` bytes wait.
-    pub(in crate::fabric) fn new(limit: u64) -> SmallestFirst {
-        SmallestFirst { waiting: Vec::new(), bytes: 0, limit }
-    }
-
     fn remove(&mut self, at: usize) -> Entry {
         let entry = self.waiting.remove(at);
         self.bytes -= u64::from(entry.wire);
@@ -45,11 +40,21 @@ impl SmallestFirst {
 }
 
 impl Queue for SmallestFirst {
-    fn offer<H: Copy>(&mut self, packet: u32, packets: &mut Slab<Packet<H>>, losses: &mut Vec<Loss>) {
+    fn offer<H: Copy>(
+        &mut self,
+        packet: u32,
+        packets: &mut Slab<Packet<H>>,
+        losses: &mut Vec<Loss>,
+        mut room: Room,
+    ) {
         let Packet { rank, transfer, wire, .. } = packets[packet];
-        while self.bytes + u64::from(wire) > self.limit {
+        while !room.takes(self.bytes, wire) {
             let lost = match self.worst() {
-                Some((at, worst)) if worst > rank => self.remove(at).packet,
+                Some((at, worst)) if worst > rank => {
+                    let entry = self.remove(at);
+                    room.freed(u64::from(entry.wire));
+                    entry.packet
+                }
                 _ => packet,
             };
             losses.push(Loss { packet: lost, bytes: packets[lost].payload, whole: true });

@@ -1,33 +1,32 @@
 //! Strict priorities (IEEE 802.1Q §8.6.8.1): eight classes, each first in first out, under one limit.
 
 use super::{Loss, Queue};
+use crate::fabric::buffer::Room;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
 
 /// A packet's rank is its class: 0 leaves first. What does not fit is dropped.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(in crate::fabric) struct StrictPriority {
     classes: [VecDeque<u32>; CLASSES],
     /// One bit per class that has packets.
     waiting: u8,
     bytes: u64,
-    limit: u64,
 }
 
 pub(in crate::fabric) const CLASSES: usize = 8;
 
-impl StrictPriority {
-    /// At most `limit` bytes wait.
-    pub(in crate::fabric) fn new(limit: u64) -> StrictPriority {
-        StrictPriority { classes: Default::default(), waiting: 0, bytes: 0, limit }
-    }
-}
-
 impl Queue for StrictPriority {
-    fn offer<H: Copy>(&mut self, packet: u32, packets: &mut Slab<Packet<H>>, losses: &mut Vec<Loss>) {
+    fn offer<H: Copy>(
+        &mut self,
+        packet: u32,
+        packets: &mut Slab<Packet<H>>,
+        losses: &mut Vec<Loss>,
+        room: Room,
+    ) {
         let Packet { wire, payload, rank, .. } = packets[packet];
-        if self.bytes + u64::from(wire) > self.limit {
+        if !room.takes(self.bytes, wire) {
             return losses.push(Loss { packet, bytes: payload, whole: true });
         }
         self.bytes += u64::from(wire);

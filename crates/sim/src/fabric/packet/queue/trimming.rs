@@ -3,6 +3,7 @@
 //! packet after ten headers. Only what has waited counts: what finds the port free passes both queues.
 
 use super::{Loss, Queue};
+use crate::fabric::buffer::Room;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
@@ -13,8 +14,6 @@ pub(in crate::fabric) struct Trimming {
     headers: VecDeque<u32>,
     data: VecDeque<u32>,
     data_limit: usize,
-    /// Bytes that both queues hold together at most.
-    limit: u64,
     bytes: u64,
     /// Headers that left since the last data packet did.
     in_a_row: u32,
@@ -26,20 +25,26 @@ pub(in crate::fabric) struct Trimming {
 const HEADERS_PER_DATA: u32 = 10;
 
 impl Trimming {
-    /// At most `data_packets` wait with their payload, and at most `limit` bytes in all.
-    pub(in crate::fabric) fn new(data_packets: u32, limit: u64, header_wire: u32) -> Trimming {
+    /// At most `data_packets` wait with their payload.
+    pub(in crate::fabric) fn new(data_packets: u32, header_wire: u32) -> Trimming {
         let (headers, data) = (VecDeque::new(), VecDeque::new());
         let data_limit = data_packets as usize;
-        Trimming { headers, data, data_limit, limit, bytes: 0, in_a_row: 0, header_wire }
+        Trimming { headers, data, data_limit, bytes: 0, in_a_row: 0, header_wire }
     }
 }
 
 impl Queue for Trimming {
-    fn offer<H: Copy>(&mut self, index: u32, packets: &mut Slab<Packet<H>>, losses: &mut Vec<Loss>) {
+    fn offer<H: Copy>(
+        &mut self,
+        index: u32,
+        packets: &mut Slab<Packet<H>>,
+        losses: &mut Vec<Loss>,
+        room: Room,
+    ) {
         let packet = &mut packets[index];
         let trim = packet.rank > 0 && self.data.len() >= self.data_limit;
         let wire = if trim { self.header_wire } else { packet.wire };
-        if self.bytes + u64::from(wire) > self.limit {
+        if !room.takes(self.bytes, wire) {
             return losses.push(Loss { packet: index, bytes: packet.payload, whole: true });
         }
         if trim {

@@ -1,0 +1,129 @@
+//! What switches have for packets that wait: a buffer for each port, or one for all ports of a switch, with the dynamic
+//! threshold of Choudhury and Hahne (Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, IEEE/ACM
+//! Transactions on Networking 6(2), 1998): a queue may grow as long as it is below alpha times what is free.
+
+use unrack_units::Bytes;
+
+/// Of switches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Buffer {
+    /// Of each port.
+    Private(Bytes),
+    /// Of each switch.
+    Shared { size: Bytes, alpha: f64 },
+}
+
+impl Buffer {
+    /// What a port may hold at the most: where no other does, a queue ends at alpha / (1 + alpha) of what is shared.
+    pub fn of_port(self) -> Bytes {
+        match self {
+            Buffer::Private(size) => size,
+            Buffer::Shared { size, alpha } => {
+                Bytes::new((size.get() as f64 * (alpha / (1.0 + alpha))) as u64)
+            }
+        }
+    }
+}
+
+/// What a queue has room for now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Room {
+    /// So many bytes in all.
+    Own(u64),
+    /// Of the whole switch.
+    Shared { free: u64, alpha: f64 },
+}
+
+impl Room {
+    /// Whether a queue of `waiting` bytes may grow by `wire`.
+    pub(super) fn takes(self, waiting: u64, wire: u32) -> bool {
+        let wire = u64::from(wire);
+        match self {
+            Room::Own(limit) => waiting + wire <= limit,
+            // §II: "A queue whose length equals or exceeds the current threshold value may accept no more".
+            Room::Shared { free, alpha } => wire <= free && (waiting as f64) < alpha * free as f64,
+        }
+    }
+
+    /// The queue has let go of so much.
+    pub(super) fn freed(&mut self, bytes: u64) {
+        if let Room::Shared { free, .. } = self {
+            *free += bytes;
+        }
+    }
+}
+
+/// Bytes that wait at switches which share their buffers.
+pub(super) struct Pools {
+    size: u64,
+    alpha: f64,
+    /// By switch.
+    used: Vec<u64>,
+}
+
+impl Pools {
+    /// `None`: ports have buffers of their own.
+    pub(super) fn new(buffer: Buffer, switches: u32) -> Option<Pools> {
+        let Buffer::Shared { size, alpha } = buffer else { return None };
+        Some(Pools { size: size.get(), alpha, used: vec![0; switches as usize] })
+    }
+
+    pub(super) fn room(&self, switch: u32) -> Room {
+        Room::Shared { free: self.size - self.used[switch as usize], alpha: self.alpha }
+    }
+
+    /// What waits at a port of this switch was `before`, and is `now`.
+    pub(super) fn changed(&mut self, switch: u32, before: u64, now: u64) {
+        let used = &mut self.used[switch as usize];
+        *used = *used + now - before;
+        debug_assert!(*used <= self.size, "more waits than there is room for");
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.used.iter().all(|used| *used == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_lone_queue_grows_to_its_share() {
+        for alpha in [0.25, 1.0, 8.0] {
+            let buffer = Buffer::Shared { size: Bytes::new(1_000_000), alpha };
+            let mut pools = Pools::new(buffer, 1).unwrap();
+            let mut waiting = 0;
+            while pools.room(0).takes(waiting, 100) {
+                pools.changed(0, waiting, waiting + 100);
+                waiting += 100;
+            }
+            let share = buffer.of_port().get();
+            assert!((share..share + 200).contains(&waiting), "{alpha}: {waiting} of {share}");
+        }
+    }
+
+    proptest! {
+        /// N queues that are always offered more end up with alpha / (1 + N alpha) each (§III, eq. 3).
+        #[test]
+        fn greedy_queues_share_alike(queues in 1usize..20, alpha in 0.1f64..4.0) {
+            let mut pools = Pools::new(Buffer::Shared { size: Bytes::new(1_000_000), alpha }, 1).unwrap();
+            let mut waiting = vec![0u64; queues];
+            let mut grown = true;
+            while std::mem::take(&mut grown) {
+                for bytes in &mut waiting {
+                    if pools.room(0).takes(*bytes, 10) {
+                        pools.changed(0, *bytes, *bytes + 10);
+                        (*bytes, grown) = (*bytes + 10, true);
+                    }
+                }
+            }
+            let share = 1e6 * alpha / (1.0 + queues as f64 * alpha);
+            for bytes in waiting {
+                prop_assert!((bytes as f64 - share).abs() < 20.0 + 10.0 * queues as f64, "{bytes} of {share}");
+            }
+        }
+    }
+}
