@@ -15,6 +15,7 @@ pub(super) mod nic;
 mod packet;
 mod parts;
 mod plan;
+mod way;
 
 use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
@@ -27,8 +28,8 @@ use super::occupancy::Occupancy;
 use super::parts::Part;
 use super::slab::Slab;
 use super::timers::{Alarm, Needs, Side, Timers};
-use crate::engine::{Core, LinkId, Observer, Tie, Tied, Wait};
-use crate::network::{Departure, Pace, Port};
+use crate::engine::{Core, Observer, Tie, Tied, Wait};
+use crate::network::{Pace, Port};
 use crate::topology::End;
 use unrack_protocol::tcp::{Ack, Control, Receiver, Sack, Segment, Sender, Timeouts};
 use unrack_units::{Bytes, Rate, Time};
@@ -324,91 +325,6 @@ impl<C: Control + Clone> Streams<C> {
         let Stream { src, dst, .. } = self.streams[stream];
         let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
         self.put(core, (dst, src), stream, wire, 0, Body::Ack(ack));
-    }
-
-    /// Puts a packet into the sending queue of a node, or of one of its links.
-    fn put<O: Observer>(
-        &mut self,
-        core: &mut Core<Event, O>,
-        (from, to): (NodeId, NodeId),
-        stream: u32,
-        wire: u32,
-        payload: u32,
-        body: Body,
-    ) {
-        let place = &mut self.streams[stream];
-        place.references += 1;
-        let hash = flow_hash(place.name);
-        let topology = &self.plan.network.topology;
-        let nic = topology.attachment_at(from, to, hash, core.now());
-        let link = LinkId::Host(nic);
-        let port = topology.route_at(topology.switch_at(nic), to, hash, core.now());
-        let packet = Packet { stream, to, port, hash, wire, payload, marked: false, body };
-        let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(wire));
-        let at = self.ready(departure, &packet) + topology.propagation(link);
-        let now = core.now();
-        core.hop(|| self.seen(&packet, link, now, departure, at));
-        let is_lost = topology.loses(link, departure);
-        let index = self.packets.insert(packet);
-        match is_lost {
-            true => self.lose(core, index),
-            false => core.schedule(at, Event::AtSwitch { packet: index, by: FROM_NODE }),
-        }
-    }
-
-    /// When, but for propagation, a packet that leaves so can be queued at the next port.
-    fn ready(&self, departure: Departure, packet: &Packet) -> Time {
-        self.plan.ready(departure, packet.wire, self.hops[packet.port as usize].pace)
-    }
-
-    fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
-        let packet = &mut self.packets[index];
-        let by = packet.port;
-        let hop = &mut self.hops[by as usize];
-        let ahead = hop.port.backlog(core.now());
-        if matches!(packet.body, Body::Data(_)) {
-            core.queued(packet.port, ahead);
-            // DCTCP §3.1: mark what arrives at a queue longer than K.
-            packet.marked |= ahead > hop.threshold;
-        }
-        let room = match &mut self.occupancy {
-            None => self.room,
-            Some(occupancy) => occupancy.room(by, core.now()),
-        };
-        if !room.takes(ahead, packet.wire) {
-            return self.lose(core, index);
-        }
-        let departure = hop.port.enqueue(core.now(), u64::from(packet.wire));
-        if let Some(occupancy) = &mut self.occupancy {
-            occupancy.queued(by, core.now(), departure.last);
-        }
-        let (propagation, end, link) = (hop.propagation, hop.end, LinkId::Port(packet.port));
-        let (at, event) = match end {
-            End::Node(_) => (departure.last + propagation, Event::AtNode(index)),
-            End::Switch(switch) => {
-                let topology = &self.plan.network.topology;
-                packet.port = topology.route_at(switch, packet.to, packet.hash, core.now());
-                let at = self.ready(departure, &self.packets[index]) + propagation;
-                (at, Event::AtSwitch { packet: index, by })
-            }
-        };
-        let now = core.now();
-        core.hop(|| self.seen(&self.packets[index], link, now, departure, at));
-        if self.plan.network.topology.loses(link, departure) {
-            self.lose(core, index);
-        } else if let End::Switch(switch) = end
-            && let Some(part) = self.elsewhere(switch)
-        {
-            self.cross(part, at, by, index);
-        } else {
-            core.schedule(at, event);
-        }
-    }
-
-    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
-        let packet = self.packets[index];
-        core.dropped(self.streams[packet.stream].id, u64::from(packet.payload));
-        self.finish_packet(index);
     }
 
     fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
