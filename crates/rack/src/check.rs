@@ -11,6 +11,7 @@ use unrack_units::Bytes;
 
 use crate::decode::decode;
 use crate::faults::Faults;
+use crate::graph::Sides;
 use crate::nearest::hint;
 use crate::network::{Headers, Link, Network, Switch, Topology};
 use crate::problem::Problem;
@@ -41,7 +42,7 @@ struct Choice {
     later: &'static [&'static str],
 }
 
-const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &["torus", "mesh"] };
+const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &[] };
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
 const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: workload::LATER };
 
@@ -106,6 +107,12 @@ struct TorackSize {
     /// Default: as many as hosts, so that nothing is oversubscribed.
     #[serde(default)]
     uplinks: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct CubeSize {
+    /// Nodes along each dimension.
+    shape: Sides,
 }
 
 impl<'a> Checker<'a> {
@@ -181,6 +188,8 @@ impl<'a> Checker<'a> {
             "torack" => self.decode(&rest, path).map(|TorackSize { racks, hosts_per_rack, uplinks }| {
                 Topology::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) }
             }),
+            "torus" => self.decode(&rest, path).map(|CubeSize { shape }| Topology::Torus { sides: shape }),
+            "mesh" => self.decode(&rest, path).map(|CubeSize { shape }| Topology::Mesh { sides: shape }),
             _ => self.decode(&rest, path).map(|FatTreeSize { ports }| Topology::FatTree { ports }),
         }
     }

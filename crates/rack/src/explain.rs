@@ -101,6 +101,7 @@ fn network_table(network: &Network) -> Table {
             ("hosts_per_rack", toml_of(hosts_per_rack)),
             ("uplinks", toml_of(uplinks)),
         ]),
+        Topology::Torus { sides } | Topology::Mesh { sides } => table([("shape", toml_of(sides))]),
     };
     shape.insert("kind".into(), topology.kind().into());
     let mut network = table([
@@ -110,7 +111,7 @@ fn network_table(network: &Network) -> Table {
         ("link", toml_of(link)),
         ("switch", toml_of(switch)),
     ]);
-    if !matches!(topology, Topology::Star { .. }) {
+    if !matches!(topology, Topology::Star { .. } | Topology::Torus { .. } | Topology::Mesh { .. }) {
         network.insert("core_link".into(), toml_of(core_link));
     }
     if topology.wiring().is_some() {

@@ -29,10 +29,12 @@ pub enum Protocol {
     Fastpass,
     /// Multipath TCP: subflows, by each NIC of a pool.
     Mptcp,
+    /// Nodes that know of all flows compute their rates: for racks without switches.
+    R2c2,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 13] = [
+    pub const ALL: [Protocol; 14] = [
         Protocol::Ideal,
         Protocol::Edm,
         Protocol::Cxl,
@@ -46,6 +48,7 @@ impl Protocol {
         Protocol::PfcDcqcn,
         Protocol::Fastpass,
         Protocol::Mptcp,
+        Protocol::R2c2,
     ];
     /// Their names, in the same order.
     pub const NAMES: &[&str] = &[
@@ -62,6 +65,7 @@ impl Protocol {
         "pfc-dcqcn",
         "fastpass",
         "mptcp",
+        "r2c2",
     ];
 
     /// As in scenarios, tables and reports.
@@ -81,4 +85,4 @@ impl std::fmt::Display for Protocol {
 }
 
 /// Protocols of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["r2c2"];
+pub(crate) const LATER: &[&str] = &[];

@@ -1,5 +1,6 @@
 //! What a rack is built of: its topology, links and switches.
 
+use crate::graph::{Graph, Sides};
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Rate, Time};
 
@@ -9,7 +10,7 @@ use crate::wiring::Wiring;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     pub topology: Topology,
-    /// Of each node to its switch.
+    /// Of each node to its switch; of a torus or mesh, every link.
     pub link: Link,
     /// Between switches.
     pub core_link: Link,
@@ -48,10 +49,14 @@ pub enum Topology {
     /// Racks of hosts with a NIC each, around a ToR switch (DRack §7.1): `link` is that of a NIC to its ToR switch,
     /// `core_link` each of a ToR switch's uplinks, one to every aggregation switch.
     Torack { racks: u32, hosts_per_rack: u32, uplinks: u32 },
+    /// Nodes that forward for each other, in rings.
+    Torus { sides: Sides },
+    /// The same, in lines.
+    Mesh { sides: Sides },
 }
 
 impl Topology {
-    pub(crate) const KINDS: &[&str] = &["star", "leaf-spine", "fat-tree", "drack", "torack"];
+    pub(crate) const KINDS: &[&str] = &["star", "leaf-spine", "fat-tree", "drack", "torack", "torus", "mesh"];
 
     pub fn kind(&self) -> &'static str {
         match self {
@@ -60,6 +65,8 @@ impl Topology {
             Topology::FatTree { .. } => "fat-tree",
             Topology::Drack { .. } => "drack",
             Topology::Torack { .. } => "torack",
+            Topology::Torus { .. } => "torus",
+            Topology::Mesh { .. } => "mesh",
         }
     }
 
@@ -71,6 +78,24 @@ impl Topology {
             | Topology::Drack { racks, hosts_per_rack, .. }
             | Topology::Torack { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
             Topology::FatTree { ports } => ports.saturating_pow(3) / 4,
+            Topology::Torus { sides } | Topology::Mesh { sides } => sides.nodes(),
+        }
+    }
+
+    /// Who is linked to whom, where nodes forward for each other; nothing where there are switches.
+    ///
+    /// # Panics
+    /// If there is no such graph: a checked scenario has none.
+    pub fn graph(&self) -> Option<Graph> {
+        let graph = |sides, wraps| Graph::cube(sides, wraps).expect("a checked torus or mesh");
+        match *self {
+            Topology::Torus { sides } => Some(graph(sides, true)),
+            Topology::Mesh { sides } => Some(graph(sides, false)),
+            Topology::Star { .. }
+            | Topology::LeafSpine { .. }
+            | Topology::FatTree { .. }
+            | Topology::Drack { .. }
+            | Topology::Torack { .. } => None,
         }
     }
 

@@ -174,17 +174,6 @@ fn only_pooled_hosts_have_cxl_ports() {
 }
 
 #[test]
-fn a_topology_of_a_later_version() {
-    let expected = r#"error: network.topology.kind: `torus` is not available in this version; use `star`, `leaf-spine`, `fat-tree`, `drack` or `torack`
- --> rack.toml:3:21
-  |
-3 | topology = { kind = "torus", shape = [8, 8, 8] }
-  |                     ^^^^^^^
-"#;
-    assert_eq!(report("\"star\", nodes = 16", "\"torus\", shape = [8, 8, 8]"), expected);
-}
-
-#[test]
 fn a_choice_that_is_none() {
     let expected = r#"error: workload.pattern: no such choice: `all-to-al`; did you mean `all-to-all`?
   --> rack.toml:11:11

@@ -128,15 +128,20 @@ impl Network {
     /// What a message takes at the least, whatever carries it: its bits at the rate of the slowest link,
     /// the distance, and nothing else. Those of an answer cannot start before the request is in.
     pub fn ideal(&self, message: &Message) -> Time {
+        // Without switches, a message may take many ways at once: all links of its ends.
+        let is_direct = self.topology.graph().is_some();
         let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);
         // Of pooled NICs, all may carry a part.
         let between = self.topology.switch_of(message.src) != self.topology.switch_of(message.dst);
         let shares = if between { u64::from(self.topology.pooled()) } else { 1 };
         let (mut request, bytes) = (Time::ZERO, message.bytes / shares);
-        for link in self.links(message.src, message.dst) {
+        for (n, link) in self.links(message.src, message.dst).enumerate() {
+            distance += link.propagation;
+            if is_direct && n > 0 {
+                continue;
+            }
             slowest = slowest.max(link.pace.transmit(bytes));
             request = request.max(link.pace.transmit(u64::from(message.request) / shares));
-            distance += link.propagation;
         }
         match message.kind.is_answered() {
             true => request + slowest + distance * 2,

@@ -13,7 +13,7 @@ use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, r2c2, tcp};
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -41,6 +41,7 @@ impl Setup {
             Protocol::Ird => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Ird),
             Protocol::Homa => scenario.fabric_params().map(FabricConfig::Homa),
             Protocol::Phost => scenario.fabric_params().map(FabricConfig::Phost),
+            Protocol::R2c2 => scenario.fabric_params().map(FabricConfig::R2c2),
         }?;
         let setup = Setup::with_fabric(scenario, fabric);
         setup.check_links().map_err(|why| why.in_scenario(scenario))?;
@@ -70,6 +71,10 @@ impl Setup {
             }
             rack::Topology::Torack { racks, hosts_per_rack, uplinks } => {
                 Topology::leaf_spine(racks, hosts_per_rack, uplinks, host, core)
+            }
+            rack::Topology::Torus { .. } | rack::Topology::Mesh { .. } => {
+                let graph = scenario.network.topology.graph().expect("tori and meshes are graphs");
+                Topology::direct(Arc::new(graph), host)
             }
         };
         Setup {
@@ -141,6 +146,7 @@ impl FabricConfig {
             Protocol::Ird => FabricConfig::Ird,
             Protocol::Homa => FabricConfig::Homa(homa::Params::default()),
             Protocol::Phost => FabricConfig::Phost(phost::Params::default()),
+            Protocol::R2c2 => FabricConfig::R2c2(r2c2::Params::default()),
         }
     }
 }

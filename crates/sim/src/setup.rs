@@ -15,6 +15,7 @@ use crate::fabric::mptcp::Mptcp;
 use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::pfc_dcqcn::PfcDcqcn;
+use crate::fabric::r2c2::R2c2;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
@@ -23,7 +24,7 @@ use crate::observe::Watch;
 use crate::run::Run;
 use crate::summary::{Excluded, Labels, Program, Summary};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, tcp};
+use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, r2c2, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -59,10 +60,11 @@ pub enum FabricConfig {
     Fastpass(fastpass::Params),
     PfcDcqcn(dcqcn::Params),
     Ndp(ndp::Params),
+    R2c2(r2c2::Params),
 }
 
 const CANNOT_SPLIT: &str =
-    "is 1 for ideal, edm, cxl, fastpass, ird, homa and mptcp (docs/decisions/0007-split-runs.md)";
+    "is 1 for ideal, edm, cxl, fastpass, ird, homa, mptcp and r2c2 (docs/decisions/0007-split-runs.md)";
 
 const ONE_LINK: &str = "has one link to a node for fabrics other than ideal, dctcp, tcp and mptcp";
 
@@ -162,6 +164,7 @@ impl Setup {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
         self.check_links()?;
+        self.check_topology()?;
         match &self.fabric {
             FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, observer, progress),
             FabricConfig::Edm(config) => {
@@ -195,6 +198,10 @@ impl Setup {
             FabricConfig::Ndp(params) => {
                 self.run_on(Ndp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
+            FabricConfig::R2c2(params) => {
+                let fabric = R2c2::new(&self.network, &self.ethernet, params, self.seed)?;
+                self.run_on(fabric, work, observer, progress)
+            }
             FabricConfig::Ird => {
                 self.run_on(Ird::with(&self.network, &self.ethernet)?, work, observer, progress)
             }
@@ -205,6 +212,17 @@ impl Setup {
                 self.run_on(Phost::with(&self.network, &self.ethernet, params)?, work, observer, progress)
             }
         }
+    }
+
+    /// Most fabrics are told what switches do.
+    fn check_topology(&self) -> Result<(), SetupError> {
+        use FabricConfig::{Dctcp, Ideal, R2c2, Tcp};
+        let forwards = matches!(self.fabric, Ideal | Dctcp(_) | R2c2(_) | Tcp(_));
+        if self.network.topology.graph().is_some() && !forwards {
+            let rule = "is one with switches but for ideal, tcp, dctcp and r2c2";
+            return Err(SetupError::new("network.topology.kind", rule, "one without"));
+        }
+        Ok(())
     }
 
     /// The same run on several threads, with the same results.
@@ -246,6 +264,7 @@ impl Setup {
             | FabricConfig::Fastpass(_)
             | FabricConfig::Mptcp(_)
             | FabricConfig::Ird
+            | FabricConfig::R2c2(_)
             | FabricConfig::Homa(_) => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
         }
     }

@@ -21,8 +21,10 @@ use crate::faults::Faults;
 use crate::network::{Departure, Pace};
 use std::ops::Range;
 use std::sync::Arc;
+use unrack_protocol::r2c2::weights::exact::Towards;
 use unrack_rack::Wiring;
-use unrack_units::Time;
+use unrack_rack::graph::Graph;
+use unrack_units::{Rate, Time};
 use unrack_workload::{NodeId, Racks};
 
 /// One way of a full-duplex link.
@@ -49,6 +51,8 @@ enum Shape {
     FatTree { half: u32 },
     /// Racks that pool their NICs.
     Drack(Drack),
+    /// Nodes that forward for each other: each is a switch with as many links as it has neighbours.
+    Direct { nodes: u32, links: u32 },
 }
 
 /// The ports by which a packet can go on, or the links by which it can leave its node: two ranges, of which the
@@ -91,11 +95,13 @@ pub struct Topology {
     /// Of the CXL ports of hosts; of networks without, as `host_link`.
     cxl_link: Link,
     faults: Option<Arc<Faults>>,
+    /// Of a network without switches, who is linked to whom.
+    graph: Option<Arc<Graph>>,
 }
 
 impl Topology {
     fn new(shape: Shape, host_link: Link, core_link: Link) -> Topology {
-        Topology { shape, host_link, core_link, cxl_link: host_link, faults: None }
+        Topology { shape, host_link, core_link, cxl_link: host_link, faults: None, graph: None }
     }
 
     pub fn star(nodes: u32, link: Link) -> Topology {
@@ -115,6 +121,23 @@ impl Topology {
     /// Racks that pool their NICs. `nic_link` is that of a NIC to its aggregation switch.
     pub fn drack(wiring: Wiring, nic_link: Link, core_link: Link, cxl_link: Link) -> Topology {
         Topology { cxl_link, ..Topology::new(Shape::Drack(Drack { wiring }), nic_link, core_link) }
+    }
+
+    /// Nodes that are linked to each other. A node reaches its own switch at the rate of all its links, at once.
+    ///
+    /// Ports are the links of the graph and, after those, one of each switch to its node.
+    pub fn direct(graph: Arc<Graph>, link: Link) -> Topology {
+        let (nodes, links) = (graph.nodes(), graph.links());
+        let degree = (0..nodes).map(|node| graph.links_of(node).len() as u64).max().unwrap_or(1);
+        let all = Rate::from_bps(link.pace.rate().as_bps() * degree);
+        let inside = Link { pace: Pace::new(all), propagation: Time::ZERO };
+        let topology = Topology::new(Shape::Direct { nodes, links }, inside, link);
+        Topology { graph: Some(graph), ..topology }
+    }
+
+    /// Who is linked to whom, in a network without switches.
+    pub fn graph(&self) -> Option<&Arc<Graph>> {
+        self.graph.as_ref()
     }
 
     /// The same with links that fail.
@@ -143,6 +166,7 @@ impl Topology {
             Shape::LeafSpine { racks, hosts, .. } => racks * hosts,
             Shape::FatTree { half } => 2 * half * half * half,
             Shape::Drack(Drack { wiring }) => wiring.nics(),
+            Shape::Direct { nodes, .. } => nodes,
         }
     }
 
@@ -153,6 +177,7 @@ impl Topology {
             Shape::LeafSpine { racks, hosts, .. } => Racks { racks, hosts },
             Shape::FatTree { half } => Racks { racks: 2 * half * half, hosts: half },
             Shape::Drack(Drack { wiring }) => Racks { racks: wiring.racks, hosts: wiring.hosts_per_rack },
+            Shape::Direct { nodes, .. } => Racks { racks: 1, hosts: nodes },
         }
     }
 
@@ -160,7 +185,7 @@ impl Topology {
     /// of each switch. Nothing, if there are fewer racks or pods, or nothing above them.
     pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
         let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
-            Shape::Star { .. } | Shape::Drack(_) => return None,
+            Shape::Star { .. } | Shape::Drack(_) | Shape::Direct { .. } => return None,
             Shape::LeafSpine { racks, .. } => {
                 (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
             }
@@ -186,6 +211,7 @@ impl Topology {
             Shape::LeafSpine { racks, spines, .. } => racks + spines,
             Shape::FatTree { half } => 5 * half * half,
             Shape::Drack(drack) => drack.switches(),
+            Shape::Direct { nodes, .. } => nodes,
         }
     }
 
@@ -195,6 +221,7 @@ impl Topology {
             Shape::LeafSpine { racks, hosts, spines } => racks * (hosts + spines) + spines * racks,
             Shape::FatTree { half } => 5 * half * half * 2 * half,
             Shape::Drack(drack) => drack.ports(),
+            Shape::Direct { nodes, links } => links + nodes,
         }
     }
 
@@ -288,12 +315,16 @@ impl Topology {
             Shape::Star { .. } => 0,
             Shape::LeafSpine { hosts, .. } => node / hosts,
             Shape::FatTree { half } => node / half,
+            Shape::Direct { .. } => node,
         }
     }
 
     /// The port by which `switch` sends a packet of the flow with this hash on its way to `dst`, when all
     /// links are up.
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
+        if let (Some(graph), Shape::Direct { links, .. }) = (&self.graph, self.shape) {
+            return if switch == dst { links + dst } else { Towards::new(graph, dst).by_hash(switch, hash) };
+        }
         let ports = self.next_ports(switch, dst);
         ports.nth(self.turn(switch, hash) % ports.len())
     }
@@ -312,6 +343,14 @@ impl Topology {
 
     /// A flow keeps its way while it is up; others share what is left.
     fn around(&self, faults: &Faults, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
+        if let (Some(graph), Shape::Direct { .. }) = (&self.graph, self.shape)
+            && switch != dst
+        {
+            let towards = Towards::new(graph, dst);
+            let mut up = towards.closer(switch).filter(|link| !faults.known_down(*link, now));
+            let port = self.route(switch, dst, hash);
+            return if faults.known_down(port, now) { up.next() } else { Some(port) };
+        }
         let port = self.route(switch, dst, hash);
         let is_up = |port: &u32| self.leads_on(faults, *port, dst, now);
         if is_up(&port) {
@@ -362,6 +401,7 @@ impl Topology {
                 }
             }
             Shape::Drack(drack) => drack.next_ports(switch, dst),
+            Shape::Direct { links, .. } => only(links + dst),
         }
     }
 
@@ -384,6 +424,7 @@ impl Topology {
             },
             Shape::FatTree { half } => port / (2 * half),
             Shape::Drack(drack) => drack.owner(port),
+            Shape::Direct { links, .. } => self.sender(port, links),
         }
     }
 
@@ -397,6 +438,14 @@ impl Topology {
             },
             Shape::FatTree { half } => port / (2 * half),
             Shape::Drack(drack) => drack.owner(port),
+            Shape::Direct { links, .. } => self.sender(port, links),
+        }
+    }
+
+    fn sender(&self, port: u32, links: u32) -> u32 {
+        match (&self.graph, port.checked_sub(links)) {
+            (Some(graph), None) => graph.from(port),
+            (_, node) => node.unwrap_or_default(),
         }
     }
 
@@ -426,6 +475,10 @@ impl Topology {
                 }
             }
             Shape::Drack(drack) => drack.end(port),
+            Shape::Direct { links, .. } => match (&self.graph, port.checked_sub(links)) {
+                (Some(graph), None) => End::Switch(graph.to(port)),
+                (_, node) => End::Node(node.unwrap_or_default()),
+            },
         }
     }
 
@@ -441,7 +494,7 @@ impl Topology {
     pub fn ways(&self, src: NodeId, dst: NodeId) -> u32 {
         match self.shape {
             _ if self.switch_of(src) == self.switch_of(dst) => 1,
-            Shape::Star { .. } => 1,
+            Shape::Star { .. } | Shape::Direct { .. } => 1,
             Shape::LeafSpine { spines, .. } => spines,
             Shape::FatTree { half } => half,
             Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
@@ -472,7 +525,6 @@ impl Topology {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use unrack_units::Rate;
 
     pub(super) fn link(gbps: u64) -> Link {
         Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(10) }

@@ -70,8 +70,12 @@ pub struct Args {
 }
 
 fn parse_fabric(name: &str) -> Result<Protocol, String> {
+    // The others are compared around one switch.
+    let fits = |protocol: &Protocol| *protocol != Protocol::R2c2;
+    let names: Vec<_> = Protocol::ALL.into_iter().filter(fits).map(Protocol::name).collect();
     Protocol::from_name(name)
-        .ok_or_else(|| format!("not a fabric of this version: use {}", Protocol::NAMES.join(", ")))
+        .filter(fits)
+        .ok_or_else(|| format!("not a fabric around a switch of this version: use {}", names.join(", ")))
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {

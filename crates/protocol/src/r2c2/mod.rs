@@ -10,15 +10,19 @@
 //! | [`rates`] | the rates of all flows, by water-filling |
 //! | [`demand`] | what a flow can use, as its sender sees it |
 //! | [`bucket`] | what holds a flow to its rate |
+//! | [`selection`] | which routing each flow should use |
 //! | [`trees`] | along which links a broadcast goes |
 //! | [`packet`] | what is on the wire |
 
 pub mod bucket;
 pub mod demand;
 pub mod packet;
+mod params;
 pub mod rates;
 pub mod routing;
+pub mod selection;
 pub mod trees;
 pub mod weights;
 
+pub use params::Params;
 pub use routing::Routing;

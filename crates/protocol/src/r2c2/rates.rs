@@ -13,6 +13,7 @@
 use super::weights::Share;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 use unrack_units::Rate;
 
 /// Names a flow from [`Rates::add`] until [`Rates::remove`].
@@ -74,7 +75,7 @@ struct Flow {
     /// Tells it from others that had its slot. Even: the slot is free.
     serial: u32,
     asked: Asked,
-    shares: Box<[Share]>,
+    shares: Arc<[Share]>,
     rate_kbps: u32,
     /// At which its rate was settled. [`Level::RISING`]: it is not.
     level: Level,
@@ -131,10 +132,10 @@ impl Rates {
     ///
     /// # Panics
     /// If its weight is 0.
-    pub fn add(&mut self, asked: Asked, shares: Box<[Share]>) -> Slot {
+    pub fn add(&mut self, asked: Asked, shares: Arc<[Share]>) -> Slot {
         assert!(asked.weight > 0, "a flow of weight 0 would never send");
         let slot = self.free.pop().unwrap_or_else(|| {
-            let flow = Flow { serial: 0, asked, shares: Box::new([]), rate_kbps: 0, level: Level::RISING };
+            let flow = Flow { serial: 0, asked, shares: Arc::default(), rate_kbps: 0, level: Level::RISING };
             self.flows.push(flow);
             self.flows.len() as Slot - 1
         });
@@ -143,7 +144,7 @@ impl Rates {
         let class = self.classes.entry(asked.priority).or_default();
         class.priority = asked.priority;
         class.weights.resize(links, 0);
-        for Share { link, share } in &shares {
+        for Share { link, share } in &*shares {
             self.users[*link as usize].push((slot, serial));
             let weights = &mut class.weights[*link as usize];
             *weights += u64::from(*share) * u64::from(asked.weight);
@@ -165,13 +166,13 @@ impl Rates {
         debug_assert!(flow.serial % 2 == 1, "a slot that is free");
         flow.serial += 1;
         let class = self.classes.get_mut(&flow.asked.priority).expect("the class of a flow is there");
-        for Share { link, share } in &flow.shares {
+        for Share { link, share } in &*flow.shares {
             class.weights[*link as usize] -= u64::from(*share) * u64::from(flow.asked.weight);
             self.taken[*link as usize] -= u64::from(*share) * u64::from(flow.rate_kbps);
         }
         class.from = class.from.min(if flow.level == Level::RISING { Level::NEVER } else { flow.level });
         class.members -= 1;
-        flow.shares = Box::new([]);
+        flow.shares = Arc::default();
         self.free.push(slot);
     }
 
@@ -247,7 +248,7 @@ impl Rates {
         let kept = class.settled.partition_point(|(slot, _)| flows[*slot as usize].level < from);
         for (slot, serial) in class.settled.drain(kept..) {
             let flow = &mut flows[slot as usize];
-            for Share { link, share } in &flow.shares {
+            for Share { link, share } in &*flow.shares {
                 self.taken[*link as usize] -= u64::from(*share) * u64::from(flow.rate_kbps);
             }
             (flow.rate_kbps, flow.level) = (0, Level::RISING);
@@ -260,7 +261,7 @@ impl Rates {
         let mut limited = BinaryHeap::new();
         for (slot, _) in &class.fresh {
             let Flow { asked, shares, .. } = &self.flows[*slot as usize];
-            for Share { link, share } in shares {
+            for Share { link, share } in &**shares {
                 let rising = &mut self.rising[*link as usize];
                 if *rising == 0 {
                     self.touched.push(*link);
@@ -347,7 +348,7 @@ impl Rates {
             rate -= 1;
         }
         (flow.rate_kbps, flow.level) = (rate, now);
-        for Share { link, share } in &flow.shares {
+        for Share { link, share } in &*flow.shares {
             self.rising[*link as usize] -= u64::from(*share) * u64::from(weight);
             self.taken[*link as usize] += u64::from(*share) * u64::from(rate);
         }

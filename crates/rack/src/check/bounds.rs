@@ -6,6 +6,7 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 
 use super::Checker;
 use crate::Protocol;
+use crate::graph::Graph;
 use crate::nearest::hint;
 use crate::network::{Buffer, Link, Network, Switch, Topology};
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
@@ -67,6 +68,13 @@ impl Checker<'_> {
                 within(self, "hosts_per_rack", hosts_per_rack, 1);
                 within(self, "uplinks", uplinks, 1);
             }
+            Topology::Torus { sides } | Topology::Mesh { sides } => {
+                let wraps = matches!(network.topology, Topology::Torus { .. });
+                if let Err(why) = Graph::cube(sides, wraps) {
+                    self.complain("network.topology.shape", why);
+                }
+                return;
+            }
         }
         let nodes = network.topology.nodes();
         let is_star = matches!(network.topology, Topology::Star { .. });
@@ -101,6 +109,7 @@ impl Checker<'_> {
         let why = match (buffer, protocol) {
             (Buffer::Shared(_), Protocol::Ideal) => "`ideal` is a bound without switches",
             (Buffer::Shared(_), Protocol::Edm) => "the switch of `edm` queues no data (EDM §3.1)",
+            (Buffer::Shared(_), Protocol::R2c2) => "a node of `r2c2` has a queue of its own for each link",
             (Buffer::Shared(_), Protocol::Cxl) => "credits of `cxl` are for the buffer of one link each",
             _ => return,
         };

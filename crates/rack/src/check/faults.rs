@@ -91,5 +91,7 @@ fn switches(topology: &Topology) -> u32 {
         Topology::FatTree { ports } => 5 * (ports / 2).saturating_pow(2),
         Topology::Drack { racks, cores, .. } => racks.saturating_mul(2).saturating_add(cores),
         Topology::Torack { racks, uplinks, .. } => racks.saturating_add(uplinks),
+        // Each node is a switch.
+        Topology::Torus { sides } | Topology::Mesh { sides } => sides.nodes(),
     }
 }

@@ -7,14 +7,14 @@ fn gbps(gbps: u64) -> Rate {
     Rate::from_gbps(gbps)
 }
 
-fn shares(of: &[(u32, f64)]) -> Box<[Share]> {
+fn shares(of: &[(u32, f64)]) -> Arc<[Share]> {
     of.iter()
         .map(|(link, share)| Share { link: *link, share: (share * f64::from(Share::ONE)) as u32 })
         .collect()
 }
 
 /// What is asked, and the share of the flow on each link.
-type Drawn = (Asked, Box<[Share]>);
+type Drawn = (Asked, Arc<[Share]>);
 
 fn any_flow() -> impl Strategy<Value = Drawn> {
     let share = prop_oneof![3 => Just(0u32), 1 => Just(Share::ONE), 2 => Share::ONE / 64..2 * Share::ONE];
@@ -109,7 +109,7 @@ proptest! {
                 for (slot, (asked, shares)) in &there {
                     prop_assert_eq!(rates.kbps(*slot), anew.kbps(*slot));
                     prop_assert_eq!(rates.asked(*slot), *asked);
-                    for Share { link, share } in shares {
+                    for Share { link, share } in &**shares {
                         taken[*link as usize] += u64::from(*share) * u64::from(rates.kbps(*slot));
                     }
                 }

@@ -5,13 +5,14 @@ use crate::r2c2::packet::Route;
 use crate::r2c2::weights::Ways;
 use crate::r2c2::weights::exact::{Leg, Towards, legs};
 use std::collections::HashMap;
+use std::sync::Arc;
 use unrack_rack::graph::{Cube, Direction, Graph};
 
 /// Draws ways over a graph. What it keeps is the price of graphs without coordinates: for each destination, 10 bytes a
 /// node.
 #[derive(Debug, Clone)]
-pub struct Router<'a> {
-    graph: &'a Graph,
+pub struct Router {
+    graph: Arc<Graph>,
     fields: HashMap<u32, Field>,
 }
 
@@ -22,33 +23,35 @@ struct Field {
     paths: Vec<f64>,
 }
 
-impl<'a> Router<'a> {
-    pub fn new(graph: &'a Graph) -> Router<'a> {
+impl Router {
+    pub fn new(graph: Arc<Graph>) -> Router {
         Router { graph, fields: HashMap::new() }
     }
 
     /// The way of a packet. `random` gives 64 random bits.
     pub fn draw(&mut self, ways: Ways, random: &mut impl FnMut() -> u64) -> Route {
-        let mut walk = Walk { graph: self.graph, at: ways.src, route: Route::default() };
+        let Router { graph, fields } = self;
+        let graph = &**graph;
+        let mut walk = Walk { graph, at: ways.src, route: Route::default() };
         let Ways { routing, src, dst, flow } = ways;
-        match (routing, self.graph.as_cube()) {
+        match (routing, graph.as_cube()) {
             _ if src == dst => {}
-            (Routing::Spraying, _) => self.spray(&mut walk, dst, random),
+            (Routing::Spraying, _) => spray(fields, &mut walk, dst, random),
             (Routing::DestinationTag, Some(cube)) => {
                 let order: Vec<usize> = (0..cube.dimensions()).collect();
                 let sides = choose(cube, (src, dst), false, random);
                 walk.dimension_by_dimension(&order, |d| (sides[d].up, sides[d].hops));
             }
             (Routing::Vlb, _) => {
-                let middle = below(random, self.graph.nodes());
-                self.spray(&mut walk, middle, random);
-                self.spray(&mut walk, dst, random);
+                let middle = below(random, graph.nodes());
+                spray(fields, &mut walk, middle, random);
+                spray(fields, &mut walk, dst, random);
             }
             (Routing::Wlb, Some(cube)) => through_a_box(&mut walk, cube, (src, dst), true, random),
             (Routing::Romm, Some(cube)) => through_a_box(&mut walk, cube, (src, dst), false, random),
             (Routing::Wlb | Routing::Romm, None) => unreachable!("refused by Routing::check"),
             (Routing::DestinationTag | Routing::Ecmp, _) => {
-                let towards = Towards::new(self.graph, dst);
+                let towards = Towards::new(graph, dst);
                 while walk.at != dst {
                     let first = || towards.closer(walk.at).next().expect("a way to all nodes");
                     let link =
@@ -59,32 +62,33 @@ impl<'a> Router<'a> {
         }
         walk.route
     }
+}
 
-    fn spray(&mut self, walk: &mut Walk, dst: u32, random: &mut impl FnMut() -> u64) {
-        match self.graph.as_cube() {
-            Some(cube) => {
-                let mut sides = choose(cube, (walk.at, dst), false, random);
-                let mut left: u32 = sides.iter().map(|leg| leg.hops).sum();
-                // Of the shortest paths, as many go on in a dimension as it has of the hops that are left.
-                while left > 0 {
-                    let mut drawn = below(random, left);
-                    let fits = |leg: &Leg| {
-                        let fits = drawn < leg.hops;
-                        drawn = drawn.wrapping_sub(leg.hops);
-                        fits
-                    };
-                    let dimension = sides.iter().position(fits).expect("less than all hops that are left");
-                    walk.step(Direction { dimension, up: sides[dimension].up });
-                    sides[dimension].hops -= 1;
-                    left -= 1;
-                }
+/// Along one of all shortest paths.
+fn spray(fields: &mut HashMap<u32, Field>, walk: &mut Walk, dst: u32, random: &mut impl FnMut() -> u64) {
+    match walk.graph.as_cube() {
+        Some(cube) => {
+            let mut sides = choose(cube, (walk.at, dst), false, random);
+            let mut left: u32 = sides.iter().map(|leg| leg.hops).sum();
+            // Of the shortest paths, as many go on in a dimension as it has of the hops that are left.
+            while left > 0 {
+                let mut drawn = below(random, left);
+                let fits = |leg: &Leg| {
+                    let fits = drawn < leg.hops;
+                    drawn = drawn.wrapping_sub(leg.hops);
+                    fits
+                };
+                let dimension = sides.iter().position(fits).expect("less than all hops that are left");
+                walk.step(Direction { dimension, up: sides[dimension].up });
+                sides[dimension].hops -= 1;
+                left -= 1;
             }
-            None => {
-                let graph = self.graph;
-                let field = self.fields.entry(dst).or_insert_with(|| Field::new(graph, dst));
-                while walk.at != dst {
-                    walk.take(field.next(graph, walk.at, random));
-                }
+        }
+        None => {
+            let graph = walk.graph;
+            let field = fields.entry(dst).or_insert_with(|| Field::new(graph, dst));
+            while walk.at != dst {
+                walk.take(field.next(graph, walk.at, random));
             }
         }
     }
@@ -215,8 +219,8 @@ mod tests {
             let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
             mixed ^ (mixed >> 31)
         };
-        for graph in graphs() {
-            let mut router = Router::new(&graph);
+        for graph in graphs().into_iter().map(Arc::new) {
+            let mut router = Router::new(graph.clone());
             let allowed = Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok());
             for routing in allowed {
                 for (src, dst) in [(0, graph.nodes() - 1), (1, graph.nodes() / 2)] {

@@ -143,7 +143,8 @@ impl<'a> Exact<'a> {
 }
 
 /// How far all nodes are from one.
-pub(crate) struct Towards<'a> {
+#[derive(Debug, Clone)]
+pub struct Towards<'a> {
     graph: &'a Graph,
     dst: u32,
     /// Of graphs without coordinates.
@@ -169,7 +170,7 @@ impl<'a> Towards<'a> {
         self.graph.links_of(node).filter(move |link| self.distance(self.graph.to(*link)) < here)
     }
 
-    /// The one of them that this flow takes.
+    /// The one of them that the flow with this hash takes.
     pub fn by_hash(&self, node: u32, flow: u32) -> u32 {
         let count = self.closer(node).count();
         let turn = scramble(flow ^ node.wrapping_mul(0x9E37_79B9)) as usize % count;

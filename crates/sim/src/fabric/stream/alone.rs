@@ -7,6 +7,8 @@ use unrack_units::Time;
 /// What the time of a lone stream depends on.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Alone {
+    /// A faster link before those, on which nothing waits.
+    pub lead: Option<Link>,
     /// From the sender's on. None is slower than the first.
     pub links: Vec<Link>,
     pub switch_latency: Time,
@@ -29,6 +31,12 @@ struct Sent {
 impl Alone {
     /// When the last bit of the last of these packets, sent in this order, is at the other end.
     fn arrive<const N: usize>(&self, mut packets: [Sent; N]) -> Time {
+        if let Some(lead) = self.lead {
+            for packet in &mut packets {
+                let stored = if self.cut_through { Time::ZERO } else { lead.pace.transmit(packet.wire) };
+                packet.start += stored + lead.propagation + self.switch_latency;
+            }
+        }
         let mut arrived = Time::ZERO;
         for (n, link) in self.links.iter().enumerate() {
             let mut free = Time::ZERO;

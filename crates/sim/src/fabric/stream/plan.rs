@@ -58,7 +58,8 @@ impl Plan {
             SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
         })?;
         let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
-        if core.rate() < host.rate() {
+        // Without switches a node reaches its own at the rate of all its links.
+        if core.rate() < host.rate() && network.topology.graph().is_none() {
             let rule = "is at least network.link.rate";
             return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
         }
@@ -76,8 +77,11 @@ impl Plan {
     }
 
     pub(in super::super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
+        let mut links: Vec<_> = self.network.links(src, dst).collect();
+        let lead = self.network.topology.graph().map(|_| links.remove(0));
         Alone {
-            links: self.network.links(src, dst).collect(),
+            lead,
+            links,
             switch_latency: self.network.switch_latency,
             framing: self.framing,
             cut_through: self.cut_through,

@@ -1,0 +1,36 @@
+//! What can be set.
+
+use super::Routing;
+use serde::{Deserialize, Serialize};
+use unrack_units::{Fraction, Time};
+
+/// Parameters of R2C2.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Of all flows. Default spraying (§5.2).
+    pub routing: Routing,
+    /// What of each link is not given to flows. Default 5% (§5).
+    pub headroom: Fraction,
+    /// Rates are computed once in this time, of flows that are older than it. Default 500 us (§5.2).
+    pub interval: Time,
+    /// Broadcast trees of each source. Default 4; the paper says "multiple" (§3.2).
+    pub trees: u8,
+    /// A receiver acknowledges so many packets at once. Default 16; not of the paper, which has no reliability (§6).
+    pub ack_every: u32,
+    /// Silence after all was sent, after which what is not acknowledged is sent again; it doubles. Default 1 ms.
+    pub timeout: Time,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            routing: Routing::Spraying,
+            headroom: Fraction::new(0.05).expect("a fraction"),
+            interval: Time::from_us(500),
+            trees: 4,
+            ack_every: 16,
+            timeout: Time::from_us(1_000),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Which routing each flow should use (§3.4): a genetic search for the assignment under which the rack is worth most.
+//!
+//! A genotype has one gene a flow: which of its routings it uses. Its fitness is the utility of the rates that
+//! water-filling gives. The best of a generation live on; the others are children of two of the better half, of either
+//! of whom each gene is, and mutate. The search ends when nothing better was found for a while.
+
+use super::rates::{Asked, Rates, Slot};
+use super::weights::Share;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Parameters of the search.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Genotypes of a generation. Default 100 (§5.2).
+    pub population: u32,
+    /// Probability that a gene of a child is drawn anew. Default 0.01 (§5.2).
+    pub mutation: f64,
+    /// Share of a generation that lives on. Default 0.1; not in the paper.
+    pub survivors: f64,
+    /// Generations without a better one after which the search ends. Default 10; not in the paper.
+    pub patience: u32,
+    /// Generations at the most. Default 200; not in the paper, which says "until the time expires".
+    pub generations: u32,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params { population: 100, mutation: 0.01, survivors: 0.1, patience: 10, generations: 200 }
+    }
+}
+
+/// A flow, and the shares of links under each routing that it may use.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub asked: Asked,
+    pub choices: Vec<Arc<[Share]>>,
+}
+
+/// What the rack is worth at these rates, in Kb/s, flow by flow.
+pub type Utility<'a> = &'a dyn Fn(&[u32]) -> f64;
+
+/// All that flows send.
+pub fn aggregate(rates: &[u32]) -> f64 {
+    rates.iter().map(|rate| f64::from(*rate)).sum()
+}
+
+/// What the flow sends that this share of all is below: 0.05 for the fifth percentile.
+pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
+    move |rates| {
+        let mut sorted = rates.to_vec();
+        sorted.sort_unstable();
+        let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
+        sorted.get(rank - 1).copied().map_or(0.0, f64::from)
+    }
+}
+
+/// An assignment: of each flow, which of its choices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub genes: Vec<u8>,
+    pub utility: f64,
+    pub generations: u32,
+}
+
+/// Searches on links of these rates.
+pub struct Search<'a> {
+    flows: &'a [Candidate],
+    utility: Utility<'a>,
+    params: Params,
+    /// The flows as they were rated last.
+    rates: Rates,
+    slots: Vec<Slot>,
+    rated: Vec<u8>,
+    /// The present generation, the best first.
+    population: Vec<(f64, Vec<u8>)>,
+}
+
+impl<'a> Search<'a> {
+    /// From the assignment in use. `links` are rates without flows.
+    ///
+    /// Departure: besides it and drawn ones, the first generation has those in which all flows use the same routing;
+    /// of hundreds of flows, crossing drawn ones would hardly come to that.
+    pub fn new(
+        links: Rates,
+        flows: &'a [Candidate],
+        current: Vec<u8>,
+        (params, utility): (Params, Utility<'a>),
+        random: &mut impl FnMut() -> u64,
+    ) -> Search<'a> {
+        let mut rates = links;
+        let add =
+            |(flow, gene): (&Candidate, &u8)| rates.add(flow.asked, flow.choices[usize::from(*gene)].clone());
+        let slots = flows.iter().zip(&current).map(add).collect();
+        let rated = current.clone();
+        let mut search = Search { flows, utility, params, rates, slots, rated, population: Vec::new() };
+        let most = flows.iter().map(|flow| flow.choices.len()).max().unwrap_or(0);
+        let same = |choice: usize| -> Vec<u8> {
+            flows.iter().map(|flow| choice.min(flow.choices.len() - 1) as u8).collect()
+        };
+        let mut first: Vec<Vec<u8>> = [current].into_iter().chain((0..most).map(same)).collect();
+        while first.len() < search.params.population as usize {
+            first.push(flows.iter().map(|flow| drawn(flow, random)).collect());
+        }
+        search.population = first.into_iter().map(|genes| (search.rate(&genes), genes)).collect();
+        search.rank();
+        search
+    }
+
+    /// The best so far.
+    pub fn best(&self) -> (f64, &[u8]) {
+        let (utility, genes) = &self.population[0];
+        (*utility, genes)
+    }
+
+    /// Searches until nothing better is found.
+    pub fn run(mut self, random: &mut impl FnMut() -> u64) -> Found {
+        let (mut generations, mut without) = (0, 0);
+        while generations < self.params.generations && without < self.params.patience {
+            let before = self.best().0;
+            self.generation(random);
+            generations += 1;
+            without = if self.best().0 > before { 0 } else { without + 1 };
+        }
+        let (utility, genes) = self.population.swap_remove(0);
+        Found { genes, utility, generations }
+    }
+
+    /// The next generation.
+    pub fn generation(&mut self, random: &mut impl FnMut() -> u64) {
+        let size = self.population.len();
+        let survive = ((size as f64 * self.params.survivors).ceil() as usize).clamp(1, size);
+        let better = size.div_ceil(2);
+        let children: Vec<Vec<u8>> = (survive..size)
+            .map(|_| {
+                let [one, other] = [0, 1].map(|_| below(random, better as u64) as usize);
+                self.child(one, other, random)
+            })
+            .collect();
+        self.population.truncate(survive);
+        for genes in children {
+            let utility = self.rate(&genes);
+            self.population.push((utility, genes));
+        }
+        self.rank();
+    }
+
+    fn child(&self, one: usize, other: usize, random: &mut impl FnMut() -> u64) -> Vec<u8> {
+        let (one, other) = (&self.population[one].1, &self.population[other].1);
+        let mutates = (self.params.mutation * 2f64.powi(32)) as u64;
+        let mut of = 0;
+        let gene = |(n, flow): (usize, &Candidate)| {
+            if n % 64 == 0 {
+                of = random();
+            }
+            let inherited = if of >> (n % 64) & 1 == 0 { one[n] } else { other[n] };
+            if random() >> 32 < mutates { drawn(flow, random) } else { inherited }
+        };
+        self.flows.iter().enumerate().map(gene).collect()
+    }
+
+    /// Only flows that are routed otherwise than in the last that was rated come and go.
+    fn rate(&mut self, genes: &[u8]) -> f64 {
+        for (n, gene) in genes.iter().enumerate().filter(|(n, gene)| self.rated[*n] != **gene) {
+            self.rates.remove(self.slots[n]);
+            let flow = &self.flows[n];
+            self.slots[n] = self.rates.add(flow.asked, flow.choices[usize::from(*gene)].clone());
+        }
+        self.rated.copy_from_slice(genes);
+        self.rates.settle();
+        let rates: Vec<u32> = self.slots.iter().map(|slot| self.rates.kbps(*slot)).collect();
+        (self.utility)(&rates)
+    }
+
+    /// Stable: of equals, who was there before.
+    fn rank(&mut self) {
+        self.population.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    }
+}
+
+/// What the rack is worth when flows use these of their routings.
+pub fn worth(links: Rates, flows: &[Candidate], genes: &[u8], utility: Utility) -> f64 {
+    let mut rates = links;
+    let add =
+        |(flow, gene): (&Candidate, &u8)| rates.add(flow.asked, flow.choices[usize::from(*gene)].clone());
+    let slots: Vec<Slot> = flows.iter().zip(genes).map(add).collect();
+    rates.settle();
+    let rates: Vec<u32> = slots.into_iter().map(|slot| rates.kbps(slot)).collect();
+    utility(&rates)
+}
+
+fn drawn(flow: &Candidate, random: &mut impl FnMut() -> u64) -> u8 {
+    below(random, flow.choices.len() as u64) as u8
+}
+
+fn below(random: &mut impl FnMut() -> u64, limit: u64) -> u64 {
+    ((u128::from(random()) * u128::from(limit)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::r2c2::Routing;
+    use crate::r2c2::weights::{Ways, Weights};
+    use unrack_rack::graph::{Graph, Sides};
+    use unrack_units::Rate;
+
+    fn random() -> impl FnMut() -> u64 {
+        let mut state = 7u64;
+        move || {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^ (mixed >> 31)
+        }
+    }
+
+    fn candidates(graph: &Arc<Graph>, ends: &[(u32, u32)]) -> Vec<Candidate> {
+        let mut weights = Weights::new(graph.clone());
+        let mut of = |routing, src, dst| {
+            let mut shares = Vec::new();
+            weights.append(Ways { routing, src, dst, flow: 0 }, &mut shares);
+            shares.into()
+        };
+        let both = |(src, dst): &(u32, u32)| Candidate {
+            asked: Asked::default(),
+            choices: [Routing::Spraying, Routing::Vlb].map(|routing| of(routing, *src, *dst)).into(),
+        };
+        ends.iter().map(both).collect()
+    }
+
+    fn links(graph: &Graph) -> Rates {
+        Rates::new((0..graph.links()).map(|_| Rate::from_gbps(10)), 0.05)
+    }
+
+    fn worth(graph: &Graph, flows: &[Candidate], genes: &[u8]) -> f64 {
+        super::worth(links(graph), flows, genes, &aggregate)
+    }
+
+    /// Of nine flows, against all 512 assignments.
+    #[test]
+    fn the_best_of_few_is_found() {
+        let graph = Arc::new(Graph::cube(Sides::new(&[4, 4]).unwrap(), true).unwrap());
+        let ends = [(0, 1), (1, 2), (4, 5), (5, 9), (2, 8), (3, 12), (6, 14), (7, 0), (9, 10)];
+        let flows = candidates(&graph, &ends);
+        let all = (0u32..512).map(|number| (0..9).map(|bit| (number >> bit & 1) as u8).collect::<Vec<u8>>());
+        let best = all.map(|genes| worth(&graph, &flows, &genes)).fold(0.0, f64::max);
+        let mut random = random();
+        let with = (Params::default(), &aggregate as Utility);
+        let found = Search::new(links(&graph), &flows, vec![0; 9], with, &mut random).run(&mut random);
+        assert_eq!(found.utility, worth(&graph, &flows, &found.genes), "as if rated alone");
+        assert!(found.utility >= best * 0.999, "{} of {best}", found.utility);
+    }
+
+    #[test]
+    fn it_is_never_worse_than_one_routing_for_all() {
+        let graph = Arc::new(Graph::cube(Sides::new(&[4, 4]).unwrap(), true).unwrap());
+        let ends: Vec<(u32, u32)> = (0..16).map(|src| (src, (src * 5 + 3) % 16)).collect();
+        let flows = candidates(&graph, &ends);
+        let mut random = random();
+        let params = Params { generations: 3, ..Params::default() };
+        for utility in [&aggregate as Utility, &tail(0.05)] {
+            let mut search =
+                Search::new(links(&graph), &flows, vec![0; 16], (params.clone(), utility), &mut random);
+            let mut before = search.best().0;
+            for _ in 0..3 {
+                search.generation(&mut random);
+                assert!(search.best().0 >= before);
+                before = search.best().0;
+            }
+        }
+        let with = (params, &aggregate as Utility);
+        let found = Search::new(links(&graph), &flows, vec![1; 16], with, &mut random).run(&mut random);
+        let least = [0, 1].map(|gene| worth(&graph, &flows, &[gene; 16])).into_iter().fold(0.0, f64::max);
+        assert!(found.utility >= least);
+    }
+
+    #[test]
+    fn the_tail_is_a_percentile() {
+        let rates: Vec<u32> = (1..=100).rev().collect();
+        assert_eq!((tail(0.05)(&rates), tail(0.0)(&rates), tail(1.0)(&rates)), (5.0, 1.0, 100.0));
+    }
+}

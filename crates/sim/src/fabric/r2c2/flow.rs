@@ -1,0 +1,140 @@
+//! One transfer: what its sender has sent, and its receiver has.
+
+use unrack_protocol::r2c2::bucket::TokenBucket;
+use unrack_protocol::r2c2::packet::Broadcast;
+use unrack_protocol::segments::SegmentSet;
+use unrack_units::Time;
+use unrack_workload::MessageId;
+
+/// One end sends, the other receives.
+pub(super) struct Flow {
+    pub message: MessageId,
+    pub role: Role,
+    pub src: u32,
+    pub dst: u32,
+    pub bytes: u64,
+    /// What all nodes were told of it.
+    pub told: Broadcast,
+    pub sender: Sender,
+    pub receiver: Receiver,
+    /// Packets of it under way.
+    pub references: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its end is the end of the message.
+    Data,
+    /// Its end opens the answer.
+    Request,
+}
+
+pub(super) struct Sender {
+    pub bucket: TokenBucket,
+    next: u32,
+    acked: SegmentSet,
+    segments: u32,
+    /// Sends again what is not acknowledged, from here on.
+    again: Option<u32>,
+    /// Names the one event that sends its next packet, and the one timer. 0: there is none.
+    pub turn: u32,
+    pub alarm: u32,
+    pub timeout: Time,
+}
+
+impl Sender {
+    pub fn new(bucket: TokenBucket, segments: u32, timeout: Time) -> Sender {
+        let acked = SegmentSet::new(segments);
+        Sender { bucket, next: 0, acked, segments, again: None, turn: 0, alarm: 0, timeout }
+    }
+
+    /// What it sends next, and whether that was sent before.
+    pub fn next(&self) -> Option<(u32, bool)> {
+        match self.again {
+            Some(from) => {
+                let segment = self.acked.first_absent(from);
+                (segment < self.segments).then_some((segment, true))
+            }
+            None => (self.next < self.segments).then_some((self.next, false)),
+        }
+    }
+
+    /// That was sent. Whether it was the last for now.
+    pub fn sent(&mut self, segment: u32) -> bool {
+        match &mut self.again {
+            Some(from) => *from = segment + 1,
+            None => self.next = segment + 1,
+        }
+        let is_last = self.next().is_none();
+        if is_last {
+            self.again = None;
+        }
+        is_last
+    }
+
+    /// Has sent all of it at least once.
+    pub fn is_through(&self) -> bool {
+        self.next == self.segments
+    }
+
+    pub fn acknowledge(&mut self, next: u32, mask: u64) {
+        let mut from = self.acked.first_absent(0);
+        while from < next.min(self.segments) {
+            self.acked.insert(from);
+            from = self.acked.first_absent(from);
+        }
+        for bit in (0..64).filter(|bit| mask >> bit & 1 == 1) {
+            if next + bit < self.segments {
+                self.acked.insert(next + bit);
+            }
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.acked.count() == self.segments
+    }
+
+    pub fn send_again(&mut self) {
+        self.again = Some(0);
+    }
+
+    /// Sends nothing again for now. Whether it did, and has to wait.
+    pub fn rest(&mut self) -> bool {
+        self.again.take().is_some() && !self.is_done()
+    }
+}
+
+pub(super) struct Receiver {
+    got: SegmentSet,
+    segments: u32,
+    /// New ones since the last acknowledgement.
+    unsaid: u32,
+}
+
+impl Receiver {
+    pub fn new(segments: u32) -> Receiver {
+        Receiver { got: SegmentSet::new(segments), segments, unsaid: 0 }
+    }
+
+    /// A segment has come. Whether it is new, and whether an acknowledgement is due.
+    pub fn take(&mut self, segment: u32, ack_every: u32) -> (bool, bool) {
+        let is_new = self.got.insert(segment);
+        self.unsaid += 1;
+        let is_due = !is_new || self.is_complete() || self.unsaid >= ack_every;
+        if is_due {
+            self.unsaid = 0;
+        }
+        (is_new, is_due)
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.got.count() == self.segments
+    }
+
+    /// All below are there, and of the 64 from there on those of the mask.
+    pub fn acknowledgement(&self) -> (u32, u64) {
+        let next = self.got.first_absent(0).min(self.segments);
+        let beyond = (0..64).filter(|bit| next + bit < self.segments && self.got.contains(next + bit));
+        (next, beyond.fold(0, |mask, bit| mask | 1 << bit))
+    }
+}

@@ -1,0 +1,138 @@
+//! What one node knows of the rack's flows, and the rates that it computes from it.
+
+use std::collections::{HashMap, VecDeque};
+use unrack_protocol::r2c2::packet::{Broadcast, Event};
+use unrack_protocol::r2c2::rates::{Rates, Slot};
+use unrack_protocol::r2c2::weights::{Ways, Weights};
+use unrack_units::Time;
+
+/// A flow, by its source and the number that it has there.
+pub(super) type Key = (u16, u16);
+
+/// Of one node.
+pub(super) struct View {
+    flows: HashMap<Key, Known>,
+    /// Flows by when they became known: those before the first are old enough for a rate.
+    young: VecDeque<(Time, Key)>,
+    rates: Rates,
+}
+
+/// What is known of a flow.
+struct Known {
+    since: Time,
+    told: Broadcast,
+    /// Old enough to count.
+    slot: Option<Slot>,
+    /// Its end came, perhaps before its start. Kept for an interval: a start that is told again is no news.
+    over: bool,
+}
+
+impl View {
+    pub fn new(rates: Rates) -> View {
+        View { flows: HashMap::new(), young: VecDeque::new(), rates }
+    }
+
+    /// A broadcast has come.
+    pub fn hear(&mut self, now: Time, told: &Broadcast) {
+        let key = (told.src, told.flow);
+        match (told.event, self.flows.get_mut(&key)) {
+            (Event::Start, None) => {
+                self.flows.insert(key, Known { since: now, told: *told, slot: None, over: false });
+                self.young.push_back((now, key));
+            }
+            (Event::End, known) => {
+                if let Some(slot) = known.and_then(|known| known.slot.take()) {
+                    self.rates.remove(slot);
+                }
+                self.flows.insert(key, Known { since: now, told: *told, slot: None, over: true });
+                self.young.push_back((now, key));
+            }
+            (Event::Demand, Some(known)) => {
+                known.told.asked = told.asked;
+                if let Some(slot) = known.slot {
+                    known.slot = Some(self.rates.ask(slot, told.asked));
+                }
+            }
+            // Told again.
+            (Event::Start, Some(_)) | (Event::Demand, None) => {}
+        }
+    }
+
+    /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
+    pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
+        while let Some(&(since, key)) = self.young.front() {
+            if since + interval > now {
+                break;
+            }
+            self.young.pop_front();
+            let Some(known) = self.flows.get_mut(&key).filter(|known| known.since == since) else { continue };
+            if known.over {
+                self.flows.remove(&key);
+                continue;
+            }
+            let Broadcast { src, dst, routing, asked, flow, .. } = known.told;
+            let mut shares = Vec::new();
+            let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: u32::from(flow) };
+            weights.append(ways, &mut shares);
+            known.slot = Some(self.rates.add(asked, shares.into()));
+        }
+        self.rates.settle();
+    }
+
+    /// The rate of a flow that is old enough to have one.
+    pub fn kbps(&self, key: Key) -> Option<u32> {
+        self.flows.get(&key).and_then(|known| known.slot).map(|slot| self.rates.kbps(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use unrack_protocol::r2c2::Routing;
+    use unrack_protocol::r2c2::rates::Asked;
+    use unrack_rack::graph::Graph;
+    use unrack_units::Rate;
+
+    const INTERVAL: Time = Time::from_us(500);
+
+    fn told(event: Event, flow: u16) -> Broadcast {
+        let (routing, asked) = (Routing::Spraying, Asked::default());
+        Broadcast { event, src: 0, dst: 1, flow, asked, routing, tree: 0 }
+    }
+
+    #[test]
+    fn flows_count_when_they_are_old_enough_and_until_they_end() {
+        let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
+        let mut weights = Weights::new(graph);
+        let mut view = View::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
+        let us = Time::from_us;
+        view.hear(us(0), &told(Event::Start, 1));
+        view.hear(us(100), &told(Event::Start, 2));
+        view.settle(us(499), INTERVAL, &mut weights);
+        assert_eq!(view.kbps((0, 1)), None);
+        view.settle(us(500), INTERVAL, &mut weights);
+        assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(10_000_000), None));
+        view.settle(us(600), INTERVAL, &mut weights);
+        assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(5_000_000), Some(5_000_000)));
+        let demand = Asked { demand_kbps: 2_000_000, ..Asked::default() };
+        view.hear(us(610), &Broadcast { asked: demand, ..told(Event::Demand, 1) });
+        view.settle(us(620), INTERVAL, &mut weights);
+        assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(2_000_000), Some(8_000_000)));
+        view.hear(us(630), &told(Event::End, 1));
+        view.settle(us(640), INTERVAL, &mut weights);
+        assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (None, Some(10_000_000)));
+    }
+
+    #[test]
+    fn an_end_before_its_start_is_an_end() {
+        let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
+        let mut weights = Weights::new(graph);
+        let mut view = View::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
+        view.hear(Time::ZERO, &told(Event::End, 1));
+        view.hear(Time::from_us(1), &told(Event::Start, 1));
+        view.settle(Time::from_us(600), INTERVAL, &mut weights);
+        assert_eq!(view.kbps((0, 1)), None);
+        assert!(view.flows.is_empty() && view.young.is_empty());
+    }
+}

@@ -1,0 +1,206 @@
+//! R2C2 on tori and meshes: arithmetic of lone flows, conservation, fair rates, what is lost.
+
+mod common;
+
+use common::{assert_conserved, completion_ps, run};
+use proptest::prelude::*;
+use std::sync::Arc;
+use unrack_protocol::r2c2::{Params, Routing};
+use unrack_rack::graph::{Graph, Sides};
+use unrack_sim::fabric::r2c2::R2c2;
+use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::tcp::Tcp;
+use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::network::{Network, Pace};
+use unrack_sim::topology::{Link, Topology};
+use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::Message;
+
+fn topology(sides: &[u32], wraps: bool) -> Topology {
+    let graph = Graph::cube(Sides::new(sides).unwrap(), wraps).unwrap();
+    let link = Link { pace: Pace::new(Rate::from_gbps(10)), propagation: Time::from_ns(100) };
+    Topology::direct(Arc::new(graph), link)
+}
+
+fn network(topology: Topology) -> Network {
+    Network { topology, switch_latency: Time::from_ns(5) }
+}
+
+fn ethernet(buffer: u64, cut_through: bool) -> Ethernet {
+    Ethernet {
+        mtu: Bytes::new(1_500),
+        headers: true,
+        buffer: Buffer::Private(Bytes::new(buffer)),
+        cut_through,
+    }
+}
+
+fn r2c2(network: &Network, ethernet: &Ethernet, routing: Routing) -> R2c2 {
+    R2c2::new(network, ethernet, &Params { routing, ..Params::default() }, 7).unwrap()
+}
+
+const LARGE: u64 = 1 << 30;
+
+#[test]
+fn a_lone_flow_takes_what_arithmetic_says() {
+    // One packet exactly; of more, each may wait for a broadcast, and the last for the one before it, at each link.
+    let sizes = [1, 7, 64, 1_463, 1_464, 1_465, 2_928, 4_096, 300_000];
+    let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
+    for (sides, wraps) in [(&[4, 4][..], true), (&[3, 3, 3], true), (&[4, 2], false)] {
+        for (routing, cut_through) in [
+            (Routing::Spraying, true),
+            (Routing::Spraying, false),
+            (Routing::Ecmp, true),
+            (Routing::DestinationTag, false),
+        ] {
+            let network = network(topology(sides, wraps));
+            let all = kinds.iter().flat_map(|kind| sizes.map(|bytes| kind(0, network.nodes() - 1, bytes)));
+            let script = all.enumerate().map(|(n, m)| (Time::from_us(10_000) * n as u64, m)).collect();
+            let run = run(r2c2(&network, &ethernet(LARGE, cut_through), routing), script);
+            assert_conserved(&run);
+            for (n, message) in run.messages.iter().enumerate() {
+                let (took, least) = (completion_ps(&run, n), run.unloaded[n].as_ps());
+                let waits = if message.bytes <= 1_464 { 0 } else { (13_000 + 1_200_000) * 6 };
+                assert!((least..=least + waits).contains(&took), "{routing} {message:?}: {took} {least}");
+                assert!(run.unloaded[n] >= network.ideal(message));
+            }
+        }
+    }
+}
+
+/// Flows that last get the rates of water-filling: five to one node of a ring by two links, where each of three takes
+/// one, ...; here the plainest: n flows over one link of a line share it, less the headroom.
+#[test]
+fn flows_that_share_a_link_share_it_fairly() {
+    let network = network(topology(&[3], false));
+    // From both to node 2, over the link from 1 to 2: half of 9.5 Gb/s each.
+    let bytes = 20_000_000;
+    let script = vec![(Time::ZERO, Message::flow(0, 2, bytes)), (Time::ZERO, Message::flow(1, 2, bytes))];
+    let run = run(r2c2(&network, &ethernet(LARGE, true), Routing::Spraying), script);
+    assert_conserved(&run);
+    for n in 0..2 {
+        let gbps = bytes as f64 * 8.0 * 1_500.0 / 1_464.0 / (completion_ps(&run, n) as f64 / 1e3);
+        // Until both are known to be old enough, they send at full rate.
+        assert!((4.7..5.0).contains(&gbps), "{gbps}");
+    }
+    // A queue of what came in the first interval of two at 10 Gb/s, and none that grows.
+    assert!(run.queue_bytes.max() < 1_300_000, "{}", run.queue_bytes.max());
+}
+
+/// Alone, a sprayed flow uses all links on its ways: across a square torus of 4 x 4 four at the source, three and more
+/// times a link's rate.
+#[test]
+fn a_long_flow_uses_all_its_ways() {
+    let network = network(topology(&[4, 4], true));
+    let bytes = 50_000_000;
+    let run = run(
+        r2c2(&network, &ethernet(LARGE, true), Routing::Spraying),
+        vec![(Time::ZERO, Message::flow(0, 10, bytes))],
+    );
+    let gbps = bytes as f64 * 8.0 / (completion_ps(&run, 0) as f64 / 1e3);
+    // Four links of 9.5 Gb/s, less headers and a first interval at 10.
+    assert!((33.0..38.0).contains(&gbps), "{gbps}");
+    assert_eq!(run.counters.dropped_packets, 0);
+    assert!(run.unloaded[0].as_ps() <= completion_ps(&run, 0));
+}
+
+#[test]
+fn every_flow_is_announced_by_two_broadcasts() {
+    let network = network(topology(&[8, 8], true));
+    let hops = |script| {
+        let r2c2 = r2c2(&network, &ethernet(LARGE, true), Routing::Spraying);
+        run(r2c2, script).counters.packet_hops
+    };
+    let one = |us| (Time::from_us(us), Message::flow(0, 1, 100));
+    // One packet and its acknowledgement over one link; start and end over 63 links each. A run ends with its last
+    // message; every fourth flow of a node has the same tree.
+    let five = (0..5).map(|n| one(100 * n)).collect();
+    assert_eq!(hops(five) - hops(vec![one(0)]), 4 * (2 + 2 * 63));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let good = network(topology(&[4, 4], true));
+    let refused = |network: &Network, params: &Params| {
+        R2c2::new(network, &ethernet(LARGE, true), params, 1).err().expect("refused").to_string()
+    };
+    let link = good.topology.core_link();
+    let star = Network { topology: Topology::star(4, link), switch_latency: Time::ZERO };
+    assert!(refused(&star, &Params::default()).contains("torus or mesh"));
+    assert!(
+        refused(&good, &Params { interval: Time::ZERO, ..Params::default() }).contains("fabric.interval")
+    );
+    assert!(refused(&good, &Params { trees: 0, ..Params::default() }).contains("fabric.trees"));
+    assert!(refused(&good, &Params { ack_every: 65, ..Params::default() }).contains("fabric.ack_every"));
+    let long = network(topology(&[90], true));
+    assert!(refused(&long, &Params::default()).contains("45 hops"));
+}
+
+fn any_flows() -> impl Strategy<Value = Vec<(Time, Message)>> {
+    prop::collection::vec((0u64..300, 0u32..16, 1u32..16, 1u64..200_000), 1..60).prop_map(|drawn| {
+        let flow = |(at, src, apart, bytes)| {
+            let dst = (src + apart) % 16;
+            let message =
+                if bytes % 3 == 0 { Message::read(src, dst, bytes) } else { Message::flow(src, dst, bytes) };
+            (Time::from_us(at), message)
+        };
+        drawn.into_iter().map(flow).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is sent arrives, whole and once, by any routing, through small queues and over bad links.
+    #[test]
+    fn all_arrives(flows in any_flows(), routing in prop::sample::select(&Routing::ALL[..]), buffer in 0usize..3, errors: bool) {
+        let errors = BitErrors { host: 0.0, core: if errors { 1e-6 } else { 0.0 } };
+        let topology = topology(&[4, 4], true);
+        let faults = Faults::new(&topology, &[], errors, 3).unwrap();
+        let network = network(topology.with_faults(faults));
+        let ethernet = ethernet([3_000, 36_000, LARGE][buffer], true);
+        let result = run(r2c2(&network, &ethernet, routing), flows.clone());
+        prop_assert!(result.is_complete());
+        // What was sent in vain may still be under way when all is there.
+        if result.counters.dropped_packets == 0 {
+            assert_conserved(&result);
+        }
+        for (n, outcome) in result.outcomes.iter().enumerate() {
+            prop_assert!(outcome.completion().unwrap() >= network.ideal(&result.messages[n]));
+        }
+        let again = run(r2c2(&network, &ethernet, routing), flows);
+        prop_assert_eq!(result.outcomes, again.outcomes);
+        prop_assert_eq!(result.counters, again.counters);
+    }
+
+    /// The same network under TCP, one path a flow.
+    #[test]
+    fn tcp_takes_one_path_a_flow(flows in any_flows()) {
+        let network = network(topology(&[4, 4], true));
+        let tcp = Tcp::new(&network, &ethernet(36_000, true), &Default::default()).unwrap();
+        let run = run(tcp, flows);
+        assert_conserved(&run);
+        for (n, outcome) in run.outcomes.iter().enumerate() {
+            prop_assert!(outcome.completion().unwrap() >= network.ideal(&run.messages[n]));
+        }
+    }
+}
+
+/// A link that is down for a while: what was lost on it, broadcasts too, is sent again.
+#[test]
+fn a_link_that_comes_back_loses_nothing_for_good() {
+    let topology = topology(&[4, 4], true);
+    let failure = Failure {
+        what: Broken::Between(0, 1),
+        from: Time::from_us(5),
+        until: Time::from_us(900),
+        every: None,
+        detected_after: None,
+    };
+    let faults = Faults::new(&topology, &[failure], BitErrors::default(), 1).unwrap();
+    let network = network(topology.with_faults(faults));
+    let script =
+        (0..40).map(|n| (Time::from_us(20 * n), Message::flow(0, 1 + n as u32 % 15, 30_000))).collect();
+    let run = run(r2c2(&network, &ethernet(LARGE, true), Routing::Spraying), script);
+    assert!(run.is_complete() && run.counters.dropped_packets > 0);
+}
