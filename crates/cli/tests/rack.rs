@@ -113,10 +113,16 @@ fn an_end_of_a_stream() {
 #[test]
 fn a_connection_has_the_nics_of_its_rack_and_outlives_one() {
     let Some(racks) = Racks::up("pool", &[]) else { return };
-    let sent = racks.stream(|| {});
-    let (least, most) = (*sent.iter().min().unwrap(), *sent.iter().max().unwrap());
-    assert!(sent.len() == 2 && least as usize > BYTES / 4, "one subflow by each: {sent:?}");
-    assert!(most as usize <= BYTES, "{sent:?}");
+    // Seen once on a busy machine: the second subflow came after all data had gone. One stream of several shows it.
+    let mut before = vec![0; 2];
+    let by_both = (0..5).any(|_| {
+        let after = racks.stream(|| {});
+        assert_eq!(after.len(), 2);
+        let sent: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+        before = after;
+        sent.iter().all(|sent| (BYTES / 4..=BYTES).contains(&(*sent as usize)))
+    });
+    assert!(by_both, "no subflow by the second NIC: {before:?}");
     // A NIC dies in the middle of a stream.
     racks.stream(|| {
         let output = racks.run("0", &["ip", "link", "set", "nic1", "down"]);
