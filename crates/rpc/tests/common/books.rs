@@ -1,0 +1,49 @@
+//! What a pool's manager lists, as numbers: what was taken by somebody who has left shows as a difference.
+
+use std::time::{Duration, Instant};
+use unrack_pool::Client;
+use unrack_pool::wire::Listed;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Books {
+    taken_bytes: u64,
+    segments: usize,
+    grants: usize,
+    clients: usize,
+    services: usize,
+    channels: usize,
+}
+
+impl Books {
+    pub fn of(observer: &Client) -> Books {
+        let mut books = Books::default();
+        for one in observer.list().expect("the manager is there") {
+            match one {
+                Listed::Pool { capacity_bytes, free_bytes, .. } => {
+                    books.taken_bytes = capacity_bytes - free_bytes;
+                }
+                Listed::Client { .. } => books.clients += 1,
+                Listed::Segment { granted, .. } => {
+                    books.segments += 1;
+                    books.grants += granted.len();
+                }
+                Listed::Service { .. } => books.services += 1,
+                Listed::Channel { .. } => books.channels += 1,
+            }
+        }
+        books
+    }
+
+    /// Waits until all is as it was: who leaves is cleaned up after when the others come to it.
+    pub fn come_back(self, observer: &Client, after: &str) {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let now = Books::of(observer);
+            if now == self {
+                return;
+            }
+            assert!(Instant::now() < end, "after {after}: {now:?}, before: {self:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
