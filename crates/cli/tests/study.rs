@@ -10,7 +10,15 @@ fn studies_are_listed_and_others_refused() {
     let desk = Desk::new("studies");
     let list = desk.done(&["study", "list"]);
     let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    let issued = ["edm/scheduler", "edm/fig8a", "edm/fig8b", "edm/fig8-artifact", "ddc/table4", "ddc/fig7"];
+    let issued = [
+        "edm/scheduler",
+        "edm/table1",
+        "edm/fig8a",
+        "edm/fig8b",
+        "edm/fig8-artifact",
+        "ddc/table4",
+        "ddc/fig7",
+    ];
     assert_eq!(names, issued);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);
     assert!(said.contains("no study is called `edm/fig9`") && said.contains("ddc/table4"), "{said}");

@@ -29,8 +29,9 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
+    ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig8a", include_str!("../../../studies/edm/fig8a.toml")),
     ("edm/fig8b", include_str!("../../../studies/edm/fig8b.toml")),
     ("edm/fig8-artifact", include_str!("../../../studies/edm/fig8-artifact.toml")),

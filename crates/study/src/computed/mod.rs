@@ -2,6 +2,7 @@
 
 mod ddc_table4;
 mod edm_scheduler;
+mod edm_table1;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ pub type Computed = BTreeMap<String, f64>;
 pub fn of(study: &str) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),
+        "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),
         _ => Computed::new(),
     }
