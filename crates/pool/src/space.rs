@@ -105,7 +105,8 @@ impl Space {
         if self.whole {
             return Ok(());
         }
-        let file = file.ok_or(Errno::INVAL)?.as_fd();
+        // Files come with extents, unless this process can have no more.
+        let file = file.ok_or(Errno::MFILE)?.as_fd();
         if rustix::fs::fstat(file)?.st_size < extent.bytes as i64 {
             return Err(Errno::INVAL);
         }

@@ -104,6 +104,8 @@ fn gives_up(pool: &Pool) {
     }
 }
 
+type Kind = (&'static str, fn(&Pool));
+
 #[test]
 fn bad_input_leaves_nothing_behind() {
     let pool = Pool::with(Mode::Coherent, "16MiB", |_| {});
@@ -112,7 +114,7 @@ fn bad_input_leaves_nothing_behind() {
     is_answered(&honest);
     let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
     let before = Books::of(&observer);
-    let kinds: [(&str, fn(&Pool)); 6] = [
+    let kinds: [Kind; 6] = [
         ("messages that are too long", too_long),
         ("services and methods that are not there", unknown),
         ("other versions", other_version),

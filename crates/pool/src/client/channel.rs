@@ -86,7 +86,8 @@ impl Channel {
 
     /// Lets the peer map a segment of this process, before this returns.
     ///
-    /// What is granted to be read can never be granted to be written, to anybody.
+    /// What is granted to be read can never be granted to be written, to anybody. A peer that cannot map it, since it
+    /// has no descriptors or memory left, closes the channel.
     ///
     /// # Errors
     /// If the peer is gone or does not read what it is told, or was granted too many.
@@ -160,7 +161,8 @@ impl ChannelLink {
         // The queue area's, unless it is in a device, and the bells'.
         let own = if space.is_whole() { 1 } else { 2 };
         if beside.len() < own {
-            return Err(Errno::INVAL);
+            // The manager sends them: this process can have no more.
+            return Err(Errno::MFILE);
         }
         let passed = beside.split_off(own);
         let bells = PeerBells::new(beside[own - 1].as_fd())?;

@@ -10,7 +10,8 @@ use super::{Counter, Error, Greeting, PATIENCE};
 use crate::bells::Bells;
 use crate::space::Space;
 use crate::wire::{
-    self, Access, Ask, ChannelId, Denied, Event, Extent, Incoming, Opened, Reply, Request, Tell, Welcome,
+    self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, Incoming, Opened, Refused, Reply, Request,
+    Tell, Welcome,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -338,17 +339,25 @@ impl Link {
                 match (self.opened(offer, beside), waiting) {
                     (Ok((link, greeting)), Some(waiting)) => waiting.push(link, greeting),
                     (Ok((link, _)), None) => self.abandon(&link),
-                    (Err(_), _) => self.say(Request::Close { channel: id }),
+                    (Err(error), _) => {
+                        let refused = Refused { code: 0, text: format!("it cannot map queues: {error}") };
+                        self.say(Request::Answer { channel: id, verdict: Err(refused) });
+                        self.say(Request::Close { channel: id });
+                    }
                 }
             }
             Event::Granted { channel, segment, access } => {
                 let Some(link) = self.channel(channel) else { return };
-                // What cannot be mapped was not granted: naming it is an error then.
-                if !link.knows(segment)
-                    && link.has_room()
-                    && self.space.map(segment, beside.first(), access).is_ok()
-                {
-                    link.granted(segment, access);
+                if link.knows(segment) || !link.has_room() {
+                    return;
+                }
+                match self.space.map(segment, beside.first(), access) {
+                    Ok(()) => link.granted(segment, access),
+                    // It is not told of again, so this channel would lack it for ever: both sides start over.
+                    Err(_) => {
+                        self.say(Request::Close { channel });
+                        self.ended(&link, Cause::Closed);
+                    }
                 }
             }
             Event::Count => {
@@ -360,11 +369,15 @@ impl Link {
                 self.channel(channel).inspect(|link| link.withdrawn(offset));
             }
             Event::Gone { channel, cause } => {
-                let Some(link) = self.channel(channel) else { return };
-                link.note_gone(cause);
-                self.bells.get(link.own_bell()).ring();
+                self.channel(channel).inspect(|link| self.ended(link, cause));
             }
         }
+    }
+
+    /// Whoever uses the channel finds that it is over.
+    fn ended(&self, link: &ChannelLink, cause: Cause) {
+        link.note_gone(cause);
+        self.bells.get(link.own_bell()).ring();
     }
 
     /// Makes a channel's near end.
