@@ -41,6 +41,57 @@ kept = client.call("echo", 8)
 answer = kept.answer()
 """
 
+# Handlers keep what they should not. It is read and written when the client is gone, and when the server is.
+KEEPER = """
+import gc, logging, sys, time
+import numpy as np
+from unrack import rpc
+
+logging.getLogger("unrack.rpc").setLevel(logging.CRITICAL)
+kept = []
+
+
+def keep(call):
+    kept.append(call.request[1:])
+    kept.append(np.frombuffer(call.request, np.uint8))
+    kept.append(np.frombuffer(call.answer(size), np.uint8))
+
+
+def use():
+    for view in kept:
+        assert len(bytes(view)) in (size, size - 1)
+    kept[2][:] = 7
+
+
+size = 3 << 20
+server = rpc.Server("keeper", workers=int(sys.argv[2]))
+server.method("keep")(keep)
+server.method("echo")(lambda call: bytes(call.request))
+server.start(sys.argv[1])
+with rpc.connect("keeper", sys.argv[1]) as client, client.call("keep", size) as request:
+    try:
+        request.answer()
+        raise SystemExit("it was answered")
+    except rpc.Failed:
+        pass
+del client, request
+gc.collect()
+with rpc.connect("keeper", sys.argv[1]) as client:
+    for _ in range(30):
+        with client.call("echo", size) as request:
+            request.body[:3] = b"abc"
+            assert request.answer()[:3] == b"abc"
+        use()
+        time.sleep(0.01)
+del client, request
+gc.collect()
+server.close()
+del server
+gc.collect()
+use()
+kept.clear()
+"""
+
 
 class Calls(unittest.TestCase):
     @classmethod
@@ -230,6 +281,13 @@ class Calls(unittest.TestCase):
             request.answer()
         self.assertIn("must copy", logged.output[0])
         self.kept.clear()
+
+    def test_what_a_handler_keeps_does_no_harm(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        for place, workers in [(self.pool, "0"), (self.pool, "1"), (address, "0")]:
+            with self.subTest(place=place, workers=workers):
+                subprocess.run([sys.executable, "-c", KEEPER, place, workers], check=True, timeout=30)
 
     def test_a_server_that_is_killed_is_gone(self):
         command = [sys.executable, "-c", SERVICE, self.pool]

@@ -80,6 +80,9 @@ typedef struct unrack_error unrack_error;
 // A call that is being handled. It is gone when the handler returns.
 typedef struct unrack_incoming unrack_incoming;
 
+// Memory of messages that is kept mapped.
+typedef struct unrack_kept unrack_kept;
+
 // A service. One thread at a time may use it; its handlers run on threads of its own.
 typedef struct unrack_server unrack_server;
 
@@ -216,6 +219,13 @@ uint32_t unrack_incoming_process(const unrack_incoming *incoming);
 
 // The user whose process calls, as the kernel knows it.
 uint32_t unrack_incoming_user(const unrack_incoming *incoming);
+
+// Keeps the memory of a call's messages mapped beyond the handler's return, until what this gives is freed by
+// `unrack_kept_free`. The bytes in it are of later calls by then, or whatever the client writes. Null: it cannot.
+unrack_kept *unrack_incoming_keep(const unrack_incoming *incoming);
+
+// Lets go of it. Null is left alone.
+void unrack_kept_free(unrack_kept *kept);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -40,6 +40,9 @@ pub struct Incoming {
 /// which the client is told. Any other number says that it failed. It may run on several threads at a time.
 pub type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming) -> i32>;
 
+/// Memory of messages that is kept mapped.
+pub struct Kept(#[expect(dead_code, reason = "it is kept until it is dropped")] unrack_rpc::server::Kept);
+
 /// Numbers that a handler may refuse with: 1 up to this.
 pub const REFUSALS: i32 = 3839;
 const _: () = assert!(REFUSALS == (RpcStatus::LAST - RpcStatus::SERVICE) as i32);
@@ -224,4 +227,22 @@ unsafe extern "C" fn unrack_incoming_process(incoming: *const Incoming) -> u32 {
 unsafe extern "C" fn unrack_incoming_user(incoming: *const Incoming) -> u32 {
     // SAFETY: as above.
     border::or(u32::MAX, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().uid))
+}
+
+/// Keeps the memory of a call's messages mapped beyond the handler's return, until what this gives is freed by
+/// `unrack_kept_free`. The bytes in it are of later calls by then, or whatever the client writes. Null: it cannot.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_incoming_keep(incoming: *const Incoming) -> *mut Kept {
+    border::or(ptr::null_mut(), || {
+        // SAFETY: as above.
+        let call = unsafe { incoming.as_ref()?.call.as_ref()? };
+        Some(Box::into_raw(Box::new(Kept(call.keep_memory()))))
+    })
+}
+
+/// Lets go of it. Null is left alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_kept_free(kept: *mut Kept) {
+    // SAFETY: as the header says.
+    unsafe { border::free(kept) }
 }

@@ -19,7 +19,7 @@ const INTRODUCTION: &str = "\
  * fork must connect for itself, and leave alone what it has from its parent.
  */";
 
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 11] = [
     ("Status", "unrack_status"),
     ("Failure", "unrack_error"),
     ("Client", "unrack_client"),
@@ -29,6 +29,7 @@ const NAMES: [(&str, &str); 10] = [
     ("ServerOptions", "unrack_server_options"),
     ("Incoming", "unrack_incoming"),
     ("Handler", "unrack_handler"),
+    ("Kept", "unrack_kept"),
     ("NO_TIMEOUT", "UNRACK_NO_TIMEOUT"),
 ];
 

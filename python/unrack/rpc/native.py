@@ -60,6 +60,8 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("incoming_answer", c_void_p, [c_void_p, c_size_t]),
     ("incoming_process", c_uint32, [c_void_p]),
     ("incoming_user", c_uint32, [c_void_p]),
+    ("incoming_keep", c_void_p, [c_void_p]),
+    ("kept_free", None, [c_void_p]),
 ]
 
 
@@ -118,8 +120,19 @@ class Handle:
             self._free(self.pointer)
 
 
+class Kept:
+    """The memory of a call's messages, mapped for as long as this is there."""
+
+    def __init__(self, incoming: int) -> None:
+        self._pointer = _library.unrack_incoming_keep(incoming)
+        self._free = _library.unrack_kept_free
+
+    def __del__(self) -> None:
+        self._free(self._pointer)
+
+
 def view(base: int, size: int, owner: object) -> tuple[ctypes.Array[ctypes.c_ubyte], memoryview]:
-    """`size` bytes at an address, and what they are exported by: it and all views keep `owner` alive."""
+    """`size` bytes at an address, and what they are exported by: it and all views keep `owner` alive, if there is one."""
     exporter = (ctypes.c_ubyte * size).from_address(base)
     exporter.owner = owner
     # A view of no bytes cannot be cast.

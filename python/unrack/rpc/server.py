@@ -30,7 +30,11 @@ class Refusal(Exception):
 
 
 class Incoming:
-    """A call that is being handled. Nothing of it may be kept when the handler returns: copy what is needed."""
+    """A call that is being handled. Nothing of it may be kept when the handler returns: copy what is needed.
+
+    A handler that keeps slices or arrays nevertheless has failed. Its memory stays mapped as long as they are there,
+    so they do no harm, but their bytes are those of later calls.
+    """
 
     def __init__(self, pointer: int) -> None:
         self._pointer = pointer
@@ -76,13 +80,18 @@ class Incoming:
         return view
 
     def _close(self) -> bool:
-        """Ends all views. Says whether something was made of them that is still there."""
-        self._pointer = 0
+        """Ends all views. Says whether something was made of them that is still there, which then keeps the memory."""
+        pointer, self._pointer = self._pointer, 0
         if self._released():
             return False
         # What the handler left may be in a cycle.
         gc.collect()
-        return not self._released()
+        if self._released():
+            return False
+        kept = native.Kept(pointer)
+        for exporter in self._exporters:
+            exporter.owner = kept
+        return True
 
     def _released(self) -> bool:
         try:

@@ -3,7 +3,25 @@
 use crate::ends::Incoming;
 use crate::queue::entry::Status;
 use crate::view::{View, ViewMut};
+use std::any::Any;
+use std::sync::Arc;
 use unrack_pool::wire::Peer;
+
+/// What a message is in, which can be kept when the call is over.
+pub(crate) trait Memory {
+    fn keep(&self) -> Kept;
+}
+
+impl<T: Any + Send + Sync> Memory for Arc<T> {
+    fn keep(&self) -> Kept {
+        Kept { _memory: self.clone() }
+    }
+}
+
+/// While it is there, the memory of a call's messages is mapped. What is in it is of later calls.
+pub struct Kept {
+    _memory: Arc<dyn Any + Send + Sync>,
+}
 
 /// A call that is being handled: the request, and in the same buffer the answer.
 pub struct Call<'a> {
@@ -15,6 +33,7 @@ pub struct Call<'a> {
     written: usize,
     peer: &'a Peer,
     client: u64,
+    memory: &'a dyn Memory,
 }
 
 /// The answer is longer than the client has room for.
@@ -51,8 +70,12 @@ impl From<NoRoom> for Refusal {
 
 impl<'a> Call<'a> {
     /// # Safety
-    /// The buffer is mapped as long as this lives, and nobody else of this process uses it.
-    pub(super) unsafe fn new(incoming: &Incoming, peer: &'a Peer, client: u64) -> Self {
+    /// The buffer is in the memory, and nobody else of this process uses it.
+    pub(super) unsafe fn new(
+        incoming: &Incoming,
+        memory: &'a dyn Memory,
+        (peer, client): (&'a Peer, u64),
+    ) -> Self {
         Call {
             base: incoming.base,
             length: incoming.request.length as usize,
@@ -61,6 +84,7 @@ impl<'a> Call<'a> {
             written: 0,
             peer,
             client,
+            memory,
         }
     }
 
@@ -72,6 +96,12 @@ impl<'a> Call<'a> {
     /// The client's number: no two that this process serves have the same, one after the other neither.
     pub fn client(&self) -> u64 {
         self.client
+    }
+
+    /// Keeps the memory of the messages mapped beyond the call: for pointers into it that the compiler does not see, of
+    /// programs in other languages.
+    pub fn keep_memory(&self) -> Kept {
+        self.memory.keep()
     }
 
     /// What the client wrote. The answer is going to be in its place.

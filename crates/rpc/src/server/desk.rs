@@ -1,6 +1,6 @@
 //! What running a call needs beside the call: who calls, and the streams that it has open.
 
-use super::call::{Call, Outcome, Refusal};
+use super::call::{Call, Memory, Outcome, Refusal};
 use super::methods::{Handler, Methods, Source};
 use crate::ends::Incoming;
 use crate::queue::entry::{Kind, Status};
@@ -29,19 +29,19 @@ impl Desk {
     /// Runs a call to its end.
     ///
     /// # Safety
-    /// Its buffer is mapped, and nobody else of this process uses it.
+    /// Its buffer is in the memory, and nobody else of this process uses it.
     #[inline(always)]
-    pub unsafe fn run(&mut self, incoming: &Incoming, methods: &Methods) -> Outcome {
+    pub unsafe fn run(&mut self, incoming: &Incoming, memory: &dyn Memory, methods: &Methods) -> Outcome {
         let request = &incoming.request;
         match request.kind {
             Kind::Call | Kind::OneWay => match methods.get(request.method) {
                 Some(Handler::Plain(handler)) => {
-                    self.handle(incoming, |call| handler(call).map(|()| Status::DONE))
+                    self.handle(incoming, memory, |call| handler(call).map(|()| Status::DONE))
                 }
                 _ => Outcome::of(Status::UNKNOWN_METHOD),
             },
-            Kind::Open => self.open(incoming, methods),
-            Kind::Next => self.next(incoming),
+            Kind::Open => self.open(incoming, memory, methods),
+            Kind::Next => self.next(incoming, memory),
             Kind::Close => {
                 self.streams.remove(&(request.method as u16));
                 Outcome::of(Status::DONE)
@@ -53,18 +53,19 @@ impl Desk {
     fn handle(
         &self,
         incoming: &Incoming,
+        memory: &dyn Memory,
         handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
     ) -> Outcome {
         // SAFETY: as the caller of `run` says.
-        unsafe { run_handler(incoming, &self.peer, self.client, handler) }
+        unsafe { run_handler(incoming, memory, (&self.peer, self.client), handler) }
     }
 
-    fn open(&mut self, incoming: &Incoming, methods: &Methods) -> Outcome {
+    fn open(&mut self, incoming: &Incoming, memory: &dyn Memory, methods: &Methods) -> Outcome {
         let Some(Handler::Stream(handler)) = methods.get(incoming.request.method) else {
             return Outcome::of(Status::UNKNOWN_METHOD);
         };
         let mut source = None;
-        let outcome = self.handle(incoming, |call| {
+        let outcome = self.handle(incoming, memory, |call| {
             let mut opened = handler(call)?;
             let more = opened(call)?;
             source = more.then_some(opened);
@@ -77,13 +78,13 @@ impl Desk {
         outcome
     }
 
-    fn next(&mut self, incoming: &Incoming) -> Outcome {
+    fn next(&mut self, incoming: &Incoming, memory: &dyn Memory) -> Outcome {
         let stream = incoming.request.method as u16;
         let Some(mut source) = self.streams.remove(&stream) else {
             return Outcome::of(Status::NO_STREAM);
         };
         let outcome =
-            self.handle(incoming, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));
+            self.handle(incoming, memory, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));
         if outcome.status == Status::MORE {
             self.streams.insert(stream, source);
         }
@@ -98,12 +99,12 @@ impl Desk {
 #[inline]
 pub unsafe fn run_handler(
     incoming: &Incoming,
-    peer: &Peer,
-    client: u64,
+    memory: &dyn Memory,
+    client: (&Peer, u64),
     handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
 ) -> Outcome {
     // SAFETY: as the caller says.
-    let mut call = unsafe { Call::new(incoming, peer, client) };
+    let mut call = unsafe { Call::new(incoming, memory, client) };
     match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
         Ok(ended) => call.outcome(ended),
         Err(_) => Outcome { status: Status::FAILED, ..call.outcome(Ok(Status::FAILED)) },

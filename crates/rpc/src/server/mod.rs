@@ -17,7 +17,7 @@ mod port;
 mod workers;
 
 pub(crate) use call::Outcome;
-pub use call::{Call, NoRoom, Refusal};
+pub use call::{Call, Kept, NoRoom, Refusal};
 pub(crate) use desk::Desk;
 pub use methods::{Answered, Source};
 

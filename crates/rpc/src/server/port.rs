@@ -116,7 +116,7 @@ impl Port {
             return workers.give(Job { port: number, incoming: *incoming, channel, methods });
         }
         // SAFETY: the channel keeps the buffer mapped; a slot's call runs once at a time.
-        let outcome = unsafe { self.desk.run(incoming, methods) };
+        let outcome = unsafe { self.desk.run(incoming, &self.granted.channel, methods) };
         self.answer(request.slot, outcome);
     }
 

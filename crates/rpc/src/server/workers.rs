@@ -118,10 +118,11 @@ fn run(shared: &Shared) {
         let Some(Handler::Plain(handler)) = job.methods.get(request.method) else {
             unreachable!("only such calls are given to workers");
         };
-        let (peer, client) = (job.channel.peer(), job.channel.id().0);
+        let client = (job.channel.peer(), job.channel.id().0);
         // SAFETY: the job keeps the buffer mapped; a slot's call runs once at a time.
-        let outcome =
-            unsafe { run_handler(&job.incoming, peer, client, |call| handler(call).map(|()| Status::DONE)) };
+        let outcome = unsafe {
+            run_handler(&job.incoming, &job.channel, client, |call| handler(call).map(|()| Status::DONE))
+        };
         shared.done().push(Done { port: job.port, slot: request.slot, outcome });
         drop(job);
         shared.pool.bell(shared.bell).ring();

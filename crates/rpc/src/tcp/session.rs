@@ -18,7 +18,7 @@ pub struct Session {
     /// By slot.
     seen: Vec<Seen>,
     /// Where the next request is read to.
-    spare: Option<Block>,
+    spare: Option<Arc<Block>>,
     /// Bytes of large answers that are kept.
     kept: usize,
 }
@@ -31,7 +31,7 @@ const MOST_KEPT: usize = 4 * super::MOST_BYTES;
 struct Seen {
     generation: u32,
     /// The answer and its bytes, until it is known to have come.
-    answered: Option<(Answer, Block)>,
+    answered: Option<(Answer, Arc<Block>)>,
 }
 
 /// The client breaks the protocol, or the machine has no memory left: the session is over.
@@ -47,12 +47,12 @@ impl Session {
         self.desk.client()
     }
 
-    /// A block for a request's bytes, and its answer's.
-    pub fn block(&mut self, request: &Request) -> Result<Block, Broken> {
+    /// A block for a request's bytes, and its answer's. Nobody else has it.
+    pub fn block(&mut self, request: &Request) -> Result<Arc<Block>, Broken> {
         let bytes = request.length.max(request.capacity) as usize;
-        match self.spare.take().filter(|spare| spare.capacity() >= bytes) {
-            Some(spare) => Ok(spare),
-            None => Block::new(bytes).ok_or(Broken),
+        match self.spare.take() {
+            Some(spare) if spare.capacity() >= bytes && Arc::strong_count(&spare) == 1 => Ok(spare),
+            _ => Block::new(bytes).map(Arc::new).ok_or(Broken),
         }
     }
 
@@ -60,7 +60,7 @@ impl Session {
     pub fn call(
         &mut self,
         request: Request,
-        block: Block,
+        block: Arc<Block>,
         methods: &Methods,
     ) -> Result<(Answer, &[u8]), Broken> {
         let seen = self.seen.get_mut(usize::from(request.slot)).ok_or(Broken)?;
@@ -71,7 +71,7 @@ impl Session {
             seen.generation = request.generation;
             let incoming = Incoming { request, base: block.base() };
             // SAFETY: the block is ours, and as long as request and answer may be.
-            let outcome = unsafe { self.desk.run(&incoming, methods) };
+            let outcome = unsafe { self.desk.run(&incoming, &block, methods) };
             let Request { slot, generation, .. } = request;
             let Outcome { status, length, .. } = outcome;
             let answer = Answer { status, slot, generation, offset: 0, length };
@@ -87,12 +87,12 @@ impl Session {
     }
 
     /// Keeps an answer, in no more memory than it needs.
-    fn keep(&mut self, answer: Answer, mut block: Block) -> Result<(), Broken> {
+    fn keep(&mut self, answer: Answer, mut block: Arc<Block>) -> Result<(), Broken> {
         let length = body_of(&answer);
         if length < LARGE && block.capacity() > LARGE {
             let mut small = Block::new(length).ok_or(Broken)?;
             small.bytes_mut(length).copy_from_slice(block.bytes(length));
-            self.spare = Some(std::mem::replace(&mut block, small));
+            self.spare = Some(std::mem::replace(&mut block, Arc::new(small)));
         }
         self.forget(answer.slot);
         self.kept += large(&block);
