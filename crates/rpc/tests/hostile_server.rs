@@ -180,7 +180,9 @@ fn answers_of_any_kind_cost_a_client_its_calls_only() {
                 while !registered.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
-                let options = client::Options { deadline: Some(DEADLINE), ..client::Options::default() };
+                // Where all is answered, a busy machine is to be waited for.
+                let deadline = if wrong == Wrong::Twice { PATIENCE } else { DEADLINE };
+                let options = client::Options { deadline: Some(deadline), ..client::Options::default() };
                 let client = Client::connect(pool.socket(), "hostile", options).unwrap();
                 let mut ends = Vec::new();
                 for seed in 0..2 {
