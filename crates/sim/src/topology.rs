@@ -11,6 +11,7 @@
 //! stream or transfer (with `cxl`: of the numbers of its ends, `src << 16 | dst`); where packets of a node take all
 //! ways in turn, it is the packet's number among all that the node has sent, from 1.
 
+mod attachment;
 mod drack;
 mod draw;
 
@@ -228,79 +229,6 @@ impl Topology {
     /// The link between each node and its switch; of pooled NICs, that of each NIC.
     pub fn host_link(&self) -> Link {
         self.host_link
-    }
-
-    /// NICs of each rack that any of its hosts may use; 1: each has its own.
-    pub fn pooled(&self) -> u32 {
-        match self.shape {
-            Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
-            _ => 1,
-        }
-    }
-
-    /// Links by which nodes send: one each, and where NICs are pooled these and, after them, the CXL ports. A link is
-    /// named [`LinkId::Host`] with this number.
-    pub fn attachments(&self) -> u32 {
-        if self.pooled_shape().is_some() { 2 * self.nodes() } else { self.nodes() }
-    }
-
-    fn pooled_shape(&self) -> Option<&Drack> {
-        match &self.shape {
-            Shape::Drack(drack) => Some(drack),
-            _ => None,
-        }
-    }
-
-    /// The link by which `src` sends to `dst` what has this hash, when all links are up.
-    pub fn attachment(&self, src: NodeId, dst: NodeId, hash: u32) -> u32 {
-        let Some(drack) = self.pooled_shape() else { return src };
-        let links = drack.attachments(src, dst);
-        links.nth(hash % links.len())
-    }
-
-    /// As [`Topology::attachment`], around what is known to be down at `now`. If nothing leads on, the link it
-    /// would be otherwise.
-    pub fn attachment_at(&self, src: NodeId, dst: NodeId, hash: u32, now: Time) -> u32 {
-        let link = self.attachment(src, dst, hash);
-        match (&self.faults, self.pooled_shape()) {
-            (Some(faults), Some(drack)) if faults.any_known(now) => {
-                let is_up = |link: &u32| self.attachment_leads_on(faults, *link, dst, now);
-                if is_up(&link) {
-                    return link;
-                }
-                let up = || drack.attachments(src, dst).ports().filter(is_up);
-                up().nth(hash as usize % up().count().max(1)).unwrap_or(link)
-            }
-            _ => link,
-        }
-    }
-
-    fn attachment_leads_on(&self, faults: &Faults, link: u32, dst: NodeId, now: Time) -> bool {
-        let switch = self.switch_at(link);
-        !faults.known_down_host(link, now)
-            && self.next_ports(switch, dst).ports().any(|port| self.leads_on(faults, port, dst, now))
-    }
-
-    /// One of [`Topology::attachments`].
-    pub fn attachment_link(&self, attachment: u32) -> Link {
-        if attachment < self.nodes() { self.host_link } else { self.cxl_link }
-    }
-
-    /// The switch that one of [`Topology::attachments`] leads to.
-    pub fn switch_at(&self, attachment: u32) -> u32 {
-        match self.pooled_shape() {
-            Some(drack) => drack.switch_at(attachment),
-            None => self.switch_of(attachment),
-        }
-    }
-
-    /// Of [`Topology::attachments`], the one whose cable ends at this port.
-    pub fn attachment_of(&self, port: u32) -> Option<u32> {
-        match (self.pooled_shape(), self.end(port)) {
-            (Some(drack), _) => drack.attachment_of(port),
-            (None, End::Node(node)) => Some(node),
-            (None, End::Switch(_)) => None,
-        }
     }
 
     /// Each link between switches; on a star, as that of nodes.
@@ -522,95 +450,4 @@ impl Topology {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    pub(super) fn link(gbps: u64) -> Link {
-        Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(10) }
-    }
-
-    fn any_topology() -> impl Strategy<Value = Topology> {
-        prop_oneof![
-            (2u32..40).prop_map(|nodes| Topology::star(nodes, link(100))),
-            (1u32..9, 1u32..9, 1u32..5).prop_map(|(racks, hosts, spines)| Topology::leaf_spine(
-                racks,
-                hosts,
-                spines,
-                link(100),
-                link(400)
-            )),
-            (1u32..5).prop_map(|half| Topology::fat_tree(2 * half, link(100), link(100))),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn every_node_is_reached_up_and_then_down(
-            topology in any_topology(), src in any::<u32>(), dst in any::<u32>(), hash in any::<u32>(),
-        ) {
-            let (src, dst) = (src % topology.nodes(), dst % topology.nodes());
-            let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
-            prop_assert!(path.iter().all(|port| *port < topology.ports()));
-            prop_assert_eq!(topology.end(*path.last().unwrap()), End::Node(dst));
-            prop_assert!([1, 3, 5].contains(&path.len()), "{path:?}");
-            prop_assert_eq!(path.len() == 1, topology.switch_of(src) == topology.switch_of(dst));
-            // The way back of the same flow's acknowledgements is as long.
-            prop_assert_eq!(topology.path(dst, src, hash).count(), path.len());
-        }
-
-        #[test]
-        fn the_rack_of_a_node_is_its_switch(topology in any_topology(), node in any::<u32>()) {
-            let node = node % topology.nodes();
-            prop_assert_eq!(topology.racks().rack_of(node), topology.switch_of(node));
-            prop_assert_eq!(topology.racks().nodes(), topology.nodes());
-        }
-
-        #[test]
-        fn parts_have_their_share_of_the_nodes(topology in any_topology(), number in 1u32..5) {
-            let Some(parts) = topology.parts(number) else { return Ok(()) };
-            prop_assert_eq!(parts.len(), topology.switches() as usize);
-            let mut nodes = vec![0; number as usize];
-            (0..topology.nodes()).for_each(|node| nodes[parts[topology.switch_of(node) as usize] as usize] += 1);
-            // At most one rack or pod apart.
-            let group = match topology.shape {
-                Shape::FatTree { half } => half * half,
-                _ => topology.racks().hosts,
-            };
-            let (least, most) = (nodes.iter().min().unwrap(), nodes.iter().max().unwrap());
-            prop_assert!(*least > 0 && most - least <= group, "{nodes:?}");
-        }
-
-        #[test]
-        fn every_cable_has_two_ends(topology in any_topology()) {
-            let mut to_nodes = vec![0; topology.nodes() as usize];
-            let mut cables = std::collections::BTreeMap::new();
-            for port in 0..topology.ports() {
-                let from = topology.switch_with(port);
-                match topology.end(port) {
-                    End::Node(node) => {
-                        prop_assert_eq!(topology.switch_of(node), from);
-                        to_nodes[node as usize] += 1;
-                    }
-                    End::Switch(to) => {
-                        prop_assert!(to < topology.switches() && to != from);
-                        *cables.entry((from.min(to), from.max(to))).or_insert(0) += if from < to { 1 } else { 100 };
-                    }
-                }
-            }
-            prop_assert!(to_nodes.iter().all(|n| *n == 1));
-            prop_assert!(cables.values().all(|n| *n == 101), "{cables:?}");
-        }
-    }
-
-    #[test]
-    fn flows_spread_over_all_ways() {
-        let topology = Topology::fat_tree(8, link(100), link(100));
-        let mut used = std::collections::BTreeSet::new();
-        for hash in 0..1000u32 {
-            used.extend(topology.path(0, topology.nodes() - 1, hash.wrapping_mul(0x9E37_79B9)));
-        }
-        // Up: 4 aggregation and 16 core switches; down: 16 to 4 aggregation switches, 4, 1.
-        assert_eq!(used.len(), 4 + 16 + 16 + 4 + 1);
-    }
-}
+mod tests;

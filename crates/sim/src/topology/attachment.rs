@@ -1,0 +1,81 @@
+//! The links by which nodes send: one each, and where NICs are pooled, all of the rack's.
+
+use super::{Drack, End, Link, Shape, Topology};
+use crate::faults::Faults;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+impl Topology {
+    /// NICs of each rack that any of its hosts may use; 1: each has its own.
+    pub fn pooled(&self) -> u32 {
+        match self.shape {
+            Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
+            _ => 1,
+        }
+    }
+
+    /// Links by which nodes send: one each, and where NICs are pooled these and, after them, the CXL ports. A link is
+    /// named [`LinkId::Host`] with this number.
+    pub fn attachments(&self) -> u32 {
+        if self.pooled_shape().is_some() { 2 * self.nodes() } else { self.nodes() }
+    }
+
+    pub(super) fn pooled_shape(&self) -> Option<&Drack> {
+        match &self.shape {
+            Shape::Drack(drack) => Some(drack),
+            _ => None,
+        }
+    }
+
+    /// The link by which `src` sends to `dst` what has this hash, when all links are up.
+    pub fn attachment(&self, src: NodeId, dst: NodeId, hash: u32) -> u32 {
+        let Some(drack) = self.pooled_shape() else { return src };
+        let links = drack.attachments(src, dst);
+        links.nth(hash % links.len())
+    }
+
+    /// As [`Topology::attachment`], around what is known to be down at `now`. If nothing leads on, the link it
+    /// would be otherwise.
+    pub fn attachment_at(&self, src: NodeId, dst: NodeId, hash: u32, now: Time) -> u32 {
+        let link = self.attachment(src, dst, hash);
+        match (&self.faults, self.pooled_shape()) {
+            (Some(faults), Some(drack)) if faults.any_known(now) => {
+                let is_up = |link: &u32| self.attachment_leads_on(faults, *link, dst, now);
+                if is_up(&link) {
+                    return link;
+                }
+                let up = || drack.attachments(src, dst).ports().filter(is_up);
+                up().nth(hash as usize % up().count().max(1)).unwrap_or(link)
+            }
+            _ => link,
+        }
+    }
+
+    fn attachment_leads_on(&self, faults: &Faults, link: u32, dst: NodeId, now: Time) -> bool {
+        let switch = self.switch_at(link);
+        !faults.known_down_host(link, now)
+            && self.next_ports(switch, dst).ports().any(|port| self.leads_on(faults, port, dst, now))
+    }
+
+    /// One of [`Topology::attachments`].
+    pub fn attachment_link(&self, attachment: u32) -> Link {
+        if attachment < self.nodes() { self.host_link } else { self.cxl_link }
+    }
+
+    /// The switch that one of [`Topology::attachments`] leads to.
+    pub fn switch_at(&self, attachment: u32) -> u32 {
+        match self.pooled_shape() {
+            Some(drack) => drack.switch_at(attachment),
+            None => self.switch_of(attachment),
+        }
+    }
+
+    /// Of [`Topology::attachments`], the one whose cable ends at this port.
+    pub fn attachment_of(&self, port: u32) -> Option<u32> {
+        match (self.pooled_shape(), self.end(port)) {
+            (Some(drack), _) => drack.attachment_of(port),
+            (None, End::Node(node)) => Some(node),
+            (None, End::Switch(_)) => None,
+        }
+    }
+}
