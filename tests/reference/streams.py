@@ -30,7 +30,6 @@ class Stream:
         self.sender = Sender(control, self.segments, first, case["min_rto_ps"], network.max_rto)
         self.receiver = Receiver()
         self.waits = False
-        self.kept = None  # the acknowledgement that an answer will bring
         self.alarm = None
 
     def payload(self, segment):
@@ -160,19 +159,17 @@ class Network:
         complete = before < stream.receiver.next == stream.segments
         if stream.request:
             request, stream.request = stream.request, None
-            if request.kept:
-                # What the answer brings: all of the request is there.
-                self.take_ack(request, request.kept)
+            # All of the request is there, or there were no answer.
+            everything = {"next": request.segments, "echo": self.engine.now, "marked": False, "sack": []}
+            self.take_ack(request, everything)
         if complete and stream.kind == "request":
-            stream.kept = ack
             size = self.case["messages"][stream.message]["bytes"]
             self.send(Stream(self, stream.message, stream.dst, stream.src, size, "data", stream))
             return
         if complete:
             submitted = self.case["messages"][stream.message]["at_ps"]
             self.times[stream.message] = self.engine.now - submitted
-        # A copy of a request is acknowledged by itself, and then not by the answer.
-        stream.kept = None
+        # A copy of a request is acknowledged by itself too.
         self.acknowledge(stream, ack)
 
     def acknowledge(self, stream, ack):
