@@ -93,7 +93,9 @@ fn content(n: usize) -> u8 {
 fn an_end_of_a_stream() {
     match std::env::var(ROLE).as_deref() {
         Ok("receive") => {
-            let mut peer = TcpListener::bind(("0.0.0.0", PORT)).unwrap().accept().unwrap().0;
+            // It listens to the end: the kernel takes further subflows only while somebody does.
+            let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
+            let mut peer = listener.accept().unwrap().0;
             let mut bytes = Vec::new();
             peer.read_to_end(&mut bytes).unwrap();
             assert!(bytes.iter().enumerate().all(|(n, byte)| *byte == content(n)));
@@ -113,16 +115,10 @@ fn an_end_of_a_stream() {
 #[test]
 fn a_connection_has_the_nics_of_its_rack_and_outlives_one() {
     let Some(racks) = Racks::up("pool", &[]) else { return };
-    // Seen once on a busy machine: the second subflow came after all data had gone. One stream of several shows it.
-    let mut before = vec![0; 2];
-    let by_both = (0..5).any(|_| {
-        let after = racks.stream(|| {});
-        assert_eq!(after.len(), 2);
-        let sent: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
-        before = after;
-        sent.iter().all(|sent| (BYTES / 4..=BYTES).contains(&(*sent as usize)))
-    });
-    assert!(by_both, "no subflow by the second NIC: {before:?}");
+    let sent = racks.stream(|| {});
+    assert_eq!(sent.len(), 2);
+    let share = BYTES / 4..=BYTES;
+    assert!(sent.iter().all(|sent| share.contains(&(*sent as usize))), "not by both NICs: {sent:?}");
     // A NIC dies in the middle of a stream.
     racks.stream(|| {
         let output = racks.run("0", &["ip", "link", "set", "nic1", "down"]);

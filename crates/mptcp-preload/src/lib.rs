@@ -2,7 +2,8 @@
 //!
 //! Loaded by `unrack rack exec` through `LD_PRELOAD`. It stands in front of `socket` only: an MPTCP socket is used like
 //! one of TCP, and talks plain TCP to a peer that knows no better. Programs that call the kernel themselves, as those
-//! written in Go do, keep TCP.
+//! written in Go do, keep TCP. A server whose listening socket is closed as soon as it has its connection keeps one
+//! path: the kernel takes further ones only where somebody still listens.
 
 use libc::{AF_INET, AF_INET6, IPPROTO_MPTCP, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, c_int};
 
