@@ -414,6 +414,31 @@ fn hostile_clients_get_nothing_and_hold_up_nobody() {
     is_served(address);
 }
 
+/// Strangers in the middle of their greeting, clients in the middle of a frame: a server that ends waits for none.
+#[test]
+fn a_server_ends_at_once_whatever_clients_are_about() {
+    let (serving, address) = serve();
+    let whole = [hello(8, [0; 16]), vec![0; 20]].concat();
+    let strangers: Vec<TcpStream> = [0, 1, 33, 36, whole.len() - 20, whole.len()]
+        .into_iter()
+        .map(|end| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&whole[..end]).unwrap();
+            stream
+        })
+        .collect();
+    is_served(address);
+    let begun = Instant::now();
+    drop(serving);
+    // A greeting may take five seconds, a frame ten.
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    for mut stream in strangers {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let ended = stream.read_to_end(&mut Vec::new());
+        assert!(ended.is_ok() || ended.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
+    }
+}
+
 /// Bytes that look like calls, and bytes that do not.
 #[test]
 fn nonsense_ends_its_own_connection() {

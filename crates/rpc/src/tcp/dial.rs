@@ -6,6 +6,7 @@ use super::stream::Stream;
 use crate::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_pool::wire::Denied;
 
@@ -29,7 +30,7 @@ impl Server {
         format!("{} at tcp://{}", self.service, self.address)
     }
 
-    pub fn connect(&self, deadline: Instant) -> Result<(TcpStream, Welcome), Not> {
+    pub fn connect(&self, deadline: Instant) -> Result<(Arc<TcpStream>, Welcome), Not> {
         let mut last = io::Error::from(ErrorKind::NotFound);
         for address in self.address.to_socket_addrs().map_err(Not::Reached)? {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -41,7 +42,7 @@ impl Server {
         Err(Not::Reached(last))
     }
 
-    fn greet(&self, socket: TcpStream, deadline: Instant) -> Result<(TcpStream, Welcome), Not> {
+    fn greet(&self, socket: TcpStream, deadline: Instant) -> Result<(Arc<TcpStream>, Welcome), Not> {
         let hello = Hello {
             version: VERSION,
             lines: LINES as u16,
@@ -49,7 +50,7 @@ impl Server {
             session: self.session,
             service: self.service.clone(),
         };
-        let mut stream = Stream::new(socket).map_err(Not::Reached)?;
+        let mut stream = Stream::new(Arc::new(socket)).map_err(Not::Reached)?;
         stream.write(&hello.to_bytes(), &[], deadline).map_err(Not::Reached)?;
         let mut bytes = [0; WELCOME_BYTES];
         stream.read(&mut bytes, deadline).map_err(Not::Reached)?;

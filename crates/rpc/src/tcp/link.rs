@@ -4,14 +4,15 @@ use super::dial::Server;
 use super::memory::{Heap, Local};
 use super::outgoing::Outgoing;
 use super::session::body_of;
-use super::{ANSWER_BYTES, LARGE, Notice, REQUEST_BYTES, from_bytes, to_bytes};
+use super::stream::allowed;
+use super::{ANSWER_BYTES, LARGE, Notice, from_bytes};
 use crate::client::Options;
 use crate::error::Error;
 use crate::queue::entry::{ANSWER, Answer, FLAG, REQUEST, Request, Status};
 use crate::queue::{Receiver, Sender};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,8 @@ use unrack_pool::{Bell, Bells};
 pub const LINES: usize = 512;
 /// Between two attempts to connect again.
 const PAUSE: Duration = Duration::from_millis(20);
+/// A server that takes nothing for so long is not taken leave of.
+const STALLED: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// Bytes that are read at a time; longer answers are read in place.
 const BUFFER: usize = 64 << 10;
 
@@ -163,7 +166,7 @@ impl Carrier {
         Carrier { local, shared, server, requests, answers, awaited, asked: 0, outgoing }
     }
 
-    fn run(mut self, mut socket: TcpStream) {
+    fn run(mut self, mut socket: Arc<TcpStream>) {
         loop {
             let why = match self.carry(&socket) {
                 Over::Stopped => return self.take_leave(&socket),
@@ -252,7 +255,7 @@ impl Carrier {
     }
 
     /// Connects again, and says why not if that is in vain.
-    fn reconnect(&mut self, why: String) -> Result<TcpStream, String> {
+    fn reconnect(&mut self, why: String) -> Result<Arc<TcpStream>, String> {
         let deadline = Instant::now() + self.server.patience;
         loop {
             let soon = deadline.min(Instant::now() + Duration::from_secs(1));
@@ -271,15 +274,19 @@ impl Carrier {
         }
     }
 
-    /// Tells the server that nobody comes back, unless that would take long. What was sent before is still done.
+    /// Tells the server that nobody comes back. What was sent before is still done, unless the server takes nothing of it
+    /// for a while, or so slowly that it would hold us up.
     fn take_leave(&mut self, socket: &TcpStream) {
         while let Some(entries) = self.requests.receive() {
             self.take(entries);
         }
-        let end: [u8; REQUEST_BYTES] = to_bytes(Notice::End.entries());
-        let whole = socket.set_nonblocking(false).and_then(|()| self.outgoing.write(socket));
-        if whole.is_ok() && self.outgoing.is_empty() {
-            let _ = (&*socket).write_all(&end);
+        self.outgoing.notice(Notice::End);
+        let deadline = Instant::now() + allowed(self.outgoing.bytes());
+        while self.outgoing.write(socket).is_ok() && !self.outgoing.is_empty() && Instant::now() < deadline {
+            let mut waited = [PollFd::new(socket, PollFlags::OUT)];
+            if rustix::event::poll(&mut waited, Some(&STALLED)) == Ok(0) {
+                return;
+            }
         }
     }
 }

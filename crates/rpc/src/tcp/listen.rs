@@ -11,9 +11,9 @@ use crate::server::methods::Methods;
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrack_pool::wire::{ClientId, Peer};
@@ -92,32 +92,37 @@ impl Shared {
     }
 
     fn accept(self: &Arc<Shared>, listener: &TcpListener) {
-        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        let mut threads: Vec<(JoinHandle<()>, Weak<TcpStream>)> = Vec::new();
         while !self.stop.load(Ordering::SeqCst) {
             let mut waited = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
             let timeout = self.sessions.any_waits().then_some(&TICK);
             let _ = rustix::event::poll(&mut waited, timeout);
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             self.sessions.expire(&self.methods);
-            threads.retain(|thread| !thread.is_finished());
+            threads.retain(|(thread, _)| !thread.is_finished());
             // One that is not there any more, or no descriptor for it: the next may do.
             let Ok((socket, from)) = listener.accept() else { continue };
             let room = threads.len() < MOST_CONNECTIONS;
             let shared = self.clone();
+            let socket = Arc::new(socket);
+            let known = Arc::downgrade(&socket);
             let thread = std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || {
                 // Whatever goes wrong with it is the connection's own.
                 let _ = shared.serve(socket, from, room);
             });
-            threads.extend(thread);
+            threads.extend(thread.map(|thread| (thread, known)));
         }
-        self.sessions.cut();
-        for thread in threads {
+        // Strangers as well, who may be in the middle of what they say.
+        for socket in threads.iter().filter_map(|(_, socket)| socket.upgrade()) {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        for (thread, _) in threads {
             let _ = thread.join();
         }
         self.sessions.end(&self.methods);
     }
 
-    fn serve(&self, socket: TcpStream, from: SocketAddr, room: bool) -> io::Result<()> {
+    fn serve(&self, socket: Arc<TcpStream>, from: SocketAddr, room: bool) -> io::Result<()> {
         socket.set_nonblocking(false)?;
         let mut stream = Stream::new(socket)?;
         let deadline = Instant::now() + GREETING;
@@ -141,7 +146,7 @@ impl Shared {
         if service != self.service.as_bytes() {
             return refuse(&mut stream, Verdict::NoService);
         }
-        let held = match self.session(&hello, &stream, from)? {
+        let held = match self.session(&hello, stream.socket(), from)? {
             Ok(held) => held,
             Err(verdict) => return refuse(&mut stream, verdict),
         };
@@ -164,8 +169,12 @@ impl Shared {
     }
 
     /// The session that a hello asks for, or why there is none.
-    fn session(&self, hello: &Hello, stream: &Stream, from: SocketAddr) -> io::Result<Result<Held, Verdict>> {
-        let socket = stream.socket().try_clone()?;
+    fn session(
+        &self,
+        hello: &Hello,
+        socket: &Arc<TcpStream>,
+        from: SocketAddr,
+    ) -> io::Result<Result<Held, Verdict>> {
         if hello.session != [0; 16] {
             return Ok(self.sessions.take_over(hello.session, socket).ok_or(Verdict::NoSession));
         }

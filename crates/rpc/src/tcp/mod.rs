@@ -37,6 +37,8 @@ pub(crate) mod listen;
 pub(crate) mod memory;
 mod outgoing;
 mod session;
+#[cfg(test)]
+mod slow_peers;
 mod stream;
 
 use crate::queue::entry::{ANSWER, FLAG, Kind, REQUEST};

@@ -55,6 +55,11 @@ impl Outgoing {
         self.pieces.is_empty()
     }
 
+    /// Bytes that are still to be sent.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.header.len() + piece.length - piece.sent).sum()
+    }
+
     pub fn clear(&mut self) {
         self.pieces.clear();
         self.unsent.fill(false);

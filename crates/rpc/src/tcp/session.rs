@@ -9,7 +9,7 @@ use crate::server::methods::Methods;
 use crate::server::{Desk, Outcome};
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 /// A client's calls. One connection at a time has it.
@@ -146,7 +146,7 @@ struct Known {
     client: u64,
     patience: Duration,
     /// The connection that has it, or since when none has.
-    connection: Result<TcpStream, Instant>,
+    connection: Result<Weak<TcpStream>, Instant>,
     /// Counts connections.
     number: u64,
 }
@@ -159,19 +159,28 @@ impl Sessions {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn begin(&self, id: SessionId, session: Session, socket: TcpStream, patience: Duration) -> Held {
+    pub fn begin(
+        &self,
+        id: SessionId,
+        session: Session,
+        socket: &Arc<TcpStream>,
+        patience: Duration,
+    ) -> Held {
         let client = session.client();
         let session = Arc::new(Mutex::new(session));
-        let known = Known { session: session.clone(), client, patience, connection: Ok(socket), number: 0 };
+        let connection = Ok(Arc::downgrade(socket));
+        let known = Known { session: session.clone(), client, patience, connection, number: 0 };
         self.all().insert(id, known);
         Held { id, session, number: 0 }
     }
 
     /// A client comes back. The connection that it had is ended; `None`: no such session.
-    pub fn take_over(&self, id: SessionId, socket: TcpStream) -> Option<Held> {
+    pub fn take_over(&self, id: SessionId, socket: &Arc<TcpStream>) -> Option<Held> {
         let mut all = self.all();
         let known = all.get_mut(&id)?;
-        if let Ok(before) = std::mem::replace(&mut known.connection, Ok(socket)) {
+        if let Ok(before) = std::mem::replace(&mut known.connection, Ok(Arc::downgrade(socket)))
+            && let Some(before) = before.upgrade()
+        {
             let _ = before.shutdown(Shutdown::Both);
         }
         known.number += 1;
@@ -206,15 +215,6 @@ impl Sessions {
     /// Whether somebody is waited for.
     pub fn any_waits(&self) -> bool {
         self.all().values().any(|known| known.connection.is_err())
-    }
-
-    /// Ends all connections.
-    pub fn cut(&self) {
-        for known in self.all().values() {
-            if let Ok(socket) = &known.connection {
-                let _ = socket.shutdown(Shutdown::Both);
-            }
-        }
     }
 
     /// The server ends; no call runs.

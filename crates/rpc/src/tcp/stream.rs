@@ -2,14 +2,15 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a frame may take, and besides as long as its bytes take at [`SLOWEST`].
-const FRAME: Duration = Duration::from_secs(10);
+/// How long a frame may take, and besides as long as its bytes take at [`SLOWEST`]. Tests of it do not wait that long.
+const FRAME: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
 /// Bytes a millisecond.
 const SLOWEST: u64 = 1024;
 /// Between two looks at the clock while nothing comes.
-const TICK: Duration = Duration::from_millis(500);
+const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_millis(500) };
 const BUFFER: usize = 64 << 10;
 
 /// How long so many bytes may take.
@@ -19,7 +20,8 @@ pub fn allowed(bytes: usize) -> Duration {
 
 /// A connection with a buffer for what comes.
 pub struct Stream {
-    socket: TcpStream,
+    /// Others may know of it, to end it.
+    socket: Arc<TcpStream>,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -28,19 +30,19 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn new(socket: TcpStream) -> io::Result<Stream> {
+    pub fn new(socket: Arc<TcpStream>) -> io::Result<Stream> {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(TICK))?;
         socket.set_write_timeout(Some(TICK))?;
-        rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+        rustix::net::sockopt::set_socket_keepalive(&*socket, true)?;
         Ok(Stream { socket, buffer: vec![0; BUFFER].into(), start: 0, end: 0, ticking: true })
     }
 
-    pub fn socket(&self) -> &TcpStream {
+    pub fn socket(&self) -> &Arc<TcpStream> {
         &self.socket
     }
 
-    pub fn into_socket(self) -> TcpStream {
+    pub fn into_socket(self) -> Arc<TcpStream> {
         self.socket
     }
 
@@ -92,7 +94,7 @@ impl Stream {
     pub fn write(&mut self, header: &[u8], body: &[u8], deadline: Instant) -> io::Result<()> {
         let (mut header, mut body) = (header, body);
         while !header.is_empty() || !body.is_empty() {
-            match (&self.socket).write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {
+            match (&*self.socket).write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(_) if Instant::now() >= deadline => return Err(ErrorKind::TimedOut.into()),
                 Ok(count) => {
