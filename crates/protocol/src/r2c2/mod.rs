@@ -10,6 +10,8 @@
 //! | [`rates`] | the rates of all flows, by water-filling |
 //! | [`demand`] | what a flow can use, as its sender sees it |
 //! | [`bucket`] | what holds a flow to its rate |
+//! | [`view`] | what a node knows of all flows, and the rates that follow |
+//! | [`transfer`] | what of a flow is there, and what is sent again |
 //! | [`selection`] | which routing each flow should use |
 //! | [`trees`] | along which links a broadcast goes |
 //! | [`packet`] | what is on the wire |
@@ -21,7 +23,9 @@ mod params;
 pub mod rates;
 pub mod routing;
 pub mod selection;
+pub mod transfer;
 pub mod trees;
+pub mod view;
 pub mod weights;
 
 pub use params::Params;

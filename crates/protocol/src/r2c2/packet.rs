@@ -2,7 +2,7 @@
 //!
 //! | data | bytes | | broadcast | bytes | |
 //! |---|---|---|---|---|---|
-//! | type | 0 | 1 | type, routing | 0 | 2, 3, 4 in the upper half; [`Routing::code`] in the lower |
+//! | type | 0 | [`Kind`] | type, routing | 0 | 2, 3, 4 in the upper half; [`Routing::code`] in the lower |
 //! | rlen | 1 | hops of the route | tree | 1 | |
 //! | ridx | 2 | hops done | src | 2-3 | |
 //! | zero | 3 | | dst | 4-5 | |
@@ -16,6 +16,8 @@
 //!
 //! Departure: the paper names the fields and the sizes of some, not their order. A broadcast also says which flow of
 //! its source it is about, so that there may be more than one between two nodes; its fields are then all 16 bytes.
+//! And what the paper leaves to others goes by routes like data: the end of a flow, acknowledgements, reports of lost
+//! broadcasts.
 //!
 //! Checksums are CRCs: CRC-32 (IEEE 802.3) of a data packet and its payload, CRC-16 (CCITT) of a broadcast. That of
 //! data takes `ridx` as 0, for every node on the way counts it up. Nothing here allocates, and whatever bytes come,
@@ -88,9 +90,47 @@ impl Route {
     }
 }
 
+/// What a packet that follows a route is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// A part of a flow.
+    #[default]
+    Data,
+    /// The last part of it: all others are as long as can be.
+    Last,
+    /// From a flow's destination: all packets below `seq` are there, and of the 64 from there on those of the mask
+    /// ([`MASK`] bytes) that it carries.
+    Ack,
+    /// From a node that had to drop the broadcast that it carries, to its source (§3.2).
+    Lost,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Data, Kind::Last, Kind::Ack, Kind::Lost];
+
+    /// As in packets. None has a bit of the upper half, where broadcasts have their type.
+    const fn code(self) -> u8 {
+        match self {
+            Kind::Data => 1,
+            Kind::Last => 5,
+            Kind::Ack => 6,
+            Kind::Lost => 7,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// Bytes of the mask of an acknowledgement, in network order.
+pub const MASK: usize = 8;
+
 /// The header of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data {
+    pub kind: Kind,
+    /// Of those of its source; of an acknowledgement, of its destination.
     pub flow: u16,
     pub src: u16,
     pub dst: u16,
@@ -102,8 +142,6 @@ pub struct Data {
     pub ridx: u8,
 }
 
-const DATA: u8 = 1;
-
 impl Data {
     /// Writes header and payload, and returns how many bytes that are; `None` if they do not fit, or the payload is
     /// not as long as `plen` says.
@@ -113,26 +151,37 @@ impl Data {
             return None;
         }
         let packet = &mut packet[..length];
-        packet[..4].copy_from_slice(&[DATA, self.route.hops, self.ridx, 0]);
+        packet[DATA_HEADER..].copy_from_slice(payload);
+        self.seal(packet);
+        Some(length)
+    }
+
+    /// Writes the header before a payload that is in its place already.
+    ///
+    /// # Panics
+    /// If that is not as long as `plen` says.
+    pub fn seal(&self, packet: &mut [u8]) {
+        assert_eq!(
+            packet.len(),
+            DATA_HEADER + usize::from(self.plen),
+            "a packet of another length than it says"
+        );
+        packet[..4].copy_from_slice(&[self.kind.code(), self.route.hops, self.ridx, 0]);
         packet[4..6].copy_from_slice(&self.flow.to_be_bytes());
         packet[6..8].copy_from_slice(&self.src.to_be_bytes());
         packet[8..10].copy_from_slice(&self.dst.to_be_bytes());
         packet[10..12].copy_from_slice(&self.plen.to_be_bytes());
         packet[12..16].copy_from_slice(&self.seq.to_be_bytes());
         packet[16..32].copy_from_slice(&self.route.ports.to_be_bytes());
-        packet[DATA_HEADER..].copy_from_slice(payload);
         let checksum = Data::checksum(packet);
         packet[32..36].copy_from_slice(&checksum.to_be_bytes());
-        Some(length)
     }
 
     /// Header and payload of a packet.
     pub fn decode(packet: &[u8]) -> Result<(Data, &[u8]), Malformed> {
         let header: &[u8; DATA_HEADER] = packet.first_chunk().ok_or(Malformed::Length)?;
         let [kind, hops, ridx, zero] = header[..4] else { unreachable!("a slice of four") };
-        if kind != DATA {
-            return Err(Malformed::Unknown);
-        }
+        let kind = Kind::from_code(kind).ok_or(Malformed::Unknown)?;
         let [flow, src, dst, plen] = [4, 6, 8, 10].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
         let ports = u128::from_be_bytes(*header[16..].first_chunk().expect("sixteen bytes"));
         // Bits beyond the last hop are zero.
@@ -148,7 +197,7 @@ impl Data {
         }
         let seq = u32::from_be_bytes(*header[12..].first_chunk().expect("four bytes"));
         let route = Route { ports, hops };
-        Ok((Data { flow, src, dst, seq, plen, route, ridx }, &packet[DATA_HEADER..]))
+        Ok((Data { kind, flow, src, dst, seq, plen, route, ridx }, &packet[DATA_HEADER..]))
     }
 
     /// What a node on the way does: the port by which the packet leaves, having counted the hop. `None`: it is at its
@@ -156,7 +205,7 @@ impl Data {
     pub fn forward(packet: &mut [u8]) -> Result<Option<u32>, Malformed> {
         let header: &mut [u8; DATA_HEADER] = packet.first_chunk_mut().ok_or(Malformed::Length)?;
         let [kind, hops, ridx] = header[..3] else { unreachable!("a slice of three") };
-        if kind != DATA {
+        if Kind::from_code(kind).is_none() {
             return Err(Malformed::Unknown);
         }
         if u32::from(hops) > MOST_HOPS || ridx > hops {
@@ -218,6 +267,11 @@ impl Broadcast {
         let checksum = crc16(&packet[..14]);
         packet[14..].copy_from_slice(&checksum.to_be_bytes());
         packet
+    }
+
+    /// Whether these are the bytes of a broadcast, and not of a packet that follows a route.
+    pub fn is(packet: &[u8]) -> bool {
+        packet.first().is_some_and(|kind| kind >> 4 != 0)
     }
 
     pub fn decode(packet: &[u8]) -> Result<Broadcast, Malformed> {

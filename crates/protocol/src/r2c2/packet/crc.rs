@@ -1,23 +1,6 @@
-//! Checksums by table, a byte at a time.
+//! Checksums.
 
-const CRC32: [u32; 256] = table32();
 const CRC16: [u16; 256] = table16();
-
-const fn table32() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut rest = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            rest = if rest & 1 == 1 { rest >> 1 ^ 0xEDB8_8320 } else { rest >> 1 };
-            bit += 1;
-        }
-        table[byte] = rest;
-        byte += 1;
-    }
-    table
-}
 
 const fn table16() -> [u16; 256] {
     let mut table = [0; 256];
@@ -37,8 +20,9 @@ const fn table16() -> [u16; 256] {
 
 /// CRC-32 of IEEE 802.3, of these bytes one after the other.
 pub fn crc32<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
-    let bytes = parts.into_iter().flatten();
-    !bytes.fold(!0, |rest, byte| rest >> 8 ^ CRC32[usize::from(rest as u8 ^ byte)])
+    let mut hasher = crc32fast::Hasher::new();
+    parts.into_iter().for_each(|part| hasher.update(part));
+    hasher.finalize()
 }
 
 /// CRC-16 of CCITT, from all ones.

@@ -13,8 +13,9 @@ fn any_data() -> impl Strategy<Value = (Data, Vec<u8>)> {
     let numbers = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u32>(), any::<u8>());
     (numbers, any_route(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(
         |((flow, src, dst, seq, done), route, payload)| {
+            let kind = Kind::ALL[usize::from(done) % 4];
             let (plen, ridx) = (payload.len() as u16, done % (route.hops + 1));
-            (Data { flow, src, dst, seq, plen, route, ridx }, payload)
+            (Data { kind, flow, src, dst, seq, plen, route, ridx }, payload)
         },
     )
 }
@@ -86,7 +87,7 @@ proptest! {
 
     /// Bytes from anywhere: refused or read, and what is read is what they say. Half of them with a right checksum.
     #[test]
-    fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), kind in 0u8..6, seal: bool) {
+    fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), kind in 0u8..9, seal: bool) {
         if seal && !bytes.is_empty() {
             bytes[0] = if bytes.len() == BROADCAST { kind << 4 | bytes[0] & 7 } else { kind };
         }
@@ -109,6 +110,8 @@ proptest! {
         }
         let _ = Assignment::decode(&bytes).map(Iterator::count);
         let _ = Data::forward(&mut bytes);
+        prop_assert!(Broadcast::decode(&bytes).is_err() || Broadcast::is(&bytes));
+        prop_assert!(Data::decode(&bytes).is_err() || !Broadcast::is(&bytes));
     }
 }
 
@@ -117,7 +120,8 @@ proptest! {
 fn formats_are_as_told() {
     let mut route = Route::default();
     [5, 0, 7].into_iter().for_each(|port| route.push(port));
-    let data = Data { flow: 0x0102, src: 0x0304, dst: 0x0506, seq: 0x0708_090A, plen: 1, route, ridx: 1 };
+    let (flow, src, dst, seq) = (0x0102, 0x0304, 0x0506, 0x0708_090A);
+    let data = Data { kind: Kind::Data, flow, src, dst, seq, plen: 1, route, ridx: 1 };
     let mut packet = [0; DATA_HEADER + 1];
     data.encode(&[0xFF], &mut packet).unwrap();
     assert_eq!(packet[..16], [1, 3, 1, 0, 1, 2, 3, 4, 5, 6, 0, 1, 7, 8, 9, 10]);

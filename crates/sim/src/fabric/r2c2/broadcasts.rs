@@ -112,7 +112,7 @@ impl R2c2 {
         self.nodes[usize::from(told.src)].repeats.retain(|repeat| *repeat != (told.flow, told.event));
         let is_open = |flow: &u32| {
             let flow = &self.flows[*flow];
-            flow.told.flow == told.flow && !flow.sender.is_through()
+            flow.told.flow == told.flow && !flow.sender.transfer.is_through()
         };
         if told.event == Told::End || self.nodes[usize::from(told.src)].own.iter().any(is_open) {
             self.spread(core, u32::from(told.src), spread);

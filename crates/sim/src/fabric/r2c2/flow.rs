@@ -1,7 +1,8 @@
-//! One transfer: what its sender has sent, and its receiver has.
+//! One transfer: both its ends, and when they act.
 
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::packet::Broadcast;
+use unrack_protocol::r2c2::transfer;
 use unrack_protocol::segments::SegmentSet;
 use unrack_units::Time;
 use unrack_workload::MessageId;
@@ -29,13 +30,10 @@ pub(super) enum Role {
     Request,
 }
 
+/// What sends it, and what holds it back.
 pub(super) struct Sender {
+    pub transfer: transfer::Sender,
     pub bucket: TokenBucket,
-    next: u32,
-    acked: SegmentSet,
-    segments: u32,
-    /// Sends again what is not acknowledged, from here on.
-    again: Option<u32>,
     /// Names the one event that sends its next packet, and the one timer. 0: there is none.
     pub turn: u32,
     pub alarm: u32,
@@ -44,66 +42,11 @@ pub(super) struct Sender {
 
 impl Sender {
     pub fn new(bucket: TokenBucket, segments: u32, timeout: Time) -> Sender {
-        let acked = SegmentSet::new(segments);
-        Sender { bucket, next: 0, acked, segments, again: None, turn: 0, alarm: 0, timeout }
-    }
-
-    /// What it sends next, and whether that was sent before.
-    pub fn next(&self) -> Option<(u32, bool)> {
-        match self.again {
-            Some(from) => {
-                let segment = self.acked.first_absent(from);
-                (segment < self.segments).then_some((segment, true))
-            }
-            None => (self.next < self.segments).then_some((self.next, false)),
-        }
-    }
-
-    /// That was sent. Whether it was the last for now.
-    pub fn sent(&mut self, segment: u32) -> bool {
-        match &mut self.again {
-            Some(from) => *from = segment + 1,
-            None => self.next = segment + 1,
-        }
-        let is_last = self.next().is_none();
-        if is_last {
-            self.again = None;
-        }
-        is_last
-    }
-
-    /// Has sent all of it at least once.
-    pub fn is_through(&self) -> bool {
-        self.next == self.segments
-    }
-
-    pub fn acknowledge(&mut self, next: u32, mask: u64) {
-        let mut from = self.acked.first_absent(0);
-        while from < next.min(self.segments) {
-            self.acked.insert(from);
-            from = self.acked.first_absent(from);
-        }
-        for bit in (0..64).filter(|bit| mask >> bit & 1 == 1) {
-            if next + bit < self.segments {
-                self.acked.insert(next + bit);
-            }
-        }
-    }
-
-    pub fn is_done(&self) -> bool {
-        self.acked.count() == self.segments
-    }
-
-    pub fn send_again(&mut self) {
-        self.again = Some(0);
-    }
-
-    /// Sends nothing again for now. Whether it did, and has to wait.
-    pub fn rest(&mut self) -> bool {
-        self.again.take().is_some() && !self.is_done()
+        Sender { transfer: transfer::Sender::new(segments), bucket, turn: 0, alarm: 0, timeout }
     }
 }
 
+/// What its destination has.
 pub(super) struct Receiver {
     got: SegmentSet,
     segments: u32,

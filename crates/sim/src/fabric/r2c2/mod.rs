@@ -15,11 +15,9 @@ mod alone;
 mod broadcasts;
 mod flow;
 mod packets;
-mod view;
 mod wire;
 
 use self::flow::{Flow, Receiver, Role, Sender};
-use self::view::View;
 use self::wire::{Body, Link, Packet, Spread};
 use super::Fabric;
 use super::slab::Slab;
@@ -34,6 +32,7 @@ use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Event as Told, Route
 use unrack_protocol::r2c2::rates::{Asked, Rates};
 use unrack_protocol::r2c2::routing::Router;
 use unrack_protocol::r2c2::trees::Trees;
+use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::graph::Graph;
@@ -259,7 +258,7 @@ impl R2c2 {
         let turn = self.turn();
         let place = &mut self.flows[flow];
         place.sender.turn = 0;
-        let Some((segment, _)) = place.sender.next() else { return self.rest(core, flow) };
+        let Some((segment, _)) = place.sender.transfer.next() else { return self.rest(core, flow) };
         let (bytes, bucket) = (place.bytes, place.sender.bucket);
         let wire = self.wire(self.payload(bytes, segment));
         let place = &mut self.flows[flow];
@@ -275,7 +274,7 @@ impl R2c2 {
         if place.sender.turn != turn {
             return;
         }
-        let Some((segment, is_again)) = place.sender.next() else { return self.rest(core, flow) };
+        let Some((segment, is_again)) = place.sender.transfer.next() else { return self.rest(core, flow) };
         let Flow { src, dst, bytes, message, told, .. } = *place;
         let payload = self.payload(bytes, segment);
         let wire = self.wire(payload);
@@ -300,8 +299,8 @@ impl R2c2 {
             self.announce(core, told);
         }
         let sender = &mut self.flows[flow].sender;
-        let was_through = sender.is_through();
-        if !sender.sent(segment) {
+        let was_through = sender.transfer.is_through();
+        if !sender.transfer.sent(segment) {
             return self.go_on(core, flow);
         }
         sender.turn = 0;
@@ -313,7 +312,7 @@ impl R2c2 {
 
     /// What was to be sent again has come meanwhile, but for what was sent again just now.
     fn rest<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
-        if self.flows[flow].sender.rest() {
+        if self.flows[flow].sender.transfer.rest() {
             self.set_alarm(core, flow);
         }
     }
@@ -328,12 +327,12 @@ impl R2c2 {
 
     fn alarm<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32, turn: u32) {
         let sender = &mut self.flows[flow].sender;
-        if sender.alarm != turn || sender.is_done() {
+        if sender.alarm != turn || sender.transfer.is_done() {
             return;
         }
         sender.alarm = 0;
         sender.timeout = Time::from_ps(sender.timeout.as_ps().saturating_mul(2).min(LONGEST_TIMEOUT));
-        sender.send_again();
+        sender.transfer.send_again();
         self.go_on(core, flow);
     }
 
@@ -363,9 +362,9 @@ impl R2c2 {
 
     fn take_ack(&mut self, flow: u32, next: u32, mask: u64) {
         let place = &mut self.flows[flow];
-        let was_done = place.sender.is_done();
-        place.sender.acknowledge(next, mask);
-        if place.sender.is_done() && !was_done {
+        let was_done = place.sender.transfer.is_done();
+        place.sender.transfer.acknowledge(next, mask);
+        if place.sender.transfer.is_done() && !was_done {
             (place.sender.turn, place.sender.alarm) = (0, 0);
             let own = &mut self.nodes[place.src as usize].own;
             let at = own.iter().position(|own| *own == flow).expect("an open flow is its source's");
@@ -376,7 +375,7 @@ impl R2c2 {
     fn drop_reference(&mut self, flow: u32) {
         let place = &mut self.flows[flow];
         place.references -= 1;
-        if place.references == 0 && place.sender.is_done() {
+        if place.references == 0 && place.sender.transfer.is_done() {
             self.flows.release(flow);
         }
     }

@@ -1,16 +1,17 @@
 //! What one node knows of the rack's flows, and the rates that it computes from it.
 
+use super::packet::{Broadcast, Event};
+use super::rates::{Rates, Slot};
+use super::weights::{Ways, Weights};
 use std::collections::{HashMap, VecDeque};
-use unrack_protocol::r2c2::packet::{Broadcast, Event};
-use unrack_protocol::r2c2::rates::{Rates, Slot};
-use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_units::Time;
 
 /// A flow, by its source and the number that it has there.
-pub(super) type Key = (u16, u16);
+pub type Key = (u16, u16);
 
 /// Of one node.
-pub(super) struct View {
+#[derive(Debug, Clone)]
+pub struct View {
     flows: HashMap<Key, Known>,
     /// Flows by when they became known: those before the first are old enough for a rate.
     young: VecDeque<(Time, Key)>,
@@ -18,6 +19,7 @@ pub(super) struct View {
 }
 
 /// What is known of a flow.
+#[derive(Debug, Clone)]
 struct Known {
     since: Time,
     told: Broadcast,
@@ -28,6 +30,7 @@ struct Known {
 }
 
 impl View {
+    /// That knows of none yet; `rates` of the links, without flows.
     pub fn new(rates: Rates) -> View {
         View { flows: HashMap::new(), young: VecDeque::new(), rates }
     }
@@ -88,9 +91,9 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::r2c2::Routing;
+    use crate::r2c2::rates::Asked;
     use std::sync::Arc;
-    use unrack_protocol::r2c2::Routing;
-    use unrack_protocol::r2c2::rates::Asked;
     use unrack_rack::graph::Graph;
     use unrack_units::Rate;
 

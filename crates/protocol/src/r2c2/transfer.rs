@@ -1,0 +1,84 @@
+//! Reliability (§6: left open there), apart from rate control: which segments of a flow are there, and what is sent
+//! again.
+//!
+//! A receiver acknowledges so many segments at once; a sender sends again what is not acknowledged once all was sent
+//! and a time-out has passed. What comes before its turn waits in a [`Reorder`].
+
+mod reorder;
+
+pub use reorder::{Placed, Reorder};
+
+use crate::segments::SegmentSet;
+
+/// What one end has sent, and knows to be there.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    next: u32,
+    acked: SegmentSet,
+    segments: u32,
+    /// Sends again what is not acknowledged, from here on.
+    again: Option<u32>,
+}
+
+impl Sender {
+    pub fn new(segments: u32) -> Sender {
+        Sender { next: 0, acked: SegmentSet::new(segments), segments, again: None }
+    }
+
+    /// What it sends next, and whether that was sent before.
+    pub fn next(&self) -> Option<(u32, bool)> {
+        match self.again {
+            Some(from) => {
+                let segment = self.acked.first_absent(from);
+                (segment < self.segments).then_some((segment, true))
+            }
+            None => (self.next < self.segments).then_some((self.next, false)),
+        }
+    }
+
+    /// That was sent. Whether it was the last for now.
+    pub fn sent(&mut self, segment: u32) -> bool {
+        match &mut self.again {
+            Some(from) => *from = segment + 1,
+            None => self.next = segment + 1,
+        }
+        let is_last = self.next().is_none();
+        if is_last {
+            self.again = None;
+        }
+        is_last
+    }
+
+    /// Has sent all of it at least once.
+    pub fn is_through(&self) -> bool {
+        self.next == self.segments
+    }
+
+    /// All below `next` are there, and of the 64 from there on those of the mask: whatever numbers these are.
+    pub fn acknowledge(&mut self, next: u32, mask: u64) {
+        let mut from = self.acked.first_absent(0);
+        while from < next.min(self.segments) {
+            self.acked.insert(from);
+            from = self.acked.first_absent(from);
+        }
+        let beyond = (0..64).filter(|bit| mask >> bit & 1 == 1).filter_map(|bit| next.checked_add(bit));
+        beyond.filter(|segment| *segment < self.segments).for_each(|segment| {
+            self.acked.insert(segment);
+        });
+    }
+
+    /// All of it is there.
+    pub fn is_done(&self) -> bool {
+        self.acked.count() == self.segments
+    }
+
+    /// Time is up: sends again what is not acknowledged.
+    pub fn send_again(&mut self) {
+        self.again = Some(0);
+    }
+
+    /// Sends nothing again for now. Whether it did, and has to wait.
+    pub fn rest(&mut self) -> bool {
+        self.again.take().is_some() && !self.is_done()
+    }
+}

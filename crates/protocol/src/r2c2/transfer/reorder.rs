@@ -1,0 +1,178 @@
+//! The re-order buffer of a flow's destination (§5.2): what came before its turn waits, up to a bound.
+
+use std::collections::VecDeque;
+
+/// Parts of a flow, given out in order. A part is whatever holds its bytes: they are not copied.
+#[derive(Debug, Clone)]
+pub struct Reorder<T> {
+    /// All below were given out, or can be: parts of `waiting` from its front on.
+    next: u32,
+    /// From `next` on.
+    waiting: VecDeque<Option<T>>,
+    window: u32,
+    /// Parts of the flow, when its last has come.
+    parts: Option<u32>,
+    /// Came since the last acknowledgement.
+    unsaid: u32,
+}
+
+/// What became of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed<T> {
+    /// It waits for its turn, which may be now: see [`Reorder::pop`].
+    Waits,
+    /// It was there already.
+    Again(T),
+    /// It is further ahead than there is room for, or beyond the last: as if it were lost.
+    Refused(T),
+}
+
+impl<T> Reorder<T> {
+    /// That holds parts less than `window` after the next. At least 1.
+    pub fn new(window: u32) -> Reorder<T> {
+        Reorder { next: 0, waiting: VecDeque::new(), window: window.max(1), parts: None, unsaid: 0 }
+    }
+
+    /// A part has come.
+    pub fn put(&mut self, number: u32, is_last: bool, part: T) -> Placed<T> {
+        self.unsaid += 1;
+        let Some(ahead) = number.checked_sub(self.next) else { return Placed::Again(part) };
+        let ends = is_last.then_some(number.saturating_add(1));
+        let is_beyond = self.parts.is_some_and(|parts| number >= parts);
+        // A last part that others are beyond of, or another than the one that was last.
+        let contradicts = ends.is_some_and(|end| {
+            self.parts.is_some_and(|parts| parts != end)
+                || end < self.next.saturating_add(self.waiting.len() as u32)
+        });
+        if ahead >= self.window || is_beyond || contradicts {
+            return Placed::Refused(part);
+        }
+        let ahead = ahead as usize;
+        if self.waiting.len() <= ahead {
+            self.waiting.resize_with(ahead + 1, || None);
+        }
+        let place = &mut self.waiting[ahead];
+        if place.is_some() {
+            return Placed::Again(part);
+        }
+        *place = Some(part);
+        self.parts = self.parts.or(ends);
+        Placed::Waits
+    }
+
+    /// The next part in order, with its number, if it is there.
+    pub fn pop(&mut self) -> Option<(u32, T)> {
+        let part = self.waiting.front_mut()?.take()?;
+        self.waiting.pop_front();
+        self.next += 1;
+        Some((self.next - 1, part))
+    }
+
+    /// All of the flow was given out.
+    pub fn is_complete(&self) -> bool {
+        self.parts == Some(self.next)
+    }
+
+    /// Places that what waits takes up.
+    pub fn span(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// All parts that wait, in order; none does any more.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.waiting.drain(..).flatten()
+    }
+
+    /// Whether so much has come since the last acknowledgement that another is due, which is told then.
+    pub fn is_due(&mut self, ack_every: u32) -> bool {
+        let is_due = self.unsaid >= ack_every || self.is_complete();
+        if is_due {
+            self.unsaid = 0;
+        }
+        is_due
+    }
+
+    /// All parts below are there, and of the 64 from there on those of the mask.
+    pub fn acknowledgement(&self) -> (u32, u64) {
+        let first = self.waiting.iter().take_while(|part| part.is_some()).count();
+        let beyond = self.waiting.iter().skip(first).take(64).enumerate();
+        let mask = beyond.filter(|(_, part)| part.is_some()).fold(0, |mask, (bit, _)| mask | 1 << bit);
+        (self.next + first as u32, mask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::r2c2::transfer::Sender;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is lost, comes again or in another order: all parts once and in order, as long as the sender goes on;
+        /// and it ends only when it is so.
+        #[test]
+        fn all_comes_in_order(
+            parts in 1u32..200, window in 1u32..80, ack_every in 1u32..20,
+            fates in prop::collection::vec((0u8..4, 0usize..40), 50..400),
+        ) {
+            let (mut sender, mut buffer) = (Sender::new(parts), Reorder::new(window));
+            let (mut wire, mut given) = (Vec::new(), Vec::new());
+            let mut fates = fates.into_iter().cycle();
+            let mut turns = 0;
+            while !sender.is_done() {
+                turns += 1;
+                prop_assert!(turns < 200_000, "it does not end");
+                match sender.next() {
+                    Some((part, _)) => {
+                        sender.sent(part);
+                        let (fate, _) = fates.next().unwrap();
+                        // One in four is lost, one doubled.
+                        (0..[0, 2, 1, 1][usize::from(fate)]).for_each(|_| wire.push(part));
+                    }
+                    None => {
+                        sender.rest();
+                    }
+                }
+                let (_, at) = fates.next().unwrap();
+                if wire.is_empty() {
+                    sender.send_again();
+                } else if wire.len() > 30 || sender.next().is_none() {
+                    let part = wire.swap_remove(at % wire.len());
+                    let placed = buffer.put(part, part + 1 == parts, part);
+                    prop_assert!(placed != Placed::Refused(part) || part >= given.len() as u32 + window);
+                    prop_assert!(buffer.span() <= window as usize);
+                    let (told, _) = buffer.acknowledgement();
+                    while let Some((number, part)) = buffer.pop() {
+                        prop_assert_eq!(number, part);
+                        given.push(part);
+                    }
+                    prop_assert_eq!(told as usize, given.len());
+                    if buffer.is_due(ack_every) || matches!(placed, Placed::Again(_)) {
+                        let (next, mask) = buffer.acknowledgement();
+                        sender.acknowledge(next, mask);
+                    }
+                }
+            }
+            prop_assert!(buffer.is_complete());
+            prop_assert!(given.into_iter().eq(0..parts));
+        }
+
+        /// Numbers from anywhere: nothing is given out twice or out of order, and nothing beyond the end.
+        #[test]
+        fn any_numbers(numbers in prop::collection::vec((prop_oneof![0u32..40, any::<u32>()], any::<bool>()), 0..200)) {
+            let mut buffer = Reorder::new(16);
+            let mut next = 0;
+            for (number, is_last) in numbers {
+                let was_complete = buffer.is_complete();
+                buffer.put(number, is_last, number);
+                while let Some((given, part)) = buffer.pop() {
+                    prop_assert!(given == next && part == next && !was_complete);
+                    next += 1;
+                }
+                prop_assert!(buffer.span() <= 16);
+                let (told, mask) = buffer.acknowledgement();
+                prop_assert!(told == next && mask & 1 == 0);
+            }
+        }
+    }
+}
