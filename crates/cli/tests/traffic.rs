@@ -103,6 +103,24 @@ fn a_file_that_is_no_distribution_is_shown_with_its_line() {
 }
 
 #[test]
+fn pareto_sizes_are_drawn_or_refused() {
+    let desk = Desk::new("pareto");
+    let star = example("star-dctcp.toml");
+    let few = "workload.messages=2000";
+    let sized = |size| [&[star.as_str()], &set(&[few, size])[..]].concat();
+    let good = "workload.size={ pareto = 1.05, mean = \"20kB\", maximum = \"1MB\" }";
+    assert_eq!(json(&desk, &sized(good))["completed"].as_u64(), Some(2_000));
+    for (size, why) in [
+        ("workload.size={ pareto = 0, minimum = \"1kB\" }", "`pareto` above 0 and at most 100, but is 0"),
+        ("workload.size={ pareto = 1, mean = \"1kB\" }", "give `minimum`"),
+        ("workload.size={ pareto = 2, mean = \"1kB\", maximum = \"499B\" }", "but is 499 beside 500"),
+    ] {
+        let said = desk.refused(2, &[vec!["sim"], sized(size)].concat());
+        assert!(said.contains(why) && said.contains("--> --set"), "{size}: {said}");
+    }
+}
+
+#[test]
 fn a_list_with_unknown_nodes_or_time_going_back_is_refused() {
     let desk = Desk::new("unsound");
     let replay = std::fs::read_to_string(example("trace-replay.toml")).unwrap();

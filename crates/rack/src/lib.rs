@@ -62,5 +62,5 @@ pub use scenario::{Scenario, ValidScenario};
 pub use wiring::Wiring;
 pub use workload::{
     Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Margin, Memory, Operation,
-    Organization, Pattern, Replay, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload,
+    Organization, Pattern, Replay, Scale, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload,
 };

@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 
 /// Keys that say what their table is. A table that says it is something else starts anew, so that
 /// `fabric.protocol = "dctcp"` leaves the parameters of `edm` behind.
-const TELLING: [&str; 4] = ["kind", "protocol", "cdf", "cdf_file"];
+const TELLING: [&str; 5] = ["kind", "protocol", "cdf", "cdf_file", "pareto"];
 
 impl Node {
     /// The table, if it is one.

@@ -11,7 +11,7 @@ pub use blades::{Blades, Organization, Scope};
 pub use collective::{Collective, Operation};
 pub use margin::Margin;
 pub use shape::{Arrivals, Pattern};
-pub use size::{BUILT_IN_CDFS, Size, SizeUnit};
+pub use size::{BUILT_IN_CDFS, Scale, Size, SizeUnit};
 pub use trace::{FileRef, Replay, TimeOffsets, Trace};
 
 use serde::{Deserialize, Serialize};

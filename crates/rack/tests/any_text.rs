@@ -49,6 +49,8 @@ const WORDS: &[&str] = &[
     "true",
     "extends = \"absent\"\n",
     "{ cdf = 1 }",
+    "{ pareto = 1.05, mean = \"9kB\" }",
+    "{ pareto = 2, minimum = \"64B\", maximum = \"1MB\" }",
     "\"torus\"",
     "\"drack\"",
     "\"torack\"",

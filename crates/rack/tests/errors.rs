@@ -208,6 +208,9 @@ fn a_shape_without_its_number() {
         ("warm_up = 500\ncool_down = 500", "workload.cool_down: no message of 1000 is left"),
         ("blades = { compute = 8, memory = 4, disk = 5 }", "17 blades do not fit on 16 nodes"),
         ("blades = { compute = 8, memory = 4, scope = \"row\" }", "use `rack` or `datacenter`"),
+        ("size = { pareto = 1.05 }", "give either `minimum` or `mean` beside `pareto`"),
+        ("size = { cdf = \"hadoop\", mean = \"9kB\" }", "`minimum`, `mean` and `maximum` go with `pareto`"),
+        ("size = { pareto = 1.05, cdf = \"hadoop\" }", "give one of `cdf`, `cdf_file` and `pareto`"),
         ("disk = { fraction = 0.1, size = \"0B\" }", "workload.disk.size: 0B is outside"),
     ];
     for (line, why) in said {

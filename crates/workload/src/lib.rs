@@ -34,7 +34,7 @@ pub use error::WorkloadError;
 pub use forecast::forecast;
 pub use listed::Listed;
 pub use message::{Kind, Message, MessageId, NodeId};
-pub use size::{Cdf, Size};
+pub use size::{Cdf, Pareto, Scale, Size};
 pub use source::{Outbox, Source};
 pub use synthetic::{Arrivals, Disk, Memory, Pattern, Synthetic, SyntheticSpec, Traffic};
 pub use trace::{CapturedTrace, Replay, ReplaySpec};

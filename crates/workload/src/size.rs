@@ -1,4 +1,8 @@
-//! Size distributions: one size, or a cumulative distribution interpolated linearly.
+//! Size distributions: one size, a cumulative distribution interpolated linearly, or Pareto's.
+
+mod pareto;
+
+pub use pareto::{Pareto, Scale};
 
 use crate::error::WorkloadError;
 
@@ -7,6 +11,7 @@ use crate::error::WorkloadError;
 pub enum Size {
     Fixed(u64),
     Cdf(Cdf),
+    Pareto(Pareto),
 }
 
 /// Points (bytes, cumulative probability), rising, ending at probability 1.
@@ -45,6 +50,7 @@ impl Size {
         match self {
             Size::Fixed(bytes) => *bytes as f64,
             Size::Cdf(cdf) => cdf.mean(),
+            Size::Pareto(pareto) => pareto.mean(),
         }
     }
 
@@ -53,6 +59,7 @@ impl Size {
         match self {
             Size::Fixed(_) => false,
             Size::Cdf(cdf) => heavy_tailed(cdf.mean(), cdf.mean_square()),
+            Size::Pareto(pareto) => heavy_tailed(pareto.mean(), pareto.mean_square()),
         }
     }
 
@@ -61,6 +68,7 @@ impl Size {
         match self {
             Size::Fixed(bytes) => *bytes,
             Size::Cdf(cdf) => (cdf.at(p).round() as u64).max(1),
+            Size::Pareto(pareto) => pareto.at(p).round() as u64,
         }
     }
 }

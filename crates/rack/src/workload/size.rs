@@ -22,6 +22,17 @@ pub enum Size {
     BuiltIn(String),
     /// `{ cdf_file = "sizes.toml", unit = "bytes" }`.
     File { file: FileRef, unit: SizeUnit },
+    /// `{ pareto = 1.05, mean = "100kB", maximum = "1GB" }`.
+    Pareto { shape: f64, scale: Scale, maximum: Option<Bytes> },
+}
+
+/// Where a Pareto distribution begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// `minimum`: its smallest size.
+    Minimum(Bytes),
+    /// `mean`: its mean without a maximum.
+    Mean(Bytes),
 }
 
 /// What the sizes of a distribution count.
@@ -44,17 +55,35 @@ struct Distribution {
     cdf_file: Option<FileRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<SizeUnit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pareto: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minimum: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maximum: Option<Bytes>,
 }
 
 impl Distribution {
     fn size<E: Error>(self) -> Result<Size, E> {
-        match (self.cdf, self.cdf_file, self.unit) {
-            (Some(cdf), None, None) => Ok(Size::BuiltIn(cdf)),
-            (None, Some(file), unit) => Ok(Size::File { file, unit: unit.unwrap_or_default() }),
-            (Some(_), None, Some(_)) => {
+        let Distribution { cdf, cdf_file, unit, pareto, minimum, mean, maximum } = self;
+        if pareto.is_none() && (minimum, mean, maximum) != (None, None, None) {
+            return Err(E::custom("`minimum`, `mean` and `maximum` go with `pareto`"));
+        }
+        match (cdf, cdf_file, pareto, unit) {
+            (Some(cdf), None, None, None) => Ok(Size::BuiltIn(cdf)),
+            (None, Some(file), None, unit) => Ok(Size::File { file, unit: unit.unwrap_or_default() }),
+            (None, None, Some(shape), None) => match (minimum, mean) {
+                (Some(bytes), None) => Ok(Size::Pareto { shape, scale: Scale::Minimum(bytes), maximum }),
+                (None, Some(bytes)) => Ok(Size::Pareto { shape, scale: Scale::Mean(bytes), maximum }),
+                _ => Err(E::custom("give either `minimum` or `mean` beside `pareto`, its shape")),
+            },
+            (Some(_), None, None, Some(_)) => {
                 Err(E::custom("`unit` goes with `cdf_file`; a built-in `cdf` has its own"))
             }
-            _ => Err(E::custom("give either `cdf` or `cdf_file`")),
+            (None, None, Some(_), Some(_)) => Err(E::custom("`unit` goes with `cdf_file`")),
+            _ => Err(E::custom("give one of `cdf`, `cdf_file` and `pareto`")),
         }
     }
 }
@@ -67,6 +96,13 @@ impl Serialize for Size {
             Size::BuiltIn(cdf) => Distribution { cdf: Some(cdf), ..none }.serialize(serializer),
             Size::File { file, unit } => {
                 Distribution { cdf_file: Some(file), unit: Some(unit), ..none }.serialize(serializer)
+            }
+            Size::Pareto { shape, scale, maximum } => {
+                let (minimum, mean) = match scale {
+                    Scale::Minimum(bytes) => (Some(bytes), None),
+                    Scale::Mean(bytes) => (None, Some(bytes)),
+                };
+                Distribution { pareto: Some(shape), minimum, mean, maximum, ..none }.serialize(serializer)
             }
         }
     }

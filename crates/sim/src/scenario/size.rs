@@ -4,7 +4,7 @@ use crate::error::SetupError;
 use serde::Deserialize;
 use toml::Spanned;
 use unrack_rack as rack;
-use unrack_workload::{Cdf, Size, size};
+use unrack_workload::{Cdf, Pareto, Scale, Size, size};
 
 /// The size at `key` of a scenario.
 pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size, SetupError> {
@@ -21,6 +21,15 @@ pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size,
                 rack::SizeUnit::Packets => size::PACKET_BYTES,
             };
             read_cdf(key, file, unit_bytes).map(Size::Cdf)
+        }
+        rack::Size::Pareto { shape, scale, maximum } => {
+            let scale = match scale {
+                rack::Scale::Minimum(bytes) => Scale::Minimum(bytes.get()),
+                rack::Scale::Mean(bytes) => Scale::Mean(bytes.get()),
+            };
+            let maximum = maximum.map_or(size::MAX_BYTES, |bytes| bytes.get());
+            let pareto = Pareto::new(*shape, scale, maximum);
+            pareto.map(Size::Pareto).map_err(|error| SetupError { key, ..error.into() })
         }
     }
 }
