@@ -9,7 +9,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use unrack_pool::wire::{
-    self, Accepted, Access, Ask, ChannelId, ClientId, Denied, Hello, Incoming, Refused, Request, Welcome,
+    self, Accepted, Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Hello, Incoming, Listed, Refused,
+    Request, Tell, Welcome,
 };
 use unrack_pool::{Bells, Client, Error};
 use unrack_units::Bytes;
@@ -136,6 +137,7 @@ fn request() -> impl Strategy<Value = Request> {
             verdict: Err(refused)
         }),
         id().prop_map(|channel| Request::Close { channel: ChannelId(channel) }),
+        id().prop_map(|channel| Request::GiveUp { channel: ChannelId(channel) }),
         offset().prop_map(|offset| Request::HandBack { offset }),
         prop::collection::vec(id().prop_map(ChannelId), 0..5).prop_map(|channels| Request::Keep { channels }),
         Just(Request::Resumed),
@@ -260,6 +262,59 @@ fn a_process_that_does_not_read_holds_nobody_up() {
     }
     assert!(matches!(refused, Some(Err(Error::Denied(Denied::Slow(_))))), "{refused:?}");
     honest.check();
+}
+
+/// The other side is told why, once. What it granted is nobody else's until the channel is closed: it is still mapped.
+#[test]
+fn a_process_that_gives_a_channel_up_holds_what_it_was_granted_until_it_closes_it() {
+    let pool = Pool::new(|_| {});
+    let honest = Honest::new(&pool);
+    let (raw, _) = Raw::greeted(pool.manager.socket());
+    raw.send(&wire::encode(&Ask { number: 0, request: Request::Register { service: "raw".into() } }), &[]);
+    let answer = |channel| {
+        let accepted = Accepted { greeting: Vec::new(), bell: 0 };
+        let request = Request::Answer { channel, verdict: Ok(accepted) };
+        raw.send(&wire::encode(&Ask { number: 1, request }), &[]);
+    };
+    let client = pool.client("caller");
+    let (near, channel) = std::thread::scope(|scope| {
+        let opened = scope.spawn(|| client.open("raw", b"", 0, &[], PATIENCE).unwrap().0);
+        let channel = loop {
+            let Incoming::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else {
+                panic!("no offer")
+            };
+            if let Tell::Event(Event::Offered { offer, .. }) = wire::decode(&bytes).unwrap() {
+                break offer.channel;
+            }
+        };
+        answer(channel);
+        (opened.join().unwrap(), channel)
+    });
+    let segment = client.lease(1).unwrap();
+    let at = segment.extent().offset;
+    near.grant(&segment, Access::Write).unwrap();
+    for number in 2..100 {
+        raw.send(&wire::encode(&Ask { number, request: Request::GiveUp { channel } }), &[]);
+    }
+    until(|| near.gone() == Some(Cause::CannotMap));
+    drop((near, segment));
+    let is_there = || {
+        let segment =
+            |listed: &Listed| matches!(listed, Listed::Segment { extent, .. } if extent.offset == at);
+        honest.client.list().unwrap().iter().any(segment)
+    };
+    assert!(is_there(), "it is mapped by who gave the channel up");
+    raw.send(&wire::encode(&Ask { number: 100, request: Request::Close { channel } }), &[]);
+    until(|| !is_there());
+    honest.check();
+}
+
+fn until(holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

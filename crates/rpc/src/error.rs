@@ -61,6 +61,8 @@ impl Error {
             Status::UNKNOWN_METHOD => Error::UnknownMethod { peer },
             Status::TOO_LONG => Error::NoRoom { peer, needed: length as usize, room },
             Status::FAILED => Error::Failed { peer },
+            // It comes before the news that the server has given the connection up.
+            Status::BAD_BUFFER => Error::Gone { peer, cause: Cause::CannotMap },
             status if status.0 >= Status::SERVICE => Error::Refused { peer, status },
             status => Error::Protocol { peer, status },
         }

@@ -87,7 +87,7 @@ impl Channel {
     /// Lets the peer map a segment of this process, before this returns.
     ///
     /// What is granted to be read can never be granted to be written, to anybody. A peer that cannot map it, since it
-    /// has no descriptors or memory left, closes the channel.
+    /// has no descriptors or memory left, gives the channel up ([`Cause::CannotMap`]).
     ///
     /// # Errors
     /// If the peer is gone or does not read what it is told, or was granted too many.
@@ -203,8 +203,9 @@ impl ChannelLink {
         cause_of(self.gone.load(Ordering::Acquire))
     }
 
+    /// The first cause counts: a peer that gives a channel up closes it later.
     pub fn note_gone(&self, cause: Cause) {
-        self.gone.store(word_of(cause), Ordering::Release);
+        let _ = self.gone.compare_exchange(0, word_of(cause), Ordering::Release, Ordering::Relaxed);
     }
 
     /// The manager grants no more than there is room for.
@@ -281,6 +282,7 @@ fn cause_of(word: u32) -> Option<Cause> {
     match word {
         0 => None,
         1 => Some(Cause::Closed),
+        3 => Some(Cause::CannotMap),
         _ => Some(Cause::Died),
     }
 }
@@ -289,5 +291,6 @@ fn word_of(cause: Cause) -> u32 {
     match cause {
         Cause::Closed => 1,
         Cause::Died => 2,
+        Cause::CannotMap => 3,
     }
 }

@@ -150,6 +150,9 @@ pub enum Request {
     Sync,
     /// The process has unmapped everything and leaves.
     Leave,
+    /// This side cannot map what the other granted, and has no use for the channel. It closes it when nothing of it is
+    /// used any more.
+    GiveUp { channel: ChannelId },
 }
 
 /// That a service takes a caller.
@@ -219,6 +222,8 @@ pub enum Cause {
     Closed,
     /// The process ended, or its connection to the manager did.
     Died,
+    /// It cannot map what it was granted.
+    CannotMap,
 }
 
 impl std::fmt::Display for Cause {
@@ -226,6 +231,9 @@ impl std::fmt::Display for Cause {
         out.write_str(match self {
             Cause::Closed => "closed the channel",
             Cause::Died => "died",
+            Cause::CannotMap => {
+                "cannot map the memory that it was granted: it has all the files open that it may (`ulimit -n`), or no memory"
+            }
         })
     }
 }

@@ -353,10 +353,11 @@ impl Link {
                 }
                 match self.space.map(segment, beside.first(), access) {
                     Ok(()) => link.granted(segment, access),
-                    // It is not told of again, so this channel would lack it for ever: both sides start over.
+                    // It is not told of again, so this channel would lack it for ever: both sides start over. What came
+                    // before is mapped until the channel is dropped.
                     Err(_) => {
-                        self.say(Request::Close { channel });
-                        self.ended(&link, Cause::Closed);
+                        self.say(Request::GiveUp { channel });
+                        self.ended(&link, Cause::CannotMap);
                     }
                 }
             }

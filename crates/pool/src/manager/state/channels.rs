@@ -87,8 +87,8 @@ impl State {
         let id = ChannelId(self.ledger.take_number());
         let channel = Channel {
             service: name.clone(),
-            client: Side { id: by, open: true },
-            server: Side { id: server, open: true },
+            client: Side { id: by, open: true, given_up: false },
+            server: Side { id: server, open: true, given_up: false },
             queues,
             file: file.clone(),
             asked: Some(number),
@@ -174,6 +174,17 @@ impl State {
             return Err(Denied::NotYours);
         }
         self.end_side(id, by, Cause::Closed);
+        Ok(Reply::Done)
+    }
+
+    /// Tells the other side, once.
+    pub(super) fn give_up(&mut self, by: ClientId, id: ChannelId) -> Result<Reply, Denied> {
+        let other = self.other_side(by, id)?;
+        let channel = self.channels.get_mut(&id).expect("it has an other side");
+        let mine = if channel.client.id == by { &mut channel.client } else { &mut channel.server };
+        if !std::mem::replace(&mut mine.given_up, true) {
+            self.event(other, Event::Gone { channel: id, cause: Cause::CannotMap }, Vec::new());
+        }
         Ok(Reply::Done)
     }
 

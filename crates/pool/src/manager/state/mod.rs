@@ -98,6 +98,8 @@ struct Side {
     id: ClientId,
     /// It may have something mapped that came by the channel.
     open: bool,
+    /// It has no use for the channel, and the other side was told.
+    given_up: bool,
 }
 
 pub struct State {
@@ -174,6 +176,7 @@ impl State {
             Request::Abandon { number } => self.abandon(from, number),
             Request::Answer { channel, verdict } => self.answer(from, channel, verdict, beside),
             Request::Close { channel } => self.close(from, channel),
+            Request::GiveUp { channel } => self.give_up(from, channel),
             Request::HandBack { offset } => self.hand_back(from, offset, beside),
             Request::Keep { channels } => self.keep(from, channels),
             Request::Resumed => self.resumed(from),

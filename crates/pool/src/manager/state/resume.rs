@@ -72,8 +72,8 @@ impl State {
                 }
                 let channel = Channel {
                     service: pair.service,
-                    client: Side { id: pair.client, open: pair.client_open },
-                    server: Side { id: pair.server, open: pair.server_open },
+                    client: Side { id: pair.client, open: pair.client_open, given_up: false },
+                    server: Side { id: pair.server, open: pair.server_open, given_up: false },
                     queues: pair.queues,
                     // Both have it mapped.
                     file: None,
