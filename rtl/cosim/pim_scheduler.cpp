@@ -1,7 +1,7 @@
 // Runs the scheduler on what stdin has: for each cycle eight bytes, little-endian: 1 if there is a demand, 0, source,
 // destination, size in blocks (16 bits each, the first two 8). Writes, for each grant, sixteen bytes: cycle (64 bits),
 // source, destination, size (16 bits each), 1 if it is the last, cycles that it is held (8 bits each).
-#include "Vpim_scheduler.h"
+#include "Vbench.h"
 #include "verilated.h"
 #include <cstdint>
 #include <cstdio>
@@ -21,7 +21,7 @@ template <typename T> static uint32_t field(const T &port, unsigned at, unsigned
 int main(int argc, char **argv) {
     VerilatedContext context;
     context.commandArgs(argc, argv);
-    Vpim_scheduler top{&context};
+    Vbench top{&context};
     top.rst_ni = 0;
     top.demand_i = 0;
     for (int edge = 0; edge < 4; edge++) {

@@ -22,8 +22,6 @@ pub struct Demux {
     unfinished: usize,
     /// Something else than frames was on the line since the last one ended.
     gap: bool,
-    /// The decoder is in a frame.
-    giving: bool,
     wrong: Wrong,
 }
 
@@ -75,7 +73,6 @@ impl Demux {
             kept: VecDeque::new(),
             unfinished: 0,
             gap: false,
-            giving: false,
             wrong: Wrong::default(),
         }
     }
@@ -153,7 +150,7 @@ impl Demux {
             if was_open {
                 self.spoil();
                 self.frame_open = true;
-            } else if std::mem::take(&mut self.gap) && (self.giving || !self.kept.is_empty()) {
+            } else if std::mem::take(&mut self.gap) && !self.kept.is_empty() {
                 self.kept.push_back(Block::IDLE);
                 self.unfinished += 1;
             }
@@ -200,13 +197,7 @@ impl Demux {
     }
 
     fn give(&mut self, passing: Block) -> Block {
-        if self.kept.len() > self.unfinished
-            && let Some(block) = self.kept.pop_front()
-        {
-            self.giving = block.is_data() || opens_frame(block, self.giving);
-            return block;
-        }
-        self.giving = false;
-        passing
+        let has_whole = self.kept.len() > self.unfinished;
+        if has_whole { self.kept.pop_front().expect("it has one") } else { passing }
     }
 }

@@ -33,9 +33,17 @@ impl BlockSync {
     }
 
     /// Eight bits came; the blocks that they complete are told, those with a bad header too.
-    pub fn handle_byte(&mut self, byte: u8, mut tell: impl FnMut(Block)) {
-        self.bits |= u128::from(byte) << self.count;
-        self.count += 8;
+    #[inline]
+    pub fn handle_byte(&mut self, byte: u8, tell: impl FnMut(Block)) {
+        self.handle_bits(u64::from(byte), 8, tell);
+    }
+
+    /// The same for the low `count` bits, at most 62, of a word whose others are zero.
+    #[inline]
+    pub fn handle_bits(&mut self, bits: u64, count: u32, mut tell: impl FnMut(Block)) {
+        debug_assert!(count <= 62 && bits >> count == 0);
+        self.bits |= u128::from(bits) << self.count;
+        self.count += count;
         self.skip();
         while self.count >= 66 {
             let block = Block { header: self.bits as u8 & 3, payload: (self.bits >> 2) as u64 };

@@ -1,11 +1,9 @@
-//! The scheduler in hardware beside the one in software, cycle by cycle: `make rtl` builds the first and says in
-//! `UNRACK_RTL_PIM` where it is.
+//! The scheduler (`rtl/pim_scheduler.sv`): every grant, and its cycle.
 
+use super::cycles;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::{Command, Stdio};
 use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
 
@@ -81,35 +79,23 @@ fn run(policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest:
 }
 
 fn hardware(program: &str, demands: Vec<u8>) -> Vec<Granted> {
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("built by `make rtl`");
-    let mut stdin = child.stdin.take().expect("piped");
-    let writer = std::thread::spawn(move || stdin.write_all(&demands));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(output.status.success());
+    let output = super::run(program, demands);
     let half = |record: &[u8], at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
     let parse = |record: &[u8; 16]| {
         let (cycle, rest) = record.split_first_chunk::<8>().expect("16 bytes");
         let last = rest[6] == 1;
         (u64::from_le_bytes(*cycle), half(rest, 0), half(rest, 2), half(rest, 4), last, rest[7])
     };
-    output.stdout.as_chunks::<16>().0.iter().map(parse).collect()
+    output.as_chunks::<16>().0.iter().map(parse).collect()
 }
 
 #[test]
 fn hardware_and_software_grant_the_same_in_the_same_cycle() {
-    let Ok(programs) = std::env::var("UNRACK_RTL_PIM") else {
-        eprintln!("skipped: UNRACK_RTL_PIM does not say where the simulated hardware is (make rtl)");
-        return;
-    };
-    let cycles: u64 = std::env::var("UNRACK_RTL_CYCLES").map_or(20_000, |text| text.parse().unwrap());
+    let cycles = cycles();
     let wanted = std::env::var("UNRACK_RTL_POLICIES").unwrap_or_else(|_| "srpt,fcfs".into());
     let policies = [(Policy::Srpt, "srpt"), (Policy::Fcfs, "fcfs")];
     for (policy, name) in policies.into_iter().filter(|(_, name)| wanted.contains(name)) {
+        let Some(program) = super::program(name) else { return };
         let mut granted = 0;
         for (seed, (one_in, focus, longest)) in
             [(1, 8, 40), (1, 2, 100), (3, 8, 8), (10, 8, 300), (60, 8, 64), (2, 1, 32)]
@@ -118,7 +104,7 @@ fn hardware_and_software_grant_the_same_in_the_same_cycle() {
         {
             let Run { demands, grants } = run(policy, seed as u64, cycles, one_in, focus, longest);
             let mut expected = grants;
-            let mut got = hardware(&format!("{programs}-{name}"), demands);
+            let mut got = hardware(&program, demands);
             expected.sort();
             got.sort();
             let differs = expected.iter().zip(&got).position(|(a, b)| a != b);

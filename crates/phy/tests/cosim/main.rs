@@ -1,0 +1,37 @@
+//! The hardware beside the software, cycle by cycle: `make rtl` builds simulations of `rtl/` and says in `UNRACK_RTL`
+//! what their paths begin with. Without it, nothing is compared.
+
+mod line;
+mod pim;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// The simulation of this name, if hardware is to be compared.
+fn program(name: &str) -> Option<String> {
+    let prefix = std::env::var("UNRACK_RTL");
+    if prefix.is_err() {
+        eprintln!("skipped: UNRACK_RTL does not say where the simulated hardware is (make rtl)");
+    }
+    prefix.ok().map(|prefix| format!("{prefix}-{name}"))
+}
+
+/// Cycles of a run, of which each test makes several.
+fn cycles() -> u64 {
+    std::env::var("UNRACK_RTL_CYCLES").map_or(20_000, |text| text.parse().expect("a number of cycles"))
+}
+
+/// What the hardware says to these inputs.
+fn run(program: &str, input: Vec<u8>) -> Vec<u8> {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("built by `make rtl`");
+    let mut stdin = child.stdin.take().expect("piped");
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success());
+    output.stdout
+}

@@ -1,0 +1,32 @@
+// Runs a bench on what stdin has: IN bytes for each cycle. Writes OUT bytes for each: what the bench says before the
+// cycle's end.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include "Vbench.h"
+#include "verilated.h"
+
+int main(int argc, char **argv) {
+    VerilatedContext context;
+    context.commandArgs(argc, argv);
+    Vbench top{&context};
+    static_assert(sizeof top.in_i >= IN && sizeof top.out_o >= OUT);
+    top.rst_ni = 0;
+    memset(&top.in_i, 0, sizeof top.in_i);
+    for (int edge = 0; edge < 4; edge++) {
+        top.clk_i = edge & 1;
+        top.eval();
+    }
+    top.rst_ni = 1;
+    while (fread(&top.in_i, IN, 1, stdin) == 1) {
+        top.clk_i = 0;
+        top.eval();
+        fwrite(&top.out_o, OUT, 1, stdout);
+        top.clk_i = 1;
+        top.eval();
+    }
+#if VM_COVERAGE
+    context.coveragep()->write("coverage.dat");
+#endif
+    return 0;
+}
