@@ -1,8 +1,10 @@
 //! What the computations of R2C2 cost on an 8x8x8 torus: `cargo bench -p unrack-protocol`.
 //!
-//! Rates of flows between drawn nodes: all anew, and after one flow ended and another began. Exact weights: the first
-//! time that each of 200 pairs is asked for, and the second. One generation of the genetic search at 512 flows.
+//! Rates, all anew and after a batch of changes, with the share of the interval that it takes: of the workload of fig. 8,
+//! and of given numbers of flows. Exact weights: the first time that each of 200 pairs is asked for, and the second. One
+//! generation of the genetic search at 512 flows.
 
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +17,9 @@ use unrack_units::Rate;
 
 fn main() {
     let graph = Arc::new(Graph::cube(Sides::new(&[8, 8, 8]).expect("sides"), true).expect("a torus"));
+    for (between, interval) in [(1e-6, 500e-6), (1e-6, 100e-6), (100e-9, 500e-6)] {
+        replay(&graph, between, interval);
+    }
     rates(&graph);
     weights(&graph);
     generation(&graph);
@@ -55,7 +60,73 @@ fn links(graph: &Graph) -> Rates {
     Rates::new((0..graph.links()).map(|_| Rate::from_gbps(10)), 0.05)
 }
 
+/// The workload of §5.2, as one node sees it, at so much time between flows: flows of Pareto's distribution (1.05, on
+/// average 100 KB) between drawn nodes, who send at a link's rate until they count and then at what they are given. What
+/// is timed is all of a batch: flows that ended, flows that are an interval old, the rates.
+fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
+    let mut random = drawing();
+    let mut unit = move || ((random() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    let mut ends = drawing();
+    let mut weights = Weights::new(graph.clone());
+    let mut rates = links(graph);
+    // When they begin to count, and what is left by then: of those that do not yet, and of those that do.
+    let mut young: VecDeque<(f64, f64)> = VecDeque::new();
+    let mut old: Vec<(Slot, f64)> = Vec::new();
+    let (mut clock, mut begins) = (0.0, 0.0);
+    let (mut batches, mut anew, mut counts) = (Vec::new(), Vec::new(), [0; 2]);
+    for n in 0..BATCHES + WARMING {
+        clock += interval;
+        while begins < clock {
+            let bytes = 100e3 * (0.05 / 1.05) * unit().powf(-1.0 / 1.05);
+            let left = bytes - LINK_BPS / 8.0 * interval;
+            if left > 0.0 {
+                young.push_back((begins + interval, left));
+            }
+            begins -= unit().ln() * between;
+        }
+        old.iter_mut().for_each(|(slot, left)| *left -= f64::from(rates.kbps(*slot)) * 125.0 * interval);
+        let comes = young.partition_point(|(from, _)| *from <= clock);
+        let goes = old.iter().filter(|(_, left)| *left <= 0.0).count();
+        let batch = timed(|| {
+            old.retain(|(slot, left)| {
+                if *left <= 0.0 {
+                    rates.remove(*slot);
+                }
+                *left > 0.0
+            });
+            for (_, left) in young.drain(..comes) {
+                old.push((
+                    rates.add(Asked::default(), shares(&mut weights, Routing::Spraying, &mut ends)),
+                    left,
+                ));
+            }
+            rates.settle();
+        });
+        if n >= WARMING {
+            batches.push(batch);
+            counts = [counts[0] + old.len(), counts[1] + comes + goes];
+            anew.push(timed(|| rates.settle_anew()));
+        }
+    }
+    let [flows, changes] = counts.map(|count| count as f64 / BATCHES as f64);
+    println!(
+        "a flow each {:.1} us, batches of {:.0} us: {flows:.0} count, {changes:.1} come or go",
+        between * 1e6,
+        interval * 1e6
+    );
+    for (what, times) in [("  a batch", batches), ("  all anew", anew)] {
+        show_share(what, times, interval);
+    }
+}
+
+const LINK_BPS: f64 = 10e9;
+/// Until as many flows end as begin; at a load that the rack cannot carry, they never do.
+const WARMING: usize = 1_000;
+const BATCHES: usize = 1_000;
+
+/// So many flows that count, of which a batch changes as many as one of [`replay`].
 fn rates(graph: &Arc<Graph>) {
+    const CHANGES: usize = 3;
     let mut random = drawing();
     let mut weights = Weights::new(graph.clone());
     for flows in [30, 100, 1_000, 2_000, 10_000] {
@@ -63,21 +134,35 @@ fn rates(graph: &Arc<Graph>) {
         let mut add = |rates: &mut Rates| {
             rates.add(Asked::default(), shares(&mut weights, Routing::Spraying, &mut random))
         };
-        let mut slots: Vec<Slot> = (0..flows).map(|_| add(&mut rates)).collect();
+        let mut slots: VecDeque<Slot> = (0..flows).map(|_| add(&mut rates)).collect();
         rates.settle();
         let anew = (0..200).map(|_| timed(|| rates.settle_anew())).collect();
-        show(&format!("rates of {flows} flows, anew"), anew);
-        let mut changed = Vec::new();
-        for n in 0..500 {
-            let place = n * 7 % slots.len();
-            changed.push(timed(|| {
-                rates.remove(slots[place]);
-                slots[place] = add(&mut rates);
+        let batch = |_| {
+            timed(|| {
+                for slot in slots.drain(..CHANGES).collect::<Vec<_>>() {
+                    rates.remove(slot);
+                }
+                slots.extend((0..CHANGES).map(|_| add(&mut rates)));
                 rates.settle();
-            }));
-        }
-        show(&format!("rates of {flows} flows, one ends, one begins"), changed);
+            })
+        };
+        let batches = (0..500).map(batch).collect();
+        println!("{flows} flows that count, of which {CHANGES} end and as many begin");
+        show_share("  a batch", batches, 500e-6);
+        show_share("  all anew", anew, 500e-6);
     }
+}
+
+fn show_share(what: &str, mut times: Vec<Duration>, interval: f64) {
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64();
+    let [median, p99] = [0.5, 0.99].map(at);
+    let [of_median, of_p99] = [median, p99].map(|time| time / interval * 100.0);
+    println!(
+        "{what:12} {:8.1} us ({of_median:.2} %), p99 {:8.1} us ({of_p99:.2} %)",
+        median * 1e6,
+        p99 * 1e6
+    );
 }
 
 fn weights(graph: &Arc<Graph>) {

@@ -4,15 +4,18 @@
 //! flows concerned keep the rate they have. What is left of each link goes to the next priority. A flow whose ways
 //! cross a link with a share of 1/2 takes half of its rate there.
 //!
-//! - **Whole numbers.** Rates are Kb/s and shares a fraction of [`Share::ONE`], so that what flows take of a link is
-//!   added and taken away exactly: however often that happens, no link is promised more than it has, and all nodes come
-//!   to the same rates.
+//! - **Whole numbers.** Rates and levels are Kb/s and shares a fraction of [`Share::ONE`], so that what flows take of a
+//!   link is added and taken away exactly: however often that happens, no link is promised more than it has, and all
+//!   nodes come to the same rates.
 //! - **Only what changes.** Flows are kept in the order in which their rates were settled. What came before a change
 //!   could matter stays; the rest is settled again. The result is that of starting anew, to the bit.
 
+mod fill;
+mod waiting;
+
+use self::fill::Space;
 use super::weights::Share;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_units::Rate;
 
@@ -42,48 +45,71 @@ pub const UNLIMITED: u32 = u32::MAX;
 /// The rates of flows over links.
 #[derive(Debug, Clone)]
 pub struct Rates {
-    /// What flows may take of each link, and what they take: in Kb/s by [`Share::ONE`].
+    /// What flows may take of each link: in Kb/s by [`Share::ONE`].
     capacity: Vec<u64>,
-    taken: Vec<u64>,
+    links: Vec<Link>,
     flows: Vec<Flow>,
+    marks: Vec<Mark>,
     free: Vec<Slot>,
-    /// By link, who uses it; those that are gone are dropped when they are met.
+    /// By link, who uses it; and some that did.
     users: Vec<Vec<(Slot, u32)>>,
     classes: BTreeMap<u8, Class>,
-    /// Work space, all zero between calls: by link, the weights of those whose rates rise.
-    rising: Vec<u64>,
-    touched: Vec<u32>,
-    full: BinaryHeap<Reverse<(Level, u32)>>,
+    space: Space,
+}
+
+/// A link while rates rise. Both change together, and side by side one instruction does both.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    /// What flows do not take of it.
+    left: u64,
+    /// The weights of those whose rates rise there. 0 between calls.
+    rising: u64,
 }
 
 /// Flows of one priority.
 #[derive(Debug, Clone, Default)]
 struct Class {
-    priority: u8,
     /// As their rates were settled, with their serial numbers: those that are gone may still be named.
     settled: Vec<(Slot, u32)>,
     fresh: Vec<(Slot, u32)>,
-    /// By link, the weights of all its flows.
-    weights: Vec<u64>,
+    links: Vec<Use>,
+    /// The links that its flows use, in no order.
+    used: Vec<u32>,
     /// Nothing changes before this level.
     from: Level,
     members: u32,
 }
 
+/// How the flows of a class use a link.
+#[derive(Debug, Clone, Copy, Default)]
+struct Use {
+    /// Of all of them.
+    weights: u64,
+    /// No flow of it is settled later: since somebody uses it.
+    most: u32,
+    /// Its place among those that are used.
+    place: u32,
+}
+
 #[derive(Debug, Clone)]
 struct Flow {
-    /// Tells it from others that had its slot. Even: the slot is free.
-    serial: u32,
     asked: Asked,
     shares: Arc<[Share]>,
     rate_kbps: u32,
-    /// At which its rate was settled. [`Level::RISING`]: it is not.
+}
+
+/// What is looked at most of a flow.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    /// Tells it from others that had its slot. Even: the slot is free.
+    serial: u32,
+    /// At which its rate was settled, if it was.
     level: Level,
 }
 
-/// Kb/s for a weight of one: a number that is not negative, in the order of its bits.
+/// Kb/s for a weight of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Level(u64);
+struct Level(u32);
 
 impl Default for Level {
     fn default() -> Level {
@@ -93,16 +119,20 @@ impl Default for Level {
 
 impl Level {
     const ZERO: Level = Level(0);
-    const NEVER: Level = Level(f64::INFINITY.to_bits());
-    const RISING: Level = Level(u64::MAX);
+    const MOST: Level = Level(u32::MAX - 2);
+    /// Of a flow whose rate rises.
+    const RISING: Level = Level(u32::MAX - 1);
+    /// Of a flow whose turn to rise has not come; of changes, that there are none.
+    const NEVER: Level = Level(u32::MAX);
 
     /// At which what is left of a link is used up.
     fn of(left: u64, weights: u64) -> Level {
-        Level((left as f64 / weights as f64).to_bits())
+        Level((left / weights).min(u64::from(Level::MOST.0)) as u32)
     }
 
-    fn kbps(self) -> f64 {
-        f64::from_bits(self.0)
+    /// At which a flow has all that it can use.
+    fn of_demand(asked: Asked) -> Level {
+        Level(asked.demand_kbps.div_ceil(u32::from(asked.weight)).min(Level::MOST.0))
     }
 }
 
@@ -116,63 +146,90 @@ impl Rates {
         let capacity: Vec<u64> = links.into_iter().map(usable).collect();
         let links = capacity.len();
         Rates {
+            links: capacity.iter().map(|capacity| Link { left: *capacity, rising: 0 }).collect(),
+            users: vec![Vec::new(); capacity.len()],
             capacity,
-            taken: vec![0; links],
             flows: Vec::new(),
+            marks: Vec::new(),
             free: Vec::new(),
-            users: vec![Vec::new(); links],
             classes: BTreeMap::new(),
-            rising: vec![0; links],
-            touched: Vec::new(),
-            full: BinaryHeap::new(),
+            space: Space::new(links),
         }
     }
 
-    /// A flow that crosses these links. Its rate is known after the next [`Rates::settle`].
+    /// A flow that crosses these links, each with a share above 0. Its rate is known after the next [`Rates::settle`].
     ///
     /// # Panics
     /// If its weight is 0.
     pub fn add(&mut self, asked: Asked, shares: Arc<[Share]>) -> Slot {
         assert!(asked.weight > 0, "a flow of weight 0 would never send");
         let slot = self.free.pop().unwrap_or_else(|| {
-            let flow = Flow { serial: 0, asked, shares: Arc::default(), rate_kbps: 0, level: Level::RISING };
-            self.flows.push(flow);
+            self.flows.push(Flow { asked, shares: Arc::default(), rate_kbps: 0 });
+            self.marks.push(Mark { serial: 0, level: Level::NEVER });
             self.flows.len() as Slot - 1
         });
-        let serial = self.flows[slot as usize].serial + 1;
-        let links = self.capacity.len();
+        let serial = self.marks[slot as usize].serial.wrapping_add(1);
+        self.marks[slot as usize] = Mark { serial, level: Level::NEVER };
         let class = self.classes.entry(asked.priority).or_default();
-        class.priority = asked.priority;
-        class.weights.resize(links, 0);
+        class.links.resize(self.capacity.len(), Use::default());
+        // Which link is the first to fill, of this flow alone, and if all flows rise all the time: found by real numbers,
+        // which are much faster, and then a little lower or higher than found.
+        let (mut alone, mut together) = (f64::INFINITY, f64::INFINITY);
         for Share { link, share } in &*shares {
-            self.users[*link as usize].push((slot, serial));
-            let weights = &mut class.weights[*link as usize];
-            *weights += u64::from(*share) * u64::from(asked.weight);
-            // Links fill no faster than if all flows rose all the time.
-            class.from = class.from.min(Level::of(self.capacity[*link as usize], *weights));
+            let at = *link as usize;
+            let users = &mut self.users[at];
+            if users.len() == users.capacity() {
+                users.retain(|(slot, serial)| self.marks[*slot as usize].serial == *serial);
+            }
+            users.push((slot, serial));
+            let weight = u64::from(*share) * u64::from(asked.weight);
+            let uses = &mut class.links[at];
+            if uses.weights == 0 {
+                *uses = Use { place: class.used.len() as u32, ..Use::default() };
+                class.used.push(*link);
+            }
+            uses.weights += weight;
+            let capacity = self.capacity[at] as f64;
+            alone = alone.min(capacity / weight as f64);
+            together = together.min(capacity / uses.weights as f64);
         }
-        if shares.is_empty() {
-            class.from = Level::ZERO;
+        class.from = match shares.is_empty() {
+            true => Level::ZERO,
+            false => class.from.min(Level((together * (1.0 - NEAR)).min(f64::from(Level::MOST.0)) as u32)),
+        };
+        let most = Level((alone * (1.0 + NEAR) + 1.0).min(f64::from(Level::MOST.0)) as u32);
+        let most = if asked.demand_kbps < UNLIMITED { most.min(Level::of_demand(asked)) } else { most };
+        for Share { link, .. } in &*shares {
+            let uses = &mut class.links[*link as usize];
+            uses.most = uses.most.max(most.0);
         }
         class.fresh.push((slot, serial));
         class.members += 1;
-        self.flows[slot as usize] = Flow { serial, asked, shares, rate_kbps: 0, level: Level::RISING };
+        self.flows[slot as usize] = Flow { asked, shares, rate_kbps: 0 };
         slot
     }
 
     /// The flow is over.
     pub fn remove(&mut self, slot: Slot) {
-        let flow = &mut self.flows[slot as usize];
-        debug_assert!(flow.serial % 2 == 1, "a slot that is free");
-        flow.serial += 1;
+        let (flow, mark) = (&mut self.flows[slot as usize], &mut self.marks[slot as usize]);
+        debug_assert!(mark.serial % 2 == 1, "a slot that is free");
+        mark.serial = mark.serial.wrapping_add(1);
         let class = self.classes.get_mut(&flow.asked.priority).expect("the class of a flow is there");
-        for Share { link, share } in &*flow.shares {
-            class.weights[*link as usize] -= u64::from(*share) * u64::from(flow.asked.weight);
-            self.taken[*link as usize] -= u64::from(*share) * u64::from(flow.rate_kbps);
+        for Share { link, share } in &*std::mem::take(&mut flow.shares) {
+            let at = *link as usize;
+            self.links[at].left += u64::from(*share) * u64::from(flow.rate_kbps);
+            let uses = &mut class.links[at];
+            uses.weights -= u64::from(*share) * u64::from(flow.asked.weight);
+            if uses.weights == 0 {
+                let place = uses.place;
+                class.used.swap_remove(place as usize);
+                if let Some(moved) = class.used.get(place as usize) {
+                    class.links[*moved as usize].place = place;
+                }
+            }
         }
-        class.from = class.from.min(if flow.level == Level::RISING { Level::NEVER } else { flow.level });
+        class.from = class.from.min(mark.level);
         class.members -= 1;
-        flow.shares = Arc::default();
         self.free.push(slot);
     }
 
@@ -205,7 +262,8 @@ impl Rates {
 
     /// What flows take of a link, in Kb/s.
     pub fn taken_kbps(&self, link: u32) -> f64 {
-        self.taken[link as usize] as f64 / f64::from(Share::ONE)
+        let link = link as usize;
+        (self.capacity[link] - self.links[link].left) as f64 / f64::from(Share::ONE)
     }
 
     /// Settles the rates of all flows.
@@ -217,144 +275,10 @@ impl Rates {
     pub fn settle_anew(&mut self) {
         self.settle_from(|_| Level::ZERO);
     }
-
-    fn settle_from(&mut self, from: impl Fn(&Class) -> Level) {
-        self.classes.retain(|_, class| class.members > 0 || class.from < Level::NEVER);
-        let mut classes = std::mem::take(&mut self.classes);
-        let first = classes.values().position(|class| from(class) < Level::NEVER);
-        if let Some(first) = first {
-            // What a class takes, those after it cannot have: they begin anew.
-            for class in classes.values_mut().skip(first + 1) {
-                self.unsettle(class, Level::ZERO);
-            }
-            for (n, class) in classes.values_mut().enumerate().skip(first) {
-                if n == first {
-                    // How soon links fill is known only where nobody was served before.
-                    let level = if n == 0 { from(class) } else { Level::ZERO };
-                    self.unsettle(class, level);
-                }
-                self.fill(class);
-            }
-        }
-        self.classes = classes;
-        self.classes.retain(|_, class| class.members > 0);
-    }
-
-    /// The flows of a class that were settled at this level or above give back what they took.
-    fn unsettle(&mut self, class: &mut Class, from: Level) {
-        let flows = &mut self.flows;
-        class.settled.retain(|(slot, serial)| flows[*slot as usize].serial == *serial);
-        class.fresh.retain(|(slot, serial)| flows[*slot as usize].serial == *serial);
-        let kept = class.settled.partition_point(|(slot, _)| flows[*slot as usize].level < from);
-        for (slot, serial) in class.settled.drain(kept..) {
-            let flow = &mut flows[slot as usize];
-            for Share { link, share } in &*flow.shares {
-                self.taken[*link as usize] -= u64::from(*share) * u64::from(flow.rate_kbps);
-            }
-            (flow.rate_kbps, flow.level) = (0, Level::RISING);
-            class.fresh.push((slot, serial));
-        }
-    }
-
-    /// Raises the rates of the fresh flows of a class until all are settled.
-    fn fill(&mut self, class: &mut Class) {
-        let mut limited = BinaryHeap::new();
-        for (slot, _) in &class.fresh {
-            let Flow { asked, shares, .. } = &self.flows[*slot as usize];
-            for Share { link, share } in &**shares {
-                let rising = &mut self.rising[*link as usize];
-                if *rising == 0 {
-                    self.touched.push(*link);
-                }
-                *rising += u64::from(*share) * u64::from(asked.weight);
-            }
-            if asked.demand_kbps < UNLIMITED || shares.is_empty() {
-                let level = Level::of(u64::from(asked.demand_kbps), u64::from(asked.weight));
-                limited.push(Reverse((level, *slot)));
-            }
-        }
-        let mut full = std::mem::take(&mut self.full).into_vec();
-        full.extend(self.touched.iter().map(|link| Reverse((self.level_of(*link), *link))));
-        self.full = BinaryHeap::from(full);
-        let last = class.settled.last().map_or(Level::ZERO, |(slot, _)| self.flows[*slot as usize].level);
-        class.fresh.clear();
-        self.rise(class, &mut limited, last);
-        self.touched.drain(..).for_each(|link| self.rising[link as usize] = 0);
-        self.full.clear();
-        class.from = Level::NEVER;
-    }
-
-    fn level_of(&self, link: u32) -> Level {
-        let link = link as usize;
-        Level::of(self.capacity[link] - self.taken[link], self.rising[link])
-    }
-
-    /// One event after the other: a flow has all that it can use, or a link is full.
-    fn rise(&mut self, class: &mut Class, limited: &mut BinaryHeap<Reverse<(Level, Slot)>>, mut now: Level) {
-        loop {
-            let flow = limited.peek().map_or(Level::NEVER, |Reverse((level, _))| *level);
-            let link = self.full.peek().map_or(Level::NEVER, |Reverse((level, _))| *level);
-            if flow == Level::NEVER && link == Level::NEVER {
-                return;
-            }
-            if flow <= link {
-                let Some(Reverse((level, slot))) = limited.pop() else { return };
-                if self.flows[slot as usize].level == Level::RISING {
-                    now = now.max(level);
-                    self.settle_flow(class, slot, now);
-                }
-                continue;
-            }
-            let Some(Reverse((level, link))) = self.full.pop() else { return };
-            if self.rising[link as usize] == 0 {
-                continue;
-            }
-            // Others were settled since: there is more left for those that rise.
-            let actual = self.level_of(link);
-            if actual > level {
-                self.full.push(Reverse((actual, link)));
-                continue;
-            }
-            now = now.max(actual);
-            self.settle_link(class, link, now);
-        }
-    }
-
-    /// A link is full: the rates of all who use it are settled.
-    fn settle_link(&mut self, class: &mut Class, link: u32, now: Level) {
-        let mut users = std::mem::take(&mut self.users[link as usize]);
-        users.retain(|(slot, serial)| self.flows[*slot as usize].serial == *serial);
-        for (slot, _) in &users {
-            let flow = &self.flows[*slot as usize];
-            if flow.level == Level::RISING && flow.asked.priority == class.priority {
-                self.settle_flow(class, *slot, now);
-            }
-        }
-        self.users[link as usize] = users;
-    }
-
-    fn settle_flow(&mut self, class: &mut Class, slot: Slot, now: Level) {
-        let flow = &mut self.flows[slot as usize];
-        let Asked { weight, demand_kbps, .. } = flow.asked;
-        let mut rate = (now.kbps() * f64::from(weight)).min(f64::from(demand_kbps)) as u32;
-        // The level is rounded, perhaps up; what a link has is not.
-        let fits = |rate: u32| {
-            flow.shares.iter().all(|Share { link, share }| {
-                let link = *link as usize;
-                self.taken[link] + u64::from(*share) * u64::from(rate) <= self.capacity[link]
-            })
-        };
-        while rate > 0 && !fits(rate) {
-            rate -= 1;
-        }
-        (flow.rate_kbps, flow.level) = (rate, now);
-        for Share { link, share } in &*flow.shares {
-            self.rising[*link as usize] -= u64::from(*share) * u64::from(weight);
-            self.taken[*link as usize] += u64::from(*share) * u64::from(rate);
-        }
-        class.settled.push((slot, flow.serial));
-    }
 }
+
+/// What real numbers may be wrong by, and more.
+const NEAR: f64 = 1e-9;
 
 #[cfg(test)]
 mod tests;

@@ -6,13 +6,15 @@
 //! is reached, all of it is forgotten.
 
 pub mod exact;
+mod turn;
 
 pub use exact::{Exact, Loads};
 
+use self::turn::Torus;
 use crate::r2c2::Routing;
 use std::collections::HashMap;
 use std::sync::Arc;
-use unrack_rack::graph::{Direction, Graph};
+use unrack_rack::graph::Graph;
 
 /// A link and the share of a flow that crosses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,7 @@ const MOST_BYTES: usize = 6_000_000;
 #[derive(Debug, Clone)]
 pub struct Weights {
     graph: Arc<Graph>,
+    torus: Option<Torus>,
     kept: Vec<Kept>,
     /// What all nodes at once would get from each node, sprayed: Valiant's first phase. By node.
     spread: HashMap<u32, Arc<[f32]>>,
@@ -56,7 +59,8 @@ struct Kept {
 
 impl Weights {
     pub fn new(graph: Arc<Graph>) -> Weights {
-        Weights { graph, kept: vec![Kept::default(); Routing::ALL.len()], spread: HashMap::new() }
+        let torus = Torus::new(&graph);
+        Weights { graph, torus, kept: vec![Kept::default(); Routing::ALL.len()], spread: HashMap::new() }
     }
 
     pub fn graph(&self) -> &Arc<Graph> {
@@ -75,24 +79,18 @@ impl Weights {
         if src == dst {
             return;
         }
-        let turned = self.graph.as_cube().filter(|cube| cube.is_torus() && routing != Routing::Ecmp);
-        let Some(cube) = turned else {
+        let Some(torus) = self.torus.as_ref().filter(|_| routing != Routing::Ecmp) else {
             match routing {
                 // Soon computed, and not soon asked for again.
                 Routing::Ecmp => return shares.extend_from_slice(&self.computed(ways)),
                 _ => return shares.extend_from_slice(&self.kept(ways)),
             }
         };
-        let turn = Turn::new(cube, src, dst);
-        let like = Ways { src: 0, dst: turn.like, ..ways };
-        let (kept, graph) = (self.kept(like), &self.graph);
-        let cube = graph.as_cube().expect("looked at above");
-        let ports = graph.links_of(0).len() as u32;
-        shares.extend(kept.iter().map(|share| {
-            let (node, port) = (share.link / ports, share.link % ports);
-            let link = turn.node(cube, node) * ports + turn.ports[port as usize];
-            Share { link, ..*share }
-        }));
+        let turn = torus.turn(src, dst);
+        let kept = self.kept(Ways { src: 0, dst: turn.like(), ..ways });
+        if let Some(torus) = &self.torus {
+            shares.extend(kept.iter().map(|share| Share { link: torus.link(&turn, share.link), ..*share }));
+        }
     }
 
     fn kept(&mut self, ways: Ways) -> Arc<[Share]> {
@@ -151,50 +149,6 @@ fn share(link: u32, load: f64) -> Option<Share> {
     debug_assert!(load <= 2.0 + 1e-6, "a way comes by a link at most twice");
     let share = (load * f64::from(Share::ONE)).round() as u32;
     (share > 0).then_some(Share { link, share })
-}
-
-/// How a torus is turned and moved so that what holds for the way from node 0 to `like` holds for another.
-struct Turn {
-    like: u32,
-    src: u32,
-    /// By dimension: up and down change places.
-    flipped: [bool; 8],
-    /// By port at node 0.
-    ports: [u32; 8],
-}
-
-impl Turn {
-    fn new(cube: &unrack_rack::graph::Cube, src: u32, dst: u32) -> Turn {
-        let mut turn = Turn { like: 0, src, flipped: [false; 8], ports: [0; 8] };
-        for dimension in 0..cube.dimensions() {
-            let side = cube.side(dimension);
-            let apart = (cube.coordinate(dst, dimension) + side - cube.coordinate(src, dimension)) % side;
-            turn.flipped[dimension] = apart > side - apart;
-            turn.like += apart.min(side - apart) * cube.stride(dimension);
-        }
-        let mut ports = cube.directions().enumerate();
-        let directions: Vec<Direction> = cube.directions().collect();
-        for (port, Direction { dimension, up }) in ports.by_ref() {
-            let up = up != (turn.flipped[dimension] && cube.side(dimension) > 2);
-            let other = directions.iter().position(|d| *d == Direction { dimension, up });
-            turn.ports[port] = other.expect("both ways of a ring have a port") as u32;
-        }
-        turn
-    }
-
-    fn node(&self, cube: &unrack_rack::graph::Cube, node: u32) -> u32 {
-        let mut moved = 0;
-        for dimension in 0..cube.dimensions() {
-            let side = cube.side(dimension);
-            let (at, from) = (cube.coordinate(node, dimension), cube.coordinate(self.src, dimension));
-            let at = match self.flipped[dimension] {
-                true => from + side - at,
-                false => from + at,
-            };
-            moved += (if at >= side { at - side } else { at }) * cube.stride(dimension);
-        }
-        moved
-    }
 }
 
 #[cfg(test)]

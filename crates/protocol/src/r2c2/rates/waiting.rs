@@ -1,0 +1,142 @@
+//! The links that are not full yet, by a level at which they are not: which of them is the next to be?
+//!
+//! Levels only rise while others are settled, and most links are looked at again before it is their turn. So they lie
+//! in piles by a few leading bits of their levels, where one is put in no time; only those of the present pile are in
+//! order.
+
+use super::Level;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    /// By pile, the first of its links; by link, the next of its pile.
+    piles: Vec<u32>,
+    next: Vec<u32>,
+    /// The present pile, in order: level and link in one word. Piles before it are empty.
+    present: BinaryHeap<Reverse<u64>>,
+    pile: usize,
+}
+
+const NONE: u32 = u32::MAX;
+/// Leading bits beside the first.
+const BITS: u32 = 5;
+const PILES: usize = (33 - BITS as usize) << BITS;
+
+fn pile_of(level: Level) -> usize {
+    let bits = 32 - level.0.leading_zeros();
+    let shift = bits.saturating_sub(BITS + 1);
+    ((shift << BITS) + (level.0 >> shift)) as usize
+}
+
+impl Waiting {
+    pub fn new(links: usize) -> Waiting {
+        Waiting { piles: vec![NONE; PILES], next: vec![NONE; links], present: BinaryHeap::new(), pile: 0 }
+    }
+
+    /// A link that is not there.
+    pub fn push(&mut self, level: Level, link: u32) {
+        match pile_of(level) {
+            pile if pile > self.pile => self.put(pile, link),
+            _ => self.present.push(word(level, link)),
+        }
+    }
+
+    fn put(&mut self, pile: usize, link: u32) {
+        self.next[link as usize] = std::mem::replace(&mut self.piles[pile], link);
+    }
+
+    /// The first link to be full, and of those the one of least number; `level` says when a link is now, which is not
+    /// before it was said to be, or that it will not be.
+    pub fn first(&mut self, level: impl Fn(u32) -> Option<Level>) -> Option<(Level, u32)> {
+        loop {
+            let Some(mut top) = self.present.peek_mut() else {
+                self.turn_to_next_pile(&level)?;
+                continue;
+            };
+            let link = top.0 as u32;
+            let Some(now) = level(link) else {
+                PeekMut::pop(top);
+                continue;
+            };
+            let pile = pile_of(now);
+            if pile > self.pile {
+                PeekMut::pop(top);
+                self.put(pile, link);
+            } else if word(now, link) == *top {
+                return Some((now, link));
+            } else {
+                *top = word(now, link);
+            }
+        }
+    }
+
+    fn turn_to_next_pile(&mut self, level: &impl Fn(u32) -> Option<Level>) -> Option<()> {
+        let ahead = self.piles[self.pile..].iter().position(|first| *first != NONE);
+        self.pile = ahead.map_or(PILES - 1, |ahead| self.pile + ahead);
+        let mut link = std::mem::replace(&mut self.piles[self.pile], NONE);
+        ahead?;
+        while link != NONE {
+            let next = self.next[link as usize];
+            if let Some(level) = level(link) {
+                self.push(level, link);
+            }
+            link = next;
+        }
+        Some(())
+    }
+
+    pub fn clear(&mut self) {
+        self.piles.fill(NONE);
+        self.present.clear();
+        self.pile = 0;
+    }
+}
+
+fn word(level: Level, link: u32) -> Reverse<u64> {
+    Reverse(u64::from(level.0) << 32 | u64::from(link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn piles_are_in_the_order_of_levels() {
+        let levels = (0..70).chain((6..32).flat_map(|bit| {
+            let power = 1u32 << bit;
+            [power - 1, power, power + (power >> 5), power + (power >> 1), power + (power - 1)]
+        }));
+        let mut levels: Vec<u32> = levels.collect();
+        levels.sort_unstable();
+        let piles: Vec<usize> = levels.iter().map(|level| pile_of(Level(*level))).collect();
+        assert!(piles.is_sorted());
+        assert_eq!((piles[0], pile_of(Level(u32::MAX))), (0, PILES - 1));
+    }
+
+    #[test]
+    fn links_come_in_the_order_of_what_their_levels_are_by_then() {
+        let links = 200;
+        let mut waiting = Waiting::new(links as usize);
+        for round in 0..3 {
+            let first = |link: u32| Level(link * 7_919 % 1_009 * 1_000 + round);
+            (0..links).for_each(|link| waiting.push(first(link), link));
+            // Every third one will not be full, and every other later than was said.
+            let now =
+                |link: u32| (!link.is_multiple_of(3)).then(|| Level(first(link).0 + link % 2 * 300_000));
+            let mut expected: Vec<(Level, u32)> =
+                (0..links).filter_map(|link| Some((now(link)?, link))).collect();
+            expected.sort_unstable();
+            let gone = std::cell::RefCell::new(vec![false; links as usize]);
+            let got: Vec<(Level, u32)> = std::iter::from_fn(|| {
+                let first = waiting.first(|link| now(link).filter(|_| !gone.borrow()[link as usize]))?;
+                gone.borrow_mut()[first.1 as usize] = true;
+                Some(first)
+            })
+            .collect();
+            assert_eq!(got, expected);
+            waiting.clear();
+        }
+    }
+}
