@@ -133,7 +133,7 @@ rtl: rtl-short
 # A target folder of its own: everything is built for the model checker.
 models: rust
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
-		cargo test -q --profile ci -p unrack-pool -p unrack-rpc --lib loom
+		cargo test -q --profile ci -p unrack-pool -p unrack-rpc -p unrack-live --lib loom
 
 miri: rust
 	PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" CARGO_TARGET_DIR=$(target)/miri \

@@ -11,6 +11,9 @@ pub enum Error {
     /// The machine lacks something.
     #[error("{0}")]
     Lacking(String),
+    /// It did not go on as it should.
+    #[error("{0}")]
+    Broken(String),
     /// A tool said no.
     #[error("{command}: {said}")]
     Tool { command: String, said: String },

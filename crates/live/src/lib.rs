@@ -1,5 +1,6 @@
-//! Racks emulated on one machine, for programs that are not simulated: a host is a network namespace, a NIC a shaped
-//! link between two of them.
+//! Racks emulated on one machine: with switches, for programs that are not simulated; without, for R2C2 ([`direct`]).
+//!
+//! For programs, a host is a network namespace, a NIC a shaped link between two of them.
 //!
 //! ```text
 //! scenario --Plan::new--> Plan: which namespaces, which commands in each      (pure)
@@ -16,6 +17,7 @@
 //! derived from the state folder, so that what a crash leaves is found.
 #![forbid(unsafe_code)]
 
+pub mod direct;
 mod error;
 mod machine;
 mod plan;

@@ -121,6 +121,16 @@ impl Kind {
     fn from_code(code: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.code() == code)
     }
+
+    /// Of a packet that follows a route, as far as its first byte says.
+    pub fn of(packet: &[u8]) -> Option<Kind> {
+        packet.first().and_then(|code| Kind::from_code(*code))
+    }
+
+    /// Whether such packets carry a part of a flow.
+    pub const fn is_data(self) -> bool {
+        matches!(self, Kind::Data | Kind::Last)
+    }
 }
 
 /// Bytes of the mask of an acknowledgement, in network order.
@@ -215,6 +225,11 @@ impl Data {
         let port = Route { ports, hops }.port(u32::from(ridx));
         header[2] += u8::from(port.is_some());
         Ok(port)
+    }
+
+    /// Hops that are left of a packet's route.
+    pub fn hops_left(packet: &[u8]) -> u8 {
+        packet.get(1..3).map_or(0, |hops| hops[0].saturating_sub(hops[1]))
     }
 
     fn checksum(packet: &[u8]) -> u32 {

@@ -67,6 +67,11 @@ impl Sender {
         });
     }
 
+    /// So many segments are there.
+    pub fn acknowledged(&self) -> u32 {
+        self.acked.count()
+    }
+
     /// All of it is there.
     pub fn is_done(&self) -> bool {
         self.acked.count() == self.segments

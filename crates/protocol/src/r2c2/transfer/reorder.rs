@@ -73,14 +73,14 @@ impl<T> Reorder<T> {
         self.parts == Some(self.next)
     }
 
+    /// Whether this is the part whose turn it is.
+    pub fn is_next(&self, number: u32) -> bool {
+        self.next == number
+    }
+
     /// Places that what waits takes up.
     pub fn span(&self) -> usize {
         self.waiting.len()
-    }
-
-    /// All parts that wait, in order; none does any more.
-    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
-        self.waiting.drain(..).flatten()
     }
 
     /// Whether so much has come since the last acknowledgement that another is due, which is told then.

@@ -1,0 +1,100 @@
+//! The flows that come to a node.
+
+use super::{Around, Event, FlowKey, Node, Packet};
+use std::collections::{HashMap, VecDeque};
+use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, Kind};
+use unrack_protocol::r2c2::transfer::{Placed, Reorder};
+use unrack_units::Time;
+
+/// Of a flow, packets ahead of the next: twenty times what the paper's longest re-order buffer held (§5.2).
+const WINDOW: u32 = 1_024;
+/// Of all flows, places of packets ahead of their turn: what a sender of nonsense can make a node keep.
+const MOST_PLACES: usize = 1 << 14;
+/// As many as two nodes can have open between them.
+const MOST_FLOWS: usize = 1 << 16;
+
+#[derive(Default)]
+pub(super) struct Arriving {
+    open: HashMap<FlowKey, Reorder<Packet>>,
+    /// Places that open flows take up.
+    places: usize,
+    /// Flows that are complete, and their parts: what comes again is acknowledged again.
+    over: HashMap<FlowKey, u32>,
+    order: VecDeque<FlowKey>,
+}
+
+impl Arriving {
+    fn close(&mut self, flow: FlowKey, parts: u32) {
+        self.open.remove(&flow);
+        self.over.insert(flow, parts);
+        self.order.push_back(flow);
+        if self.order.len() > MOST_FLOWS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.over.remove(&oldest);
+        }
+    }
+
+    /// A source is half way round to this number: it may be another flow's soon.
+    pub(super) fn forget(&mut self, flow: FlowKey) {
+        self.over.remove(&flow);
+        if let Some(reorder) = self.open.remove(&flow) {
+            self.places -= reorder.span();
+        }
+    }
+}
+
+impl Node {
+    /// A part of a flow is at its destination.
+    pub(super) fn take_part(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
+        let (flow, most) = ((data.src, data.flow), self.plan.most);
+        let is_last = data.kind == Kind::Last;
+        let plen = u64::from(data.plen);
+        let is_full = plen == most || (is_last && (1..=most).contains(&plen));
+        if !is_full || data.src == self.me {
+            return self.refuse(packet, around);
+        }
+        if let Some(parts) = self.arriving.over.get(&flow).copied() {
+            self.counters.arrived_bytes += plen;
+            around.spare(packet);
+            return self.acknowledge(now, flow, (parts, 0), around);
+        }
+        let Arriving { open, places, .. } = &mut self.arriving;
+        if open.len() >= MOST_FLOWS && !open.contains_key(&flow) {
+            return self.lose(packet, around);
+        }
+        let reorder = open.entry(flow).or_insert_with(|| Reorder::new(WINDOW));
+        let before = reorder.span();
+        if *places + (WINDOW as usize) > MOST_PLACES && !reorder.is_next(data.seq) {
+            return self.lose(packet, around);
+        }
+        let is_again = match reorder.put(data.seq, is_last, packet) {
+            Placed::Waits => false,
+            Placed::Again(packet) => {
+                around.spare(packet);
+                true
+            }
+            Placed::Refused(packet) => return self.lose(packet, around),
+        };
+        self.counters.arrived_bytes += plen;
+        while let Some((number, packet)) = reorder.pop() {
+            around.deliver(flow, u64::from(number) * most, &packet[DATA_HEADER..]);
+            around.spare(packet);
+        }
+        *places = *places + reorder.span() - before;
+        self.counters.most_waiting = self.counters.most_waiting.max(reorder.span() as u64);
+        let (is_due, told) = (reorder.is_due(self.plan.params.ack_every), reorder.acknowledgement());
+        if reorder.is_complete() {
+            self.arriving.close(flow, told.0);
+            around.happened(now, Event::Complete { flow });
+        }
+        if is_due || is_again {
+            self.acknowledge(now, flow, told, around);
+        }
+    }
+
+    fn acknowledge(&mut self, now: Time, flow: FlowKey, told: (u32, u64), around: &mut impl Around) {
+        let ((src, number), (next, mask)) = (flow, told);
+        self.put_control(now, (Kind::Ack, number, next), src, &mask.to_be_bytes(), around);
+    }
+}

@@ -1,0 +1,360 @@
+//! Nodes in virtual time: the same every time, and as fast as it computes.
+
+use super::*;
+use crate::direct::content::{self, Checks};
+use crate::direct::line::Line;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use unrack_protocol::r2c2::{Params, Routing};
+use unrack_rack::{Link, Network, Scenario};
+use unrack_units::Rate;
+
+fn network(kind: &str, shape: &str) -> Network {
+    let text = format!(
+        "[network]\ntopology = {{ kind = \"{kind}\", shape = {shape} }}\n[fabric]\nprotocol = \"r2c2\"\n\
+         [workload]\nkind = \"flows\"\nsize = \"1KiB\"\nload = \"1%\"\nmessages = 1\n"
+    );
+    Scenario::parse("test", &text, &std::iter::empty::<String>().collect()).unwrap().check().unwrap().network
+}
+
+fn plan(kind: &str, shape: &str, params: Params) -> Arc<Plan> {
+    let mut network = network(kind, shape);
+    network.link = Link { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
+    Arc::new(Plan::new(&network, &params, 7).unwrap())
+}
+
+/// What happens to packets on their way: so many of 256.
+#[derive(Debug, Clone, Copy, Default)]
+struct Faults {
+    lost: u8,
+    doubled: u8,
+    flipped: u8,
+}
+
+/// Nodes and links without threads.
+struct Net {
+    nodes: Vec<Node>,
+    around: Wires,
+    now: Time,
+}
+
+struct Wires {
+    plan: Arc<Plan>,
+    maps: Maps,
+    lines: Vec<Line>,
+    at: u32,
+    crossings: BTreeMap<(Time, u64), (u32, Packet)>,
+    serial: u64,
+    random: u64,
+    faults: Faults,
+    checks: Checks,
+    opened: BTreeMap<FlowKey, u32>,
+    complete: BTreeMap<u32, Time>,
+    acknowledged: Vec<u32>,
+    given_up: Vec<u32>,
+    wrong: u64,
+    arrived: BTreeMap<u32, u64>,
+    /// Payload that faults took away, and added.
+    lost: u64,
+    doubled: u64,
+    /// Bytes on each link.
+    carried: Vec<u64>,
+}
+
+impl Wires {
+    fn strikes(&mut self, of: u8) -> bool {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        (mix(self.random) as u8) < of
+    }
+
+    fn cross(&mut self, at: Time, to: u32, packet: Packet) {
+        self.serial += 1;
+        self.crossings.insert((at, self.serial), (to, packet));
+    }
+}
+
+fn payload(packet: &Packet) -> u64 {
+    if Kind::of(packet).is_some_and(Kind::is_data) { (packet.len() - DATA_HEADER) as u64 } else { 0 }
+}
+
+impl Around for Wires {
+    fn maps(&mut self) -> &mut Maps {
+        &mut self.maps
+    }
+    fn empty(&mut self) -> Packet {
+        Packet::new()
+    }
+    fn spare(&mut self, _packet: Packet) {}
+    fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time {
+        self.lines[(self.plan.graph.links_of(self.at).start + port) as usize].room_at(now, bytes)
+    }
+    fn put(&mut self, now: Time, port: u32, mut packet: Packet) -> Result<(), Packet> {
+        let link = self.plan.graph.links_of(self.at).start + port;
+        let Some(departure) = self.lines[link as usize].enqueue(now, packet.len() as u64) else {
+            return Err(packet);
+        };
+        self.carried[link as usize] += packet.len() as u64;
+        let (at, to) = (departure.last + self.plan.link.propagation, self.plan.graph.to(link));
+        let Faults { lost, doubled, flipped } = self.faults;
+        if self.strikes(lost) {
+            self.lost += payload(&packet);
+            return Ok(());
+        }
+        if self.strikes(doubled) {
+            self.doubled += payload(&packet);
+            self.cross(at, to, packet.clone());
+        }
+        if self.strikes(flipped) {
+            let bit = mix(self.random) as usize % (packet.len() * 8);
+            packet[bit / 8] ^= 1 << (bit % 8);
+        }
+        self.cross(at, to, packet);
+        Ok(())
+    }
+    fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]) {
+        content::fill(flow, offset, into);
+    }
+    fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
+        self.checks.deliver(flow, offset, bytes);
+    }
+    fn happened(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Opened { message, flow } => {
+                self.opened.insert(flow, message);
+            }
+            Event::Complete { flow } => {
+                let arrived = self.checks.close(flow);
+                self.wrong += arrived.wrong;
+                // Of a forged one nobody knows.
+                let Some(message) = self.opened.get(&flow).copied() else { return };
+                assert!(self.complete.insert(message, now).is_none(), "complete twice");
+                self.arrived.insert(message, arrived.bytes);
+            }
+            Event::Acknowledged { message, .. } => self.acknowledged.push(message),
+            Event::GivenUp { message, .. } => self.given_up.push(message),
+        }
+    }
+}
+
+impl Net {
+    fn new(plan: Arc<Plan>, faults: Faults, seed: u64) -> Net {
+        let links = plan.graph.links() as usize;
+        let around = Wires {
+            maps: Maps::new(&plan),
+            lines: vec![Line::new(plan.link.rate, plan.buffer); links],
+            at: 0,
+            crossings: BTreeMap::new(),
+            serial: 0,
+            random: seed,
+            faults,
+            checks: Checks::default(),
+            opened: BTreeMap::new(),
+            complete: BTreeMap::new(),
+            acknowledged: Vec::new(),
+            given_up: Vec::new(),
+            wrong: 0,
+            arrived: BTreeMap::new(),
+            lost: 0,
+            doubled: 0,
+            carried: vec![0; links],
+            plan: plan.clone(),
+        };
+        Net { nodes: (0..plan.nodes()).map(|node| Node::new(&plan, node)).collect(), around, now: Time::ZERO }
+    }
+
+    fn submit(&mut self, message: u32, (src, dst): (u32, u32), bytes: u64) {
+        self.around.at = src;
+        self.nodes[src as usize].submit(self.now, message, dst, bytes, &mut self.around);
+    }
+
+    /// Until nothing is left to happen, or this time.
+    fn run(&mut self, until: Time) {
+        loop {
+            let arrival = self.around.crossings.first_key_value().map(|((at, _), _)| *at);
+            let wakes = self.nodes.iter().enumerate().filter_map(|(n, node)| Some((node.next_wake()?, n)));
+            let wake = wakes.min();
+            let next = arrival.into_iter().chain(wake.map(|(at, _)| at)).min();
+            let Some(next) = next.filter(|next| *next <= until) else { return };
+            assert!(next >= self.now || wake.is_some_and(|(at, _)| at == next), "time goes back");
+            self.now = self.now.max(next);
+            if arrival == Some(next) {
+                let (_, (to, packet)) = self.around.crossings.pop_first().unwrap();
+                self.around.at = to;
+                self.nodes[to as usize].take(self.now, packet, &mut self.around);
+            } else if let Some((_, node)) = wake {
+                self.around.at = node as u32;
+                self.nodes[node].wake(self.now, &mut self.around);
+            }
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.nodes.iter().for_each(|node| sum += node.counters);
+        sum
+    }
+}
+
+fn any_plan() -> impl Strategy<Value = Arc<Plan>> {
+    let shapes = [
+        ("torus", "[4, 4]"),
+        ("torus", "[3, 3]"),
+        ("torus", "[2, 5]"),
+        ("mesh", "[2, 3]"),
+        ("torus", "[3, 2, 4]"),
+    ];
+    (prop::sample::select(shapes.to_vec()), prop::sample::select(&Routing::ALL[..]), 1u32..30).prop_map(
+        |((kind, shape), routing, ack_every)| {
+            plan(kind, shape, Params { routing, ack_every, ..Params::default() })
+        },
+    )
+}
+
+/// A day: whatever happens is over by then.
+const END: Time = Time::from_us(86_400_000_000);
+
+proptest! {
+    /// Whatever links do, every flow comes to its end, as it was sent and in order; and no payload is made or lost that is
+    /// not counted.
+    #[test]
+    fn all_comes_as_it_was_sent(
+        plan in any_plan(), seed: u64,
+        flows in prop::collection::vec((any::<u32>(), any::<u32>(), 1u64..150_000, 0u64..3_000), 1..20),
+        (lost, doubled, flipped) in prop_oneof![Just((0u8, 0u8, 0u8)), (0u8..12, 0u8..12, Just(0)), (0u8..6, 0u8..6, 0u8..6)],
+    ) {
+        let mut net = Net::new(plan.clone(), Faults { lost, doubled, flipped }, seed);
+        let nodes = plan.nodes();
+        let mut flows: Vec<_> = flows.into_iter().map(|(src, apart, bytes, at)| {
+            let src = src % nodes;
+            (Time::from_us(at), src, (src + 1 + apart % (nodes - 1)) % nodes, bytes)
+        }).collect();
+        flows.sort();
+        for (message, (at, src, dst, bytes)) in flows.iter().enumerate() {
+            net.run(*at);
+            net.now = net.now.max(*at);
+            net.submit(message as u32, (*src, *dst), *bytes);
+        }
+        net.run(END);
+        let (around, counters) = (&net.around, net.counters());
+        prop_assert!(around.given_up.is_empty(), "{:?} of {}", around.given_up, flows.len());
+        prop_assert_eq!(around.acknowledged.len(), flows.len());
+        prop_assert_eq!(around.wrong, 0);
+        let arrived: Vec<u64> = around.arrived.values().copied().collect();
+        prop_assert_eq!(arrived, flows.iter().map(|flow| flow.3).collect::<Vec<_>>());
+        if flipped == 0 {
+            prop_assert_eq!(counters.malformed, 0);
+            prop_assert_eq!(
+                counters.sent_bytes + around.doubled,
+                counters.arrived_bytes + counters.dropped_bytes + around.lost
+            );
+        }
+        if (lost, doubled, flipped) == (0, 0, 0) {
+            // What a queue had no room for is all that is sent again.
+            let bytes: u64 = flows.iter().map(|flow| flow.3).sum();
+            prop_assert!(counters.sent_bytes >= bytes);
+            prop_assert!(counters.dropped_packets > 0 || counters.sent_bytes == bytes);
+        }
+        prop_assert!(net.nodes.iter().all(|node| node.next_wake().is_none()));
+    }
+
+    /// Bytes from anywhere, some of them almost packets: counted or carried, and nodes go on.
+    #[test]
+    fn nonsense_does_no_harm(
+        plan in any_plan(), seed: u64,
+        junk in prop::collection::vec((any::<u32>(), any_junk(), 0u64..50), 0..300),
+    ) {
+        let mut net = Net::new(plan.clone(), Faults::default(), seed);
+        for (to, mut bytes, us) in junk {
+            let to = to % plan.nodes();
+            // Half of them are for this node, by their own account.
+            if bytes.len() >= DATA_HEADER && us % 2 == 0 {
+                bytes[8..10].copy_from_slice(&(to as u16).to_be_bytes());
+                bytes = sealed(&bytes);
+            }
+            net.run(net.now + Time::from_us(us));
+            net.around.at = to;
+            net.nodes[to as usize].take(net.now, bytes, &mut net.around);
+        }
+        net.around.checks = Checks::default();
+        net.submit(0, (0, 1), 10_000);
+        // A forged start may have taken its share: no flow is held back for ever by what does not send.
+        net.run(END);
+        prop_assert_eq!(&net.around.acknowledged, &[0]);
+    }
+}
+
+fn any_junk() -> impl Strategy<Value = Packet> {
+    let heads = prop::sample::select(vec![1u8, 5, 6, 7, 0x20, 0x21, 0x30, 0x40, 0x25, 0, 255]);
+    let told = (0u16..16, 0u16..16, 0u16..4, 0u8..6).prop_map(|(src, dst, flow, tree)| {
+        let asked = unrack_protocol::r2c2::rates::Asked::default();
+        let (event, routing) = (Told::Start, Routing::Spraying);
+        Broadcast { event, src, dst, flow, asked, routing, tree }.encode().to_vec()
+    });
+    let any = (heads, prop::collection::vec(any::<u8>(), 0..100)).prop_map(|(head, mut bytes)| {
+        if let Some(first) = bytes.first_mut() {
+            *first = head;
+        }
+        bytes
+    });
+    prop_oneof![any, told]
+}
+
+/// The same fields with a right length and checksum, at the end of a route.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut route = Route::default();
+    route.push(0);
+    let kind = Kind::of(bytes).unwrap_or_default();
+    let [flow, src, dst] = [4, 6, 8].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]) % 16);
+    // Nobody can tell whether a packet is from whom it says: not from the one whose flow is looked at.
+    let src = src.max(1);
+    let seq = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]) >> (bytes[11] % 32);
+    let plen = (bytes.len() - DATA_HEADER) as u16;
+    let mut packet = bytes.to_vec();
+    Data { kind, flow, src, dst, seq, plen, route, ridx: 1 }.seal(&mut packet);
+    packet
+}
+
+/// §3.3.1: two flows over one link get half each of what is not headroom.
+#[test]
+fn flows_share_a_link() {
+    let plan = plan("mesh", "[2, 2]", Params { routing: Routing::DestinationTag, ..Params::default() });
+    let mut net = Net::new(plan, Faults::default(), 1);
+    (0..2).for_each(|message| net.submit(message, (0, 1), 5_000_000));
+    net.run(END);
+    // 5 MB and headers of 36 B to 1464 B at 475 Mb/s: 86.3 ms; an interval at the rate of the link is as good as two.
+    for at in net.around.complete.values() {
+        assert!((84.0..88.0).contains(&(at.as_us_f64() / 1e3)), "{at}");
+    }
+    let counters = net.counters();
+    assert_eq!((counters.dropped_packets, counters.sent_bytes), (0, 10_000_000));
+}
+
+/// A node that is gone: who sends to it gives up, others do not notice but for what was lost on the way.
+#[test]
+fn who_sends_to_the_dead_gives_up() {
+    let plan = plan("torus", "[4, 4]", Params::default());
+    let mut net = Net::new(plan, Faults::default(), 1);
+    let flows = [(0, 5), (1, 6), (5, 2), (4, 9), (10, 0)];
+    for (message, ends) in flows.into_iter().enumerate() {
+        net.submit(message as u32, ends, 1_000_000);
+    }
+    net.run(Time::from_us(2_000));
+    // Node 5 dies: its links lead nowhere.
+    net.around.at = 5;
+    net.nodes[5].die(net.now, &mut net.around);
+    while net.now < END {
+        let toward =
+            |net: &Net| net.around.crossings.iter().find(|(_, (to, _))| *to == 5).map(|(key, _)| *key);
+        while let Some(key) = toward(&net) {
+            net.around.crossings.remove(&key);
+        }
+        let next = net.around.crossings.first_key_value().map(|((at, _), _)| *at);
+        let wake = net.nodes.iter().filter_map(Node::next_wake).min();
+        let Some(next) = next.into_iter().chain(wake).min() else { break };
+        net.run(next);
+    }
+    net.around.given_up.sort();
+    net.around.acknowledged.sort();
+    assert_eq!((net.around.given_up, net.around.acknowledged), (vec![0, 2], vec![1, 3, 4]));
+    assert!(net.now < Time::from_us(20_000_000), "{}", net.now);
+}

@@ -1,0 +1,100 @@
+//! What a rack without switches is, as far as its nodes need to know.
+
+use crate::error::Error;
+use std::sync::Arc;
+use unrack_protocol::r2c2::Params;
+use unrack_protocol::r2c2::packet::DATA_HEADER;
+use unrack_protocol::r2c2::rates::Rates;
+use unrack_rack::graph::Graph;
+use unrack_rack::{Buffer, Headers, Link, Network};
+use unrack_units::{Bytes, Time};
+
+/// A torus or mesh of nodes that run R2C2.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) params: Params,
+    pub(crate) link: Link,
+    /// Payload of a full packet.
+    pub(crate) most: u64,
+    /// What each queue of a link holds.
+    pub(crate) buffer: u64,
+    pub(crate) cut_through: bool,
+    /// Of a node that forwards.
+    pub(crate) latency: Time,
+    pub(crate) seed: u64,
+}
+
+/// Queues are memory here.
+const MOST_BUFFER: Bytes = Bytes::new(16 << 20);
+
+impl Plan {
+    /// Of a scenario that the simulator accepts.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if only the simulator can do it.
+    pub fn new(network: &Network, params: &Params, seed: u64) -> Result<Plan, Error> {
+        let refuse = |key: &str, rule: String| Err(Error::Usage(format!("{key}: {rule}")));
+        let Some(graph) = network.topology.graph() else {
+            return refuse("network.topology.kind", "only a torus or a mesh has nodes that run r2c2".into());
+        };
+        if let Err(why) = params.routing.check(&graph) {
+            return refuse("fabric.routing", why.to_string());
+        }
+        let buffer = match network.switch.buffer {
+            Buffer::Limited(size) if size <= MOST_BUFFER => size.get(),
+            _ => {
+                let rule = format!("a live link holds at most {MOST_BUFFER}: say how much, such as \"1MiB\"");
+                return refuse("network.switch.buffer", rule);
+            }
+        };
+        if network.headers != Headers::Ethernet {
+            return refuse("network.headers", "live packets have headers".into());
+        }
+        let most = network.mtu.get().saturating_sub(DATA_HEADER as u64).min(u64::from(u16::MAX));
+        if most == 0 || buffer < most + DATA_HEADER as u64 {
+            return refuse(
+                "network.mtu",
+                "a packet has 36 B of header and some payload, and fits in a queue".into(),
+            );
+        }
+        Ok(Plan {
+            graph: Arc::new(graph),
+            params: params.clone(),
+            link: network.link,
+            most,
+            buffer,
+            cut_through: network.switch.cut_through,
+            latency: network.switch.latency,
+            seed,
+        })
+    }
+
+    pub fn nodes(&self) -> u32 {
+        self.graph.nodes()
+    }
+
+    pub(crate) fn degree(&self, node: u32) -> u32 {
+        self.graph.links_of(node).len() as u32
+    }
+
+    pub(crate) fn link_kbps(&self) -> u32 {
+        u32::try_from(self.link.rate.as_bps() / 1_000).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn rates(&self) -> Rates {
+        Rates::new((0..self.graph.links()).map(|_| self.link.rate), self.params.headroom.get())
+    }
+
+    pub(crate) fn segments(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(self.most).max(1)).expect("a workload's messages are below 4 GiB")
+    }
+
+    pub(crate) fn offset(&self, segment: u32) -> u64 {
+        u64::from(segment) * self.most
+    }
+
+    pub(crate) fn payload(&self, bytes: u64, segment: u32) -> u64 {
+        (bytes - self.offset(segment)).min(self.most)
+    }
+}

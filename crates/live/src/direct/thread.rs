@@ -1,0 +1,235 @@
+//! A thread that does the work of several nodes: it takes what is due from their links, wakes them, and sleeps.
+
+use super::bell::Bell;
+use super::node::{Counters, Node};
+use super::plan::Plan;
+use super::report::{Told, Totals};
+use super::site::{Crossing, Queues, Site};
+use hdrhistogram::Histogram;
+use rtrb::Consumer;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use unrack_units::Time;
+
+/// The time of a rack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    pub fn new() -> Clock {
+        Clock(Instant::now())
+    }
+
+    pub fn now(self) -> Time {
+        let since = self.0.elapsed();
+        Time::from_ns(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
+    }
+}
+
+/// What others know of a thread: how to wake it.
+pub(crate) struct Sleeper {
+    pub bell: Bell,
+    /// There are orders that it has not read.
+    pub called: AtomicBool,
+}
+
+/// What a thread is told to do.
+pub(crate) enum Order {
+    /// At this time, this node is to send so many bytes to that one.
+    Submit(Vec<Submission>),
+    /// The node does nothing any more.
+    Stop(u32),
+    /// Tell what was counted since the last time.
+    Count,
+    Leave,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Submission {
+    pub at: Time,
+    pub message: u32,
+    pub src: u32,
+    pub dst: u32,
+    pub bytes: u64,
+}
+
+/// A node and the links that lead to it.
+pub(crate) struct Place {
+    pub number: u32,
+    pub node: Node,
+    pub inlets: Vec<Consumer<Crossing>>,
+    pub is_dead: bool,
+}
+
+/// All that a thread has.
+pub(crate) struct Worker {
+    pub places: Vec<Place>,
+    pub site: Site,
+    pub orders: Receiver<Order>,
+    pub clock: Clock,
+    pub own: usize,
+    pub sleepers: Arc<Vec<Sleeper>>,
+    pub threads: Arc<std::sync::OnceLock<Vec<Thread>>>,
+    /// Sorted by time, the first last.
+    pub submissions: Vec<Submission>,
+    pub late: Histogram<u64>,
+    pub popped: u64,
+}
+
+/// Going to sleep and waking up takes longer.
+const NOT_WORTH_SLEEPING: Time = Time::from_us(10);
+/// Of one link, before others have their turn.
+const MOST_AT_ONCE: usize = 32;
+
+impl Worker {
+    /// Works until it is told to leave.
+    pub fn run(mut self) {
+        // A sleep is to end when it should, not up to 50 us later. Without, it only takes longer.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
+        loop {
+            if self.sleeper().called.swap(false, Ordering::Acquire) && !self.obey() {
+                return;
+            }
+            let next = self.work();
+            self.ring();
+            if next > self.clock.now() + NOT_WORTH_SLEEPING {
+                self.sleep(next);
+            }
+        }
+    }
+
+    fn sleeper(&self) -> &Sleeper {
+        &self.sleepers[self.own]
+    }
+
+    /// Whether it is to go on.
+    fn obey(&mut self) -> bool {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Submit(submissions) => {
+                    self.submissions.extend(submissions);
+                    self.submissions
+                        .sort_by_key(|submission| std::cmp::Reverse((submission.at, submission.message)));
+                }
+                Order::Stop(node) => self.stop(node),
+                Order::Count => {
+                    let totals = self.count();
+                    self.site.tell(self.clock.now(), Told::Totals(Box::new(totals)));
+                }
+                Order::Leave => return false,
+            }
+        }
+        true
+    }
+
+    fn stop(&mut self, number: u32) {
+        let now = self.clock.now();
+        if let Some(place) = self.places.iter_mut().find(|place| place.number == number) {
+            place.is_dead = true;
+            place.node.die(now, &mut self.site.around(number));
+        }
+    }
+
+    fn count(&mut self) -> Totals {
+        let mut counters = Counters::default();
+        self.places.iter_mut().for_each(|place| counters += std::mem::take(&mut place.node.counters));
+        let links = self.site.queues.most.len();
+        let queues = std::mem::replace(&mut self.site.queues, Queues::new(links));
+        let late = self.late.clone();
+        self.late.reset();
+        Totals { counters, queues, late, pushed: self.site.pushed, popped: self.popped }
+    }
+
+    /// Does all that is due. When something is due next.
+    fn work(&mut self) -> Time {
+        self.submit();
+        let mut next = self.submissions.last().map_or(Time::MAX, |submission| submission.at);
+        for Place { number, node, inlets, is_dead } in &mut self.places {
+            let mut around = self.site.around(*number);
+            let now = self.clock.now();
+            for inlet in inlets {
+                for _ in 0..MOST_AT_ONCE {
+                    let Ok(Crossing { at, .. }) = inlet.peek() else { break };
+                    if *at > now {
+                        next = next.min(*at);
+                        break;
+                    }
+                    let Ok(Crossing { at, packet }) = inlet.pop() else { break };
+                    self.popped += 1;
+                    self.late.saturating_record((now - at).as_ns());
+                    match *is_dead {
+                        true => node.lose(packet, &mut around),
+                        false => node.take(now, packet, &mut around),
+                    }
+                }
+                // More of it: at once.
+                next = next.min(inlet.peek().map_or(Time::MAX, |crossing| crossing.at));
+            }
+            node.wake(now, &mut around);
+            next = next.min(node.next_wake().unwrap_or(Time::MAX));
+        }
+        // Of what nodes of this thread sent each other.
+        next.min(self.site.due[self.own])
+    }
+
+    fn submit(&mut self) {
+        while let Some(submission) = self.submissions.last().copied()
+            && submission.at <= self.clock.now()
+        {
+            self.submissions.pop();
+            let Submission { message, src, dst, bytes, .. } = submission;
+            let now = self.clock.now();
+            let mut around = self.site.around(src);
+            let place = self.places.iter_mut().find(|place| place.number == src);
+            match place.filter(|place| !place.is_dead) {
+                Some(place) => place.node.submit(now, message, dst, bytes, &mut around),
+                None => self.site.tell(now, Told::Over { message, retransmissions: 0 }),
+            }
+        }
+    }
+
+    /// Wakes threads that would sleep through what was put on their links.
+    fn ring(&mut self) {
+        for (thread, due) in self.site.due.iter_mut().enumerate() {
+            let at = std::mem::replace(due, Time::MAX);
+            if thread != self.own && at < Time::MAX {
+                self.sleepers[thread].bell.ring(at.as_ps(), || wake(&self.threads, thread));
+            }
+        }
+    }
+
+    fn sleep(&mut self, next: Time) {
+        let earliest = || {
+            if self.sleeper().called.load(Ordering::Acquire) {
+                return 0;
+            }
+            let inlets = self.places.iter().flat_map(|place| &place.inlets);
+            let due = inlets.filter_map(|inlet| inlet.peek().ok().map(|crossing| crossing.at));
+            due.min().unwrap_or(Time::MAX).as_ps()
+        };
+        let clock = self.clock;
+        self.sleeper().bell.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
+            Time::MAX => std::thread::park(),
+            until => {
+                std::thread::park_timeout(Duration::from_nanos(until.saturating_sub(clock.now()).as_ns()))
+            }
+        });
+    }
+}
+
+/// Wakes a thread, if it is there already.
+pub(crate) fn wake(threads: &std::sync::OnceLock<Vec<Thread>>, thread: usize) {
+    if let Some(threads) = threads.get() {
+        threads[thread].unpark();
+    }
+}
+
+/// What a thread needs to know of the rack's times.
+pub(crate) fn ring_places(plan: &Plan) -> usize {
+    // What a queue holds, in packets of 64 bytes, and what nobody took for a while.
+    (plan.buffer / 64) as usize + 1_024
+}

@@ -1,0 +1,95 @@
+//! Racks without switches in real time: what holds however busy the machine is.
+
+use unrack_live::direct::{Emulation, Plan, Report};
+use unrack_protocol::r2c2::{Params, Routing};
+use unrack_rack::{Link, Network, Scenario};
+use unrack_units::{Rate, Time};
+use unrack_workload::Message;
+
+fn plan(shape: &str, rate: Rate, params: Params) -> Plan {
+    let text = format!(
+        "[network]\ntopology = {{ kind = \"torus\", shape = {shape} }}\nswitch = {{ buffer = \"256KiB\" }}\n\
+         [fabric]\nprotocol = \"r2c2\"\n[workload]\nkind = \"flows\"\nsize = \"1KiB\"\nload = \"1%\"\nmessages = 1\n"
+    );
+    let scenario = Scenario::parse("test", &text, &std::iter::empty::<String>().collect()).unwrap();
+    let mut network: Network = scenario.check().unwrap().network;
+    network.link = Link { rate, propagation: Time::from_us(5) };
+    Plan::new(&network, &params, 3).unwrap()
+}
+
+/// All to all, one after the other.
+fn flows(nodes: u32, count: u32, bytes: u64, apart: Time) -> Vec<(Time, Message)> {
+    let flow =
+        |n: u32| (apart * u64::from(n), Message::flow(n % nodes, (n % nodes + 1 + n / nodes) % nodes, bytes));
+    (0..count).map(flow).collect()
+}
+
+/// Laws of every run in which nobody dies.
+fn check(report: &Report, flows: &[(Time, Message)]) {
+    let bytes: u64 = flows.iter().map(|(_, message)| message.bytes).sum();
+    assert!(report.outcomes.iter().all(|outcome| outcome.completed_ps.is_some()), "{report:?}");
+    assert_eq!((report.wrong_bytes, report.counters.malformed), (0, 0));
+    let counters = report.counters;
+    assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes);
+    assert!(counters.arrived_bytes >= bytes);
+    let again: u64 = report.outcomes.iter().map(|outcome| u64::from(outcome.retransmissions)).sum();
+    assert!(again > 0 || counters.sent_bytes == bytes);
+    for (outcome, (at, _)) in report.outcomes.iter().zip(flows) {
+        assert!(outcome.submitted_ps >= at.as_ps() && outcome.completed_ps > Some(outcome.submitted_ps));
+    }
+}
+
+#[test]
+fn flows_come_to_their_ends_by_every_routing() {
+    for (routing, threads) in Routing::ALL.into_iter().zip([1, 2, 3, 2, 16, 2]) {
+        let params = Params { routing, ..Params::default() };
+        let mut rack = Emulation::start(plan("[4, 4]", Rate::from_gbps(1), params), threads).unwrap();
+        let flows = flows(16, 96, 50_000, Time::from_us(100));
+        check(&rack.run(&flows).unwrap(), &flows);
+    }
+}
+
+/// No link carries more than its rate, however it is loaded: here by all nodes that send to one. And one run after the
+/// other on the same rack.
+#[test]
+fn no_link_is_faster_than_its_rate() {
+    let mut rack =
+        Emulation::start(plan("[3, 3]", Rate::from_bps(200_000_000), Params::default()), 2).unwrap();
+    for _ in 0..2 {
+        let flows: Vec<_> = (1..9).map(|src| (Time::ZERO, Message::flow(src, 0, 250_000))).collect();
+        let report = rack.run(&flows).unwrap();
+        check(&report, &flows);
+        let last = report.outcomes.iter().filter_map(|outcome| outcome.completed_ps).max().unwrap();
+        // 2 MB and their headers over four links of 200 Mb/s.
+        assert!(last > Rate::from_bps(800_000_000).transmit(unrack_units::Bytes::new(2_000_000)).as_ps());
+        assert!(report.most_queued.iter().all(|bytes| *bytes <= 256 << 10));
+    }
+}
+
+/// A node that dies takes its own flows with it, and those to it; all others arrive.
+#[test]
+fn a_node_that_dies_is_counted() {
+    let params = Params { timeout: Time::from_us(100), ..Params::default() };
+    let mut rack = Emulation::start(plan("[4, 4]", Rate::from_bps(100_000_000), params), 2).unwrap();
+    rack.stop_node(5);
+    let flows = flows(16, 48, 20_000, Time::from_us(100));
+    let report = rack.run(&flows).unwrap();
+    for (outcome, (_, message)) in report.outcomes.iter().zip(&flows) {
+        assert_eq!(outcome.completed_ps.is_some(), message.src != 5 && message.dst != 5, "{message:?}");
+    }
+    let counters = report.counters;
+    assert_eq!(report.wrong_bytes, 0);
+    assert!(counters.dropped_packets > 0);
+    assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes);
+}
+
+#[test]
+fn what_a_live_rack_does_not_carry_is_refused() {
+    let mut rack = Emulation::start(plan("[2, 2]", Rate::from_gbps(1), Params::default()), 1).unwrap();
+    let refused =
+        [Message::read(0, 1, 64), Message::flow(0, 4, 64), Message::flow(1, 1, 64), Message::flow(0, 1, 0)];
+    for message in refused {
+        assert!(rack.run(&[(Time::ZERO, message)]).unwrap_err().to_string().starts_with("workload: "));
+    }
+    assert!(rack.run(&[]).unwrap().outcomes.is_empty());
+}
