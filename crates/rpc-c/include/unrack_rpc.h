@@ -16,6 +16,7 @@
 #ifndef UNRACK_RPC_H
 #define UNRACK_RPC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -127,7 +128,8 @@ const char *unrack_error_text(const unrack_error *error);
 // The peer, its process and its user; null if the error is with nobody. It lives as long as the error.
 const char *unrack_error_peer(const unrack_error *error);
 
-// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; else 0.
+// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; the bytes of the answer, for
+// `UNRACK_STATUS_NO_ROOM`; else 0.
 uint32_t unrack_error_number(const unrack_error *error);
 
 // Null is no error and is left alone.
@@ -144,6 +146,15 @@ unrack_status unrack_client_connect(const char *pool,
 // Calls that are under way keep what they need. Null is left alone.
 void unrack_client_free(unrack_client *client);
 
+// Whether the server can lend memory: over a pool, not over TCP.
+bool unrack_client_shares_memory(const unrack_client *client);
+
+// Bytes that the server lends to its clients, by the offset that it said, to be read until the client is freed. What keeps
+// them from being used for something else meanwhile is the service's own. Null: it lends no such bytes.
+const uint8_t *unrack_client_lent(const unrack_client *client,
+                                  uint64_t offset,
+                                  size_t bytes);
+
 // A request of `bytes` bytes, which may be answered by up to `room` bytes. Waits while the server has all the calls
 // that it takes.
 unrack_status unrack_call_new(const unrack_client *client,
@@ -159,6 +170,26 @@ uint8_t *unrack_call_request(unrack_call *call,
 
 // Sends the request. Waits while as many calls are under way as may be.
 unrack_status unrack_call_start(unrack_call *call, const char *method, unrack_error **error);
+
+// As `unrack_call_start`, if that does not have to wait for room. Says at `started` whether it did not.
+unrack_status unrack_call_try_start(unrack_call *call,
+                                    const char *method,
+                                    bool *started,
+                                    unrack_error **error);
+
+// How long this call may take from now, in nanoseconds, whatever deadline the client has: until there is room for it and
+// until its answer is there. Then it is over (`UNRACK_STATUS_DEADLINE`). To be set before it is started.
+unrack_status unrack_call_deadline(unrack_call *call,
+                                   uint64_t deadline_ns,
+                                   unrack_error **error);
+
+// For event loops: says at `ready` whether waiting for the answer would return at once. If not, 1 is written to the
+// eventfd when that may have changed: then ask again. The eventfd is the caller's, and may be closed at any time; only the
+// last one that was given counts, until the call is waited for with a timeout.
+unrack_status unrack_call_poll(unrack_call *call,
+                               int eventfd,
+                               bool *ready,
+                               unrack_error **error);
 
 // Sends the request, which nobody answers. The call is over then.
 unrack_status unrack_call_send(unrack_call *call, const char *method, unrack_error **error);

@@ -2,8 +2,11 @@
 
 use crate::border;
 use crate::error::{Failure, Status};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
+use std::fs::File;
+use std::io::Write;
 use std::mem;
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
@@ -42,6 +45,8 @@ enum Stage {
     Writing(Request<'static>, usize),
     UnderWay(Pending<'static>),
     Answered(Response<'static>),
+    /// It failed, and nobody was told.
+    Failed(Error),
     /// It failed, or nobody wants an answer.
     Over,
 }
@@ -75,14 +80,51 @@ impl Call {
         Ok(Call { stage: Stage::Writing(request, bytes), client })
     }
 
-    fn take_request(&mut self) -> Result<Request<'static>, Failure> {
+    fn take_request(&mut self) -> Result<(Request<'static>, usize), Failure> {
         match mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Writing(request, _) => Ok(request),
+            Stage::Writing(request, bytes) => Ok((request, bytes)),
             stage => {
                 self.stage = stage;
                 Err(Failure::invalid("the request was sent already"))
             }
         }
+    }
+
+    fn start(&mut self, method: &str) -> Result<(), Failure> {
+        self.stage = Stage::UnderWay(self.take_request()?.0.start(method)?);
+        Ok(())
+    }
+
+    /// Says whether there was room for it.
+    fn try_start(&mut self, method: &str) -> Result<bool, Failure> {
+        let (request, bytes) = self.take_request()?;
+        let (stage, started) = match request.try_start(method) {
+            Ok(pending) => (Stage::UnderWay(pending), true),
+            Err(request) => (Stage::Writing(request, bytes), false),
+        };
+        self.stage = stage;
+        Ok(started)
+    }
+
+    fn set_deadline(&mut self, deadline_ns: u64) -> Result<(), Failure> {
+        let Stage::Writing(request, _) = &mut self.stage else {
+            return Err(Failure::invalid("a deadline is set before the call is started"));
+        };
+        request.set_deadline(Duration::from_nanos(deadline_ns));
+        Ok(())
+    }
+
+    /// Whether waiting would return at once. If not, the waker is told when that may have changed.
+    fn poll(&mut self, waker: &Waker) -> Result<bool, Failure> {
+        if let Stage::Writing(..) = self.stage {
+            return Err(Failure::invalid("the call was not started"));
+        }
+        let Stage::UnderWay(pending) = &mut self.stage else { return Ok(true) };
+        let Poll::Ready(answered) = Pin::new(pending).poll(&mut Context::from_waker(waker)) else {
+            return Ok(false);
+        };
+        self.stage = answered.map_or_else(Stage::Failed, Stage::Answered);
+        Ok(true)
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<(), Failure> {
@@ -96,6 +138,7 @@ impl Call {
                 self.stage = Stage::Writing(request, bytes);
                 return Err(Failure::invalid("the call was not started"));
             }
+            Stage::Failed(error) => return Err(error.into()),
             Stage::Over => return Err(Failure::invalid("the call is over: it failed, or went one way")),
         };
         let answered = match timeout_ns {
@@ -111,6 +154,30 @@ impl Call {
         };
         self.stage = Stage::Answered(answered?);
         Ok(())
+    }
+}
+
+/// What is written to when a call may be answered.
+struct Eventfd(File);
+
+impl Eventfd {
+    /// A descriptor of its own, which nobody else closes.
+    fn of(descriptor: i32) -> Result<Eventfd, Failure> {
+        if descriptor < 0 {
+            return Err(Failure::invalid(format!("`eventfd` is {descriptor}")));
+        }
+        // SAFETY: it is borrowed for this call only; one that is not open is an error.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let own =
+            borrowed.try_clone_to_owned().map_err(|error| Failure::invalid(format!("`eventfd`: {error}")))?;
+        Ok(Eventfd(own.into()))
+    }
+}
+
+impl Wake for Eventfd {
+    fn wake(self: Arc<Self>) {
+        // A counter that is full wakes as well.
+        let _ = (&self.0).write_all(&1u64.to_ne_bytes());
     }
 }
 
@@ -172,6 +239,24 @@ unsafe extern "C" fn unrack_client_free(client: *mut Client) {
     unsafe { border::free(client) }
 }
 
+/// Whether the server can lend memory: over a pool, not over TCP.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_client_shares_memory(client: *const Client) -> bool {
+    // SAFETY: null or a client.
+    border::or(false, || unsafe { client.as_ref() }.map(|client| client.0.shares_memory()))
+}
+
+/// Bytes that the server lends to its clients, by the offset that it said, to be read until the client is freed. What keeps
+/// them from being used for something else meanwhile is the service's own. Null: it lends no such bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_client_lent(client: *const Client, offset: u64, bytes: usize) -> *const u8 {
+    border::or(ptr::null(), || {
+        // SAFETY: null or a client.
+        let lent = unsafe { client.as_ref() }?.0.lent(offset, bytes)?;
+        Some(lent.as_ptr())
+    })
+}
+
 /// A request of `bytes` bytes, which may be answered by up to `room` bytes. Waits while the server has all the calls
 /// that it takes.
 #[unsafe(no_mangle)]
@@ -216,11 +301,66 @@ unsafe extern "C" fn unrack_call_start(
     let start = || {
         // SAFETY: null, or a text, and a call that no other thread uses.
         let (method, call) = unsafe { (border::text(method, "method")?, border::reach(call, "call")?) };
-        call.stage = Stage::UnderWay(call.take_request()?.start(method)?);
+        call.start(method)
+    };
+    // SAFETY: null or a place to write to.
+    unsafe { border::run(error, start) }
+}
+
+/// As `unrack_call_start`, if that does not have to wait for room. Says at `started` whether it did not.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_call_try_start(
+    call: *mut Call,
+    method: *const c_char,
+    started: *mut bool,
+    error: *mut *mut Failure,
+) -> Status {
+    let start = || {
+        // SAFETY: null, or a text, a call that no other thread uses, and a place to write to.
+        let (method, call, started) = unsafe {
+            (
+                border::text(method, "method")?,
+                border::reach(call, "call")?,
+                border::reach(started, "started")?,
+            )
+        };
+        *started = call.try_start(method)?;
         Ok(())
     };
     // SAFETY: null or a place to write to.
     unsafe { border::run(error, start) }
+}
+
+/// How long this call may take from now, in nanoseconds, whatever deadline the client has: until there is room for it and
+/// until its answer is there. Then it is over (`UNRACK_STATUS_DEADLINE`). To be set before it is started.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_call_deadline(
+    call: *mut Call,
+    deadline_ns: u64,
+    error: *mut *mut Failure,
+) -> Status {
+    // SAFETY: null or a call that no other thread uses, and null or a place to write to.
+    unsafe { border::run(error, || border::reach(call, "call")?.set_deadline(deadline_ns)) }
+}
+
+/// For event loops: says at `ready` whether waiting for the answer would return at once. If not, 1 is written to the
+/// eventfd when that may have changed: then ask again. The eventfd is the caller's, and may be closed at any time; only the
+/// last one that was given counts, until the call is waited for with a timeout.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_call_poll(
+    call: *mut Call,
+    eventfd: c_int,
+    ready: *mut bool,
+    error: *mut *mut Failure,
+) -> Status {
+    let poll = || {
+        // SAFETY: null or a call that no other thread uses, and null or a place to write to.
+        let (call, ready) = unsafe { (border::reach(call, "call")?, border::reach(ready, "ready")?) };
+        *ready = call.poll(&Waker::from(Arc::new(Eventfd::of(eventfd)?)))?;
+        Ok(())
+    };
+    // SAFETY: null or a place to write to.
+    unsafe { border::run(error, poll) }
 }
 
 /// Sends the request, which nobody answers. The call is over then.
@@ -233,7 +373,7 @@ unsafe extern "C" fn unrack_call_send(
     let send = || {
         // SAFETY: as above.
         let (method, call) = unsafe { (border::text(method, "method")?, border::reach(call, "call")?) };
-        Ok(call.take_request()?.send(method)?)
+        Ok(call.take_request()?.0.send(method)?)
     };
     // SAFETY: as above.
     unsafe { border::run(error, send) }

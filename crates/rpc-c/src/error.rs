@@ -78,6 +78,7 @@ impl From<Error> for Failure {
         let peer = peer_of(&error).map(c_text);
         let number = match &error {
             Error::Refused { status, .. } => u32::from(status.0 - RpcStatus::SERVICE),
+            Error::NoRoom { needed, .. } => u32::try_from(*needed).unwrap_or(u32::MAX),
             _ => 0,
         };
         Failure { peer, number, ..Failure::new(status_of(&error), error.to_string()) }
@@ -155,7 +156,8 @@ unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
     border::or(ptr::null(), || unsafe { error.as_ref()?.peer.as_ref() }.map(|peer| peer.as_ptr()))
 }
 
-/// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; else 0.
+/// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; the bytes of the answer, for
+/// `UNRACK_STATUS_NO_ROOM`; else 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_number(error: *const Failure) -> u32 {
     // SAFETY: as above.

@@ -42,7 +42,7 @@ fn generate(crate_folder: &Path) -> String {
         header: Some(INTRODUCTION.into()),
         include_guard: Some("UNRACK_RPC_H".into()),
         no_includes: true,
-        sys_includes: vec!["stddef.h".into(), "stdint.h".into()],
+        sys_includes: vec!["stdbool.h".into(), "stddef.h".into(), "stdint.h".into()],
         cpp_compat: true,
         style: Style::Type,
         documentation_style: DocumentationStyle::C99,

@@ -71,6 +71,11 @@ fn a_task_that_waits_is_woken_by_the_answer_the_deadline_and_the_end() {
     let hasty = pool.client(client::Options { deadline, ..client::Options::default() });
     assert!(matches!(slow(&hasty, 100), Err(Error::Deadline { .. })));
     slow(&hasty, 0).unwrap();
+    let mut request = hasty.request(8).unwrap();
+    request.body().put(0, 30u64).unwrap();
+    request.set_deadline(Duration::from_secs(20));
+    let own = block_on(request.start("slow").unwrap());
+    assert!(own.is_ok(), "a call's own deadline counts");
 
     let ended = std::thread::scope(|scope| {
         let waits = scope.spawn(|| slow(&client, 300));

@@ -99,6 +99,29 @@ fn threads_share_a_client() {
     });
 }
 
+/// Whoever waits for room goes on when another thread is done with its call, also if nothing else is under way.
+#[test]
+fn threads_share_a_narrow_window() {
+    everywhere(|pool, _| {
+        let narrow = pool.client(client::Options { window: Window::Fixed(0), ..Default::default() });
+        std::thread::scope(|scope| {
+            for thread in 0..3u64 {
+                let narrow = &narrow;
+                scope.spawn(move || {
+                    (0..50).for_each(|number| assert_eq!(sum(narrow, &[thread, number]), thread + number));
+                });
+            }
+        });
+        let held: Vec<_> = (0..narrow.slots()).map(|_| narrow.request(8).unwrap()).collect();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| sum(&narrow, &[1, 2]));
+            std::thread::sleep(Duration::from_millis(20));
+            drop(held);
+            assert_eq!(waits.join().unwrap(), 3);
+        });
+    });
+}
+
 #[test]
 fn errors_say_what_is_wrong() {
     everywhere(|_, client| {
@@ -195,6 +218,36 @@ fn one_call_can_have_a_deadline_of_its_own() {
         assert!(matches!(over, Err(Error::Deadline { after, .. }) if after == short), "{over:?}");
         assert_eq!(slow().wait_for(Duration::from_secs(20)).unwrap().body().len(), 0);
     });
+}
+
+/// From when it is set, longer or shorter than the connection's, while it waits for room in the window too.
+#[test]
+fn a_call_that_has_a_deadline_keeps_it() {
+    let pool = Pool::new(Mode::Coherent);
+    let _serving = serve(&pool.socket(), server::Options::default());
+    let client = |deadline, window| {
+        pool.client(client::Options { deadline, window: Window::Fixed(window), ..Default::default() })
+    };
+    let slow = |client: &Client, within| {
+        let mut request = client.request(8).unwrap();
+        request.body().put(0, 60u64).unwrap();
+        request.set_deadline(within);
+        request.start("slow")?.wait().map(drop)
+    };
+    let (short, long) = (Duration::from_millis(10), Duration::from_secs(20));
+    let is_over = |ended: &Result<(), Error>, longest| matches!(ended, Err(Error::Deadline { after, .. }) if *after == longest);
+    let patient = client(None, 16);
+    let over = slow(&patient, short);
+    assert!(is_over(&over, short), "{over:?}");
+    slow(&client(Some(short), 16), long).unwrap();
+    assert_eq!(sum(&patient, &[1, 2]), 3, "others have no deadline");
+    let narrow = client(None, 0);
+    let mut request = narrow.request(8).unwrap();
+    request.body().put(0, 60u64).unwrap();
+    let first = request.start("slow").unwrap();
+    let over = slow(&narrow, short);
+    assert!(is_over(&over, short), "{over:?}");
+    first.wait().unwrap();
 }
 
 #[test]

@@ -3,11 +3,13 @@
 #include "unrack_rpc.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,15 +156,87 @@ static void nulls(const char *pool, unrack_client *client)
     FAILS(unrack_call_new(client, 8, 8, NULL, &error), UNRACK_STATUS_INVALID, "call");
     FAILS(unrack_call_start(NULL, "sum", &error), UNRACK_STATUS_INVALID, "call");
     FAILS(unrack_call_send(NULL, NULL, &error), UNRACK_STATUS_INVALID, "method");
+    FAILS(unrack_call_try_start(NULL, "sum", NULL, &error), UNRACK_STATUS_INVALID, "call");
+    FAILS(unrack_call_deadline(NULL, 1, &error), UNRACK_STATUS_INVALID, "call");
+    FAILS(unrack_call_poll(NULL, 0, NULL, &error), UNRACK_STATUS_INVALID, "call");
     FAILS(unrack_call_wait(NULL, 0, &error), UNRACK_STATUS_INVALID, "call");
     FAILS(unrack_server_new(NULL, NULL, &server, &error), UNRACK_STATUS_INVALID, "name");
     FAILS(unrack_server_start(NULL, pool, &error), UNRACK_STATUS_INVALID, "server");
     CHECK(unrack_call_wait(NULL, 0, NULL) == UNRACK_STATUS_INVALID);
     CHECK(!none && !call && !server);
+    CHECK(unrack_client_shares_memory(client) && !unrack_client_shares_memory(NULL));
+    CHECK(!unrack_client_lent(client, 0, 8) && !unrack_client_lent(client, UINT64_MAX, SIZE_MAX));
+    CHECK(!unrack_client_lent(NULL, 0, 0));
     CHECK(!unrack_call_request(NULL, NULL) && !unrack_call_response(NULL, NULL));
     CHECK(!unrack_incoming_request(NULL, NULL) && !unrack_incoming_answer(NULL, 1) && !unrack_incoming_room(NULL));
     CHECK(!unrack_error_peer(NULL) && !unrack_error_number(NULL) && unrack_error_text(NULL));
     unrack_client_free(NULL), unrack_call_free(NULL), unrack_server_free(NULL), unrack_error_free(NULL);
+}
+
+/* One call at a time: a second is told that there is no room, and can be started when there is. */
+static void narrow(const char *pool)
+{
+    unrack_client *client = NULL;
+    unrack_client_options options = {.calls = 1};
+    WELL(unrack_client_connect(pool, "adder", &options, &client, &error));
+    unrack_call *first = request(client, 1), *second = request(client, 1);
+    bool started = false;
+    WELL(unrack_call_try_start(first, "nap", &started, &error));
+    CHECK(started);
+    WELL(unrack_call_try_start(second, "sum", &started, &error));
+    CHECK(!started && unrack_call_request(second, NULL));
+    WELL(unrack_call_wait(first, UNRACK_NO_TIMEOUT, &error));
+    unrack_call_free(first);
+    WELL(unrack_call_try_start(second, "sum", &started, &error));
+    CHECK(started);
+    FAILS(unrack_call_try_start(second, "sum", &started, &error), UNRACK_STATUS_INVALID, "already");
+    WELL(unrack_call_wait(second, UNRACK_NO_TIMEOUT, &error));
+    unrack_call_free(second);
+    unrack_client_free(client);
+}
+
+/* Several calls under way, and one descriptor to wait for all. */
+static void event_loop(unrack_client *client)
+{
+    static const char *const methods[] = {"nap", "sum", "refuse", "nap"};
+    enum { COUNT = sizeof methods / sizeof *methods };
+    static const unrack_status ends[COUNT] = {
+        UNRACK_STATUS_OK, UNRACK_STATUS_OK, UNRACK_STATUS_REFUSED, UNRACK_STATUS_DEADLINE};
+    unrack_call *calls[COUNT];
+    bool over[COUNT] = {0}, ready = false;
+    int event = eventfd(0, EFD_CLOEXEC), left = COUNT;
+    CHECK(event >= 0);
+    for (int at = 0; at < COUNT; at++) {
+        calls[at] = request(client, 1);
+        FAILS(unrack_call_poll(calls[at], event, &ready, &error), UNRACK_STATUS_INVALID, "not started");
+        WELL(unrack_call_deadline(calls[at], ends[at] == UNRACK_STATUS_DEADLINE ? 5000000 : 20000000000, &error));
+        WELL(unrack_call_start(calls[at], methods[at], &error));
+    }
+    FAILS(unrack_call_poll(calls[0], -1, &ready, &error), UNRACK_STATUS_INVALID, "eventfd");
+    FAILS(unrack_call_poll(calls[0], 9999, &ready, &error), UNRACK_STATUS_INVALID, "eventfd");
+    FAILS(unrack_call_poll(calls[0], event, NULL, &error), UNRACK_STATUS_INVALID, "ready");
+    while (left) {
+        for (int at = 0; at < COUNT; at++) {
+            if (over[at])
+                continue;
+            WELL(unrack_call_poll(calls[at], event, &ready, &error));
+            if (!ready)
+                continue;
+            unrack_error *error = NULL;
+            CHECK(unrack_call_wait(calls[at], 0, &error) == ends[at]);
+            unrack_error_free(error);
+            over[at] = true, left--;
+        }
+        struct pollfd polled = {.fd = event, .events = POLLIN};
+        uint64_t count;
+        if (left) {
+            CHECK(poll(&polled, 1, 20000) == 1);
+            CHECK(read(event, &count, sizeof count) == sizeof count);
+        }
+    }
+    for (int at = 0; at < COUNT; at++)
+        unrack_call_free(calls[at]);
+    close(event);
 }
 
 static void call_all(const char *pool, pid_t server)
@@ -193,7 +267,10 @@ static void call_all(const char *pool, pid_t server)
     /* No room for the sum. */
     WELL(unrack_call_new(client, 4, 4, &call, &error));
     WELL(unrack_call_start(call, "sum", &error));
-    FAILS(unrack_call_wait(call, UNRACK_NO_TIMEOUT, &error), UNRACK_STATUS_NO_ROOM, "8 bytes");
+    unrack_error *no_room = NULL;
+    CHECK(unrack_call_wait(call, UNRACK_NO_TIMEOUT, &no_room) == UNRACK_STATUS_NO_ROOM);
+    CHECK(unrack_error_number(no_room) == 8 && strstr(unrack_error_text(no_room), "8 bytes"));
+    unrack_error_free(no_room);
     unrack_call_free(call);
     FAILS(unrack_call_new(client, SIZE_MAX, 0, &call, &error), UNRACK_STATUS_TOO_LONG, "more than a message");
 
@@ -206,6 +283,22 @@ static void call_all(const char *pool, pid_t server)
     FAILS(unrack_call_wait(call, 1000000, &error), UNRACK_STATUS_DEADLINE, "within 1ms");
     WELL(unrack_call_wait(call, UNRACK_NO_TIMEOUT, &error));
     unrack_call_free(call);
+
+    /* A deadline of its own ends it, while it is under way and for good. */
+    call = request(client, 1);
+    WELL(unrack_call_deadline(call, 1000000, &error));
+    WELL(unrack_call_start(call, "nap", &error));
+    FAILS(unrack_call_deadline(call, 1, &error), UNRACK_STATUS_INVALID, "before");
+    FAILS(unrack_call_wait(call, UNRACK_NO_TIMEOUT, &error), UNRACK_STATUS_DEADLINE, "within 1ms");
+    FAILS(unrack_call_wait(call, UNRACK_NO_TIMEOUT, &error), UNRACK_STATUS_INVALID, "over");
+    unrack_call_free(call);
+    call = request(client, 1);
+    WELL(unrack_call_deadline(call, 20000000000, &error));
+    WELL(unrack_call_start(call, "nap", &error));
+    WELL(unrack_call_wait(call, UNRACK_NO_TIMEOUT, &error));
+    unrack_call_free(call);
+    event_loop(client);
+    narrow(pool);
 
     /* More one-way and cancelled calls than can be under way. */
     for (int number = 0; number < 2000; number++) {

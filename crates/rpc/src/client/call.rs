@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::calls::Calls;
-use super::shared::{self, Ended};
+use super::shared::Ended;
 use super::stream::Stream;
 use super::window::Limit;
 use crate::ends::{Buffer, Full};
@@ -30,12 +30,14 @@ pub struct Request<'c> {
 /// stores before it are everywhere, among them those of the request.
 pub(super) struct Slot<'c> {
     pub client: &'c Client,
-    /// The index, and [`COUNTED`].
+    /// The index, [`COUNTED`] and [`TIMED`].
     index: u64,
 }
 
 /// It counts in the window.
 const COUNTED: u64 = 1 << 32;
+/// Its call has a deadline of its own.
+const TIMED: u64 = 1 << 33;
 
 // SAFETY: the buffer is this request's alone, and reached from any thread alike.
 unsafe impl Send for Request<'_> {}
@@ -90,7 +92,39 @@ impl<'c> Slot<'c> {
         let shared = &*self.client.shared;
         match shared.post(self.index(), what, bytes, window) {
             Ok(()) => Ok(()),
-            Err(Full) => post_later(self.client, self.index(), window, what, bytes),
+            Err(Full) => self.post_later(window, what, bytes),
+        }
+    }
+
+    /// Sends a request when the window has room for it, without holding up a thread.
+    fn poll_post(
+        &mut self,
+        context: &mut Context<'_>,
+        method: u32,
+        bytes: (usize, usize),
+    ) -> Poll<Result<(), Error>> {
+        let (client, index) = (self.client, self.index());
+        let shared = &*client.shared;
+        let gone = shared.gone();
+        let mut calls = shared.calls();
+        if !calls.caller.is_full() && client.window.enter(&mut calls) {
+            calls.send(index, (Kind::Call, client.connection, method), bytes);
+            drop(calls);
+            self.index |= COUNTED;
+            shared.ring_after_all();
+            return Poll::Ready(Ok(()));
+        }
+        let deadline = calls.deadline(index, shared.options().deadline);
+        let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let earlier = calls.seek_room(context.waker(), deadline);
+        drop(calls);
+        match gone {
+            Some(cause) => Poll::Ready(Err(self.error_of(Ended::Gone(cause)))),
+            None if over => Poll::Ready(Err(self.error_of(Ended::TimeOver))),
+            None => {
+                client.reactor.attend(earlier)?;
+                Poll::Pending
+            }
         }
     }
 
@@ -102,11 +136,44 @@ impl<'c> Slot<'c> {
         }
     }
 
+    /// Waits until there is room to send a request.
+    #[cold]
+    fn post_later(
+        &self,
+        window: Option<&Limit>,
+        what: (Kind, u16, u32),
+        bytes: (usize, usize),
+    ) -> Result<(), Error> {
+        let shared = &*self.client.shared;
+        let posted = shared.wait_for_room(self.limit().map(|(at, _)| at), |calls| {
+            // The lock is held, so what has room now has it when the request is sent.
+            let room = !calls.caller.is_full() && window.is_none_or(|window| window.enter(calls));
+            room.then(|| calls.send(self.index(), what, bytes))
+        });
+        posted.map_err(|ended| self.error_of(ended))?;
+        shared.ring_after_all();
+        Ok(())
+    }
+
+    /// When the call is given up, and after how long: its own deadline, or the connection's from now.
+    fn limit(&self) -> Option<(Instant, Duration)> {
+        if self.index & TIMED != 0 {
+            return self.client.shared.calls().given_up(self.index());
+        }
+        self.client.shared.options().deadline.map(|deadline| (Instant::now() + deadline, deadline))
+    }
+
+    fn error_of(&self, ended: Ended) -> Error {
+        let shared = &*self.client.shared;
+        let given = shared.calls().given_up(self.index()).map(|(_, after)| after);
+        shared.error_of(ended, given.or(shared.options().deadline).unwrap_or_default())
+    }
+
     /// Waits for the answer, and sends again what is not answered for long if that is wanted.
     #[inline(always)]
     pub fn wait(&self) -> Result<Answer, Ended> {
         let options = self.client.shared.options();
-        if options.deadline.is_none() && options.resend.is_none() {
+        if options.deadline.is_none() && options.resend.is_none() && self.index & TIMED == 0 {
             let index = self.index();
             // Each look at the queue takes the line that the server is about to write away from it: none without need.
             if let Some(answer) = self.client.shared.calls().caller.answer(index) {
@@ -114,8 +181,8 @@ impl<'c> Slot<'c> {
             }
             return self.client.shared.wait_until(index, None, |calls| calls.caller.answer(index));
         }
-        let now = Instant::now();
-        self.wait_until(options.deadline.map(|deadline| now + deadline), options.resend)
+        let deadline = self.limit().map(|(at, _)| at);
+        self.wait_until(deadline, options.resend)
     }
 
     fn wait_until(&self, deadline: Option<Instant>, resend: Option<Duration>) -> Result<Answer, Ended> {
@@ -133,27 +200,6 @@ impl<'c> Slot<'c> {
     }
 }
 
-/// Waits until there is room to send a request.
-#[cold]
-fn post_later(
-    client: &Client,
-    index: u16,
-    window: Option<&Limit>,
-    what: (Kind, u16, u32),
-    bytes: (usize, usize),
-) -> Result<(), Error> {
-    let shared = &*client.shared;
-    let deadline = shared.options().deadline.map(|deadline| Instant::now() + deadline);
-    let posted = shared.wait_until(shared::NOBODY, deadline, |calls| {
-        // The lock is held, so what has room now has it when the request is sent.
-        let room = !calls.caller.is_full() && window.is_none_or(|window| window.enter(calls));
-        room.then(|| calls.send(index, what, bytes))
-    });
-    posted.map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
-    shared.ring_after_all();
-    Ok(())
-}
-
 impl Drop for Slot<'_> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -161,6 +207,11 @@ impl Drop for Slot<'_> {
         let mut calls = client.shared.calls();
         self.leave_window(&mut calls);
         calls.release(self.index());
+        let sought = calls.is_room_sought();
+        drop(calls);
+        if sought {
+            client.shared.tell_of_room();
+        }
     }
 }
 
@@ -176,6 +227,13 @@ impl<'c> Request<'c> {
     pub fn body(&mut self) -> ViewMut<'_> {
         // SAFETY: the buffer is at least as long, and this request's.
         unsafe { ViewMut::new(self.base, self.length) }
+    }
+
+    /// How long this call may take from now, whatever deadline the connection has: until there is room for it, and until
+    /// its answer is there, however that is waited for.
+    pub fn set_deadline(&mut self, longest: Duration) {
+        self.slot.client.shared.calls().set_deadline(self.slot.index(), longest);
+        self.slot.index |= TIMED;
     }
 
     /// Calls, and waits for the answer.
@@ -195,6 +253,32 @@ impl<'c> Request<'c> {
     pub fn start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Error> {
         self.slot.post_in_window(Kind::Call, method.into().0, self.length, self.room)?;
         Ok(Pending { slot: Some(self.slot) })
+    }
+
+    /// As [`start`](Request::start), if the window has room for it.
+    ///
+    /// # Errors
+    /// The request itself, if it has none.
+    pub fn try_start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Request<'c>> {
+        let client = self.slot.client;
+        let what = (Kind::Call, client.connection, method.into().0);
+        match client.shared.post(self.slot.index(), what, (self.length, self.room), Some(&client.window)) {
+            Ok(()) => {
+                self.slot.index |= COUNTED;
+                Ok(Pending { slot: Some(self.slot) })
+            }
+            Err(Full) => Err(self),
+        }
+    }
+
+    /// As [`call`](Request::call), for tasks: neither waiting for room in the window nor for the answer holds up a thread.
+    ///
+    /// # Errors
+    /// As [`call`](Request::call).
+    pub async fn call_async(mut self, method: impl Into<Method>) -> Result<Response<'c>, Error> {
+        let (method, bytes) = (method.into().0, (self.length, self.room));
+        std::future::poll_fn(|context| self.slot.poll_post(context, method, bytes)).await?;
+        Pending { slot: Some(self.slot) }.await
     }
 
     /// Calls, and is not interested in an answer.
@@ -240,7 +324,7 @@ impl<'c> Pending<'c> {
     pub fn wait_for(mut self, longest: Duration) -> Result<Response<'c>, Error> {
         let slot = self.slot.take().expect("it was not answered");
         let answer = slot.wait_until(Some(Instant::now() + longest), slot.client.shared.options().resend);
-        finish_within(slot, answer, longest)
+        finish_within(slot, answer, Some(longest))
     }
 
     /// The answer if it is there.
@@ -259,16 +343,15 @@ impl<'c> Pending<'c> {
 
 #[inline(always)]
 fn finish(slot: Slot<'_>, answer: Result<Answer, Ended>) -> Result<Response<'_>, Error> {
-    let deadline = slot.client.shared.options().deadline.unwrap_or_default();
-    finish_within(slot, answer, deadline)
+    finish_within(slot, answer, None)
 }
 
-/// `longest`: how long it was waited for at most.
+/// `longest`: how long it was waited for at most, if that is not what the call or the connection says.
 #[inline(always)]
 fn finish_within(
     mut slot: Slot<'_>,
     answer: Result<Answer, Ended>,
-    longest: Duration,
+    longest: Option<Duration>,
 ) -> Result<Response<'_>, Error> {
     let client = slot.client;
     let shared = &*client.shared;
@@ -276,13 +359,20 @@ fn finish_within(
     slot.leave_window(&mut calls);
     let base = calls.caller.buffer(slot.index()).base();
     let room = calls.caller.room(slot.index());
+    let sought = calls.is_room_sought();
     drop(calls);
+    if sought {
+        shared.tell_of_room();
+    }
     match answer {
         Ok(answer) if answer.status == Status::DONE => {
             Ok(Response { _slot: slot, base, length: answer.length as usize })
         }
         Ok(answer) => Err(Error::of_status(shared.peer(), answer.status, answer.length, room)),
-        Err(ended) => Err(shared.error_of(ended, longest)),
+        Err(ended) => Err(match longest {
+            Some(longest) => shared.error_of(ended, longest),
+            None => slot.error_of(ended),
+        }),
     }
 }
 

@@ -32,12 +32,16 @@ pub struct Calls {
     pub unrung: bool,
     /// By slot: the task that waits for its answer.
     wakers: Vec<Option<Waker>>,
-    /// By slot: when the task that awaits it gives up.
-    deadlines: Vec<Option<Instant>>,
+    /// By slot: when its call is given up, and after how long, if that is the call's own or a task awaits it.
+    deadlines: Vec<Option<(Instant, Duration)>>,
     /// Tasks whose answers came, to be woken when the calls are not locked any more.
     pub woken: Vec<Waker>,
     /// When the earliest of them gives up.
     pub alarm: Option<Instant>,
+    /// Threads that wait for a slot, or for room to send.
+    pub seekers: usize,
+    /// Tasks that do.
+    seeking: Vec<Waker>,
 }
 
 impl Calls {
@@ -51,6 +55,8 @@ impl Calls {
             deadlines: vec![None; slots],
             woken: Vec::new(),
             alarm: None,
+            seekers: 0,
+            seeking: Vec::new(),
         }
     }
 
@@ -84,7 +90,7 @@ impl Calls {
     pub fn take_answers(&mut self, mine: u16) -> bool {
         let mut others = false;
         let Calls { caller, buffers, wakers, woken, .. } = self;
-        caller.poll(|change| match change {
+        let count = caller.poll(|change| match change {
             Change::Answered(slot) if slot == mine => {}
             Change::Answered(slot) => {
                 others = true;
@@ -92,7 +98,30 @@ impl Calls {
             }
             Change::Freed(buffer) => buffers.free(buffer),
         });
+        if count > 0 && self.is_room_sought() {
+            others = true;
+            self.woken.append(&mut self.seeking);
+        }
         others
+    }
+
+    /// Whether somebody waits for a slot, or for room to send.
+    #[inline(always)]
+    pub fn is_room_sought(&self) -> bool {
+        self.seekers > 0 || !self.seeking.is_empty()
+    }
+
+    /// There may be room: tasks that wait for it are to be woken when the calls are not locked any more.
+    pub fn tell_of_room(&mut self) {
+        self.woken.append(&mut self.seeking);
+    }
+
+    /// Has a task woken when there may be room, or at its deadline. Says whether the alarm is now earlier.
+    pub fn seek_room(&mut self, waker: &Waker, deadline: Option<Instant>) -> bool {
+        if !self.seeking.iter().any(|seeking| seeking.will_wake(waker)) {
+            self.seeking.push(waker.clone());
+        }
+        self.set_alarm(deadline)
     }
 
     /// The call of a slot is over for its caller.
@@ -105,10 +134,23 @@ impl Calls {
         }
     }
 
-    /// When the task that awaits a slot gives up: so long after it was first asked.
+    /// When the call of a slot is given up: if it has no deadline of its own, so long after it was first asked.
     pub fn deadline(&mut self, slot: u16, after: Option<Duration>) -> Option<Instant> {
-        let after = after?;
-        Some(*self.deadlines[usize::from(slot)].get_or_insert_with(|| Instant::now() + after))
+        let deadline = &mut self.deadlines[usize::from(slot)];
+        if deadline.is_none() {
+            *deadline = after.map(|after| (Instant::now() + after, after));
+        }
+        deadline.map(|(at, _)| at)
+    }
+
+    /// Gives the call of a slot a deadline of its own.
+    pub fn set_deadline(&mut self, slot: u16, after: Duration) {
+        self.deadlines[usize::from(slot)] = Some((Instant::now() + after, after));
+    }
+
+    /// When the call of a slot is given up, and after how long, if that was said.
+    pub fn given_up(&self, slot: u16) -> Option<(Instant, Duration)> {
+        self.deadlines[usize::from(slot)]
     }
 
     /// Has a task woken when a slot is answered, or at its deadline. Says whether the alarm is now earlier.
@@ -117,6 +159,11 @@ impl Calls {
         if !waiting.as_ref().is_some_and(|waiting| waiting.will_wake(waker)) {
             *waiting = Some(waker.clone());
         }
+        self.set_alarm(deadline)
+    }
+
+    /// Says whether the alarm is now earlier.
+    fn set_alarm(&mut self, deadline: Option<Instant>) -> bool {
         let earlier = match (deadline, self.alarm) {
             (Some(deadline), Some(alarm)) => deadline < alarm,
             (deadline, None) => deadline.is_some(),
@@ -129,12 +176,12 @@ impl Calls {
     }
 
     pub fn anybody_registered(&self) -> bool {
-        self.wakers.iter().any(Option::is_some)
+        !self.seeking.is_empty() || self.wakers.iter().any(Option::is_some)
     }
 
     /// All tasks that wait: each looks for itself what it is about.
     pub fn take_wakers(&mut self) -> Vec<Waker> {
         self.alarm = None;
-        self.wakers.iter_mut().filter_map(Option::take).collect()
+        self.wakers.iter_mut().filter_map(Option::take).chain(self.seeking.drain(..)).collect()
     }
 }

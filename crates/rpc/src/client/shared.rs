@@ -172,7 +172,7 @@ impl Shared {
     #[cold]
     fn reserve_later(&self, bytes: usize, deadline: Option<Instant>) -> Result<(u16, *mut u8), Error> {
         let mut wrong = None;
-        let waited = self.wait_until(NOBODY, deadline, |calls| match calls.reserve(bytes) {
+        let waited = self.wait_for_room(deadline, |calls| match calls.reserve(bytes) {
             Ok(reserved) => reserved,
             Err(error) => {
                 wrong = Some(error);
@@ -186,6 +186,26 @@ impl Shared {
             Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
             Ended::Gone(_) => self.error_of(ended, Duration::ZERO),
         })
+    }
+
+    /// Waits until `ready` finds room, which answers make, and callers that are done with theirs.
+    pub fn wait_for_room<T>(
+        &self,
+        deadline: Option<Instant>,
+        ready: impl FnMut(&mut Calls) -> Option<T>,
+    ) -> Result<T, Ended> {
+        self.calls().seekers += 1;
+        let waited = self.wait_until(NOBODY, deadline, ready);
+        self.calls().seekers -= 1;
+        waited
+    }
+
+    /// A caller is done with its call while somebody waits for room.
+    #[cold]
+    pub fn tell_of_room(&self) {
+        self.calls().tell_of_room();
+        self.sleepers.tell_all(self.bell());
+        self.wake_tasks();
     }
 
     pub fn error_of(&self, ended: Ended, after: Duration) -> Error {
@@ -297,6 +317,10 @@ impl Shared {
     #[inline]
     fn tell(&self, place: Place) {
         self.sleepers.tell(self.bell(), place);
+        self.wake_tasks();
+    }
+
+    fn wake_tasks(&self) {
         let woken = std::mem::take(&mut self.calls().woken);
         woken.into_iter().for_each(Waker::wake);
     }

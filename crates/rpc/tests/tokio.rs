@@ -1,0 +1,145 @@
+//! Calls under tokio: on one thread, on several, with its timeouts and its cancelling.
+
+mod common;
+
+use common::{Pool, modes, serve};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use unrack_pool::cache_control::Mode;
+use unrack_rpc::client::Window;
+use unrack_rpc::{Client, Error, client, server};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+fn threads() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+}
+
+/// What does not end hangs no test.
+fn run(runtime: &Runtime, future: impl Future<Output = ()>) {
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("it ends") });
+}
+
+async fn sum(client: &Client, words: [u64; 2]) -> Result<u64, Error> {
+    let mut request = client.request(16)?;
+    request.body().put(0, words).expect("sixteen bytes");
+    Ok(request.call_async("sum").await?.body().get(0).expect("eight bytes"))
+}
+
+async fn slow(client: &Client, ms: u64) -> Result<(), Error> {
+    let mut request = client.request(8)?;
+    request.body().put(0, ms).expect("eight bytes");
+    request.call_async("slow").await.map(drop)
+}
+
+/// Far more tasks than the window has room for, which nobody else but they make.
+#[test]
+fn tasks_share_a_client() {
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options::default());
+        for (runtime, window) in [(one_thread(), 0), (one_thread(), 16), (threads(), 0), (threads(), 3)] {
+            let window = Window::Fixed(window);
+            let client = Arc::new(pool.client(client::Options { window, ..client::Options::default() }));
+            run(&runtime, async {
+                let mut tasks = JoinSet::new();
+                for task in 0..50u64 {
+                    let client = client.clone();
+                    tasks.spawn(async move {
+                        for number in 0..10 {
+                            assert_eq!(sum(&client, [task, number]).await.unwrap(), task + number);
+                        }
+                    });
+                }
+                while let Some(ended) = tasks.join_next().await {
+                    ended.unwrap();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn others_run_while_a_task_waits() {
+    let pool = Pool::new(Mode::Coherent);
+    let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
+    let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+    let other = pool.client(client::Options::default());
+    run(&one_thread(), async {
+        let waits = async { tokio::join!(slow(&client, 100), slow(&client, 1)) };
+        let busy = async {
+            for number in 0..20 {
+                assert_eq!(sum(&other, [number, 1]).await.unwrap(), number + 1);
+                tokio::task::yield_now().await;
+            }
+        };
+        let (waited, ()) = tokio::join!(waits, busy);
+        waited.0.unwrap();
+        waited.1.unwrap();
+    });
+}
+
+#[test]
+fn what_is_cancelled_gives_its_place_to_others() {
+    let pool = Pool::new(Mode::Coherent);
+    let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
+    let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+    run(&one_thread(), async {
+        for _ in 0..20 {
+            let short = Duration::from_millis(2);
+            // The first waits for its answer, the second for room.
+            let (one, two) = tokio::join!(
+                tokio::time::timeout(short, slow(&client, 60)),
+                tokio::time::timeout(short, slow(&client, 60)),
+            );
+            assert!(one.is_err() && two.is_err());
+            assert_eq!(sum(&client, [1, 2]).await.unwrap(), 3);
+        }
+    });
+}
+
+/// Also while a call waits for room; a call's own counts before the connection's.
+#[test]
+fn deadlines_end_what_waits() {
+    let pool = Pool::new(Mode::Coherent);
+    let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
+    let deadline = Some(Duration::from_millis(20));
+    let window = Window::Fixed(0);
+    let client = pool.client(client::Options { deadline, window, ..client::Options::default() });
+    run(&one_thread(), async {
+        let patient = async {
+            let mut request = client.request(8).unwrap();
+            request.body().put(0, 150u64).unwrap();
+            request.set_deadline(PATIENCE);
+            request.call_async("slow").await.map(drop)
+        };
+        let (patient, hasty) = tokio::join!(patient, slow(&client, 0));
+        patient.unwrap();
+        assert!(matches!(hasty, Err(Error::Deadline { after, .. }) if Some(after) == deadline), "{hasty:?}");
+        assert!(matches!(slow(&client, 150).await, Err(Error::Deadline { .. })));
+    });
+}
+
+#[test]
+fn a_server_that_ends_ends_what_waits() {
+    let pool = Pool::new(Mode::Coherent);
+    let serving = serve(&pool.socket(), server::Options { workers: 1, ..server::Options::default() });
+    let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+    run(&threads(), async {
+        let end = tokio::task::spawn_blocking(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            drop(serving);
+        });
+        // Longer than a server takes to end: one waits for its answer, one for room.
+        let (one, two) = tokio::join!(slow(&client, 800), slow(&client, 800));
+        end.await.unwrap();
+        assert!(one.unwrap_err().is_gone() && two.unwrap_err().is_gone());
+    });
+}
