@@ -33,6 +33,27 @@ fn entry(channel: &Channel, at: usize) -> &AtomicU64 {
 }
 
 #[test]
+fn a_service_that_is_closed_accepts_nobody() {
+    let pool = Pool::new(|_| {});
+    let (server, client) = (pool.client("server"), pool.client("client"));
+    let service = server.register("kv").expect("the name is free");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| service.accept(Duration::MAX).map(|offer| offer.is_none()));
+        std::thread::sleep(Duration::from_millis(5));
+        service.close();
+        assert!(waits.join().unwrap().expect("the manager is there"));
+    });
+    assert!(service.accept(PATIENCE).expect("the manager is there").is_none());
+    std::thread::scope(|scope| {
+        let opens = scope.spawn(|| client.open("kv", b"", 0, &[], PATIENCE).map(drop));
+        std::thread::sleep(Duration::from_millis(5));
+        // Who asked meanwhile is refused.
+        drop(service);
+        assert!(opens.join().unwrap().is_err());
+    });
+}
+
+#[test]
 fn two_processes_share_a_queue_area() {
     let pool = Pool::new(|_| {});
     let (_client, _server, near, far) = pair(&pool);

@@ -35,13 +35,18 @@ impl Service {
         &self.name
     }
 
-    /// The next who asks for a channel; `None` if nobody does in time.
+    /// The next who asks for a channel, waiting for ever if the patience is [`Duration::MAX`]; `None` if nobody does in time, or nobody is accepted any more.
     ///
     /// # Errors
     /// If the manager is gone.
     pub fn accept(&self, patience: Duration) -> Result<Option<Offer>, Error> {
         let taken = self.waiting.pop(patience)?;
         Ok(taken.map(|(link, greeting)| Offer { client: self.client.clone(), link: Some(link), greeting }))
+    }
+
+    /// From now on nobody is accepted: whoever waits in [`accept`](Service::accept) returns.
+    pub fn close(&self) {
+        self.waiting.close();
     }
 }
 
@@ -131,6 +136,7 @@ pub struct Waiting {
 #[derive(Default)]
 struct Offers {
     ended: bool,
+    closed: bool,
     queue: VecDeque<(Arc<ChannelLink>, Greeting)>,
 }
 
@@ -146,22 +152,34 @@ impl Waiting {
         self.changed.notify_all();
     }
 
+    fn close(&self) {
+        self.offers().closed = true;
+        self.changed.notify_all();
+    }
+
     fn pop(&self, patience: Duration) -> Result<Option<(Arc<ChannelLink>, Greeting)>, Error> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now().checked_add(patience);
         let mut offers = self.offers();
         loop {
+            if offers.closed {
+                return Ok(None);
+            }
             if let Some(offer) = offers.queue.pop_front() {
                 return Ok(Some(offer));
             }
             if offers.ended {
                 return Err(Error::ManagerGone);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let waited = self.changed.wait_timeout(offers, left);
-            offers = waited.unwrap_or_else(PoisonError::into_inner).0;
+            offers = match deadline {
+                None => self.changed.wait(offers).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Ok(None);
+                    }
+                    self.changed.wait_timeout(offers, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 

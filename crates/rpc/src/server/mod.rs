@@ -30,8 +30,7 @@ use lane::Lanes;
 use methods::Methods;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use unrack_pool::wire::Access;
 use unrack_pool::{Arena, BELLS, Offer, Service};
@@ -155,7 +154,7 @@ fn tcp_address(listen: &str) -> Result<&str, Error> {
 /// What serves clients of a pool.
 struct Pooled {
     lanes: Arc<Lanes>,
-    stop: Arc<AtomicBool>,
+    service: Weak<Service>,
     acceptor: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -167,14 +166,14 @@ impl Pooled {
         options: &Options,
         lent: Option<Arena>,
     ) -> Result<Pooled, Error> {
-        let service = pool.register(name)?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let service = Arc::new(pool.register(name)?);
+        let known = Arc::downgrade(&service);
         let lanes = Lanes::start(pool, methods, options)?;
         let acceptor = std::thread::Builder::new().name("unrack-accept".into()).spawn({
-            let (stop, lanes) = (stop.clone(), lanes.clone());
-            move || accept(&service, &lanes, lent.as_ref(), &stop)
+            let lanes = lanes.clone();
+            move || accept(&service, &lanes, lent.as_ref())
         })?;
-        Ok(Pooled { lanes, stop, acceptor: Some(acceptor) })
+        Ok(Pooled { lanes, service: known, acceptor: Some(acceptor) })
     }
 
     fn join(&mut self) {
@@ -186,7 +185,9 @@ impl Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
+        if let Some(service) = self.service.upgrade() {
+            service.close();
+        }
         self.join();
         self.lanes.stop();
     }
@@ -219,16 +220,10 @@ impl Serving {
     }
 }
 
-/// How long it takes at most until the acceptor sees that it is to stop.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-fn accept(service: &Service, lanes: &Lanes, lent: Option<&Arena>, stop: &AtomicBool) {
-    while !stop.load(Ordering::SeqCst) {
-        match service.accept(PATIENCE) {
-            Ok(Some(offer)) => admit(offer, lanes, lent),
-            Ok(None) => {}
-            Err(_) => break,
-        }
+/// Until the service is closed, or the manager gone.
+fn accept(service: &Service, lanes: &Lanes, lent: Option<&Arena>) {
+    while let Ok(Some(offer)) = service.accept(Duration::MAX) {
+        admit(offer, lanes, lent);
     }
 }
 
