@@ -12,6 +12,7 @@ pub mod ird;
 pub mod mptcp;
 pub mod ndp;
 pub mod pfabric;
+pub mod pfq;
 pub mod phost;
 pub mod r2c2;
 pub mod receiver_driven;

@@ -31,10 +31,12 @@ pub enum Protocol {
     Mptcp,
     /// Nodes that know of all flows compute their rates: for racks without switches.
     R2c2,
+    /// A queue for each flow at each node, held back hop by hop: the ideal of R2C2.
+    Pfq,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 14] = [
+    pub const ALL: [Protocol; 15] = [
         Protocol::Ideal,
         Protocol::Edm,
         Protocol::Cxl,
@@ -49,6 +51,7 @@ impl Protocol {
         Protocol::Fastpass,
         Protocol::Mptcp,
         Protocol::R2c2,
+        Protocol::Pfq,
     ];
     /// Their names, in the same order.
     pub const NAMES: &[&str] = &[
@@ -66,11 +69,17 @@ impl Protocol {
         "fastpass",
         "mptcp",
         "r2c2",
+        "pfq",
     ];
 
     /// As in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
         Protocol::NAMES[self as usize]
+    }
+
+    /// Whether nodes forward for each other, and there are no switches.
+    pub const fn is_direct(self) -> bool {
+        matches!(self, Protocol::R2c2 | Protocol::Pfq)
     }
 
     pub fn from_name(name: &str) -> Option<Protocol> {

@@ -3,8 +3,10 @@
 //! A [`Graph`] numbers the two ways of every cable: those that leave a node follow each other, and the place of
 //! a link among them is its *port*. Tori and meshes also know their coordinates ([`Cube`]).
 
+mod closer;
 mod cube;
 
+use closer::Distances;
 pub use cube::{Cube, Direction, Sides};
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ pub struct Graph {
     /// By link: which of the cables that it was built from.
     cable: Vec<u32>,
     cube: Option<Cube>,
+    distances: Distances,
 }
 
 impl Graph {
@@ -86,7 +89,8 @@ impl Graph {
                 cable[link as usize] = number as u32;
             }
         }
-        Graph { first, to, from, reverse, cable, cube: None }
+        let distances = Distances::new(degrees.len());
+        Graph { first, to, from, reverse, cable, cube: None, distances }
     }
 
     /// A k-ary n-cube: a torus if it wraps, else a mesh. A ring of two is one cable.

@@ -8,14 +8,16 @@
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 use unrack_rack::Protocol;
+use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Arrivals, Cdf, Pattern, Size, SyntheticSpec, Traffic};
+use unrack_workload::{Arrivals, Cdf, Pareto, Pattern, Scale, Size, SyntheticSpec, Traffic};
 
 struct Scenario {
     fabric: &'static str,
@@ -60,6 +62,12 @@ fn star(nodes: u32) -> Topology {
 /// 144 hosts: that of pFabric's and pHost's evaluations.
 fn leaf_spine() -> Topology {
     Topology::leaf_spine(9, 16, 4, link(10, 200), link(40, 200))
+}
+
+/// R2C2's network of 512 nodes (§5.2).
+fn torus() -> Topology {
+    let sides = Sides::new(&[8, 8, 8]).expect("a cube");
+    Topology::direct(Arc::new(Graph::cube(sides, true).expect("a torus")), link(10, 100))
 }
 
 fn cdf(name: &str) -> Size {
@@ -113,6 +121,10 @@ fn scenarios() -> Vec<Scenario> {
     add(&["dctcp", "homa", "ndp", "pfc-dcqcn"], star(129), "20 kB, incast 128:1, load 0.8", many);
     let tree = Topology::fat_tree(16, link(10, 200), link(10, 200));
     add(&["tcp", "dctcp", "pfabric", "homa"], tree, "imc10, load 0.6", flows(cdf("imc10"), 0.6, 20_000));
+    // Without switches: R2C2 §5.2's network and sizes, a flow each microsecond: hops count.
+    let pareto = Pareto::new(1.05, Scale::Mean(100_000), 10_000_000).expect("is a distribution");
+    let direct = ["r2c2", "pfq", "tcp"];
+    add(&direct, torus(), "Pareto, load 0.009", flows(Size::Pareto(pareto), 0.009, 10_000));
     // As nodes grow, at so many messages; as messages grow, on so many nodes.
     for nodes in [144, 1_024, 2_048] {
         add(&["edm"], star(nodes), "growing: 64 B, load 0.8", memory(line.clone(), 0.8, 1_000_000));

@@ -42,6 +42,7 @@ impl Setup {
             Protocol::Homa => scenario.fabric_params().map(FabricConfig::Homa),
             Protocol::Phost => scenario.fabric_params().map(FabricConfig::Phost),
             Protocol::R2c2 => scenario.fabric_params().map(FabricConfig::R2c2),
+            Protocol::Pfq => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Pfq),
         }?;
         let setup = Setup::with_fabric(scenario, fabric);
         setup.check_links().map_err(|why| why.in_scenario(scenario))?;
@@ -147,6 +148,7 @@ impl FabricConfig {
             Protocol::Homa => FabricConfig::Homa(homa::Params::default()),
             Protocol::Phost => FabricConfig::Phost(phost::Params::default()),
             Protocol::R2c2 => FabricConfig::R2c2(r2c2::Params::default()),
+            Protocol::Pfq => FabricConfig::Pfq,
         }
     }
 }

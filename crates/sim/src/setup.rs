@@ -15,6 +15,7 @@ use crate::fabric::mptcp::Mptcp;
 use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::pfc_dcqcn::PfcDcqcn;
+use crate::fabric::pfq::Pfq;
 use crate::fabric::r2c2::R2c2;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::Ethernet;
@@ -61,10 +62,11 @@ pub enum FabricConfig {
     PfcDcqcn(dcqcn::Params),
     Ndp(ndp::Params),
     R2c2(r2c2::Params),
+    Pfq,
 }
 
 const CANNOT_SPLIT: &str =
-    "is 1 for ideal, edm, cxl, fastpass, ird, homa, mptcp and r2c2 (docs/decisions/0007-split-runs.md)";
+    "is 1 for ideal, edm, cxl, fastpass, ird, homa, mptcp, r2c2 and pfq (docs/decisions/0007-split-runs.md)";
 
 const ONE_LINK: &str = "has one link to a node for fabrics other than ideal, dctcp, tcp and mptcp";
 
@@ -202,6 +204,9 @@ impl Setup {
                 let fabric = R2c2::new(&self.network, &self.ethernet, params, self.seed)?;
                 self.run_on(fabric, work, observer, progress)
             }
+            FabricConfig::Pfq => {
+                self.run_on(Pfq::new(&self.network, &self.ethernet, self.seed)?, work, observer, progress)
+            }
             FabricConfig::Ird => {
                 self.run_on(Ird::with(&self.network, &self.ethernet)?, work, observer, progress)
             }
@@ -216,10 +221,10 @@ impl Setup {
 
     /// Most fabrics are told what switches do.
     fn check_topology(&self) -> Result<(), SetupError> {
-        use FabricConfig::{Dctcp, Ideal, R2c2, Tcp};
-        let forwards = matches!(self.fabric, Ideal | Dctcp(_) | R2c2(_) | Tcp(_));
+        use FabricConfig::{Dctcp, Ideal, Pfq, R2c2, Tcp};
+        let forwards = matches!(self.fabric, Ideal | Dctcp(_) | Pfq | R2c2(_) | Tcp(_));
         if self.network.topology.graph().is_some() && !forwards {
-            let rule = "is one with switches but for ideal, tcp, dctcp and r2c2";
+            let rule = "is one with switches but for ideal, tcp, dctcp, r2c2 and pfq";
             return Err(SetupError::new("network.topology.kind", rule, "one without"));
         }
         Ok(())
@@ -265,6 +270,7 @@ impl Setup {
             | FabricConfig::Mptcp(_)
             | FabricConfig::Ird
             | FabricConfig::R2c2(_)
+            | FabricConfig::Pfq
             | FabricConfig::Homa(_) => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
         }
     }

@@ -44,7 +44,7 @@ fn arbitrary_message() -> impl Strategy<Value = (Time, Message)> {
 }
 
 fn around_a_switch() -> Vec<Protocol> {
-    Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::R2c2).collect()
+    Protocol::ALL.into_iter().filter(|protocol| !protocol.is_direct()).collect()
 }
 
 fn arbitrary_setup() -> impl Strategy<Value = Setup> {

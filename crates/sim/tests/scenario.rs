@@ -7,7 +7,7 @@ use unrack_units::Time;
 use unrack_workload::trace::Row;
 
 fn scenario(fabric: &str, workload: &str) -> ValidScenario {
-    let without_switches = fabric.contains("r2c2");
+    let without_switches = fabric.contains("r2c2") || fabric.contains("pfq");
     let topology = if without_switches { "\"torus\", shape = [4, 2]" } else { "\"star\", nodes = 8" };
     let text = format!(
         "seed = 7\n[network]\ntopology = {{ kind = {topology} }}\n[fabric]\n{fabric}\n[workload]\n{workload}\n"

@@ -71,7 +71,7 @@ pub struct Args {
 
 fn parse_fabric(name: &str) -> Result<Protocol, String> {
     // The others are compared around one switch.
-    let fits = |protocol: &Protocol| *protocol != Protocol::R2c2;
+    let fits = |protocol: &Protocol| !protocol.is_direct();
     let names: Vec<_> = Protocol::ALL.into_iter().filter(fits).map(Protocol::name).collect();
     Protocol::from_name(name)
         .filter(fits)

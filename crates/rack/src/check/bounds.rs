@@ -110,6 +110,7 @@ impl Checker<'_> {
             (Buffer::Shared(_), Protocol::Ideal) => "`ideal` is a bound without switches",
             (Buffer::Shared(_), Protocol::Edm) => "the switch of `edm` queues no data (EDM §3.1)",
             (Buffer::Shared(_), Protocol::R2c2) => "a node of `r2c2` has a queue of its own for each link",
+            (Buffer::Shared(_), Protocol::Pfq) => "a node of `pfq` has a queue for each flow",
             (Buffer::Shared(_), Protocol::Cxl) => "credits of `cxl` are for the buffer of one link each",
             _ => return,
         };

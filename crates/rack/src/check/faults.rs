@@ -22,9 +22,14 @@ impl Checker<'_> {
         }
         let failures = self.failures(network)?;
         let faults = Faults { failures, bit_errors };
-        if !faults.is_empty() && protocol == Some(Protocol::Ideal) {
+        let why = match protocol {
+            Some(Protocol::Ideal) => "`ideal` is a bound without links",
+            Some(Protocol::Pfq) => "`pfq` loses nothing, and so sends nothing again",
+            _ => return Some(faults),
+        };
+        if !faults.is_empty() {
             let key = if faults.failures.is_empty() { "bit_errors" } else { "failures" };
-            self.complain(key, "`ideal` is a bound without links; use another fabric, or leave this out");
+            self.complain(key, format!("{why}; use another fabric, or leave this out"));
         }
         Some(faults)
     }

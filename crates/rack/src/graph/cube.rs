@@ -61,7 +61,7 @@ pub struct Direction {
 pub struct Cube {
     sides: Vec<u32>,
     strides: Vec<u32>,
-    wraps: bool,
+    pub(super) wraps: bool,
 }
 
 impl Cube {

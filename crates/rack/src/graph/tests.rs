@@ -55,6 +55,16 @@ fn any_cube() -> impl Strategy<Value = Graph> {
         .prop_map(|(sides, wraps)| cube(&sides, wraps))
 }
 
+fn assert_closer_is_closer(graph: &Graph, node: u32, to: u32) {
+    let distances = graph.distances_to(to);
+    let here = distances[node as usize];
+    assert_eq!(graph.distance(node, to), u32::from(here));
+    for (port, link) in graph.links_of(node).enumerate() {
+        let is_closer = distances[graph.to(link) as usize] < here;
+        assert_eq!(graph.closer(node, to) >> port & 1 == 1, is_closer, "{node} to {to} by {port}");
+    }
+}
+
 proptest! {
     #[test]
     fn every_cable_has_two_ways(graph in any_cube()) {
@@ -67,6 +77,25 @@ proptest! {
         }
     }
 
+    #[test]
+    fn searched_ways_lead_closer(
+        nodes in 2..20u32,
+        drawn in prop::collection::vec((any::<u32>(), any::<u32>()), 0..20),
+    ) {
+        // A line, and what else fits.
+        let mut cables: Vec<_> = (1..nodes).map(|node| (node - 1, node)).collect();
+        for (a, b) in drawn {
+            cables.push((a % nodes, b % nodes));
+            if Graph::of_cables(nodes, &cables).is_err() {
+                cables.pop();
+            }
+        }
+        let graph = Graph::of_cables(nodes, &cables).unwrap();
+        for (node, to) in (0..nodes).flat_map(|node| (0..nodes).map(move |to| (node, to))) {
+            assert_closer_is_closer(&graph, node, to);
+        }
+    }
+
     /// What coordinates say of distances against a search.
     #[test]
     fn coordinates_measure_as_the_links_do(graph in any_cube(), node in any::<u32>()) {
@@ -75,6 +104,7 @@ proptest! {
         let searched = graph.distances_to(node);
         for other in 0..graph.nodes() {
             prop_assert_eq!(cube.distance(other, node), u32::from(searched[other as usize]));
+            assert_closer_is_closer(&graph, other, node);
             for direction in cube.directions() {
                 let Some(next) = cube.step(other, direction) else { continue };
                 prop_assert!(graph.link_to(other, next).is_some());

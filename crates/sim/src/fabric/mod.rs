@@ -45,6 +45,7 @@ mod packet;
 mod parts;
 pub mod pfabric;
 pub mod pfc_dcqcn;
+pub mod pfq;
 pub mod r2c2;
 pub mod receiver_driven;
 mod slab;

@@ -142,32 +142,23 @@ impl<'a> Exact<'a> {
     }
 }
 
-/// How far all nodes are from one.
-#[derive(Debug, Clone)]
+/// Shortest ways to one node.
+#[derive(Debug, Clone, Copy)]
 pub struct Towards<'a> {
     graph: &'a Graph,
     dst: u32,
-    /// Of graphs without coordinates.
-    searched: Vec<u16>,
 }
 
 impl<'a> Towards<'a> {
     pub fn new(graph: &'a Graph, dst: u32) -> Towards<'a> {
-        let searched = if graph.as_cube().is_some() { Vec::new() } else { graph.distances_to(dst) };
-        Towards { graph, dst, searched }
-    }
-
-    pub fn distance(&self, node: u32) -> u32 {
-        match self.graph.as_cube() {
-            Some(cube) => cube.distance(node, self.dst),
-            None => u32::from(self.searched[node as usize]),
-        }
+        Towards { graph, dst }
     }
 
     /// The links of a node that lead closer, in the order of ports.
-    pub fn closer(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
-        let here = self.distance(node);
-        self.graph.links_of(node).filter(move |link| self.distance(self.graph.to(*link)) < here)
+    pub fn closer(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
+        let ports = self.graph.closer(node, self.dst);
+        let links = self.graph.links_of(node);
+        links.enumerate().filter(move |(port, _)| ports >> port & 1 == 1).map(|(_, link)| link)
     }
 
     /// The one of them that the flow with this hash takes.

@@ -1,0 +1,430 @@
+//! Per-flow queues with back-pressure: what a node sends next on each of its links.
+//!
+//! The ideal that R2C2 compares itself to (§5.2; §2.2 says why it is none for real racks: state and buffers for each flow
+//! in each node). A node has one queue for each flow that passes. A link takes one packet of each flow in turn, of those
+//! that can go on by it. When more than a threshold of a flow waits, the node has the neighbours that send it *hold*
+//! the flow on their link, and *releases* it when no more than that is left. So nothing is lost, no flow is in the way
+//! of another, and where a flow has several ways, load decides between them.
+//!
+//! If each hop leads closer to the flow's destination, there is no circle in which all wait.
+//!
+//! Of a [`Node`], in this order: [`Node::handle_packet`] when one comes, unless it passes at once, and
+//! [`Node::handle_supply`] for those that begin here; [`Node::handle_hold`] and [`Node::handle_release`] when a
+//! neighbour says so; [`Node::poll`] whenever a link has nothing to do. A link may be left idle only if its last poll
+//! gave nothing and nothing was handled since.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A set of links of a node, one bit each.
+pub type Ports = u8;
+
+/// A packet of a flow at a node that is neither its source nor its destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passing<P> {
+    pub packet: P,
+    /// On the wire.
+    pub bytes: u32,
+    /// To the neighbour that it came from.
+    pub from: u8,
+}
+
+/// What becomes of a packet that has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is not kept: it is to go on at once, by one of these links.
+    Passes(Ports),
+    /// It waits behind so many bytes of its flow; the neighbour that it came from is to hold the flow, or not.
+    Waits { ahead: u64, hold: bool },
+}
+
+/// What a link is to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next<P> {
+    /// The next packet of a flow that begins here.
+    Own { flow: u32 },
+    /// One that waited. The neighbours at the end of these links are to release the flow.
+    Passing { flow: u32, packet: P, release: Ports },
+}
+
+/// A node and the flows that pass it.
+#[derive(Debug, Clone)]
+pub struct Node<P> {
+    queues: Vec<Queue<P>>,
+    free: Vec<u32>,
+    by_flow: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    /// By link: queues that wait for it, in turn. Some of them in vain: they are passed over.
+    turns: Vec<VecDeque<u32>>,
+    threshold: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Queue<P> {
+    flow: u32,
+    /// By which its packets can go on.
+    ways: Ports,
+    /// Of these, where the neighbour holds it.
+    held: Ports,
+    /// To the neighbours that were told to hold it.
+    told: Ports,
+    /// Links for which it waits in turn.
+    waits: Ports,
+    /// Packets that begin here.
+    own: u64,
+    bytes: u64,
+    passing: VecDeque<Passing<P>>,
+}
+
+impl<P> Queue<P> {
+    fn is_empty(&self) -> bool {
+        self.own == 0 && self.passing.is_empty()
+    }
+
+    /// Nothing is known of the flow that another could not start with.
+    fn is_forgotten(&self) -> bool {
+        self.is_empty() && self.held | self.told | self.waits == 0
+    }
+}
+
+impl<P: Copy> Node<P> {
+    /// # Panics
+    /// If it has more links than [`Ports`] has bits.
+    pub fn new(links: u32, threshold: u64) -> Node<P> {
+        assert!(links <= Ports::BITS, "a node has 8 links at most");
+        Node {
+            queues: Vec::new(),
+            free: Vec::new(),
+            by_flow: HashMap::default(),
+            turns: (0..links).map(|_| VecDeque::new()).collect(),
+            threshold,
+        }
+    }
+
+    /// A packet has come. `ways`: the links that lead closer to its destination; asked for only if none of its flow
+    /// waits. `idle`: the links that have nothing to do.
+    pub fn handle_packet(
+        &mut self,
+        flow: u32,
+        passing: Passing<P>,
+        ways: impl FnOnce() -> Ports,
+        idle: Ports,
+    ) -> Fate {
+        let known = self.by_flow.get(&flow).copied();
+        let queue = match known.filter(|place| !self.queues[*place as usize].is_empty()) {
+            Some(place) => place,
+            None => {
+                let ways = ways();
+                let held = known.map_or(0, |place| self.queues[place as usize].held);
+                let open = ways & idle & !held;
+                if open != 0 {
+                    return Fate::Passes(open);
+                }
+                self.queue(flow, ways)
+            }
+        };
+        let place = &mut self.queues[queue as usize];
+        let (ahead, from) = (place.bytes, 1 << passing.from);
+        place.bytes += u64::from(passing.bytes);
+        place.passing.push_back(passing);
+        let hold = place.bytes > self.threshold && place.told & from == 0;
+        if hold {
+            place.told |= from;
+        }
+        self.wait(queue);
+        Fate::Waits { ahead, hold }
+    }
+
+    /// A flow begins here, with so many packets.
+    pub fn handle_supply(&mut self, flow: u32, ways: Ports, packets: u64) {
+        let queue = self.queue(flow, ways);
+        self.queues[queue as usize].own += packets;
+        self.wait(queue);
+    }
+
+    /// The neighbour at the end of this link wants no more of a flow.
+    pub fn handle_hold(&mut self, flow: u32, port: u8) {
+        let queue = match self.by_flow.get(&flow) {
+            Some(queue) => *queue,
+            None => self.queue(flow, 0),
+        };
+        self.queues[queue as usize].held |= 1 << port;
+    }
+
+    /// It takes packets of it again. Whether there are any for this link.
+    pub fn handle_release(&mut self, flow: u32, port: u8) -> bool {
+        let queue = *self.by_flow.get(&flow).expect("what is held is not forgotten");
+        let place = &mut self.queues[queue as usize];
+        place.held &= !(1 << port);
+        if place.is_empty() {
+            self.forget(queue);
+            return false;
+        }
+        self.wait(queue);
+        self.queues[queue as usize].waits >> port & 1 == 1
+    }
+
+    /// What a link with nothing to do sends now.
+    pub fn poll(&mut self, port: u8) -> Option<Next<P>> {
+        let bit = 1 << port;
+        while let Some(queue) = self.turns[usize::from(port)].pop_front() {
+            let place = &mut self.queues[queue as usize];
+            place.waits &= !bit;
+            if place.is_empty() || place.ways & !place.held & bit == 0 {
+                self.forget(queue);
+                continue;
+            }
+            let flow = place.flow;
+            let next = match place.passing.pop_front() {
+                None => {
+                    place.own -= 1;
+                    Next::Own { flow }
+                }
+                Some(Passing { packet, bytes, .. }) => {
+                    place.bytes -= u64::from(bytes);
+                    let enough = place.bytes > self.threshold;
+                    let release = if enough { 0 } else { std::mem::take(&mut place.told) };
+                    Next::Passing { flow, packet, release }
+                }
+            };
+            match place.is_empty() {
+                true => self.forget(queue),
+                false => self.wait(queue),
+            }
+            return Some(next);
+        }
+        None
+    }
+
+    /// Whether anything may wait for this link.
+    pub fn is_asked(&self, port: u8) -> bool {
+        !self.turns[usize::from(port)].is_empty()
+    }
+
+    /// Bytes that wait, those that begin here not counted.
+    pub fn backlog(&self, flow: u32) -> u64 {
+        self.by_flow.get(&flow).map_or(0, |place| self.queues[*place as usize].bytes)
+    }
+
+    /// Flows of which anything is known.
+    pub fn flows(&self) -> usize {
+        self.by_flow.len()
+    }
+
+    /// The queue of a flow of which nothing waits.
+    fn queue(&mut self, flow: u32, ways: Ports) -> u32 {
+        if let Some(queue) = self.by_flow.get(&flow) {
+            self.queues[*queue as usize].ways = ways;
+            return *queue;
+        }
+        let queue = self.free.pop().unwrap_or_else(|| {
+            let passing = VecDeque::new();
+            self.queues.push(Queue { flow, ways, held: 0, told: 0, waits: 0, own: 0, bytes: 0, passing });
+            u32::try_from(self.queues.len() - 1).expect("fewer than 2^32 flows")
+        });
+        let place = &mut self.queues[queue as usize];
+        (place.flow, place.ways) = (flow, ways);
+        self.by_flow.insert(flow, queue);
+        queue
+    }
+
+    /// Has a queue wait for all links that it can use.
+    fn wait(&mut self, queue: u32) {
+        let place = &mut self.queues[queue as usize];
+        let mut new = place.ways & !place.held & !place.waits;
+        place.waits |= new;
+        while new != 0 {
+            self.turns[new.trailing_zeros() as usize].push_back(queue);
+            new &= new - 1;
+        }
+    }
+
+    fn forget(&mut self, queue: u32) {
+        let place = &self.queues[queue as usize];
+        if place.is_forgotten() {
+            self.by_flow.remove(&place.flow);
+            self.free.push(queue);
+        }
+    }
+}
+
+/// Spreads the numbers of flows, which nobody chooses with bad intent: Fibonacci hashing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn passing(packet: u32, from: u8) -> Passing<u32> {
+        Passing { packet, bytes: 100, from }
+    }
+
+    #[test]
+    fn a_packet_passes_where_nothing_is_in_its_way() {
+        let mut node = Node::new(3, 250);
+        assert_eq!(node.handle_packet(7, passing(1, 0), || 0b110, 0b010), Fate::Passes(0b010));
+        assert_eq!(node.handle_packet(7, passing(2, 0), || 0b110, 0), Fate::Waits { ahead: 0, hold: false });
+        // Not before the one that waits.
+        assert_eq!(
+            node.handle_packet(7, passing(3, 0), || 0b110, 0b100),
+            Fate::Waits { ahead: 100, hold: false }
+        );
+        let next = |packet| Some(Next::Passing { flow: 7, packet, release: 0 });
+        assert_eq!([node.poll(1), node.poll(2), node.poll(1)], [next(2), next(3), None]);
+        assert_eq!(node.poll(2), None);
+        assert_eq!(node.flows(), 0);
+    }
+
+    #[test]
+    fn flows_take_turns() {
+        let mut node = Node::<u32>::new(2, 250);
+        node.handle_supply(1, 0b10, 4);
+        node.handle_supply(2, 0b10, 2);
+        for packet in 0..2 {
+            node.handle_packet(3, passing(packet, 0), || 0b10, 0);
+        }
+        let order: Vec<u32> = std::iter::from_fn(|| node.poll(1))
+            .map(|next| match next {
+                Next::Own { flow } | Next::Passing { flow, .. } => flow,
+            })
+            .collect();
+        assert_eq!(order, [1, 2, 3, 1, 2, 3, 1, 1]);
+    }
+
+    #[test]
+    fn neighbours_hold_what_is_too_much_until_it_no_longer_is() {
+        let mut node = Node::new(3, 250);
+        let fates = [0, 0, 0, 1, 1].map(|from| node.handle_packet(7, passing(9, from), || 0b100, 0));
+        let holds = fates.map(|fate| matches!(fate, Fate::Waits { hold: true, .. }));
+        assert_eq!(holds, [false, false, true, true, false], "once each");
+        let released = |node: &mut Node<u32>| match node.poll(2) {
+            Some(Next::Passing { release, .. }) => release,
+            _ => panic!("packets wait"),
+        };
+        assert_eq!([0; 5].map(|_| released(&mut node)), [0, 0, 0b011, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_held_goes_another_way_or_waits() {
+        let mut node = Node::<u32>::new(2, 250);
+        node.handle_supply(1, 0b11, 3);
+        node.handle_hold(1, 0);
+        assert_eq!((node.poll(0), node.poll(1)), (None, Some(Next::Own { flow: 1 })));
+        node.handle_hold(1, 1);
+        assert_eq!(node.poll(1), None);
+        assert!(node.handle_release(1, 0));
+        assert_eq!(
+            [node.poll(0), node.poll(0), node.poll(0)],
+            [Some(Next::Own { flow: 1 }), Some(Next::Own { flow: 1 }), None]
+        );
+        // It is empty, but still held.
+        assert_eq!(node.flows(), 1);
+        assert!(!node.handle_release(1, 1));
+        assert_eq!(node.flows(), 0);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Packet(u32, u8),
+        Supply(u32, u64),
+        Hold(u32, u8),
+        Poll(u8),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            (0..4u32, 0..2u8).prop_map(|(flow, from)| Step::Packet(flow, from)),
+            (4..6u32, 1..4u64).prop_map(|(flow, packets)| Step::Supply(flow, packets)),
+            (0..6u32, 2..4u8).prop_map(|(flow, port)| Step::Hold(flow, port)),
+            (2..4u8).prop_map(Step::Poll),
+        ];
+        prop::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        /// Against queues that are plainly kept: what comes goes once, in the order of its flow, never where it is held;
+        /// neighbours are told in turn; a link that is refused has nothing; in the end nothing is left.
+        #[test]
+        fn nothing_is_lost_or_stuck(steps in steps()) {
+            let mut node = Node::new(4, 250);
+            let (mut waiting, mut own) = (vec![VecDeque::new(); 6], [0u64; 6]);
+            let (mut held, mut told) = ([0u8; 6], [0u8; 6]);
+            // Some flows have one way, others two.
+            let ways = |flow: u32| [0b0100, 0b1100, 0b1000][flow as usize % 3];
+            let mut numbers = 0;
+            let ends = [2, 3].repeat(1_000).into_iter().map(Step::Poll);
+            let mut releases: Vec<(u32, u8)> = Vec::new();
+            for (n, step) in steps.iter().cloned().chain(ends).enumerate() {
+                if n == steps.len() {
+                    for (flow, port) in releases.drain(..) {
+                        node.handle_release(flow, port);
+                    }
+                    held = [0; 6];
+                }
+                match step {
+                    Step::Packet(flow, from) => {
+                        numbers += 1;
+                        let fate = node.handle_packet(flow, passing(numbers, from), || ways(flow), 0);
+                        let at = flow as usize;
+                        let ahead = waiting[at].len() as u64 * 100;
+                        let hold = ahead + 100 > 250 && told[at] >> from & 1 == 0;
+                        prop_assert_eq!(fate, Fate::Waits { ahead, hold });
+                        told[at] |= u8::from(hold) << from;
+                        waiting[at].push_back(numbers);
+                    }
+                    Step::Supply(flow, packets) => {
+                        node.handle_supply(flow, ways(flow), packets);
+                        own[flow as usize] += packets;
+                    }
+                    Step::Hold(flow, port) if held[flow as usize] >> port & 1 == 0 => {
+                        node.handle_hold(flow, port);
+                        held[flow as usize] |= 1 << port;
+                        releases.push((flow, port));
+                    }
+                    Step::Hold(flow, port) => {
+                        node.handle_release(flow, port);
+                        held[flow as usize] &= !(1 << port);
+                        releases.retain(|release| *release != (flow, port));
+                    }
+                    Step::Poll(port) => {
+                        let can = |flow: u32| ways(flow) & !held[flow as usize] & 1 << port != 0;
+                        match node.poll(port) {
+                            None => {
+                                let left = |flow: &u32| own[*flow as usize] > 0 || !waiting[*flow as usize].is_empty();
+                                prop_assert!(!(0..6).filter(left).any(can));
+                            }
+                            Some(Next::Own { flow }) => {
+                                prop_assert!(can(flow) && own[flow as usize] > 0);
+                                own[flow as usize] -= 1;
+                            }
+                            Some(Next::Passing { flow, packet, release }) => {
+                                prop_assert!(can(flow));
+                                let at = flow as usize;
+                                prop_assert_eq!(waiting[at].pop_front(), Some(packet));
+                                let enough = waiting[at].len() as u64 * 100 > 250;
+                                prop_assert_eq!(release, if enough { 0 } else { std::mem::take(&mut told[at]) });
+                            }
+                        }
+                    }
+                }
+                for flow in 0..6 {
+                    prop_assert_eq!(node.backlog(flow), waiting[flow as usize].len() as u64 * 100);
+                }
+            }
+            prop_assert_eq!(node.flows(), 0);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Which links of a node lead closer to another.
+
+use super::{Cube, Graph};
+use std::sync::OnceLock;
+
+/// Of graphs without coordinates, for each node that was asked for, how far all others are from it: two bytes each.
+#[derive(Debug, Clone)]
+pub(super) struct Distances(Box<[OnceLock<Box<[u16]>>]>);
+
+impl Distances {
+    pub fn new(nodes: usize) -> Distances {
+        Distances((0..nodes).map(|_| OnceLock::new()).collect())
+    }
+}
+
+/// They follow from the links.
+impl PartialEq for Distances {
+    fn eq(&self, _other: &Distances) -> bool {
+        true
+    }
+}
+impl Eq for Distances {}
+
+impl Graph {
+    /// Hops from one node to another.
+    pub fn distance(&self, from: u32, to: u32) -> u32 {
+        match &self.cube {
+            Some(cube) => cube.distance(from, to),
+            None => u32::from(self.distances(to)[from as usize]),
+        }
+    }
+
+    /// The ports of a node by which shortest ways lead to another, one bit each.
+    pub fn closer(&self, node: u32, to: u32) -> u8 {
+        if let Some(cube) = &self.cube {
+            return cube.closer(node, to);
+        }
+        let distances = self.distances(to);
+        let here = distances[node as usize];
+        let ports = self.links_of(node).enumerate();
+        let closer = ports.filter(|(_, link)| distances[self.to(*link) as usize] < here);
+        closer.fold(0, |ports, (port, _)| ports | 1 << port)
+    }
+
+    fn distances(&self, to: u32) -> &[u16] {
+        self.distances.0[to as usize].get_or_init(|| self.distances_to(to).into())
+    }
+}
+
+impl Cube {
+    fn closer(&self, node: u32, to: u32) -> u8 {
+        let (mut ports, mut next) = (0, 0);
+        for dimension in 0..self.dimensions() {
+            let [at, end] = [node, to].map(|node| self.coordinate(node, dimension));
+            let hops = self.hops(dimension, at, end);
+            let least = hops.into_iter().flatten().min();
+            for (hops, has) in hops.into_iter().zip(self.neighbours(dimension, at)) {
+                if at != end && hops == least {
+                    ports |= 1 << next;
+                }
+                next += u32::from(has);
+            }
+        }
+        ports
+    }
+
+    /// Whether there are nodes up and down a dimension from a coordinate.
+    fn neighbours(&self, dimension: usize, at: u32) -> [bool; 2] {
+        match self.side(dimension) {
+            1 => [false, false],
+            2 => [true, false],
+            side => [self.wraps || at + 1 < side, self.wraps || at > 0],
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! `pfq`: per-flow queues with back-pressure at every node, the ideal of R2C2 §5.2.
+//!
+//! Nodes forward for each other, and none loses a packet: [`unrack_protocol::pfq`] says what each of its links sends. A
+//! packet goes on by any link that leads closer to its destination: by one that is idle, drawn where several are, and
+//! else by the first of them whose turn comes to its flow. So packets are sprayed over all shortest ways, as the paper
+//! has it, and split between them as load allows: the paper's bound is not held to fixed splits (§5.2, of long flows).
+//!
+//! What the paper leaves open, and is so here: turns are of packets, not of bytes; a node has a flow held when more than
+//! a round trip over all its links waits, so that none runs dry; the word of that takes the propagation of the link and
+//! none of its rate, as an ideal's may. Requests and answers are flows of their own. Packets are as R2C2's.
+//!
+//! The bytes that a packet finds waiting at a node are those of its flow: it waits for no others but one packet of each.
+
+mod alone;
+
+use super::Fabric;
+use super::slab::Slab;
+use super::stream::Ethernet;
+use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind, Tie, Tied};
+use crate::error::SetupError;
+use crate::network::{Departure, Network, Pace};
+use std::sync::Arc;
+use unrack_protocol::pfq::{Fate, Next, Node, Passing, Ports};
+use unrack_protocol::r2c2::packet::DATA_HEADER;
+use unrack_rack::graph::Graph;
+use unrack_units::Time;
+use unrack_workload::random::mix;
+use unrack_workload::{Message, MessageId};
+
+/// Per-flow queues.
+pub struct Pfq {
+    network: Network,
+    graph: Arc<Graph>,
+    /// Payload of a full packet.
+    most: u64,
+    /// On the wire around every payload.
+    header: u64,
+    cut_through: bool,
+    links: Vec<Link>,
+    /// Of all links, if they are alike.
+    alike: Option<(Pace, Time)>,
+    nodes: Vec<Node<u32>>,
+    flows: Slab<Flow>,
+    packets: Slab<Packet>,
+    random: u64,
+}
+
+/// One way of a link.
+struct Link {
+    pace: Pace,
+    propagation: Time,
+    to: u32,
+    /// Among those of its node.
+    port: u8,
+    /// Of its other way, at its end.
+    back_port: u8,
+    free_at: Time,
+    /// It is asked what it sends next when it is free.
+    is_due: bool,
+}
+
+/// A request, or data.
+struct Flow {
+    message: MessageId,
+    role: Role,
+    src: u32,
+    dst: u32,
+    bytes: u64,
+    /// Packets not yet sent, and not yet there.
+    unsent: u32,
+    missing: u32,
+    /// Words of holding and releasing that are under way.
+    words: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Its end is the end of the message.
+    Data,
+    /// Its end opens the answer.
+    Request,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    flow: u32,
+    segment: u32,
+    wire: u32,
+    payload: u32,
+    /// It was queued, or passed.
+    ready: Time,
+    /// Its last bit can leave the node where it is.
+    whole: Time,
+    /// Bytes of its flow that it found waiting.
+    ahead: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// A packet can leave the node at the end of this link; or has come to its own.
+    Arrive { packet: u32, link: u32 },
+    /// The link has sent what it had.
+    Free(u32),
+    /// The node at the end of this link wants no more of a flow by it.
+    Hold { flow: u32, link: u32 },
+    /// It takes packets of it again.
+    Release { flow: u32, link: u32 },
+}
+
+impl Tied for Event {
+    fn tie(&self) -> u32 {
+        match *self {
+            Event::Arrive { link, .. } | Event::Hold { link, .. } | Event::Release { link, .. } => link + 1,
+            Event::Free(_) => Tie::HERE,
+        }
+    }
+}
+
+impl Pfq {
+    /// # Errors
+    /// If nodes do not forward for each other, or something of the network fails: nothing is sent again.
+    pub fn new(network: &Network, ethernet: &Ethernet, seed: u64) -> Result<Pfq, SetupError> {
+        let topology = &network.topology;
+        let Some(graph) = topology.graph().cloned() else {
+            let rule = "is torus, mesh or graph for pfq, whose nodes forward for each other";
+            return Err(SetupError::new("network.topology.kind", rule, "one with switches"));
+        };
+        if topology.faults().is_some() {
+            return Err(SetupError::new("failures", "is not there for pfq, which loses nothing", "there"));
+        }
+        let header = if ethernet.headers { DATA_HEADER as u64 } else { 0 };
+        let most = ethernet.mtu.get().saturating_sub(header).min(u64::from(u16::MAX));
+        if most == 0 {
+            let rule = "has room for a header of 36 B and data";
+            return Err(SetupError::new("network.mtu", rule, ethernet.mtu));
+        }
+        let link = |link| {
+            let is = topology.link(link);
+            Link {
+                pace: is.pace,
+                propagation: is.propagation,
+                to: graph.to(link),
+                port: graph.port(link) as u8,
+                back_port: graph.port(graph.reverse(link)) as u8,
+                free_at: Time::ZERO,
+                is_due: false,
+            }
+        };
+        let links: Vec<Link> = (0..graph.links()).map(link).collect();
+        let first = (links[0].pace, links[0].propagation);
+        let alike = links.iter().all(|link| (link.pace, link.propagation) == first).then_some(first);
+        let around = |link: u32| {
+            let Link { pace, propagation, .. } = links[link as usize];
+            pace.bytes_in(propagation * 2 + network.switch_latency) + header + most
+        };
+        let node = |node| {
+            let own = graph.links_of(node);
+            Node::new(own.len() as u32, own.map(around).sum())
+        };
+        Ok(Pfq {
+            network: network.clone(),
+            most,
+            header,
+            cut_through: ethernet.cut_through,
+            nodes: (0..graph.nodes()).map(node).collect(),
+            links,
+            alike,
+            graph,
+            flows: Slab::new(),
+            packets: Slab::new(),
+            random: mix(seed),
+        })
+    }
+
+    fn wire(&self, payload: u64) -> u32 {
+        (self.header + payload).max(SMALLEST) as u32
+    }
+
+    fn segments(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(self.most).max(1)).expect("a message of less than 2^32 segments")
+    }
+
+    fn payload(&self, bytes: u64, segment: u32) -> u64 {
+        (bytes - u64::from(segment) * self.most).min(self.most)
+    }
+
+    /// One of these, all equally likely.
+    fn draw(&mut self, ports: Ports) -> u8 {
+        let mut left = ports;
+        if ports.count_ones() > 1 {
+            self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let skipped = (u128::from(mix(self.random)) * u128::from(ports.count_ones())) >> 64;
+            (0..skipped).for_each(|_| left &= left - 1);
+        }
+        left.trailing_zeros() as u8
+    }
+}
+
+/// On the wire: that of simulators without headers.
+const SMALLEST: u64 = 8;
+
+/// Flows.
+impl Pfq {
+    fn open<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        message: MessageId,
+        (src, dst): (u32, u32),
+        bytes: u64,
+        role: Role,
+    ) {
+        let segments = self.segments(bytes);
+        let flow = Flow { message, role, src, dst, bytes, unsent: segments, missing: segments, words: 0 };
+        let flow = self.flows.insert(flow);
+        let mut ports = self.graph.closer(src, dst);
+        self.nodes[src as usize].handle_supply(flow, ports, u64::from(segments));
+        while ports != 0 {
+            let port = self.draw(ports);
+            ports &= !(1 << port);
+            self.rouse(core, self.graph.links_of(src).start + u32::from(port));
+        }
+    }
+
+    /// A packet of a flow has come to its destination.
+    fn take<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: Packet) {
+        core.arrived(u64::from(packet.payload));
+        let flow = &mut self.flows[packet.flow];
+        flow.missing -= 1;
+        if flow.missing > 0 {
+            return;
+        }
+        let Flow { message, role, src, dst, .. } = *flow;
+        self.close_if_done(packet.flow);
+        match role {
+            Role::Data => core.complete(message),
+            Role::Request => {
+                let bytes = core.message(message).bytes;
+                self.open(core, message, (dst, src), bytes, Role::Data);
+            }
+        }
+    }
+
+    /// Nobody knows of it any more.
+    fn close_if_done(&mut self, flow: u32) {
+        let Flow { missing, words, .. } = self.flows[flow];
+        if missing == 0 && words == 0 {
+            self.flows.release(flow);
+        }
+    }
+}
+
+/// Links.
+impl Pfq {
+    /// Something may wait for this link.
+    fn rouse<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
+        let place = &mut self.links[link as usize];
+        match place.free_at <= core.now() {
+            _ if place.is_due => {}
+            true => self.serve(core, link),
+            false => {
+                place.is_due = true;
+                core.schedule(place.free_at, Event::Free(link));
+            }
+        }
+    }
+
+    /// A link that is free sends what is next.
+    fn serve<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
+        let (node, port) = (self.graph.from(link), self.links[link as usize].port);
+        let packet = match self.nodes[node as usize].poll(port) {
+            None => return,
+            Some(Next::Own { flow }) => self.next_of(core, flow),
+            Some(Next::Passing { flow, packet, release }) => {
+                let first = self.graph.links_of(node).start;
+                let mut ports = release;
+                while ports != 0 {
+                    self.tell(core, first + ports.trailing_zeros(), flow, false);
+                    ports &= ports - 1;
+                }
+                packet
+            }
+        };
+        self.send(core, link, packet);
+        if self.nodes[node as usize].is_asked(port) {
+            self.rouse(core, link);
+        }
+    }
+
+    fn next_of<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) -> u32 {
+        let flow = &mut self.flows[index];
+        let bytes = flow.bytes;
+        flow.unsent -= 1;
+        let segment = self.segments(bytes) - 1 - self.flows[index].unsent;
+        let payload = self.payload(bytes, segment);
+        core.sent(payload);
+        let (wire, now) = (self.wire(payload), core.now());
+        let packet =
+            Packet { flow: index, segment, wire, payload: payload as u32, ready: now, whole: now, ahead: 0 };
+        self.packets.insert(packet)
+    }
+
+    fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, index: u32) {
+        let now = core.now();
+        let packet = self.packets[index];
+        let place = &mut self.links[link as usize];
+        let (propagation, to) = (place.propagation, place.to);
+        let transmit = place.pace.transmit(u64::from(packet.wire));
+        // A faster link must not run out of bits in the middle of a packet.
+        let first = now.max(packet.whole.saturating_sub(transmit));
+        let departure = Departure { first, last: first + transmit };
+        place.free_at = departure.last;
+        let is_last = to == self.flows[packet.flow].dst;
+        let latency = if is_last { Time::ZERO } else { self.network.switch_latency };
+        let whole = departure.last + propagation + latency;
+        let start = if self.cut_through && !is_last { departure.first } else { departure.last };
+        let at = start + propagation + latency;
+        self.packets[index].whole = whole;
+        core.queued(link, packet.ahead);
+        core.hop(|| self.seen(&packet, (link, propagation), departure, (start, at)));
+        core.schedule(at, Event::Arrive { packet: index, link });
+    }
+
+    fn seen(
+        &self,
+        packet: &Packet,
+        (link, propagation): (u32, Time),
+        departure: Departure,
+        (start, onward): (Time, Time),
+    ) -> Hop {
+        let flow = &self.flows[packet.flow];
+        let kind = if flow.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
+        let offset = Some(u64::from(packet.segment) * self.most);
+        Hop {
+            link: LinkId::Port(link),
+            message: Some(flow.message),
+            packet: Seen { offset, ..Seen::new(kind, flow.src, flow.dst) },
+            wire: packet.wire,
+            payload: packet.payload,
+            ready: packet.ready,
+            first: departure.first,
+            last: departure.last,
+            shares: false,
+            serial: start - departure.first,
+            propagation,
+            onward,
+        }
+    }
+
+    fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32, link: u32) {
+        let (node, from) = (self.links[link as usize].to, self.links[link as usize].back_port);
+        let packet = self.packets[index];
+        let dst = self.flows[packet.flow].dst;
+        if node == dst {
+            self.packets.release(index);
+            return self.take(core, packet);
+        }
+        self.packets[index].ready = core.now();
+        let own = self.graph.links_of(node);
+        let idle = self.idle(own.clone(), core.now());
+        let passing = Passing { packet: index, bytes: packet.wire, from };
+        let graph = &self.graph;
+        let ways = || graph.closer(node, dst);
+        match self.nodes[node as usize].handle_packet(packet.flow, passing, ways, idle) {
+            Fate::Passes(ports) => {
+                self.packets[index].ahead = 0;
+                let port = self.draw(ports);
+                self.send(core, own.start + u32::from(port), index);
+            }
+            Fate::Waits { ahead, hold } => {
+                self.packets[index].ahead = ahead;
+                if hold {
+                    self.tell(core, own.start + u32::from(from), packet.flow, true);
+                }
+                for link in own {
+                    if self.nodes[node as usize].is_asked(self.links[link as usize].port) {
+                        self.rouse(core, link);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Links that neither send nor are about to.
+    fn idle(&self, links: std::ops::Range<u32>, now: Time) -> Ports {
+        let places = &self.links[links.start as usize..links.end as usize];
+        let idle = places.iter().enumerate().filter(|(_, link)| !link.is_due && link.free_at <= now);
+        idle.fold(0, |ports, (port, _)| ports | 1 << port)
+    }
+
+    /// The node that this link leaves has the one at its end hold a flow, or release it.
+    fn tell<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, flow: u32, hold: bool) {
+        self.flows[flow].words += 1;
+        let at = core.now() + self.links[link as usize].propagation;
+        core.schedule(at, if hold { Event::Hold { flow, link } } else { Event::Release { flow, link } });
+    }
+
+    fn told<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, flow: u32, hold: bool) {
+        self.flows[flow].words -= 1;
+        let Link { to, back_port, .. } = self.links[link as usize];
+        let node = &mut self.nodes[to as usize];
+        match hold {
+            true => node.handle_hold(flow, back_port),
+            false if node.handle_release(flow, back_port) => self.rouse(core, self.graph.reverse(link)),
+            false => {}
+        }
+        self.close_if_done(flow);
+    }
+}
+
+impl Fabric for Pfq {
+    type Event = Event;
+
+    fn name(&self) -> &'static str {
+        "pfq"
+    }
+
+    fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        let message = *core.message(id);
+        let (bytes, role) = match message.kind.is_answered() {
+            true => (u64::from(message.request), Role::Request),
+            false => (message.bytes, Role::Data),
+        };
+        self.open(core, id, (message.src, message.dst), bytes, role);
+    }
+
+    fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
+        match event {
+            Event::Arrive { packet, link } => self.arrive(core, packet, link),
+            Event::Free(link) => {
+                self.links[link as usize].is_due = false;
+                self.serve(core, link);
+            }
+            Event::Hold { flow, link } => self.told(core, link, flow, true),
+            Event::Release { flow, link } => self.told(core, link, flow, false),
+        }
+    }
+
+    /// Exact where there is one shortest way, and for one packet; else a bound: packets of one flow may meet again
+    /// after they parted.
+    fn unloaded(&self, message: &Message) -> Time {
+        let (src, dst) = (message.src, message.dst);
+        match message.kind.is_answered() {
+            true => self.alone(src, dst, u64::from(message.request)) + self.alone(dst, src, message.bytes),
+            false => self.alone(src, dst, message.bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
