@@ -5,6 +5,7 @@ mod common;
 use common::{assert_conserved, completion_ps, run};
 use proptest::prelude::*;
 use std::sync::Arc;
+use unrack_protocol::r2c2::terms::Rule;
 use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::fabric::r2c2::R2c2;
@@ -87,6 +88,64 @@ fn flows_that_share_a_link_share_it_fairly() {
     assert!(run.queue_bytes.max() < 1_300_000, "{}", run.queue_bytes.max());
 }
 
+/// Gb/s of two flows over the last link of a line, each of 20 MB from 0 and from 1 to 2, under these rules.
+fn over_one_link(rules: Vec<Rule>, last: u64) -> [f64; 2] {
+    let network = network(topology(&[3], false));
+    let sizes = [20_000_000, last];
+    let script = [0, 1].map(|src| (Time::ZERO, Message::flow(src, 2, sizes[src as usize])));
+    let params = Params { rules, ..Params::default() };
+    let run = run(R2c2::new(&network, &ethernet(LARGE, true), &params, 7).unwrap(), script.to_vec());
+    assert_conserved(&run);
+    [0, 1].map(|n| {
+        assert!(run.unloaded[n].as_ps() <= completion_ps(&run, n));
+        sizes[n] as f64 * 8.0 * 1_500.0 / 1_464.0 / (completion_ps(&run, n) as f64 / 1e3)
+    })
+}
+
+fn of(src: u32) -> Rule {
+    Rule { src: Some(vec![src]), ..Rule::default() }
+}
+
+#[test]
+fn weights_and_priorities_are_kept() {
+    // Three quarters and one quarter of 9.5 Gb/s, until the first is done.
+    let [three, one] = over_one_link(vec![Rule { weight: Some(3), ..of(0) }], 20_000_000);
+    assert!((6.9..7.5).contains(&three) && (4.5..5.0).contains(&one), "{three} {one}");
+    let [first, last] = over_one_link(vec![Rule { priority: Some(1), ..of(1) }], 20_000_000);
+    assert!((9.3..9.8).contains(&first) && (4.5..5.0).contains(&last), "{first} {last}");
+}
+
+/// Its host gives a flow 2 Gb/s. R2C2 is not told, sees it, and gives the rest to the other.
+#[test]
+fn what_a_host_does_not_use_others_get() {
+    let [limited, other] =
+        over_one_link(vec![Rule { demand: Some(Rate::from_gbps(2)), ..of(0) }], 60_000_000);
+    let wire = 2.0 * 1_500.0 / 1_464.0;
+    assert!((wire * 0.99..wire * 1.01).contains(&limited), "{limited}");
+    assert!((7.2..7.7).contains(&other), "{other}");
+    // From 10 ms on it has all of its bytes, and a fair share.
+    let all = Rule { at: Time::from_us(10_000), demand: Some(Rate::from_gbps(100)), ..of(0) };
+    let [limited, _] =
+        over_one_link(vec![Rule { demand: Some(Rate::from_gbps(2)), ..of(0) }, all], 60_000_000);
+    let expected = 20.0 * 8.0 / (10.0 + (20.0 - 2.5) * 8.0 / 4.75 * 1_500.0 / 1_464.0) * 1_500.0 / 1_464.0;
+    assert!((expected * 0.95..expected * 1.05).contains(&limited), "{limited} for {expected}");
+}
+
+#[test]
+fn a_flow_under_way_takes_other_ways_when_a_rule_says_so() {
+    let network = network(topology(&[4, 4], true));
+    let bytes = 50_000_000;
+    let rule = Rule { at: Time::from_us(10_000), routing: Some(Routing::Spraying), ..Rule::default() };
+    let params = Params { routing: Routing::Ecmp, rules: vec![rule], ..Params::default() };
+    let r2c2 = R2c2::new(&network, &ethernet(LARGE, true), &params, 7).unwrap();
+    let run = run(r2c2, vec![(Time::ZERO, Message::flow(0, 10, bytes))]);
+    assert_conserved(&run);
+    // One way of 9.5 Gb/s for 10 ms, then four.
+    let ms = completion_ps(&run, 0) as f64 / 1e9;
+    let expected = 10.0 + (50.0 * 8.0 * 1_500.0 / 1_464.0 - 95.0) / 38.0;
+    assert!((expected * 0.97..expected * 1.05).contains(&ms), "{ms} for {expected}");
+}
+
 /// Alone, a sprayed flow uses all links on its ways: across a square torus of 4 x 4 four at the source, three and more
 /// times a link's rate.
 #[test]
@@ -132,6 +191,10 @@ fn what_cannot_be_is_refused() {
     );
     assert!(refused(&good, &Params { trees: 0, ..Params::default() }).contains("fabric.trees"));
     assert!(refused(&good, &Params { ack_every: 65, ..Params::default() }).contains("fabric.ack_every"));
+    let by = |rule| refused(&good, &Params { rules: vec![rule], ..Params::default() });
+    assert!(by(of(16)).contains("fabric.rules.src"));
+    assert!(by(Rule { weight: Some(0), ..of(0) }).contains("fabric.rules.weight"));
+    assert!(by(Rule { demand: Some(Rate::from_bps(999)), ..of(0) }).contains("fabric.rules.demand"));
     let long = network(topology(&[90], true));
     assert!(refused(&long, &Params::default()).contains("45 hops"));
 }

@@ -8,6 +8,7 @@
 //! | [`routing`] | the ways of a flow, and the way of a packet |
 //! | [`weights`] | what share of a flow crosses each link, exactly |
 //! | [`rates`] | the rates of all flows, by water-filling |
+//! | [`terms`] | what flows ask for, by the nodes between which they are |
 //! | [`demand`] | what a flow can use, as its sender sees it |
 //! | [`bucket`] | what holds a flow to its rate |
 //! | [`view`] | what a node knows of all flows, and the rates that follow |
@@ -23,6 +24,7 @@ mod params;
 pub mod rates;
 pub mod routing;
 pub mod selection;
+pub mod terms;
 pub mod transfer;
 pub mod trees;
 pub mod view;

@@ -242,7 +242,7 @@ impl Data {
 pub enum Event {
     Start,
     End,
-    /// It can use less, or more, than was said.
+    /// It asks for something else than was said, can use less or more, or takes other ways.
     Demand,
 }
 

@@ -1,6 +1,7 @@
 //! What can be set.
 
 use super::Routing;
+use super::terms::Rule;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Fraction, Time};
 
@@ -20,6 +21,12 @@ pub struct Params {
     pub ack_every: u32,
     /// Silence after all was sent, after which what is not acknowledged is sent again; it doubles. Default 1 ms.
     pub timeout: Time,
+    /// Weight of what a sender sees of its demand in an interval, in the moving average (eq. 1). Default 1/2; the paper
+    /// says none.
+    pub demand_gain: Fraction,
+    /// What flows ask for, by the nodes between which they are. Default: all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
 }
 
 impl Default for Params {
@@ -31,6 +38,8 @@ impl Default for Params {
             trees: 4,
             ack_every: 16,
             timeout: Time::from_us(1_000),
+            demand_gain: Fraction::new(0.5).expect("a fraction"),
+            rules: Vec::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What one node knows of the rack's flows, and the rates that it computes from it.
 
+use super::Routing;
 use super::packet::{Broadcast, Event};
 use super::rates::{Rates, Slot};
 use super::weights::{Ways, Weights};
@@ -15,6 +16,8 @@ pub struct View {
     flows: HashMap<Key, Known>,
     /// Flows by when they became known: those before the first are old enough for a rate.
     young: VecDeque<(Time, Key)>,
+    /// Those that counted, and take other ways from now on.
+    rerouted: Vec<Key>,
     rates: Rates,
 }
 
@@ -32,7 +35,7 @@ struct Known {
 impl View {
     /// That knows of none yet; `rates` of the links, without flows.
     pub fn new(rates: Rates) -> View {
-        View { flows: HashMap::new(), young: VecDeque::new(), rates }
+        View { flows: HashMap::new(), young: VecDeque::new(), rerouted: Vec::new(), rates }
     }
 
     /// A broadcast has come.
@@ -55,31 +58,54 @@ impl View {
                 if let Some(slot) = known.slot {
                     known.slot = Some(self.rates.ask(slot, told.asked));
                 }
+                self.reroute(key, told.routing);
             }
             // Told again.
             (Event::Start, Some(_)) | (Event::Demand, None) => {}
         }
     }
 
+    /// A flow takes other ways from now on (§3.4); after the next [`View::settle`] its rate is of these.
+    pub fn reroute(&mut self, key: Key, routing: Routing) {
+        let Some(known) = self.flows.get_mut(&key).filter(|known| known.told.routing != routing) else {
+            return;
+        };
+        known.told.routing = routing;
+        if let Some(slot) = known.slot.take() {
+            self.rates.remove(slot);
+            self.rerouted.push(key);
+        }
+    }
+
     /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
+        for key in std::mem::take(&mut self.rerouted) {
+            self.count(key, weights);
+        }
         while let Some(&(since, key)) = self.young.front() {
             if since + interval > now {
                 break;
             }
             self.young.pop_front();
-            let Some(known) = self.flows.get_mut(&key).filter(|known| known.since == since) else { continue };
-            if known.over {
-                self.flows.remove(&key);
-                continue;
+            let Some(known) = self.flows.get(&key).filter(|known| known.since == since) else { continue };
+            match known.over {
+                true => drop(self.flows.remove(&key)),
+                false => self.count(key, weights),
             }
-            let Broadcast { src, dst, routing, asked, flow, .. } = known.told;
-            let mut shares = Vec::new();
-            let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: u32::from(flow) };
-            weights.append(ways, &mut shares);
-            known.slot = Some(self.rates.add(asked, shares.into()));
         }
         self.rates.settle();
+    }
+
+    /// A flow is given a rate, if it is not over meanwhile.
+    fn count(&mut self, key: Key, weights: &mut Weights) {
+        let Some(known) = self.flows.get_mut(&key).filter(|known| !known.over && known.slot.is_none()) else {
+            return;
+        };
+        let Broadcast { src, dst, routing, asked, flow, .. } = known.told;
+        let mut shares = Vec::new();
+        let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: u32::from(flow) };
+        weights.append(ways, &mut shares);
+        known.slot = Some(self.rates.add(asked, shares.into()));
     }
 
     /// The rate of a flow that is old enough to have one.
@@ -91,7 +117,6 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::r2c2::Routing;
     use crate::r2c2::rates::Asked;
     use std::sync::Arc;
     use unrack_rack::graph::Graph;
@@ -121,6 +146,11 @@ mod tests {
         let demand = Asked { demand_kbps: 2_000_000, ..Asked::default() };
         view.hear(us(610), &Broadcast { asked: demand, ..told(Event::Demand, 1) });
         view.settle(us(620), INTERVAL, &mut weights);
+        assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(2_000_000), Some(8_000_000)));
+        let rerouted = Broadcast { asked: demand, routing: Routing::Vlb, ..told(Event::Demand, 1) };
+        view.hear(us(621), &rerouted);
+        assert_eq!(view.kbps((0, 1)), None);
+        view.settle(us(625), INTERVAL, &mut weights);
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(2_000_000), Some(8_000_000)));
         view.hear(us(630), &told(Event::End, 1));
         view.settle(us(640), INTERVAL, &mut weights);

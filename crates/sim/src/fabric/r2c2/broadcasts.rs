@@ -110,11 +110,17 @@ impl R2c2 {
     pub(super) fn repeat<O: Observer>(&mut self, core: &mut Core<Event, O>, spread: u32) {
         let told = self.spreads[spread].told;
         self.nodes[usize::from(told.src)].repeats.retain(|repeat| *repeat != (told.flow, told.event));
-        let is_open = |flow: &u32| {
-            let flow = &self.flows[*flow];
+        let is_it = |flow: &&u32| {
+            let flow = &self.flows[**flow];
             flow.told.flow == told.flow && !flow.sender.transfer.is_through()
         };
-        if told.event == Told::End || self.nodes[usize::from(told.src)].own.iter().any(is_open) {
+        // As it is now: it may ask for something else meanwhile.
+        let open =
+            self.nodes[usize::from(told.src)].own.iter().find(is_it).map(|flow| self.flows[*flow].told);
+        if let Some(now) = open {
+            self.spreads[spread].told = Broadcast { event: told.event, tree: told.tree, ..now };
+        }
+        if told.event == Told::End || open.is_some() {
             self.spread(core, u32::from(told.src), spread);
         }
         self.drop_copy(spread);

@@ -1,10 +1,11 @@
 //! One transfer: both its ends, and when they act.
 
 use unrack_protocol::r2c2::bucket::TokenBucket;
+use unrack_protocol::r2c2::demand::Demand;
 use unrack_protocol::r2c2::packet::Broadcast;
 use unrack_protocol::r2c2::transfer;
 use unrack_protocol::segments::SegmentSet;
-use unrack_units::Time;
+use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::MessageId;
 
 /// One end sends, the other receives.
@@ -38,11 +39,55 @@ pub(super) struct Sender {
     pub turn: u32,
     pub alarm: u32,
     pub timeout: Time,
+    pub host: Host,
+    pub demand: Demand,
+    /// Bytes on the wire since its node computed rates.
+    pub sent: u64,
 }
 
 impl Sender {
-    pub fn new(bucket: TokenBucket, segments: u32, timeout: Time) -> Sender {
-        Sender { transfer: transfer::Sender::new(segments), bucket, turn: 0, alarm: 0, timeout }
+    pub fn new(bucket: TokenBucket, segments: u32, timeout: Time, (host, demand): (Host, Demand)) -> Sender {
+        let transfer = transfer::Sender::new(segments);
+        Sender { transfer, bucket, turn: 0, alarm: 0, timeout, host, demand, sent: 0 }
+    }
+}
+
+/// The program at the source: what it has given to be sent, by time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Host {
+    /// `None`: all of it.
+    rate: Option<Rate>,
+    since: Time,
+    /// Given before.
+    before: u64,
+}
+
+impl Host {
+    pub fn new(rate: Option<Rate>, now: Time) -> Host {
+        Host { rate, since: now, before: 0 }
+    }
+
+    pub fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+
+    /// At another rate from now on.
+    pub fn at(self, rate: Option<Rate>, now: Time) -> Host {
+        Host { rate, since: now, before: self.given(u64::MAX, now) }
+    }
+
+    /// Of so many bytes, those that it has given by now.
+    pub fn given(&self, bytes: u64, now: Time) -> u64 {
+        let Some(rate) = self.rate else { return bytes };
+        let since = u128::from((now - self.since).as_ps()) * u128::from(rate.as_bps()) / 8_000_000_000_000;
+        bytes.min(self.before.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
+    }
+
+    /// When it has given so many bytes. `None`: from the start.
+    pub fn has(&self, bytes: u64) -> Option<Time> {
+        let missing = bytes.saturating_sub(self.before);
+        let time = self.rate?.transmit(Bytes::new(missing));
+        Some(Time::from_ps(self.since.as_ps().saturating_add(time.as_ps())))
     }
 }
 

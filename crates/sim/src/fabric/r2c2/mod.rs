@@ -15,21 +15,22 @@ mod alone;
 mod broadcasts;
 mod flow;
 mod packets;
+mod rating;
+mod sending;
 mod wire;
 
-use self::flow::{Flow, Receiver, Role, Sender};
-use self::wire::{Body, Link, Packet, Spread};
+use self::flow::{Flow, Role};
+use self::wire::{Link, Packet, Spread};
 use super::Fabric;
 use super::slab::Slab;
 use super::stream::{Buffer, Ethernet};
-use crate::engine::{Core, Observer, Tie, Tied, Wait};
+use crate::engine::{Core, Observer, Tie, Tied};
 use crate::error::SetupError;
 use crate::network::Network;
 use std::cell::RefCell;
 use std::sync::Arc;
-use unrack_protocol::r2c2::bucket::TokenBucket;
-use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Event as Told, Route};
-use unrack_protocol::r2c2::rates::{Asked, Rates};
+use unrack_protocol::r2c2::packet::{DATA_HEADER, Event as Told, Route};
+use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::routing::Router;
 use unrack_protocol::r2c2::trees::Trees;
 use unrack_protocol::r2c2::view::View;
@@ -59,6 +60,8 @@ pub struct R2c2 {
     trees: Trees,
     router: Router,
     weights: RefCell<Weights>,
+    /// Rules that hold from a later time on are scheduled.
+    rules_told: bool,
     /// Events and timers named so far.
     turns: u32,
     random: u64,
@@ -101,6 +104,8 @@ pub enum Event {
     Repeat {
         spread: u32,
     },
+    /// From now on, a rule holds.
+    Rule(u32),
 }
 
 impl Tied for Event {
@@ -125,23 +130,8 @@ impl R2c2 {
             let rule = "is torus or mesh for r2c2, whose nodes forward for each other";
             return Err(SetupError::new("network.topology.kind", rule, "one with switches"));
         };
-        params.routing.check(&graph).map_err(|why| {
-            SetupError::new("fabric.routing", "fits the topology", format!("{} ({why})", params.routing))
-        })?;
-        let positive = [("fabric.interval", params.interval), ("fabric.timeout", params.timeout)];
-        if let Some((key, time)) = positive.into_iter().find(|(_, time)| *time == Time::ZERO) {
-            return Err(SetupError::new(key, "is above 0", time));
-        }
-        if params.trees == 0 {
-            return Err(SetupError::new("fabric.trees", "is at least 1", 0));
-        }
-        if !(1..=64).contains(&params.ack_every) {
-            return Err(SetupError::new("fabric.ack_every", "is from 1 to 64", params.ack_every));
-        }
+        check(params, &graph)?;
         let headroom = params.headroom.get();
-        if headroom >= 1.0 {
-            return Err(SetupError::new("fabric.headroom", "leaves something to flows", params.headroom));
-        }
         let Buffer::Private(buffer) = ethernet.buffer else {
             return Err(SetupError::new("network.switch.buffer", "is of each link for r2c2", "shared"));
         };
@@ -178,6 +168,7 @@ impl R2c2 {
             router: Router::new(graph.clone()),
             weights: RefCell::new(Weights::new(graph.clone())),
             graph,
+            rules_told: false,
             turns: 0,
             random: mix(seed),
         })
@@ -216,209 +207,54 @@ impl R2c2 {
     }
 }
 
+fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
+    let routing = |key, routing: Routing| {
+        routing
+            .check(graph)
+            .map_err(|why| SetupError::new(key, "fits the topology", format!("{routing} ({why})")))
+    };
+    routing("fabric.routing", params.routing)?;
+    let positive = [("fabric.interval", params.interval), ("fabric.timeout", params.timeout)];
+    if let Some((key, time)) = positive.into_iter().find(|(_, time)| *time == Time::ZERO) {
+        return Err(SetupError::new(key, "is above 0", time));
+    }
+    if params.trees == 0 {
+        return Err(SetupError::new("fabric.trees", "is at least 1", 0));
+    }
+    if !(1..=64).contains(&params.ack_every) {
+        return Err(SetupError::new("fabric.ack_every", "is from 1 to 64", params.ack_every));
+    }
+    if params.headroom.get() >= 1.0 {
+        return Err(SetupError::new("fabric.headroom", "leaves something to flows", params.headroom));
+    }
+    if params.demand_gain.get() <= 0.0 {
+        return Err(SetupError::new("fabric.demand_gain", "is above 0", params.demand_gain));
+    }
+    for rule in &params.rules {
+        let nodes = [("fabric.rules.src", &rule.src), ("fabric.rules.dst", &rule.dst)];
+        for (key, node) in
+            nodes.into_iter().flat_map(|(key, nodes)| nodes.iter().flatten().map(move |n| (key, n)))
+        {
+            if *node >= graph.nodes() {
+                let of = format!("node {node} of {}", graph.nodes());
+                return Err(SetupError::new(key, "names nodes of the network", of));
+            }
+        }
+        if rule.weight == Some(0) {
+            return Err(SetupError::new("fabric.rules.weight", "is from 1 to 255", 0));
+        }
+        if let Some(demand) = rule.demand.filter(|demand| demand.as_bps() < 1_000) {
+            return Err(SetupError::new("fabric.rules.demand", "is at least 1 Kbps", demand));
+        }
+        if let Some(of_rule) = rule.routing {
+            routing("fabric.rules.routing", of_rule)?;
+        }
+    }
+    Ok(())
+}
+
 /// On the wire: that of simulators without headers.
 const SMALLEST: u64 = 8;
-
-/// Flows.
-impl R2c2 {
-    fn open<O: Observer>(
-        &mut self,
-        core: &mut Core<Event, O>,
-        message: MessageId,
-        (src, dst): (u32, u32),
-        bytes: u64,
-        role: Role,
-    ) {
-        let segments = self.segments(bytes);
-        let bucket = TokenBucket::new(self.first_kbps(src), self.wire(self.most));
-        let node = &mut self.nodes[src as usize];
-        node.numbers = node.numbers.wrapping_add(1);
-        let told = Broadcast {
-            event: Told::Start,
-            src: src as u16,
-            dst: dst as u16,
-            flow: node.numbers,
-            asked: Asked::default(),
-            routing: self.params.routing,
-            tree: (node.numbers % u16::from(self.params.trees)) as u8,
-        };
-        let sender = Sender::new(bucket, segments, self.params.timeout);
-        let receiver = Receiver::new(segments);
-        let flow = Flow { message, role, src, dst, bytes, told, sender, receiver, references: 0 };
-        let flow = self.flows.insert(flow);
-        self.nodes[src as usize].own.push(flow);
-        self.start_ticking(core, src);
-        let turn = self.turn();
-        self.flows[flow].sender.turn = turn;
-        self.send(core, flow, turn);
-    }
-
-    /// Has the next packet of a flow sent as soon as its bucket allows.
-    fn go_on<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
-        let turn = self.turn();
-        let place = &mut self.flows[flow];
-        place.sender.turn = 0;
-        let Some((segment, _)) = place.sender.transfer.next() else { return self.rest(core, flow) };
-        let (bytes, bucket) = (place.bytes, place.sender.bucket);
-        let wire = self.wire(self.payload(bytes, segment));
-        let place = &mut self.flows[flow];
-        if let Some(at) = bucket.ready_at(wire) {
-            place.sender.turn = turn;
-            core.schedule(at.max(core.now()), Event::Send { flow, turn });
-        }
-        core.waits(place.message, || Wait::Pacing);
-    }
-
-    fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32, turn: u32) {
-        let place = &self.flows[flow];
-        if place.sender.turn != turn {
-            return;
-        }
-        let Some((segment, is_again)) = place.sender.transfer.next() else { return self.rest(core, flow) };
-        let Flow { src, dst, bytes, message, told, .. } = *place;
-        let payload = self.payload(bytes, segment);
-        let wire = self.wire(payload);
-        let ways = Ways { routing: told.routing, src, dst, flow: u32::from(told.flow) };
-        let route = self.draw(ways);
-        // A node does not drop what it has not sent: it waits for room in its queue.
-        let first = &self.links[(self.graph.links_of(src).start + route.port(0).unwrap_or(0)) as usize];
-        let over = (first.port.backlog(core.now()) + u64::from(wire)).saturating_sub(self.buffer);
-        if over > 0 {
-            let at = core.now() + first.pace.transmit(over);
-            return core.schedule(at, Event::Send { flow, turn });
-        }
-        core.sent(payload);
-        if is_again {
-            core.retransmitted(message);
-        }
-        self.flows[flow].sender.bucket.take(core.now(), wire);
-        let payload = payload as u32;
-        let packet = Packet { flow, body: Body::Data(segment), route, done: 0, wire, payload };
-        self.put(core, src, packet);
-        if segment == 0 && !is_again {
-            self.announce(core, told);
-        }
-        let sender = &mut self.flows[flow].sender;
-        let was_through = sender.transfer.is_through();
-        if !sender.transfer.sent(segment) {
-            return self.go_on(core, flow);
-        }
-        sender.turn = 0;
-        if !was_through {
-            self.announce(core, Broadcast { event: Told::End, ..told });
-        }
-        self.set_alarm(core, flow);
-    }
-
-    /// What was to be sent again has come meanwhile, but for what was sent again just now.
-    fn rest<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
-        if self.flows[flow].sender.transfer.rest() {
-            self.set_alarm(core, flow);
-        }
-    }
-
-    fn set_alarm<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
-        let turn = self.turn();
-        let sender = &mut self.flows[flow].sender;
-        sender.alarm = turn;
-        core.schedule(core.now() + sender.timeout, Event::Alarm { flow, turn });
-        core.waits(self.flows[flow].message, || Wait::Retransmission);
-    }
-
-    fn alarm<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32, turn: u32) {
-        let sender = &mut self.flows[flow].sender;
-        if sender.alarm != turn || sender.transfer.is_done() {
-            return;
-        }
-        sender.alarm = 0;
-        sender.timeout = Time::from_ps(sender.timeout.as_ps().saturating_mul(2).min(LONGEST_TIMEOUT));
-        sender.transfer.send_again();
-        self.go_on(core, flow);
-    }
-
-    fn take_data<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: Packet, segment: u32) {
-        core.arrived(u64::from(packet.payload));
-        let ack_every = self.params.ack_every;
-        let place = &mut self.flows[packet.flow];
-        let (is_new, is_due) = place.receiver.take(segment, ack_every);
-        let is_complete = is_new && place.receiver.is_complete();
-        let Flow { message, role, src, dst, .. } = *place;
-        match (is_complete, role) {
-            (true, Role::Data) => core.complete(message),
-            (true, Role::Request) => {
-                let bytes = core.message(message).bytes;
-                self.open(core, message, (dst, src), bytes, Role::Data);
-            }
-            (false, _) => {}
-        }
-        if is_due {
-            let (next, mask) = self.flows[packet.flow].receiver.acknowledgement();
-            let ways = Ways { routing: Routing::Spraying, src: dst, dst: src, flow: 0 };
-            let (route, wire) = (self.draw(ways), self.wire(ACK));
-            let body = Body::Ack { next, mask };
-            self.put(core, dst, Packet { flow: packet.flow, body, route, done: 0, wire, payload: 0 });
-        }
-    }
-
-    fn take_ack(&mut self, flow: u32, next: u32, mask: u64) {
-        let place = &mut self.flows[flow];
-        let was_done = place.sender.transfer.is_done();
-        place.sender.transfer.acknowledge(next, mask);
-        if place.sender.transfer.is_done() && !was_done {
-            (place.sender.turn, place.sender.alarm) = (0, 0);
-            let own = &mut self.nodes[place.src as usize].own;
-            let at = own.iter().position(|own| *own == flow).expect("an open flow is its source's");
-            own.swap_remove(at);
-        }
-    }
-
-    fn drop_reference(&mut self, flow: u32) {
-        let place = &mut self.flows[flow];
-        place.references -= 1;
-        if place.references == 0 && place.sender.transfer.is_done() {
-            self.flows.release(flow);
-        }
-    }
-}
-
-/// Beyond the header: a mask of 64 packets.
-const ACK: u64 = 8;
-/// A second.
-const LONGEST_TIMEOUT: u64 = 1_000_000_000_000;
-
-/// Rates.
-impl R2c2 {
-    /// A node that sends computes once an interval, at a time of its own.
-    fn start_ticking<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
-        if !std::mem::replace(&mut self.nodes[node as usize].ticks, true) {
-            let interval = self.params.interval.as_ps();
-            let phase = (u128::from(interval) * u128::from(node) / self.nodes.len() as u128) as u64;
-            let since = (core.now().as_ps() + interval - phase) % interval;
-            core.schedule(core.now() + Time::from_ps(interval - since), Event::Tick(node));
-        }
-    }
-
-    fn tick<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
-        let (now, interval) = (core.now(), self.params.interval);
-        let place = &mut self.nodes[node as usize];
-        if place.own.is_empty() {
-            place.ticks = false;
-            return;
-        }
-        place.view.settle(now, interval, self.weights.get_mut());
-        core.schedule(now + interval, Event::Tick(node));
-        for n in 0..self.nodes[node as usize].own.len() {
-            let flow = self.nodes[node as usize].own[n];
-            let place = &mut self.flows[flow];
-            let key = (place.told.src, place.told.flow);
-            let Some(kbps) = self.nodes[node as usize].view.kbps(key) else { continue };
-            if kbps != place.sender.bucket.kbps() {
-                place.sender.bucket.set_rate(now, kbps);
-                self.go_on(core, flow);
-            }
-        }
-    }
-}
 
 /// Belongs to no flow.
 const NONE: u32 = u32::MAX;
@@ -447,6 +283,7 @@ impl Fabric for R2c2 {
             Event::Tick(node) => self.tick(core, node),
             Event::Alarm { flow, turn } => self.alarm(core, flow, turn),
             Event::Repeat { spread } => self.repeat(core, spread),
+            Event::Rule(rule) => self.rule(core, rule),
         }
     }
 

@@ -1,0 +1,83 @@
+//! What flows ask for, by the nodes between which they are: the rules of an operator (§3.3.2: tenants and deadlines map
+//! to weights and priorities).
+
+use super::Routing;
+use super::rates::Asked;
+use serde::{Deserialize, Serialize};
+use unrack_units::{Rate, Time};
+
+/// A rule. What it says nothing of, it leaves as it is.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rule {
+    /// For flows from these nodes. Default from all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub src: Option<Vec<u32>>,
+    /// For flows to these nodes. Default to all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dst: Option<Vec<u32>>,
+    /// From this time on, flows under way included. Default from the beginning.
+    pub at: Time,
+    /// A flow's part of what is shared, relative to others. Default 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u8>,
+    /// 0, the default, is served first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+    /// How fast the source's program has bytes to send (§3.3.2: host-limited flows). Nobody is told: R2C2 estimates it.
+    /// Default: all are there at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Rate>,
+    /// Default that of the fabric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
+}
+
+impl Rule {
+    /// Whether it is about flows between these nodes.
+    pub fn matches(&self, src: u32, dst: u32) -> bool {
+        let holds = |nodes: &Option<Vec<u32>>, node| nodes.as_ref().is_none_or(|nodes| nodes.contains(&node));
+        holds(&self.src, src) && holds(&self.dst, dst)
+    }
+}
+
+/// What holds for a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// Without a demand: that is not known when a flow starts.
+    pub asked: Asked,
+    pub demand: Option<Rate>,
+    pub routing: Routing,
+}
+
+impl Terms {
+    /// By all rules that hold then, each after those before it.
+    pub fn of(rules: &[Rule], routing: Routing, (src, dst): (u32, u32), now: Time) -> Terms {
+        let mut terms = Terms { asked: Asked::default(), demand: None, routing };
+        for rule in rules.iter().filter(|rule| rule.at <= now && rule.matches(src, dst)) {
+            terms.asked.weight = rule.weight.unwrap_or(terms.asked.weight);
+            terms.asked.priority = rule.priority.unwrap_or(terms.asked.priority);
+            terms.demand = rule.demand.or(terms.demand);
+            terms.routing = rule.routing.unwrap_or(terms.routing);
+        }
+        terms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_hold_from_their_time_on_each_over_those_before() {
+        let rules = [
+            Rule { src: Some(vec![1, 2]), weight: Some(4), ..Rule::default() },
+            Rule { dst: Some(vec![7]), priority: Some(2), weight: Some(3), ..Rule::default() },
+            Rule { at: Time::from_us(5), routing: Some(Routing::Vlb), ..Rule::default() },
+        ];
+        let of = |src, dst, us| Terms::of(&rules, Routing::Spraying, (src, dst), Time::from_us(us));
+        assert_eq!(of(0, 3, 4), Terms { asked: Asked::default(), demand: None, routing: Routing::Spraying });
+        assert_eq!((of(1, 3, 4).asked.weight, of(1, 7, 4).asked.weight), (4, 3));
+        assert_eq!((of(2, 7, 5).asked.priority, of(2, 7, 5).routing), (2, Routing::Vlb));
+    }
+}
