@@ -11,7 +11,7 @@ use unrack_rack::graph::{Graph, Sides};
 use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace, Star};
-use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Place, Watch, explain};
+use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Peaks, Place, Watch, explain};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Wait, Work};
 use unrack_units::{Bytes, Rate, Time};
@@ -44,6 +44,7 @@ struct Watched {
     hops: Vec<Hop>,
     journal: Journal,
     links: LinkSamples,
+    peaks: Peaks,
 }
 
 impl Watched {
@@ -85,6 +86,7 @@ fn on_all(buffer: u64, script: &[(Time, Message)], mut look: impl FnMut(Watched)
                 links: Some(LinkSamples::new(EVERY)),
                 packets: Some(Packets::new(|hop, _| hops.borrow_mut().push(*hop))),
                 journal: Some(Journal::of_all()),
+                peaks: Some(Peaks::new(&setup.network.topology)),
             };
             let name = format!("{protocol}, {:?}, cut through: {cut_through}", setup.network.topology);
             let Ok(done) = setup.watched(&work, &mut watch, |_| {}) else {
@@ -94,15 +96,16 @@ fn on_all(buffer: u64, script: &[(Time, Message)], mut look: impl FnMut(Watched)
             };
             watch.packets.take().unwrap().finish();
             let (journal, links) = (watch.journal.take().unwrap(), watch.links.take().unwrap());
+            let peaks = watch.peaks.take().unwrap();
             drop(watch);
             let (run, network, hops) = (done.run, setup.network, hops.into_inner());
-            look(Watched { name, network, run, hops, journal, links });
+            look(Watched { name, network, run, hops, journal, links, peaks });
         }
     }
 }
 
 fn assert_sound(watched: &Watched) {
-    let Watched { name, run, hops, links, .. } = watched;
+    let Watched { name, run, hops, links, peaks, .. } = watched;
     if name.starts_with("ideal") {
         assert!(hops.is_empty());
         return;
@@ -114,6 +117,9 @@ fn assert_sound(watched: &Watched) {
         assert!(hop.first + hop.serial <= hop.last && hop.payload <= hop.wire, "{name}: {hop:?}");
         assert!(hop.first + hop.serial + hop.propagation <= hop.onward, "{name}: {hop:?}");
     }
+    let most = links.samples().map(|sample| sample.queue_max_bytes).max().unwrap_or(0);
+    assert_eq!(peaks.queue_bytes().max().unwrap_or(0), most, "{name}");
+    assert!(peaks.reorder_packets().len() as u64 <= run.finished(), "{name}");
     let (mut bytes, mut busy) = (0, BTreeMap::<LinkId, Time>::new());
     for sample in links.samples() {
         assert!(sample.busy <= EVERY && sample.wire_bytes >= sample.payload_bytes);

@@ -1,5 +1,6 @@
 //! What the file of a study says.
 
+use crate::asked::Sizes;
 use crate::error::StudyError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -48,6 +49,12 @@ pub struct Grid {
     /// By fabric, the share of messages that a published average covers: those that finished first.
     #[serde(default)]
     pub first_finished: BTreeMap<String, f64>,
+    /// Classes of messages by size, whose figures are `by_size.NAME`.
+    #[serde(default)]
+    pub by_size: BTreeMap<String, Sizes>,
+    /// Whether queues and receivers are looked at: `peaks`. A run takes about twice as long.
+    #[serde(default)]
+    pub peaks: bool,
     #[serde(default)]
     pub quick: Quick,
 }

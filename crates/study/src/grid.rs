@@ -1,5 +1,6 @@
 //! Every point of a study's grids, as a scenario.
 
+use crate::asked::Asked;
 use crate::error::StudyError;
 use crate::file::{Axis, Grid, Study, Value};
 use crate::run::Scale;
@@ -17,8 +18,7 @@ pub struct Point {
     pub labels: BTreeMap<String, String>,
     /// `KEY=VALUE`, over the study's scenario.
     pub set: Vec<String>,
-    /// The share of messages whose average is asked for besides: those that finish first.
-    pub first_finished: Option<f64>,
+    pub asked: Asked,
 }
 
 /// A point that can be run.
@@ -40,7 +40,11 @@ fn points_of(study: &Study, grid: &Grid, scale: Scale) -> Vec<Point> {
         grid: grid.name.clone(),
         labels: BTreeMap::from([("fabric".to_string(), fabric.clone())]),
         set: [grid.set.clone(), vec![format!("fabric.protocol={fabric}")], own(fabric)].concat(),
-        first_finished: grid.first_finished.get(fabric).copied(),
+        asked: Asked {
+            first_finished: grid.first_finished.get(fabric).copied(),
+            by_size: grid.by_size.clone(),
+            peaks: grid.peaks,
+        },
     };
     let mut points: Vec<Point> = study.fabrics_of(grid).iter().map(of_fabric).collect();
     for axis in &grid.axes {
@@ -82,6 +86,7 @@ impl Point {
     pub fn ready(self, study: &Study) -> Result<Ready, StudyError> {
         let refuse =
             |error| StudyError::Scenario { point: format!("{} {}", study.name, self.describe()), error };
+        self.asked.check(&study.name, &self.grid)?;
         let overrides: Overrides = self.set.iter().collect();
         let parsed = Scenario::parse(&study.name, &study.scenario, &overrides).and_then(Scenario::check);
         let mut scenario = parsed.map_err(refuse)?;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`file`] | what the file of a study says |
 //! | [`grid`] | every point of its grids, as a scenario |
+//! | [`asked`] | what is asked of a run besides its summary |
 //! | [`run`] | runs the points on all cores; keeps what is finished, and does not run it again |
 //! | [`computed`] | figures that are computed |
 //! | [`figure`] | published beside measured, and in words |
@@ -15,6 +16,7 @@
 //! The same study on the same version gives the same results, however many cores run it.
 #![forbid(unsafe_code)]
 
+pub mod asked;
 pub mod computed;
 mod error;
 pub mod figure;
@@ -29,7 +31,7 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 12] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig8a", include_str!("../../../studies/edm/fig8a.toml")),
@@ -37,6 +39,11 @@ const FILES: [(&str, &str); 7] = [
     ("edm/fig8-artifact", include_str!("../../../studies/edm/fig8-artifact.toml")),
     ("ddc/table4", include_str!("../../../studies/ddc/table4.toml")),
     ("ddc/fig7", include_str!("../../../studies/ddc/fig7.toml")),
+    ("r2c2/fig2", include_str!("../../../studies/r2c2/fig2.toml")),
+    ("r2c2/arithmetic", include_str!("../../../studies/r2c2/arithmetic.toml")),
+    ("r2c2/fig10", include_str!("../../../studies/r2c2/fig10.toml")),
+    ("r2c2/fig17", include_str!("../../../studies/r2c2/fig17.toml")),
+    ("r2c2/fig18", include_str!("../../../studies/r2c2/fig18.toml")),
 ];
 
 /// All studies, in the order of the page.

@@ -1,6 +1,7 @@
 //! Runs the points of studies on all cores. A finished point is kept in a file, under a hash of its
 //! scenario and of the program that ran it, and is not run again.
 
+use crate::asked::Asked;
 use crate::error::StudyError;
 use crate::file::Study;
 use crate::grid::{Ready, points};
@@ -10,9 +11,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unrack_record::write_json;
-use unrack_sim::Run;
+use unrack_sim::SetupError;
 use unrack_sim::scenario::excluded;
-use unrack_units::Time;
 
 /// How much is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,7 @@ pub struct Measured {
     pub grid: String,
     pub labels: BTreeMap<String, String>,
     pub scenario_hash: String,
-    /// The summary of the run, but for what depends on the machine. With `first_finished.slowdown`, if the
-    /// study asks for it.
+    /// The summary of the run, but for what depends on the machine; and what else is [`Asked`] for.
     pub summary: serde_json::Value,
 }
 
@@ -47,7 +46,7 @@ struct Kept {
     /// Of the executable file.
     program: String,
     scenario_hash: String,
-    first_finished: Option<f64>,
+    asked: Asked,
     summary: serde_json::Value,
 }
 
@@ -101,12 +100,10 @@ impl Shelf {
 
     fn measured(&self, ready: &Ready) -> Result<Measured, StudyError> {
         let (point, scenario_hash) = (&ready.point, ready.scenario.hash());
-        let share = point.first_finished.map_or("all".into(), |share| share.to_string());
-        let path = self.folder.join(format!("{scenario_hash}-{share}.json"));
+        let asked = hash(point.asked.to_text().as_bytes());
+        let path = self.folder.join(format!("{scenario_hash}-{asked}.json"));
         let kept = unrack_record::read_json::<Kept>(&path).ok().filter(|kept| {
-            kept.program == self.program
-                && kept.scenario_hash == scenario_hash
-                && kept.first_finished == point.first_finished
+            kept.program == self.program && kept.scenario_hash == scenario_hash && kept.asked == point.asked
         });
         let summary = match kept {
             Some(kept) => kept.summary,
@@ -115,7 +112,7 @@ impl Shelf {
                     version: env!("CARGO_PKG_VERSION").into(),
                     program: self.program.clone(),
                     scenario_hash: scenario_hash.clone(),
-                    first_finished: point.first_finished,
+                    asked: point.asked.clone(),
                     summary: simulate(ready)?,
                 };
                 write_json(&path, &kept)?;
@@ -127,33 +124,20 @@ impl Shelf {
 }
 
 fn simulate(ready: &Ready) -> Result<serde_json::Value, StudyError> {
-    let done = ready.setup.run(&ready.work, |_| {}).map_err(|error| StudyError::Scenario {
+    let refused = |error: SetupError| StudyError::Scenario {
         point: ready.point.describe(),
         error: error.in_scenario(&ready.scenario),
-    })?;
+    };
+    let (done, inside) = ready.point.asked.run(&ready.setup, &ready.work).map_err(refused)?;
     // What the machine took is no result: figures must not depend on it.
-    let summary = done.summary(1.0, excluded(&ready.scenario, &done.run));
-    let mut summary = serde_json::to_value(summary).expect("a summary is plain numbers and texts");
+    let excluded = excluded(&ready.scenario, &done.run);
+    let mut summary = serde_json::to_value(done.summary(1.0, excluded)).expect("plain numbers and texts");
     let object = summary.as_object_mut().expect("a summary is an object");
     for of_the_machine in ["wall_s", "packet_hops_per_s"] {
         object.remove(of_the_machine);
     }
-    if let Some(share) = ready.point.first_finished {
-        let slowdown = first_finished(&done.run, share);
-        object.insert("first_finished".into(), serde_json::json!({ "share": share, "slowdown": slowdown }));
-    }
+    object.extend(inside.into_iter().chain(ready.point.asked.of_messages(&done.run, excluded)));
     Ok(summary)
-}
-
-/// Mean slowdown of the `share` of all messages that finished first: what an average is whose run was
-/// stopped by then.
-fn first_finished(run: &Run, share: f64) -> Option<f64> {
-    let ended = |row: &usize| run.outcomes[*row].completed().unwrap_or(Time::MAX);
-    let mut rows: Vec<usize> = (0..run.outcomes.len()).collect();
-    rows.sort_by_key(ended);
-    rows.truncate((share * run.outcomes.len() as f64).round() as usize);
-    let slowdowns: Vec<f64> = rows.into_iter().filter_map(|row| run.slowdown(row)).collect();
-    (!slowdowns.is_empty()).then(|| slowdowns.iter().sum::<f64>() / slowdowns.len() as f64)
 }
 
 /// FNV-1a, 64 bits.

@@ -5,6 +5,7 @@
 //! | how busy links were and how long their queues, over time | [`Watch::links`] |
 //! | packets, in order, as they leave; as bytes | [`Watch::packets`]; [`wire`] |
 //! | where one message spent its time | [`Watch::journal`], and then [`explain`] |
+//! | the most that waited at each port, and was held out of order | [`Watch::peaks`] |
 //!
 //! A run that is watched gives the same results as one that is not.
 
@@ -12,12 +13,14 @@ mod explain;
 mod journal;
 mod links;
 mod packets;
+mod peaks;
 pub mod wire;
 
 pub use explain::{Explanation, Part, Place, explain};
 pub use journal::Journal;
 pub use links::{LinkSamples, Sample};
 pub use packets::Packets;
+pub use peaks::Peaks;
 
 use crate::engine::{Hop, LinkId, Observer, Wait};
 use crate::topology::{End, Topology};
@@ -30,6 +33,7 @@ pub struct Watch<'a> {
     pub links: Option<LinkSamples>,
     pub packets: Option<Packets<'a>>,
     pub journal: Option<Journal>,
+    pub peaks: Option<Peaks>,
 }
 
 /// Which packets are meant.
@@ -66,6 +70,7 @@ impl Observer for Watch<'_> {
     }
     fn completed(&mut self, id: MessageId, _message: &Message, now: Time) {
         self.journal.iter_mut().for_each(|journal| journal.completed(id, now));
+        self.peaks.iter_mut().for_each(|peaks| peaks.completed(id));
     }
     fn retransmitted(&mut self, id: MessageId, now: Time) {
         self.journal.iter_mut().for_each(|journal| journal.sent_again(id, now));
@@ -75,11 +80,13 @@ impl Observer for Watch<'_> {
     }
     fn queued(&mut self, port: u32, bytes: u64, now: Time) {
         self.links.iter_mut().for_each(|links| links.queued(port, bytes, now));
+        self.peaks.iter_mut().for_each(|peaks| peaks.queued(port, bytes));
     }
     fn hop(&mut self, hop: &Hop, now: Time) {
         self.links.iter_mut().for_each(|links| links.hop(hop));
         self.packets.iter_mut().for_each(|packets| packets.hop(hop, now));
         self.journal.iter_mut().for_each(|journal| journal.hop(hop));
+        self.peaks.iter_mut().for_each(|peaks| peaks.hop(hop));
     }
     fn waits(&mut self, id: MessageId, wait: Wait, now: Time) {
         self.journal.iter_mut().for_each(|journal| journal.waits(id, wait, now));

@@ -3,6 +3,7 @@
 mod ddc_table4;
 mod edm_scheduler;
 mod edm_table1;
+mod r2c2;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,9 @@ pub fn of(study: &str) -> Computed {
         "edm/scheduler" => edm_scheduler::values(),
         "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),
+        "r2c2/fig2" => r2c2::throughput(),
+        "r2c2/arithmetic" => r2c2::arithmetic(),
+        "r2c2/fig18" => r2c2::selection(),
         _ => Computed::new(),
     }
 }

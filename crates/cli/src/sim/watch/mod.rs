@@ -144,7 +144,8 @@ impl Watching {
             told.push(id);
         }
         let links = self.ports.is_some().then(|| LinkSamples::new(self.every));
-        let mut watch = Watch { links, packets, journal: (!told.is_empty()).then(|| Journal::of(told)) };
+        let journal = (!told.is_empty()).then(|| Journal::of(told));
+        let mut watch = Watch { links, packets, journal, ..Watch::default() };
         let done = run(&mut watch)?;
         watch.packets.into_iter().for_each(Packets::finish);
         Ok((done, watch.links, watch.journal))

@@ -1,0 +1,126 @@
+//! What a study asks of a run besides its summary.
+
+use crate::error::StudyError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use unrack_sim::observe::{Peaks, Watch};
+use unrack_sim::summary::Stats;
+use unrack_sim::{Excluded, Finished, Run, Setup, SetupError, Work};
+use unrack_units::{Bytes, Time};
+
+/// Each is in the summary under its name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The share of messages whose mean slowdown is asked for: those that finish first.
+    pub first_finished: Option<f64>,
+    /// Completion, slowdown and rate of messages of these sizes.
+    pub by_size: BTreeMap<String, Sizes>,
+    /// The most that waited at each port, that receivers held out of order, and that were open at once.
+    pub peaks: bool,
+}
+
+/// Sizes of a class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sizes {
+    pub above: Option<Bytes>,
+    pub below: Option<Bytes>,
+}
+
+impl Sizes {
+    fn hold(&self, bytes: u64) -> bool {
+        self.above.is_none_or(|above| bytes > above.get())
+            && self.below.is_none_or(|below| bytes < below.get())
+    }
+}
+
+impl Asked {
+    /// Names the file of a point beside its scenario.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("plain numbers and texts")
+    }
+
+    /// The run, and what is asked of its inside.
+    pub fn run(&self, setup: &Setup, work: &Work) -> Result<(Finished, BTreeMap<String, Value>), SetupError> {
+        if !self.peaks {
+            return Ok((setup.run(work, |_| {})?, BTreeMap::new()));
+        }
+        let peaks = Peaks::new(&setup.network.topology);
+        let mut watch = Watch { peaks: Some(peaks), ..Watch::default() };
+        let done = setup.watched(work, &mut watch, |_| {})?;
+        let peaks = watch.peaks.expect("it was put there");
+        let stats =
+            |values: &mut dyn Iterator<Item = u64>| Stats::of(values.map(|value| value as f64).collect());
+        let queues = stats(&mut peaks.queue_bytes());
+        let held = stats(&mut peaks.reorder_packets().iter().copied());
+        let open = most_open(&done.run);
+        let found = json!({ "queue_bytes": queues, "reorder_packets": held, "open_messages": open });
+        Ok((done, BTreeMap::from([("peaks".into(), found)])))
+    }
+
+    /// What is asked of its messages.
+    pub fn of_messages(&self, run: &Run, excluded: Excluded) -> BTreeMap<String, Value> {
+        let share = self.first_finished.map(|share| {
+            let slowdown = first_finished(run, share);
+            ("first_finished".to_string(), json!({ "share": share, "slowdown": slowdown }))
+        });
+        let sizes = (!self.by_size.is_empty()).then(|| {
+            let of = |(name, sizes): (&String, &Sizes)| (name.clone(), by_size(run, excluded, sizes));
+            ("by_size".to_string(), self.by_size.iter().map(of).collect())
+        });
+        share.into_iter().chain(sizes).collect()
+    }
+
+    /// # Errors
+    /// What cannot be asked for.
+    pub fn check(&self, study: &str, grid: &str) -> Result<(), StudyError> {
+        let none = |(name, sizes): (&String, &Sizes)| match (sizes.above, sizes.below) {
+            (Some(above), Some(below)) if above.get().saturating_add(1) >= below.get() => Some(name.clone()),
+            _ => None,
+        };
+        match self.by_size.iter().find_map(none) {
+            Some(name) => Err(StudyError::File {
+                study: study.into(),
+                why: format!("`by_size.{name}` of the grid `{grid}` has no sizes"),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Messages that were submitted and not complete at once, at the most.
+fn most_open(run: &Run) -> usize {
+    let mut ends: Vec<Time> = run.outcomes.iter().filter_map(|outcome| outcome.completed()).collect();
+    ends.sort_unstable();
+    // Messages are in the order of their submission.
+    let open = |(n, submitted): (usize, Time)| n + 1 - ends.partition_point(|end| *end <= submitted);
+    run.outcomes.iter().map(|outcome| outcome.submitted).enumerate().map(open).max().unwrap_or(0)
+}
+
+/// Mean slowdown of the `share` of all messages that finished first: what an average is whose run was
+/// stopped by then.
+fn first_finished(run: &Run, share: f64) -> Option<f64> {
+    let ended = |row: &usize| run.outcomes[*row].completed().unwrap_or(Time::MAX);
+    let mut rows: Vec<usize> = (0..run.outcomes.len()).collect();
+    rows.sort_by_key(ended);
+    rows.truncate((share * run.outcomes.len() as f64).round() as usize);
+    let slowdowns: Vec<f64> = rows.into_iter().filter_map(|row| run.slowdown(row)).collect();
+    (!slowdowns.is_empty()).then(|| slowdowns.iter().sum::<f64>() / slowdowns.len() as f64)
+}
+
+/// Of the messages that count and finished.
+fn by_size(run: &Run, excluded: Excluded, sizes: &Sizes) -> Value {
+    let all = run.messages.len();
+    let last = all.saturating_sub(excluded.cool_down as usize);
+    let rows = (excluded.warm_up as usize).min(last)..last;
+    let rows: Vec<usize> = rows.filter(|row| sizes.hold(run.messages[*row].bytes)).collect();
+    let stats =
+        |of: &dyn Fn(usize) -> Option<f64>| Stats::of(rows.iter().filter_map(|row| of(*row)).collect());
+    let took = |row: usize| Some(run.outcomes[row].completion()?.as_ns_f64());
+    json!({
+        "completion_ns": stats(&took),
+        "slowdown": stats(&|row| run.slowdown(row)),
+        "gbps": stats(&|row| Some(run.messages[row].bytes as f64 * 8.0 / took(row)?)),
+    })
+}

@@ -1,0 +1,133 @@
+//! R2C2: its two small examples, what broadcasts cost, its formats, and a controller instead of broadcasts.
+
+use std::sync::Arc;
+use unrack_protocol::r2c2::Routing;
+use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, MOST_ASSIGNMENTS, Route};
+use unrack_protocol::r2c2::rates::{Asked, Rates, UNLIMITED};
+use unrack_protocol::r2c2::routing::MOST_HOPS;
+use unrack_protocol::r2c2::trees::Trees;
+use unrack_protocol::r2c2::weights::{Exact, Loads, Share, Ways, Weights};
+use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
+use unrack_units::Rate;
+
+pub fn torus(sides: &[u32]) -> Arc<Graph> {
+    Arc::new(Graph::cube(Sides::new(sides).expect("sides"), true).expect("a torus"))
+}
+
+/// Figs. 3 and 4.
+pub fn examples() -> Vec<(&'static str, f64)> {
+    let square = Graph::cube(Sides::new(&[2, 2]).expect("sides"), false).expect("a mesh");
+    let mut loads = Loads::new(&square);
+    Exact::new(&square).add(Routing::Spraying, (0, 3), 0, 1.0, &mut loads);
+    let most = (0..square.links()).map(|link| loads.of(link)).fold(0.0, f64::max);
+    // Links 1-4, 1-3, 2-3, 3-4.
+    let rates = |first: &[(u32, u32)]| {
+        let mut rates = Rates::new([Rate::from_gbps(1); 4], 0.0);
+        let share = |(link, halves): &(u32, u32)| Share { link: *link, share: Share::ONE / 2 * halves };
+        let mut add = |links: &[(u32, u32)]| rates.add(Asked::default(), links.iter().map(share).collect());
+        let slots = [add(first), add(&[(2, 2), (3, 2)])];
+        rates.settle();
+        slots.map(|slot| f64::from(rates.kbps(slot)) / 1e6)
+    };
+    let [fixed_1, fixed_2] = rates(&[(0, 1), (1, 1), (3, 1)]);
+    let [adapted_1, adapted_2] = rates(&[(0, 2)]);
+    vec![
+        ("square.weight", most),
+        ("fixed.f1", fixed_1),
+        ("fixed.f2", fixed_2),
+        ("adapted.f1", adapted_1),
+        ("adapted.f2", adapted_2),
+    ]
+}
+
+/// §3.2, §4.2, §5.1.
+pub fn broadcast() -> Vec<(&'static str, f64)> {
+    let torus = torus(&[8, 8, 8]);
+    let bytes = (Trees::new(torus.clone(), 4).links(0, 0).len() * BROADCAST) as f64;
+    // The paper counts flows of a node to itself as well, and in the mean length of ways.
+    let nodes = f64::from(torus.nodes());
+    let hops = mean_hops(&torus);
+    let overhead = |flow: f64| 2.0 * bytes / (flow * hops);
+    vec![
+        ("bytes", bytes),
+        ("kib_per_link_all_pairs", nodes * nodes * bytes / f64::from(torus.links()) / 1024.0),
+        ("overhead_10kB", overhead(10e3)),
+        ("overhead_10MB", overhead(10e6)),
+        ("overhead_5pct_small", 0.05 * overhead(10e3) + 0.95 * overhead(35e6)),
+        ("mean_paths", mean_paths()),
+        ("farthest_paths", farthest_paths()),
+        ("weights_bytes", weights_bytes(&torus)),
+        ("central_1", central(1.0, hops, nodes) / bytes),
+        ("central_10", central(10.0, hops, nodes) / bytes),
+    ]
+}
+
+/// Fig. 19: what a controller costs for one event: the event's packet goes to it, and to every node it sends one with
+/// the rates of its flows: a packet as a broadcast, which has one rate, and 4 bytes for each rate more.
+fn central(flows: f64, hops: f64, nodes: f64) -> f64 {
+    let message = BROADCAST as f64 + 4.0 * (flows - 1.0);
+    hops * (BROADCAST as f64 + nodes * message)
+}
+
+fn mean_hops(torus: &Graph) -> f64 {
+    let distances = torus.distances_to(0);
+    distances.iter().map(|hops| f64::from(*hops)).sum::<f64>() / distances.len() as f64
+}
+
+/// Of a pair of different nodes of 6x6x6, on average: two ways around half a ring.
+fn mean_paths() -> f64 {
+    let paths = paths(&torus(&[6, 6, 6]));
+    paths[1..].iter().sum::<f64>() / (paths.len() - 1) as f64
+}
+
+/// Of a pair of nodes that are half a ring apart in each dimension of 6x6x6, one way around each ring: from corner to
+/// corner of a mesh of four nodes a side.
+fn farthest_paths() -> f64 {
+    let mesh = Graph::cube(Sides::new(&[4, 4, 4]).expect("sides"), false).expect("a mesh");
+    *paths(&mesh).last().expect("a mesh has nodes")
+}
+
+/// Shortest paths to node 0, by node.
+fn paths(graph: &Graph) -> Vec<f64> {
+    let distances = graph.distances_to(0);
+    let mut paths = vec![0.0; distances.len()];
+    let mut nodes: Vec<u32> = (0..graph.nodes()).collect();
+    nodes.sort_by_key(|node| distances[*node as usize]);
+    paths[0] = 1.0;
+    for node in nodes.into_iter().skip(1) {
+        let nearer = graph.links_of(node).map(|link| graph.to(link) as usize);
+        let nearer = nearer.filter(|to| distances[*to] < distances[node as usize]);
+        paths[node as usize] = nearer.map(|to| paths[to]).sum();
+    }
+    paths
+}
+
+/// All that is kept of the routing that keeps most, when all pairs were asked for.
+fn weights_bytes(torus: &Arc<Graph>) -> f64 {
+    let mut weights = Weights::new(torus.clone());
+    let mut most = 0;
+    for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Vlb, Routing::Romm] {
+        for dst in 1..torus.nodes() {
+            weights.append(Ways { routing, src: 0, dst, flow: 0 }, &mut Vec::new());
+        }
+        most = most.max(weights.bytes(routing));
+    }
+    most as f64
+}
+
+/// §3.4, §4.2.
+pub fn formats() -> Vec<(&'static str, f64)> {
+    let mut longest = Route::default();
+    (0..MOST_HOPS).for_each(|_| longest.push(MOST_PORTS - 1));
+    let pairs = [Assignment { src: 0, flow: 0, routing: Routing::Vlb }; MOST_ASSIGNMENTS + 1];
+    let (pairs, bytes) = Assignment::encode(&pairs, &mut [0; 1_500]);
+    vec![
+        ("hops", f64::from(longest.hops())),
+        ("ports", f64::from(MOST_PORTS)),
+        ("nodes", f64::from(MOST_NODES)),
+        ("broadcast_bytes", BROADCAST as f64),
+        ("demand_tbps", f64::from(UNLIMITED) * 1e3 / 1e12),
+        ("pairs", pairs as f64),
+        ("pairs_bytes", bytes as f64),
+    ]
+}
