@@ -1,4 +1,7 @@
-//! `unrack rack`: racks on this machine, for programs that are not simulated.
+//! `unrack rack`: racks on this machine: with switches, for programs that are not simulated; without, for R2C2.
+
+mod direct;
+mod run;
 
 use crate::failure::{Failure, say};
 use crate::stdout::print;
@@ -14,10 +17,20 @@ Examples:
   sudo unrack rack exec 2 -- redis-server --bind 0.0.0.0 --protected-mode no
   sudo unrack rack exec 0 -- redis-benchmark -h host2
   sudo unrack rack down
+  unrack rack up examples/torus-4x4.toml
+  unrack rack run examples/torus-4x4.toml --json | jq .live
+  unrack sim examples/torus-4x4.toml
+  unrack rack down
 
 Hosts are network namespaces, called host0, host1 and so on; NICs are links that are shaped to the scenario's rate. On a \
 `drack`, a program's TCP connections use the NICs of its whole rack (MPTCP), on a `torack` one. The machine's own network \
-is not touched. down also removes what a crash left.";
+is not touched.
+
+The nodes of a torus or mesh are threads of a process that `up` leaves behind, asleep while nobody asks; they run R2C2 over \
+links of the scenario's rate and delay, in real time. `run` has them carry the scenario's flows and prints what \
+`unrack sim` does of the same file. No privilege is needed.
+
+down also removes what a crash left.";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -36,6 +49,8 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
+    /// Has a torus or mesh that is up carry a scenario's flows, and prints their figures
+    Run(run::Args),
     /// Runs a program on a host, and ends with its status
     Exec {
         /// Its number or name
@@ -53,18 +68,33 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
+    /// The process of a torus or mesh that is up
+    #[command(name = "__serve", hide = true)]
+    Serve {
+        #[command(flatten)]
+        place: Place,
+    },
 }
 
 #[derive(clap::Args)]
 struct Place {
-    /// A folder for what is known of these racks
-    #[arg(long, value_name = "DIR", default_value = "/run/unrack-rack")]
-    state: PathBuf,
+    /// A folder for what is known of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp if you are not root]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
 }
 
 impl Place {
+    fn folder(&self) -> PathBuf {
+        let user = rustix::process::geteuid();
+        self.state.clone().unwrap_or_else(|| match std::env::var_os("XDG_RUNTIME_DIR") {
+            _ if user.is_root() => "/run/unrack-rack".into(),
+            Some(folder) => Path::new(&folder).join("unrack-rack"),
+            None => format!("/tmp/unrack-rack-{}", user.as_raw()).into(),
+        })
+    }
+
     fn rack(&self) -> Result<Rack, Failure> {
-        Ok(Rack::at(&self.state)?)
+        Ok(Rack::at(&self.folder())?)
     }
 }
 
@@ -74,14 +104,21 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Up { scenario, set, place } => {
             let network = Scenario::load(&scenario, &set.iter().collect())?.check()?.network;
+            if network.topology.graph().is_some() {
+                return direct::up(&scenario, &set, &place.folder());
+            }
+            direct::check_free(&place.folder())?;
             let plan = place.rack()?.up(&network)?;
             print(&plan.names().lines().skip(1).map(|line| format!("{line}\n")).collect::<String>())?;
         }
+        Verb::Run(args) => return run::main(&args),
+        Verb::Serve { place } => direct::serve(&place.folder())?,
         Verb::Exec { host, tcp, place, program } => {
             let library = if tcp { None } else { Some(library()?) };
             let why = place.rack()?.enter(&host, library.as_deref(), &program)?.exec();
             return Err(Failure::Lacking(format!("`ip` (package iproute2) cannot be run: {why}")));
         }
+        Verb::Down { place } if direct::down(&place.folder())? => {}
         Verb::Down { place } => match place.rack()?.down()? {
             0 => say("nothing was up"),
             1 => say("1 namespace removed"),

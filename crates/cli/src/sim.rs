@@ -3,7 +3,7 @@
 pub mod progress;
 pub mod tables;
 mod watch;
-mod words;
+pub mod words;
 pub mod work;
 
 use self::watch::Explained;

@@ -20,6 +20,11 @@ const UNFINISHED: Time = Time::MAX;
 const GIVEN_UP: Time = Time::from_ps(u64::MAX - 1);
 
 impl Outcome {
+    /// Of a message that was not simulated. `completed` is `None` if it was given up.
+    pub fn measured(submitted: Time, completed: Option<Time>, retransmissions: u32) -> Outcome {
+        Outcome { submitted, completed: completed.unwrap_or(GIVEN_UP), retransmissions, drops: 0 }
+    }
+
     pub(crate) fn submitted(now: Time) -> Outcome {
         Outcome { submitted: now, completed: UNFINISHED, retransmissions: 0, drops: 0 }
     }

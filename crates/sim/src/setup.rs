@@ -275,6 +275,16 @@ impl Setup {
         }
     }
 
+    /// The messages that `work` submits, each at its time. `None`: some wait for others.
+    pub fn calls(&self, work: &Work) -> Result<Option<Vec<(Time, Message)>>, SetupError> {
+        let waits = match work {
+            Work::Replay(_, spec) => spec.mode == Mode::ClosedLoop,
+            Work::Collective(_) => true,
+            Work::Synthetic(_) | Work::Listed(_) => false,
+        };
+        Ok(if waits { None } else { Some(forecast(self.asker(work)?)) })
+    }
+
     fn run_parts<F: Split>(
         &self,
         make: impl Fn() -> Result<F, SetupError>,
@@ -288,16 +298,10 @@ impl Setup {
             let rule = "takes a network with some latency between switches";
             return Err(SetupError::new("--threads", rule, part_of.len()));
         }
-        let waits = |work: &Work| match work {
-            Work::Replay(_, spec) => spec.mode == Mode::ClosedLoop,
-            Work::Collective(_) => true,
-            Work::Synthetic(_) | Work::Listed(_) => false,
-        };
-        if waits(work) {
+        let Some(calls) = self.calls(work)? else {
             let rule = "takes messages that do not wait for others (no collective; of a trace, workload.mode = \"open-loop\")";
             return Err(SetupError::new("--threads", rule, part_of.len()));
-        }
-        let calls = forecast(self.asker(work)?);
+        };
         let topology = &self.network.topology;
         let make = || make().expect("made once already");
         let run =

@@ -4,11 +4,15 @@ use unrack_report::{Simulation, simulation_text};
 use unrack_sim::summary::Program;
 use unrack_sim::{Excluded, Summary};
 
-/// The table of one run and what it does not hold.
-pub fn table(name: &str, summary: &Summary) -> serde_json::Result<String> {
+/// The table of one run, and what of its network.
+pub fn figures(name: &str, summary: &Summary) -> serde_json::Result<String> {
     let shown: Simulation = serde_json::from_value(serde_json::to_value(summary)?)?;
-    let mut text = simulation_text(&[(name.to_string(), shown)]);
-    text += &format!("\n{}\n{}\n", network(summary), simulator(summary));
+    Ok(format!("{}\n{}\n", simulation_text(&[(name.to_string(), shown)]), network(summary)))
+}
+
+/// The same of a simulation, and what the table does not hold.
+pub fn table(name: &str, summary: &Summary) -> serde_json::Result<String> {
+    let mut text = figures(name, summary)? + &simulator(summary) + "\n";
     text += &counted(summary).map_or(String::new(), |line| line + "\n");
     if let Some(program) = &summary.program {
         text += &format!("{}\n", replayed(program));

@@ -4,11 +4,10 @@ use super::bell::Bell;
 use super::line::Line;
 use super::node::{Counters, Node};
 use super::plan::Plan;
-use super::report::{Ledger, News, Report, Told, Totals};
+use super::report::{Ledger, News, Report, Told, Totals, empty_histogram};
 use super::site::{Outlet, Queues, Site};
 use super::thread::{Clock, Order, Place, Sleeper, Submission, Worker, ring_places, wake};
 use crate::error::Error;
-use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -83,7 +82,7 @@ impl Emulation {
                 sleepers: sleepers.clone(),
                 threads: names.clone(),
                 submissions: Vec::new(),
-                late: Histogram::new(3).expect("a constant"),
+                late: empty_histogram(),
                 popped: 0,
             };
             let name = format!("unrack-nodes-{own}");
@@ -145,7 +144,7 @@ impl Emulation {
         let mut sum = Totals {
             counters: Counters::default(),
             queues: Queues::new(links),
-            late: Histogram::new(3).expect("a constant"),
+            late: empty_histogram(),
             pushed: 0,
             popped: 0,
         };

@@ -18,6 +18,7 @@
 //! | [`bell`] | how it sleeps, and is woken |
 //! | [`report`] | what became of messages |
 //! | [`emulation`] | all of it |
+//! | [`seat`] | a rack that is up, and those who want something of it |
 //!
 //! - **A link's rate and delay are times.** Whoever queues a packet knows when it is at the other end, as in the simulator;
 //!   the ring carries packet and time, and it is taken when that has come. No thread is busy only because a link is.
@@ -32,10 +33,12 @@ mod line;
 mod node;
 mod plan;
 mod report;
+mod seat;
 mod site;
 mod thread;
 
 pub use emulation::Emulation;
-pub use node::Counters;
+pub use node::{Counters, SLACK};
 pub use plan::Plan;
 pub use report::{Outcome, Report};
+pub use seat::Seat;

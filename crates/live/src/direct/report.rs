@@ -52,7 +52,7 @@ pub struct Outcome {
 }
 
 /// What became of the messages of a run.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct Report {
     /// As the messages were given.
     pub outcomes: Vec<Outcome>,
@@ -60,13 +60,15 @@ pub struct Report {
     pub wrong_bytes: u64,
     pub counters: Counters,
     /// Bytes found waiting ahead by each data packet at each link.
+    #[serde(with = "recorded")]
     pub queue_bytes: Histogram<u64>,
     /// By link, the most bytes that its queue held.
     pub most_queued: Vec<u64>,
     /// How long packets waited for a thread after they were due, in ns: what the emulation adds to each hop.
+    #[serde(with = "recorded")]
     pub late_ns: Histogram<u64>,
     /// When the last message ended.
-    pub ended: Time,
+    pub ended_ps: u64,
 }
 
 /// A run under way.
@@ -131,7 +133,33 @@ impl Ledger {
             queue_bytes: totals.queues.found,
             most_queued: totals.queues.most,
             late_ns: totals.late,
-            ended: self.ended - self.began,
+            ended_ps: (self.ended - self.began).as_ps(),
         }
+    }
+}
+
+/// Of bytes or ns, to three significant digits; what is above a terabyte, or a quarter of an hour, counts as that.
+pub(crate) fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 1 << 40, 3).expect("constant bounds are valid")
+}
+
+/// A distribution as pairs of a value and how often it was.
+mod recorded {
+    use hdrhistogram::Histogram;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+        let pairs = histogram
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()));
+        pairs.collect::<Vec<_>>().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+        let mut histogram = super::empty_histogram();
+        for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {
+            histogram.saturating_record_n(value, count);
+        }
+        Ok(histogram)
     }
 }

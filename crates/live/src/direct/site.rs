@@ -4,7 +4,7 @@ use super::content::{self, Checks};
 use super::line::Line;
 use super::node::{Around, Event, FlowKey, Maps, Packet};
 use super::plan::Plan;
-use super::report::{News, Told};
+use super::report::{News, Told, empty_histogram};
 use hdrhistogram::Histogram;
 use rtrb::Producer;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Site {
 
 impl Queues {
     pub fn new(links: usize) -> Queues {
-        Queues { found: Histogram::new(3).expect("a constant"), most: vec![0; links] }
+        Queues { found: empty_histogram(), most: vec![0; links] }
     }
 }
 

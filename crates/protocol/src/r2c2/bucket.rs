@@ -21,6 +21,11 @@ impl TokenBucket {
         self.kbps
     }
 
+    /// From now on it holds so much.
+    pub fn set_depth(&mut self, depth: u32) {
+        self.depth = depth;
+    }
+
     /// When so many bytes may be sent; `None`: never at this rate. More than the bucket holds may be sent when it is
     /// full.
     pub fn ready_at(&self, bytes: u32) -> Option<Time> {
@@ -78,6 +83,17 @@ mod tests {
                 bucket.set_rate(now, kbps);
             }
         }
+    }
+
+    #[test]
+    fn what_it_holds_may_be_sent_ahead() {
+        let mut bucket = TokenBucket::new(8_000_000, 1_000);
+        bucket.take(Time::ZERO, 1_000);
+        assert_eq!(bucket.ready_at(1_000), Some(Time::from_us(1)));
+        bucket.set_depth(1_400);
+        assert_eq!(bucket.ready_at(1_000), Some(Time::from_ns(600)));
+        bucket.set_depth(1_000);
+        assert_eq!(bucket.ready_at(1_000), Some(Time::from_us(1)));
     }
 
     #[test]

@@ -34,7 +34,6 @@ impl Node {
         self.number = number;
         let (plan, params) = (&self.plan, &self.plan.params);
         let first_kbps = plan.link_kbps();
-        let slack = (u64::from(first_kbps) * SLACK.as_ns() / 8_000_000) as u32;
         let told = Broadcast {
             event: Told::Start,
             src: self.me,
@@ -49,7 +48,7 @@ impl Node {
             bytes,
             told,
             transfer: Sender::new(plan.segments(bytes)),
-            bucket: TokenBucket::new(first_kbps, DATA_HEADER as u32 + plan.most as u32 + slack),
+            bucket: TokenBucket::new(first_kbps, self.depth(first_kbps)),
             turn: 0,
             alarm: 0,
             timeout: params.timeout,
@@ -60,6 +59,11 @@ impl Node {
         around.happened(now, Event::Opened { message, flow: (self.me, number) });
         self.start_ticking(now);
         self.go_on(now, number, around);
+    }
+
+    /// What the bucket of a flow holds: a packet, and what it may send in [`SLACK`].
+    pub(super) fn depth(&self, kbps: u32) -> u32 {
+        DATA_HEADER as u32 + self.plan.most as u32 + (u64::from(kbps) * SLACK.as_ns() / 8_000_000) as u32
     }
 
     fn go_on(&mut self, now: Time, flow: u16, around: &mut impl Around) {

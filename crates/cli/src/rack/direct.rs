@@ -1,0 +1,120 @@
+//! Racks without switches: a process of nodes that `up` leaves behind.
+
+use crate::failure::{Failure, say};
+use crate::scenario;
+use crate::stdout::print;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use unrack_live::direct::{Emulation, Plan, Seat};
+use unrack_protocol::r2c2::Params;
+use unrack_rack::ValidScenario;
+use unrack_sim::fabric::r2c2::R2c2;
+use unrack_sim::{FabricConfig, Setup};
+
+/// A scenario that a live rack can do.
+pub struct Loaded {
+    pub scenario: ValidScenario,
+    pub setup: Setup,
+    pub params: Params,
+    /// As it is simulated.
+    pub fabric: R2c2,
+    pub plan: Plan,
+}
+
+pub fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
+    let (scenario, setup) = scenario::load(file, set)?;
+    let FabricConfig::R2c2(params) = setup.fabric.clone() else {
+        let why = "is r2c2 for a live torus or mesh: `unrack sim` does others";
+        return Err(scenario.error_at("fabric.protocol", why).into());
+    };
+    if !scenario.faults.is_empty() {
+        return Err(scenario.error_at("faults", "are simulated only: leave them out").into());
+    }
+    let fabric = R2c2::new(&setup.network, &setup.ethernet, &params, setup.seed);
+    let fabric = fabric.map_err(|why| why.in_scenario(&scenario))?;
+    let plan = Plan::new(&scenario.network, &params, scenario.seed)?;
+    Ok(Loaded { scenario, setup, params, fabric, plan })
+}
+
+pub fn up(file: &Path, set: &[String], folder: &Path) -> Result<ExitCode, Failure> {
+    let Loaded { scenario, plan, .. } = load(file, set)?;
+    let seat = Seat::claim(folder, &scenario.explain())?;
+    if let Err(failure) = leave_behind(&seat, folder) {
+        // The first error says more.
+        let _ = seat.down();
+        return Err(failure);
+    }
+    let topology = scenario.network.topology.kind();
+    print(&format!("{} nodes of a {topology} are up\n", plan.nodes()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the process of the nodes, and waits until it can be asked.
+fn leave_behind(seat: &Seat, folder: &Path) -> Result<(), Failure> {
+    let failed =
+        |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
+    let log = std::fs::File::create(seat.log()).map_err(failed)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(["rack", "__serve", "--state"]).arg(absolute(folder)).current_dir("/");
+    // Out of the reach of the terminal's signals.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0);
+    let mut child = command.spawn().map_err(failed)?;
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut said).map_err(failed)?;
+    }
+    match said.as_str() {
+        READY => Ok(()),
+        _ => {
+            let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
+            Err(Failure::Failed(log.trim().trim_start_matches("unrack: ").into()))
+        }
+    }
+}
+
+const READY: &str = "ready\n";
+
+pub fn serve(folder: &Path) -> Result<(), Failure> {
+    let seat = find(folder)?;
+    let plan = load(&seat.scenario(), &[])?.plan;
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let emulation = Emulation::start(plan, cores)?;
+    let mut told = Ok(());
+    seat.serve(emulation, || told = print(READY))?;
+    told
+}
+
+/// The rack that is up in a folder.
+pub fn find(folder: &Path) -> Result<Seat, Failure> {
+    let shown = folder.display();
+    Seat::find(folder).ok_or_else(|| {
+        Failure::Usage(format!("no torus or mesh is up in {shown}: `unrack rack up SCENARIO` starts one"))
+    })
+}
+
+/// That a rack with switches does not take the place of one without.
+pub fn check_free(folder: &Path) -> Result<(), Failure> {
+    match Seat::find(folder) {
+        None => Ok(()),
+        Some(_) => Err(Failure::Usage(format!(
+            "there is a rack in {} already, or what is left of one: take it down first",
+            folder.display()
+        ))),
+    }
+}
+
+/// Whether there was such a rack, or what is left of one. It is gone.
+pub fn down(folder: &Path) -> Result<bool, Failure> {
+    let Some(seat) = Seat::find(folder) else { return Ok(false) };
+    match seat.down()? {
+        true => say("the nodes are gone"),
+        false => say("the nodes were gone already; what they left is removed"),
+    }
+    Ok(true)
+}
+
+fn absolute(folder: &Path) -> PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
+}

@@ -1,0 +1,208 @@
+//! `unrack rack run`: a scenario's flows through a rack that is up, and the figures of a simulation of them.
+
+use super::Place;
+use super::direct::{self, Loaded};
+use crate::failure::{Failure, say};
+use crate::sim::{tables, words, work};
+use crate::stdout;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use unrack_live::direct::{Report, SLACK};
+use unrack_rack::ValidScenario;
+use unrack_record::{RunFolder, Started};
+use unrack_sim::engine::Counters;
+use unrack_sim::fabric::r2c2::R2c2;
+use unrack_sim::run::Ending;
+use unrack_sim::scenario::excluded;
+use unrack_sim::{Fabric, Finished, Outcome, Run, Setup, Summary};
+use unrack_units::Time;
+use unrack_workload::Message;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The scenario file; its network and fabric are those of the rack that is up
+    scenario: PathBuf,
+    /// Replace a value of the file, such as workload.load=10%
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Write summary and messages to this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object: that of `unrack sim`, and `live`
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What a simulation does not have.
+#[derive(Serialize)]
+struct Live {
+    /// How long packets waited for a thread after they were due: what the emulation adds to a hop.
+    late_ns: Late,
+    /// By link, the most bytes that its queue held.
+    most_queued_bytes: Vec<u64>,
+    /// The most packets that a flow had wait for their turn.
+    most_waiting: u64,
+    /// Bytes that came and are not those that were sent.
+    wrong_bytes: u64,
+    malformed: u64,
+    lost_broadcasts: u64,
+}
+
+#[derive(Serialize)]
+struct Late {
+    mean: f64,
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    #[serde(flatten)]
+    summary: Summary,
+    live: Live,
+}
+
+pub fn main(args: &Args) -> Result<ExitCode, Failure> {
+    let started = Started::now();
+    let Loaded { scenario, setup, params, fabric, .. } = direct::load(&args.scenario, &args.set)?;
+    let folder = args.place.folder();
+    let seat = direct::find(&folder)?;
+    let up = direct::load(&seat.scenario(), &[])?;
+    if (&up.scenario.network, &up.params) != (&scenario.network, &params) {
+        return Err(Failure::Usage(format!(
+            "the rack in {} has another network or fabric than this scenario: take it down, and this one up",
+            folder.display()
+        )));
+    }
+    let work = work::checked(&scenario, &setup, work::MOST_TRANSFERS)?;
+    let calls = setup.calls(&work).map_err(|why| why.in_scenario(&scenario))?.ok_or_else(|| {
+        let why = "has messages that do not wait for others on a live rack: flows, or a list of them";
+        Failure::from(scenario.error_at("workload", why))
+    })?;
+    let out = args.out.as_ref().map(RunFolder::create).transpose();
+    let out = out.map_err(|why| Failure::Usage(why.to_string()))?;
+    let clock = Instant::now();
+    let report = seat.run(&calls)?;
+    let wall_s = clock.elapsed().as_secs_f64();
+    let live = Live::of(&report);
+    let wrong = report.wrong_bytes;
+    let done = finished(&setup, &fabric, calls, report);
+    let summary = done.summary(wall_s, excluded(&scenario, &done.run));
+    let figures = Figures { summary, live };
+    if let Some(out) = &out {
+        args.save(out, (&scenario, &setup), &done, &figures, &started)?;
+    }
+    args.tell(&figures)?;
+    match wrong {
+        0 => Ok(ExitCode::SUCCESS),
+        wrong => Err(Failure::Failed(format!("{wrong} bytes are not those that were sent: a fault of ours"))),
+    }
+}
+
+/// As a simulation of the same would have ended.
+fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: Report) -> Finished {
+    let messages: Vec<Message> = calls.into_iter().map(|(_, message)| message).collect();
+    let outcome = |outcome: &unrack_live::direct::Outcome| {
+        let completed = outcome.completed_ps.map(Time::from_ps);
+        Outcome::measured(Time::from_ps(outcome.submitted_ps), completed, outcome.retransmissions)
+    };
+    let counted = report.counters;
+    let run = Run {
+        outcomes: report.outcomes.iter().map(outcome).collect(),
+        unloaded: messages.iter().map(|message| fabric.unloaded(message)).collect(),
+        messages,
+        counters: Counters {
+            events: counted.events,
+            packet_hops: counted.packet_hops,
+            sent_bytes: counted.sent_bytes,
+            arrived_bytes: counted.arrived_bytes,
+            dropped_bytes: counted.dropped_bytes,
+            dropped_packets: counted.dropped_packets,
+            ..Counters::default()
+        },
+        queue_bytes: report.queue_bytes,
+        ended: Time::from_ps(report.ended_ps),
+        ending: Ending::Done,
+    };
+    Finished { run, fabric: fabric.name(), nodes: setup.network.nodes(), seed: setup.seed, program: None }
+}
+
+impl Live {
+    fn of(report: &Report) -> Live {
+        let late: &Histogram<u64> = &report.late_ns;
+        Live {
+            late_ns: Late {
+                mean: late.mean(),
+                p50: late.value_at_quantile(0.5),
+                p99: late.value_at_quantile(0.99),
+                max: late.max(),
+            },
+            most_queued_bytes: report.most_queued.clone(),
+            most_waiting: report.counters.most_waiting,
+            wrong_bytes: report.wrong_bytes,
+            malformed: report.counters.malformed,
+            lost_broadcasts: report.counters.lost_broadcasts,
+        }
+    }
+}
+
+impl Args {
+    /// The manifest comes last: with it, the run is whole.
+    fn save(
+        &self,
+        out: &RunFolder,
+        (scenario, setup): (&ValidScenario, &Setup),
+        done: &Finished,
+        figures: &Figures,
+        started: &Started,
+    ) -> Result<(), Failure> {
+        let text = scenario.explain();
+        tables::write_tables(out, done, &setup.network)?;
+        out.write_json("summary.json", figures)?;
+        unrack_record::atomic_write(out.path("scenario.toml"), text.as_bytes())?;
+        let settings = serde_json::json!({
+            "scenario": self.scenario.display().to_string(),
+            "scenario_hash": scenario.hash(),
+            "set": self.set,
+            "live": true,
+        });
+        Ok(out.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))?)
+    }
+
+    fn tell(&self, figures: &Figures) -> Result<(), Failure> {
+        let Figures { summary, live } = figures;
+        let name = self.scenario.file_stem().unwrap_or_default().to_string_lossy();
+        let text = match self.json {
+            true => serde_json::to_string(figures).map(|text| text + "\n"),
+            false => words::figures(&name, summary).map(|table| table + &live.words(summary)),
+        };
+        stdout::print(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
+        words::unfinished(summary).iter().for_each(|text| say(text));
+        if Time::from_ns(live.late_ns.p99) > SLACK {
+            say("this machine was too busy: threads were late by more than flows make up for (see late_ns)");
+        }
+        self.out.iter().for_each(|path| say(&format!("wrote {}", path.display())));
+        Ok(())
+    }
+}
+
+impl Live {
+    fn words(&self, summary: &Summary) -> String {
+        let us = |ns: u64| ns as f64 / 1e3;
+        format!(
+            "live       {:.1} ms: {} packet-hops, {:.0} us late at p50, {:.0} us at p99; at most {} packets of a flow \
+             waited for their turn\n",
+            summary.sim_time_ns / 1e6,
+            summary.packet_hops,
+            us(self.late_ns.p50),
+            us(self.late_ns.p99),
+            self.most_waiting
+        )
+    }
+}

@@ -1,0 +1,107 @@
+//! `unrack rack` on a torus: nodes in a process that `up` leaves behind. No privilege is needed.
+
+mod desk;
+
+use desk::{Desk, example, stderr, stdout};
+use serde_json::Value;
+use std::path::Path;
+
+/// A rack that is gone when the test is over.
+struct Torus {
+    desk: Desk,
+    state: String,
+    scenario: String,
+}
+
+impl Torus {
+    fn up(name: &str) -> Torus {
+        let desk = Desk::new(name);
+        let (state, scenario) = (desk.path("state"), example("torus-4x4.toml"));
+        let torus = Torus { desk, state, scenario };
+        assert_eq!(torus.desk.done(&torus.verb("up")), "16 nodes of a torus are up\n");
+        torus
+    }
+
+    fn verb<'a>(&'a self, verb: &'a str) -> Vec<&'a str> {
+        match verb {
+            "down" => vec!["rack", verb, "--state", &self.state],
+            _ => vec!["rack", verb, &self.scenario, "--state", &self.state],
+        }
+    }
+}
+
+impl Drop for Torus {
+    fn drop(&mut self) {
+        self.desk.unrack(&self.verb("down"));
+    }
+}
+
+/// Half a second of flows.
+const SETS: [&str; 4] = ["--set", "workload.messages=60", "--set", "workload.size=200kB"];
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_live_rack_says_what_a_simulated_one_does() {
+    let torus = Torus::up("torus-run");
+    let run: Vec<&str> = torus.verb("run").into_iter().chain(SETS).collect();
+    let out = torus.desk.path("out");
+    let live = json(&torus.desk.done(&[&run[..], &["--json", "--out", &out]].concat()));
+    let simulated = json(&torus.desk.done(&[&["sim", &torus.scenario, "--json"], &SETS[..]].concat()));
+    for key in ["fabric", "nodes", "messages", "completed", "seed", "version"] {
+        assert_eq!(live[key], simulated[key], "{key}");
+    }
+    assert_eq!(live["completed"], 60);
+    assert_eq!(
+        (&live["live"]["wrong_bytes"], &live["live"]["malformed"]),
+        (&Value::from(0), &Value::from(0))
+    );
+    // As fast as the simulator's at the most, but for chance; on a busy machine it takes longer.
+    let mean = |figures: &Value| figures["completion_ns"]["mean"].as_f64().unwrap();
+    assert!(mean(&live) > mean(&simulated) / 2.0, "{} and {}", mean(&live), mean(&simulated));
+    let hops = |figures: &Value| figures["packet_hops"].as_f64().unwrap();
+    assert!((0.9..1.5).contains(&(hops(&live) / hops(&simulated))), "{} {}", hops(&live), hops(&simulated));
+    assert!(
+        ["summary.json", "messages.parquet", "manifest.json"]
+            .iter()
+            .all(|file| Path::new(&out).join(file).exists())
+    );
+    // And again, for people.
+    let table = torus.desk.done(&run);
+    assert!(table.contains("r2c2") && table.contains("\nlive "), "{table}");
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let torus = Torus::up("torus-down");
+    let desk = &torus.desk;
+    assert!(desk.refused(2, &torus.verb("up")).contains("already"));
+    assert!(
+        desk.refused(2, &["rack", "up", &example("drack-2x2.toml"), "--state", &torus.state])
+            .contains("already")
+    );
+    let other = [&torus.verb("run")[..], &["--set", "network.link.rate=10Mbps"]].concat();
+    assert!(desk.refused(2, &other).contains("another network or fabric"));
+    let reads = desk.file("reads.csv", "src,dst,bytes,start_ns,kind\n0,1,64,0,read\n");
+    let set = format!("workload={{kind=\"trace\", file=\"{reads}\"}}");
+    assert!(desk.refused(2, &[&torus.verb("run")[..], &["--set", &set]].concat()).contains("not a read"));
+    let output = desk.unrack(&torus.verb("down"));
+    assert!(output.status.success() && stderr(&output).contains("gone"), "{}", stderr(&output));
+    assert!(!Path::new(&torus.state).exists());
+    assert!(desk.refused(2, &torus.verb("run")).contains("no torus or mesh is up"));
+    assert_eq!(stdout(&desk.unrack(&torus.verb("down"))), "");
+}
+
+#[test]
+fn what_only_the_simulator_does_is_refused() {
+    let desk = Desk::new("torus-refused");
+    let (state, scenario) = (desk.path("state"), example("torus-4x4.toml"));
+    let refused = |set: &str| desk.refused(2, &["rack", "up", &scenario, "--state", &state, "--set", set]);
+    assert!(refused("fabric.protocol=tcp").contains("fabric"));
+    assert!(refused("network.switch.buffer=unlimited").contains("network.switch.buffer"));
+    assert!(refused("network.headers=none").contains("network.headers"));
+    assert!(refused("fabric.trees=0").contains("fabric.trees"));
+    assert!(!Path::new(&state).exists());
+}
