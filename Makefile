@@ -109,10 +109,10 @@ bench: setup build
 # bench: name, top module, its parameters, C++ flags, driver, packages.
 define bench
 	verilator --cc --exe --build -Wall --x-assign fast --prefix Vbench --top-module $(2) $(3) -y rtl -y rtl/pcs -y rtl/edm \
-		-CFLAGS "-O1 $(4)" --Mdir $(abspath $(target))/rtl-build-$(1) -o $(abspath $(target))/rtl-bench-$(1) \
+		-CFLAGS "$(4)" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" -j 2 --Mdir $(abspath $(target))/rtl-build-$(1) -o $(abspath $(target))/rtl-bench-$(1) \
 		$(6) $(wildcard rtl/$(2).sv rtl/cosim/$(2).sv) $(abspath rtl/cosim/$(5).cpp) > /dev/null
 endef
-pim = $(call bench,$(1),pim_scheduler,-GFRAMING=2 -GSRPT=$(2),-DPORTS=8 -DPORT=3 -DSIZE=13,pim_scheduler)
+pim = $(call bench,$(1),pim_scheduler,-GSRPT=$(2),-DPORTS=8 -DPORT=3 -DSIZE=16,pim_scheduler)
 rtl_packages := rtl/pcs/pcs_pkg.sv rtl/edm/edm_pkg.sv
 rtl_cycles ?= 1000000
 cosim = UNRACK_RTL=$(abspath $(target))/rtl-bench cargo test -q --profile ci -p unrack-phy --test cosim
@@ -121,6 +121,7 @@ rtl-short: packages += verilator make g++
 rtl-short: debian rust
 	$(call pim,srpt,1)
 	$(call bench,line,line_bench,,-DIN=28 -DOUT=56,vectors,$(rtl_packages))
+	$(call bench,rack,rack_bench,,-DIN=112 -DOUT=160,vectors,$(rtl_packages))
 	UNRACK_RTL_POLICIES=srpt $(cosim)
 
 rtl: rtl-short

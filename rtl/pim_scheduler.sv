@@ -3,7 +3,7 @@
 // Cycle by cycle the same as `unrack_protocol::edm::Scheduler` when control takes no time on a link: rtl/cosim holds
 // the two beside each other.
 //
-// - A demand (src, dst, bytes) joins its pair's queue, which is first in first out (§3.1.1 (5)). Per destination there
+// - A demand (src, dst, bytes, and a tag that its grants have) joins its pair's queue, which is first in first out (§3.1.1 (5)). Per destination there
 //   is an ordered list of the sources at the head of such a queue, per source one of destinations (§3.1.2), both with
 //   the key of that head: order of arrival (FCFS), or bytes left and then that (SRPT).
 // - An iteration starts when the pipeline is free and there is a pair to match. In its first cycle every free
@@ -18,11 +18,12 @@ module pim_scheduler #(
     parameter int unsigned PORTS        = 8,
     // Demands of a pair at once: X of §3.1.2.
     parameter int unsigned ACTIVE       = 3,
-    // Blocks that a grant allows at most, and those that frame a chunk.
-    parameter int unsigned CHUNK        = 32,
-    parameter int unsigned FRAMING      = 0,
-    // Bits of a demand's size, in blocks.
-    parameter int unsigned SIZE         = 13,
+    // Bytes that a grant allows at most, and blocks that frame a chunk.
+    parameter int unsigned CHUNK        = 256,
+    parameter int unsigned FRAMING      = 2,
+    // Bits of a demand's size in bytes, and of its tag.
+    parameter int unsigned SIZE         = 16,
+    parameter int unsigned TAG          = 1,
     parameter int unsigned SRPT         = 1,
     // Bits of the order of arrival. It wraps: see ORDER in rtl/README.md.
     parameter int unsigned ORDER        = 32,
@@ -34,12 +35,15 @@ module pim_scheduler #(
     input  wire logic [PORT-1:0]              src_i,
     input  wire logic [PORT-1:0]              dst_i,
     input  wire logic [SIZE-1:0]              size_i,
+    input  wire logic [TAG-1:0]               tag_i,
     output      logic                         ready_o,
     // By source, in the third cycle of an iteration.
     output      logic [PORTS-1:0]             grant_o,
     output      logic [PORTS-1:0][PORT-1:0]   grant_dst_o,
     output      logic [PORTS-1:0][SIZE-1:0]   grant_size_o,
+    output      logic [PORTS-1:0]             grant_first_o,
     output      logic [PORTS-1:0]             grant_last_o,
+    output      logic [PORTS-1:0][TAG-1:0]    grant_tag_o,
     // Cycles from the end of this one until the grant may go.
     output      logic [PORTS-1:0][7:0]        grant_hold_o
 );
@@ -51,6 +55,9 @@ module pim_scheduler #(
   logic [PORTS-1:0][PORTS-1:0][PLACE-1:0] count_q;
   logic [PORTS-1:0][PORTS-1:0][ACTIVE-1:0][SIZE-1:0] size_q;
   logic [PORTS-1:0][PORTS-1:0][ACTIVE-1:0][ORDER-1:0] order_q;
+  logic [PORTS-1:0][PORTS-1:0][ACTIVE-1:0][TAG-1:0] tag_q;
+  // A part of the head was granted.
+  logic [PORTS-1:0][PORTS-1:0] started_q;
   logic [ORDER-1:0] arrived_q;
 
   // Cycles until a port is free.
@@ -106,7 +113,9 @@ module pim_scheduler #(
     assign grant_size_o[s] = grant_last_o[s] ? head_size[s] : SIZE'(CHUNK);
     // One more cycle ends the iteration; what is left then is how long the grant is held.
     assign grant_hold_o[s] = hold > 8'd1 ? hold - 8'd1 : 8'd0;
-    assign busy[s]         = grant_hold_o[s] + 8'(grant_size_o[s]) + 8'(FRAMING);
+    assign grant_first_o[s] = !started_q[d][s];
+    assign grant_tag_o[s]  = tag_q[d][s][0];
+    assign busy[s]         = grant_hold_o[s] + 8'((grant_size_o[s] + SIZE'(7)) >> 3) + 8'(FRAMING);
     assign stays[s]        = !grant_last_o[s] || count_q[d][s] > PLACE'(1);
     assign next_size[s]    = grant_last_o[s] ? size_q[d][s][1] : head_size[s] - SIZE'(CHUNK);
     assign next_order[s]   = grant_last_o[s] ? order_q[d][s][1] : order_q[d][s][0];
@@ -116,7 +125,8 @@ module pim_scheduler #(
   logic takes_demand;
   logic is_head;
   assign ready_o = !settles;
-  assign takes_demand = demand_i & ready_o;
+  // Senders keep to ACTIVE; what one that does not asks for is lost.
+  assign takes_demand = demand_i & ready_o & (count_q[dst_i][src_i] != PLACE'(ACTIVE));
   assign is_head = count_q[dst_i][src_i] == '0;
 
   for (genvar g = 0; g < PORTS; g++) begin : g_port
@@ -245,13 +255,16 @@ module pim_scheduler #(
     for (int unsigned d = 0; d < PORTS; d++) begin
       for (int unsigned s = 0; s < PORTS; s++) begin
         if (!rst_ni) begin
-          count_q[d][s] <= '0;
+          count_q[d][s]   <= '0;
+          started_q[d][s] <= 1'b0;
         end else if (grant_o[s] && grant_dst_o[s] == PORT'(d)) begin
+          started_q[d][s] <= !grant_last_o[s];
           if (grant_last_o[s]) begin
             count_q[d][s] <= count_q[d][s] - PLACE'(1);
             for (int unsigned a = 0; a + 1 < ACTIVE; a++) begin
               size_q[d][s][a]  <= size_q[d][s][(a+1)%ACTIVE];
               order_q[d][s][a] <= order_q[d][s][(a+1)%ACTIVE];
+              tag_q[d][s][a]   <= tag_q[d][s][(a+1)%ACTIVE];
             end
           end else begin
             size_q[d][s][0] <= next_size[s];
@@ -262,6 +275,7 @@ module pim_scheduler #(
             if (count_q[d][s] == PLACE'(a)) begin
               size_q[d][s][a]  <= size_i;
               order_q[d][s][a] <= arrived_q;
+              tag_q[d][s][a]   <= tag_i;
             end
           end
         end

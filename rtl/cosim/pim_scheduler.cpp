@@ -1,5 +1,5 @@
 // Runs the scheduler on what stdin has: for each cycle eight bytes, little-endian: 1 if there is a demand, 0, source,
-// destination, size in blocks (16 bits each, the first two 8). Writes, for each grant, sixteen bytes: cycle (64 bits),
+// destination, size in bytes (16 bits each, the first two 8). Writes, for each grant, sixteen bytes: cycle (64 bits),
 // source, destination, size (16 bits each), 1 if it is the last, cycles that it is held (8 bits each).
 #include "Vbench.h"
 #include "verilated.h"

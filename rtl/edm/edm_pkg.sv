@@ -1,5 +1,6 @@
 // EDM's blocks (§3.1.4, §3.2); every bit of them is in crates/phy/src/edm/layout.rs.
 `default_nettype none
+/* verilator lint_off UNUSEDPARAM */ // no module has a use for all
 
 package edm_pkg;
   localparam logic [7:0] MS = 8'h2e;
@@ -7,6 +8,42 @@ package edm_pkg;
   localparam logic [7:0] MST = 8'h84;
   localparam logic [7:0] N = 8'hb7;
   localparam logic [7:0] G = 8'hd1;
+
+  // What a message is, and what a block says of one.
+  localparam logic [1:0] READ = 2'd0;
+  localparam logic [1:0] WRITE = 2'd1;
+  localparam logic [1:0] MODIFY = 2'd2;
+  localparam logic [1:0] RESPONSE = 2'd3;
+
+  // CRC-8 of x^8 + x^2 + x + 1, bits in the order of the line. Each bit of what is left after 64 is the parity of some
+  // of them; for 56 they are the same, further down.
+  localparam logic [63:0] CHECK_0 = 64'h07156a166329dd13;
+  localparam logic [63:0] CHECK_1 = 64'h0e2ad42cc653ba26;
+  localparam logic [63:0] CHECK_2 = 64'h1c55a8598ca7744d;
+  localparam logic [63:0] CHECK_3 = 64'h38ab50b3194ee89b;
+  localparam logic [63:0] CHECK_4 = 64'h7156a166329dd137;
+  localparam logic [63:0] CHECK_5 = 64'he2ad42cc653ba26f;
+  localparam logic [63:0] CHECK_6 = 64'hc24fef8ea95e99cd;
+  localparam logic [63:0] CHECK_7 = 64'h838ab50b3194ee89;
+
+  // What is left of `left` after a block.
+  function automatic logic [7:0] check(input logic [7:0] left, input logic [63:0] payload);
+    logic [63:0] bits;
+    bits = payload ^ {56'h0, left};
+    check = {^(bits & edm_pkg::CHECK_7),
+             ^(bits & edm_pkg::CHECK_6),
+             ^(bits & edm_pkg::CHECK_5),
+             ^(bits & edm_pkg::CHECK_4),
+             ^(bits & edm_pkg::CHECK_3),
+             ^(bits & edm_pkg::CHECK_2),
+             ^(bits & edm_pkg::CHECK_1),
+             ^(bits & edm_pkg::CHECK_0)};
+  endfunction
+
+  // A control block whose last byte is the check.
+  function automatic logic [65:0] closed(input logic [7:0] left, input logic [55:0] payload);
+    closed = {edm_pkg::check(8'h00, {payload ^ {48'h0, left}, 8'h00}), payload, 2'b01};
+  endfunction
 
   // Whether a block that starts so is a control block of this type.
   function automatic logic is_control(input logic [9:0] start, input logic [7:0] block_type);
@@ -22,4 +59,5 @@ package edm_pkg;
     opens_message = edm_pkg::is_control(start, edm_pkg::MS) || (was_open && !edm_pkg::is_control(start, edm_pkg::MT));
   endfunction
 endpackage
+/* verilator lint_on UNUSEDPARAM */
 `default_nettype wire

@@ -1,6 +1,7 @@
 // What encoder and decoder of 64b/66b share (IEEE 802.3 clause 49). A block is {payload, sync header}, bit 0 first on
 // the line.
 `default_nettype none
+/* verilator lint_off UNUSEDPARAM */ // no module has a use for all
 
 package pcs_pkg;
   localparam logic [1:0] DATA = 2'b10;
@@ -97,4 +98,5 @@ package pcs_pkg;
     else opens_frame = pcs_pkg::is_start(block[9:2]) || (was_open && block == pcs_pkg::ERROR_BLOCK);
   endfunction
 endpackage
+/* verilator lint_on UNUSEDPARAM */
 `default_nettype wire

@@ -20,7 +20,7 @@ module scrambler (
   assign high = d[63:39] ^ low[24:0] ^ {low[5:0], sent[57:39]};
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) block_o <= '1;
+    if (!rst_ni) block_o <= {64'hffff_ffff_ffff_ffff, pcs_pkg::CONTROL};
     else block_o <= {high, low, block_i[1:0]};
   end
 endmodule

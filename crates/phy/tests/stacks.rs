@@ -17,8 +17,8 @@ fn testbed(ports: u16, policy: Policy) -> Testbed {
 }
 
 fn testbed_with(ports: u16, policy: Policy, host: HostConfig) -> Testbed {
-    let switch =
-        SwitchConfig { ports, chunk: host.chunk, policy: edm::Policy::Srpt, cycle: steps::PCS_CYCLE };
+    let (cycle, counts_control) = (steps::PCS_CYCLE, true);
+    let switch = SwitchConfig { ports, chunk: host.chunk, policy: edm::Policy::Srpt, cycle, counts_control };
     Testbed::new(switch, host, policy, 0)
 }
 

@@ -106,8 +106,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn testbed(args: &Args) -> Testbed {
-    let switch =
-        SwitchConfig { ports: args.nodes, chunk: args.chunk, policy: Order::Srpt, cycle: steps::PCS_CYCLE };
+    let switch = SwitchConfig {
+        ports: args.nodes,
+        chunk: args.chunk,
+        policy: Order::Srpt,
+        cycle: steps::PCS_CYCLE,
+        counts_control: true,
+    };
     let host = HostConfig { node: 0, chunk: args.chunk, max_active: 3, mega: None, timeout: Some(50_000) };
     let policy = if args.strict { Policy::Strict } else { Policy::Fair };
     Testbed::new(switch, host, policy, usize::from(args.wire))

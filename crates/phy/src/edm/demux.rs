@@ -53,6 +53,13 @@ pub enum Memory {
     Broken,
 }
 
+impl Memory {
+    /// Whether it is a control block of this type.
+    pub fn is_of_type(self, kind: u8) -> bool {
+        matches!(self, Memory::Block(block) if block.block_type() == Some(kind))
+    }
+}
+
 /// What a cycle brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {

@@ -119,7 +119,7 @@ pub(super) fn opens_frame(block: Block, was_open: bool) -> bool {
 }
 
 /// Whether a message is open after this block of memory.
-pub(super) fn opens_message(block: Block, was_open: bool) -> bool {
+pub(crate) fn opens_message(block: Block, was_open: bool) -> bool {
     match block.block_type() {
         Some(MS) => true,
         Some(MT) => false,

@@ -14,7 +14,8 @@ pub struct HostConfig {
     pub node: u16,
     /// The most that a request allows of its answer: the scheduler's chunk, bytes.
     pub chunk: u16,
-    /// X: messages of one destination that are announced and not yet granted, or not yet answered (§3.1.2).
+    /// X: messages of one destination that are announced and not yet granted, or not yet answered (§3.1.2). At most
+    /// 256: their ids have eight bits.
     pub max_active: usize,
     /// Writes that wait for the same destination go under one notification of at most so many bytes.
     pub mega: Option<u16>,
@@ -81,7 +82,7 @@ pub struct Host {
     /// The cycle in which the message under way began.
     began: u64,
     tickets: u32,
-    /// By destination: what is active, what waits for that to end, and the id that was given last.
+    /// By destination: what is active, and what waits for that to end.
     ways: BTreeMap<u16, Way>,
     /// The message state tables, by <destination, message id>.
     awaited: BTreeMap<(u16, u8), Awaited>,
@@ -96,9 +97,16 @@ pub struct Host {
 
 #[derive(Debug, Clone, Default)]
 struct Way {
-    active: usize,
+    places: Vec<Place>,
     waiting: VecDeque<(u32, Request)>,
-    last_id: u8,
+}
+
+/// One of X in the table of what is active.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    is_used: bool,
+    /// How often, but for the last use.
+    uses: u8,
 }
 
 impl Host {
@@ -143,6 +151,13 @@ impl Host {
         self.outbox.took(now);
     }
 
+    /// Whether what is now submitted for `dst` is announced at once: less than X are active.
+    pub fn is_ready(&self, dst: u16) -> bool {
+        let Some(way) = self.ways.get(&dst) else { return true };
+        way.waiting.is_empty()
+            && way.places.iter().filter(|place| place.is_used).count() < self.config.max_active
+    }
+
     /// Nothing waits to be sent or answered.
     pub fn is_idle(&self) -> bool {
         let nothing_waits = self.ways.values().all(|way| way.waiting.is_empty());
@@ -167,7 +182,7 @@ impl Host {
                 return;
             }
             Some(Memory::Block(block)) => {
-                if matches!(block.block_type(), Some(MS | MST)) {
+                if block.block_type() == Some(MS) {
                     self.began = now;
                 }
                 self.assembler.handle(block)
@@ -175,7 +190,11 @@ impl Host {
         };
         match event {
             Some(Ok(Event::Grant(grant))) => self.grant(now, grant),
-            Some(Ok(Event::Message(message))) => self.message(now, message, store),
+            Some(Ok(Event::Message(message))) => {
+                // One block on its own may come between those of a message.
+                let is_alone = memory.is_some_and(|memory| memory.is_of_type(MST));
+                self.message(now, if is_alone { now } else { self.began }, message, store);
+            }
             Some(Ok(Event::Notification(_))) => self.strays += 1,
             Some(Err(_)) | None => {}
         }
@@ -183,15 +202,11 @@ impl Host {
 
     /// Lets go what X allows.
     fn admit(&mut self, now: u64, dst: u16) {
-        loop {
-            let way = self.ways.entry(dst).or_default();
-            if way.active >= self.config.max_active {
-                return;
-            }
-            let Some((ticket, request)) = way.waiting.pop_front() else { return };
-            way.active += 1;
+        while self.ways.get(&dst).is_some_and(|way| !way.waiting.is_empty()) {
+            let Some(id) = self.new_id(dst) else { return };
+            let waiting = &mut self.ways.get_mut(&dst).expect("it waits").waiting;
+            let (ticket, request) = waiting.pop_front().expect("it waits");
             let from = now + steps::MAKE_NOTIFICATION;
-            let id = self.new_id(dst);
             match request {
                 Request::Write { address, data, .. } => {
                     self.announce(from, (dst, id), (ticket, address, data))
@@ -209,16 +224,14 @@ impl Host {
         }
     }
 
-    /// An id that none of the destination's messages has: with at most X active there is one.
-    fn new_id(&mut self, dst: u16) -> u8 {
-        let way = self.ways.entry(dst).or_default();
-        loop {
-            way.last_id = way.last_id.wrapping_add(1);
-            let key = (dst, way.last_id);
-            if !self.awaited.contains_key(&key) && !self.announced.contains_key(&key) {
-                return way.last_id;
-            }
-        }
+    /// The id of the first place that is free: its number in the low bits, above it how often it was used, so that a
+    /// late answer is not taken for another. `None`: X are active.
+    fn new_id(&mut self, dst: u16) -> Option<u8> {
+        let places = &mut self.ways.entry(dst).or_default().places;
+        places.resize(self.config.max_active, Place::default());
+        let at = places.iter().position(|place| !place.is_used)?;
+        places[at].is_used = true;
+        Some(places[at].uses << place_bits(&self.config) | at as u8)
     }
 
     fn announce(&mut self, from: u64, key: (u16, u8), first: (u32, u64, Vec<u8>)) {
@@ -284,7 +297,7 @@ impl Host {
         }
         if is_over {
             self.announced.remove(&key);
-            self.release(now, key.0);
+            self.release(now, key);
         }
     }
 
@@ -305,12 +318,12 @@ impl Host {
     fn send(&mut self, from: u64, message: Message) {
         let mut blocks = Vec::new();
         message.blocks(&mut blocks);
-        blocks.into_iter().for_each(|block| self.outbox.data(0, from, block));
+        self.outbox.data(from, blocks);
     }
 
-    fn message(&mut self, now: u64, message: Message, store: &mut impl Store) {
+    fn message(&mut self, now: u64, began: u64, message: Message, store: &mut impl Store) {
         let key = (message.node, message.id);
-        let (first, at) = (self.began + steps::RECEIVE_DATA, now + steps::RECEIVE_DATA);
+        let (first, at) = (began + steps::RECEIVE_DATA, now + steps::RECEIVE_DATA);
         match message.body {
             Body::Read { address, bytes } => {
                 let data = store.read(address, usize::from(bytes));
@@ -346,7 +359,7 @@ impl Host {
         let Awaited { ticket, bytes, data, .. } = self.awaited.remove(&key).expect("it was there");
         let outcome = if data.len() == bytes { Outcome::Answer(data) } else { Outcome::Null };
         self.completions.push(Completion { ticket, outcome, first, at });
-        self.release(now, key.0);
+        self.release(now, key);
     }
 
     fn time_out(&mut self, now: u64) {
@@ -357,16 +370,21 @@ impl Host {
         while let Some(key) = self.awaited.iter().find(|(_, awaited)| late(awaited)).map(|(key, _)| *key) {
             let ticket = self.awaited.remove(&key).expect("it was there").ticket;
             self.completions.push(Completion { ticket, outcome: Outcome::Null, first: now, at: now });
-            self.release(now, key.0);
+            self.release(now, key);
         }
     }
 
-    fn release(&mut self, now: u64, dst: u16) {
-        if let Some(way) = self.ways.get_mut(&dst) {
-            way.active -= 1;
-        }
+    fn release(&mut self, now: u64, (dst, id): (u16, u8)) {
+        let at = usize::from(id) & ((1 << place_bits(&self.config)) - 1);
+        let place = &mut self.ways.get_mut(&dst).expect("it was active").places[at];
+        *place = Place { is_used: false, uses: place.uses.wrapping_add(1) };
         self.admit(now, dst);
     }
+}
+
+/// Bits of an id that name a place.
+fn place_bits(config: &HostConfig) -> u32 {
+    config.max_active.next_power_of_two().trailing_zeros()
 }
 
 impl Request {

@@ -1,11 +1,14 @@
 //! The stack of a switch (§3.2.2): what a port brings is classified by its type; notifications and requests wait for
 //! the scheduler; data goes over the circuit that its grant set up.
+//!
+//! As the hardware has it (`rtl/edm/switch.sv`): a port's data crosses in one queue, and whose leaves a port goes in
+//! turns of messages; demands enter the scheduler one a cycle, the ports' in turn, and none while an iteration ends.
 
-use super::outbox::Outbox;
+use super::outbox::{Order, Queue, due};
 use crate::block::Block;
 use crate::edm::demux::Memory;
 use crate::edm::layout::{Control, G, Kind, MS, MST, MT, Short, Start};
-use crate::edm::message::{body_length, data_blocks};
+use crate::edm::mux::opens_message;
 use crate::edm::{Assembler, Body, Event, Message, Operation};
 use std::collections::VecDeque;
 use unrack_protocol::edm::{Demand, Grant, Policy, Scheduler, SchedulerConfig, scheduler, steps};
@@ -20,6 +23,8 @@ pub struct SwitchConfig {
     pub policy: Policy,
     /// Period of the PCS clock, which the scheduler has too: on the testbed both are on one FPGA (§4.1).
     pub cycle: Time,
+    /// The scheduler counts what control takes of links (decision 4). The hardware does not.
+    pub counts_control: bool,
 }
 
 /// What a port brought that it should not have.
@@ -43,9 +48,20 @@ struct Port {
     assembler: Assembler,
     /// Granted and not yet used up, in the order of their grants.
     circuits: VecDeque<Circuit>,
-    /// The data message under way here: where it goes, and how many blocks may come before its end.
-    passing: Option<(u16, usize)>,
-    outbox: Outbox,
+    /// Where the data message under way goes.
+    passing: Option<u16>,
+    /// Data that came: from when on it may go, where, and what.
+    forward: VecDeque<(u64, u16, Block)>,
+    /// The cycle in which one of them left last: one leaves a cycle.
+    gave: Option<u64>,
+    /// Demands that came, and from when on the scheduler may take them.
+    demands: VecDeque<(u64, Demand)>,
+    /// Grants and requests that are to leave.
+    control: VecDeque<(u64, Block)>,
+    order: Order,
+    /// Whose data left last, and whether all of its message did.
+    from: usize,
+    is_within: bool,
     /// It brought something damaged (§3.3): nothing that it brings is taken any more.
     disabled: bool,
 }
@@ -65,8 +81,11 @@ pub struct Switch {
     config: SwitchConfig,
     ports: Vec<Port>,
     scheduler: Scheduler,
-    /// Demands on their way to the head of the scheduler's list.
-    arriving: VecDeque<(u64, Demand)>,
+    /// The demand that the scheduler has in the next cycle, and whose it was.
+    entering: Option<Demand>,
+    turn: usize,
+    /// The last cycle of the last iteration: no demand enters.
+    ends: Option<u64>,
     waiting: Vec<Option<Waiting>>,
     unused: Vec<u32>,
     grants: Vec<Grant>,
@@ -86,13 +105,15 @@ impl Switch {
             iteration: config.cycle * scheduler::ITERATION_CYCLES,
             block: config.cycle,
             framing: config.cycle * FRAMING_BLOCKS,
-            control: config.cycle,
+            control: if config.counts_control { config.cycle } else { Time::ZERO },
         });
         Switch {
             config,
             ports: vec![Port::default(); usize::from(config.ports)],
             scheduler,
-            arriving: VecDeque::new(),
+            entering: None,
+            turn: 0,
+            ends: None,
             waiting: Vec::new(),
             unused: Vec::new(),
             grants: Vec::new(),
@@ -102,12 +123,36 @@ impl Switch {
 
     /// The block that may leave `port` in this cycle.
     pub fn offer(&self, now: u64, port: u16) -> Option<Block> {
-        self.ports[usize::from(port)].outbox.offer(now)
+        self.leaving(now, port).map(|(block, ..)| block)
     }
 
     /// It left.
     pub fn took(&mut self, now: u64, port: u16) {
-        self.ports[usize::from(port)].outbox.took(now);
+        let (block, queue, from) = self.leaving(now, port).expect("only what was offered is taken");
+        let leaves = &mut self.ports[usize::from(port)];
+        leaves.order.went(block, queue);
+        if queue == Queue::Control {
+            leaves.control.pop_front();
+            return;
+        }
+        leaves.from = from;
+        leaves.is_within = opens_message(block, leaves.is_within);
+        self.ports[from].forward.pop_front();
+        self.ports[from].gave = Some(now);
+    }
+
+    /// The block, its queue, and the port whose data it is, if it is data.
+    fn leaving(&self, now: u64, port: u16) -> Option<(Block, Queue, usize)> {
+        let leaves = &self.ports[usize::from(port)];
+        let head = |from: usize| {
+            let head = self.ports[from].forward.front().filter(|_| self.ports[from].gave != Some(now));
+            head.filter(|(due, dst, _)| *due <= now && *dst == port).map(|(.., block)| (from, *block))
+        };
+        let ports = self.ports.len();
+        let mut turns = (leaves.from + 1..=leaves.from + ports).map(|from| from % ports);
+        let data = if leaves.is_within { head(leaves.from) } else { turns.find_map(head) };
+        let (block, queue) = leaves.order.choose(due(&leaves.control, now), data.map(|(_, block)| block))?;
+        Some((block, queue, data.map_or(leaves.from, |(from, _)| from)))
     }
 
     pub fn violations(&self) -> Violations {
@@ -120,7 +165,7 @@ impl Switch {
 
     /// Blocks of data that wait to leave `port`.
     pub fn queued(&self, port: u16) -> usize {
-        self.ports[usize::from(port)].outbox.queued()
+        self.ports.iter().flat_map(|from| &from.forward).filter(|(_, dst, _)| *dst == port).count()
     }
 
     /// What `port` brought in this cycle.
@@ -130,31 +175,25 @@ impl Switch {
             return;
         }
         let Memory::Block(block) = memory else {
-            return self.disable(port);
+            return self.disable(now, port);
         };
         // What passes is checked too: whose link is damaged, only its first receiver can tell.
-        let event = self.ports[at].assembler.handle(block);
-        match self.circuit(port, block) {
-            Route::Circuit(dst) => {
-                let from = now + steps::CLASSIFY + steps::FORWARD;
-                self.ports[usize::from(dst)].outbox.data(u32::from(port), from, block);
-            }
-            Route::Here => {
-                if let Some(Ok(event)) = &event {
+        match self.ports[at].assembler.handle(block) {
+            Some(Err(_)) => self.disable(now, port),
+            event => {
+                if let Some(dst) = self.circuit(now, port, block) {
+                    self.forward(now, port, dst, block);
+                } else if let Some(Ok(event)) = &event {
                     self.event(now, port, event);
                 }
             }
-            Route::Drop => {}
-        }
-        if let Some(Err(_)) = event {
-            self.disable(port);
         }
     }
 
     /// §3.3: a link that shows damage is taken out of use. What was under way from it ends as no message.
-    pub fn disable(&mut self, port: u16) {
+    pub fn disable(&mut self, now: u64, port: u16) {
         self.ports[usize::from(port)].disabled = true;
-        self.abandon(port);
+        self.abandon(now, port);
     }
 
     pub fn is_disabled(&self, port: u16) -> bool {
@@ -164,75 +203,82 @@ impl Switch {
     /// Once a cycle, after all ports: demands become grants.
     pub fn tick(&mut self, now: u64) {
         let time = self.config.cycle * now;
-        while let Some((at, demand)) = self.arriving.front().copied()
-            && at <= now
-        {
-            self.arriving.pop_front();
+        if let Some(demand) = self.entering.take() {
             self.scheduler.handle_demand(time, demand);
         }
+        self.match_ports(now, time);
+        if self.ends != Some(now) {
+            self.enter(now);
+        }
+    }
+
+    fn match_ports(&mut self, now: u64, time: Time) {
         if self.scheduler.poll_at().is_none_or(|at| at > time) {
             return;
         }
         let mut grants = std::mem::take(&mut self.grants);
         self.scheduler.run(time, &mut grants);
+        if !grants.is_empty() {
+            self.ends = Some(now + scheduler::ITERATION_CYCLES - 1);
+        }
         grants.drain(..).for_each(|grant| self.grant(grant));
         self.grants = grants;
     }
 
-    /// Where a block goes: data over its circuit, the rest to the notification queue.
-    fn circuit(&mut self, port: u16, block: Block) -> Route {
+    /// The demand that the scheduler takes in this cycle.
+    fn enter(&mut self, now: u64) {
+        let ports = self.ports.len();
+        let mut turns = (self.turn + 1..=self.turn + ports).map(|port| port % ports);
+        let is_due = |port: &usize| self.ports[*port].demands.front().is_some_and(|(due, _)| *due <= now);
+        if let Some(port) = turns.find(is_due) {
+            self.turn = port;
+            self.entering = self.ports[port].demands.pop_front().map(|(_, demand)| demand);
+        }
+    }
+
+    /// The port that a block goes to, if it is data that a circuit takes.
+    fn circuit(&mut self, now: u64, port: u16, block: Block) -> Option<u16> {
         let at = usize::from(port);
-        let starts = match block.block_type() {
-            Some(MS) => Start::parse(block.payload).and_then(|start| match start.kind {
-                Kind::Write | Kind::Response => Some((start.size, body_length(&start).map(data_blocks))),
-                _ => None,
-            }),
-            Some(MST) => match Short::parse(block.payload) {
-                Some(Short::Response { length, .. }) => Some((u16::from(length), None)),
-                _ => return Route::Here, // on its own: also between the blocks of a message
+        let bytes = match block.block_type() {
+            Some(MS) => Start::parse(block.payload)
+                .and_then(|start| matches!(start.kind, Kind::Write | Kind::Response).then_some(start.size))?,
+            Some(MST) => match Short::parse(block.payload)? {
+                Short::Response { length, .. } => u16::from(length),
+                Short::Read { .. } => return None, // on its own: also between the blocks of a message
             },
-            _ => return self.pass_on(port, block),
+            Some(MT) => return self.ports[at].passing.take(),
+            None => return self.ports[at].passing,
+            Some(_) => return None,
         };
-        self.abandon(port);
-        let Some((bytes, data_blocks)) = starts else { return Route::Here };
-        let Some(circuit) = self.ports[at].circuits.front_mut().filter(|way| way.bytes >= u32::from(bytes))
-        else {
+        if self.ports[at].passing.is_some() {
             self.violations.ungranted += 1;
-            return Route::Drop;
+            self.abandon(now, port);
+            return None;
+        }
+        let granted = self.ports[at].circuits.front_mut().filter(|way| way.bytes >= u32::from(bytes));
+        let Some(circuit) = granted else {
+            self.violations.ungranted += 1;
+            return None;
         };
         let dst = circuit.dst;
         circuit.bytes -= u32::from(bytes);
         if circuit.bytes == 0 {
             self.ports[at].circuits.pop_front();
         }
-        self.ports[at].passing = data_blocks.map(|blocks| (dst, blocks));
-        Route::Circuit(dst)
+        self.ports[at].passing = (block.block_type() == Some(MS)).then_some(dst);
+        Some(dst)
     }
 
-    /// Data, or the end, of what is under way.
-    fn pass_on(&mut self, port: u16, block: Block) -> Route {
-        let passing = &mut self.ports[usize::from(port)].passing;
-        let Some((dst, left)) = passing else { return Route::Here };
-        let dst = *dst;
-        if block.block_type() == Some(MT) {
-            *passing = None;
-            return Route::Circuit(dst);
-        }
-        if !block.is_data() {
-            return Route::Here;
-        }
-        if *left == 0 {
-            self.abandon(port);
-            return Route::Drop;
-        }
-        *left -= 1;
-        Route::Circuit(dst)
+    fn forward(&mut self, now: u64, port: u16, dst: u16, block: Block) {
+        let from = now + steps::CLASSIFY + steps::FORWARD;
+        self.ports[usize::from(port)].forward.push_back((from, dst, block));
     }
 
-    /// The message under way at this port will not end.
-    fn abandon(&mut self, port: u16) {
-        if let Some((dst, _)) = self.ports[usize::from(port)].passing.take() {
-            self.ports[usize::from(dst)].outbox.abandon(u32::from(port));
+    /// The message under way at this port will not end: it gets an end with a check that cannot hold, so that nothing
+    /// waits behind it and no receiver takes it.
+    fn abandon(&mut self, now: u64, port: u16) {
+        if let Some(dst) = self.ports[usize::from(port)].passing.take() {
+            self.forward(now, port, dst, Block::control(u64::from(MT)));
         }
     }
 
@@ -255,15 +301,15 @@ impl Switch {
             self.violations.senseless += 1;
             return;
         };
-        let request = waiting.request.as_ref().map_or(0, |request| {
+        let request = waiting.request.as_ref().filter(|_| self.config.counts_control).map_or(0, |request| {
             let mut blocks = Vec::new();
             request.blocks(&mut blocks);
             blocks.len() as u64
         });
         let token = self.keep(waiting);
         let (src, dst, request) = (u32::from(src), u32::from(dst), self.config.cycle * request);
-        // §3.1.2: one cycle to the head of the list.
-        self.arriving.push_back((now + steps::CLASSIFY + 1, Demand { src, dst, bytes, token, request }));
+        let demand = Demand { src, dst, bytes, token, request };
+        self.ports[usize::from(port)].demands.push_back((now + steps::CLASSIFY, demand));
     }
 
     fn keep(&mut self, waiting: Waiting) -> u32 {
@@ -292,14 +338,8 @@ impl Switch {
             Some(request) => request.blocks(&mut blocks),
             None => blocks.push(Control { kind, node: dst, id, size }.block(G)),
         }
-        port.outbox.control(from, blocks);
+        port.control.extend(blocks.into_iter().map(|block| (from, block)));
     }
-}
-
-enum Route {
-    Circuit(u16),
-    Here,
-    Drop,
 }
 
 /// Bytes of the answer to a request; `None` if it is none.

@@ -109,6 +109,12 @@ impl Testbed {
         self.down[usize::from(node)].frames.extend(blocks);
     }
 
+    /// Whether the encoders of a node, and of its port, give a block in the coming cycle.
+    pub fn takes_frame_blocks(&self, node: u16) -> [bool; 2] {
+        let node = usize::from(node);
+        [&self.up[node], &self.down[node]].map(|sender| sender.mux.takes_frame_block())
+    }
+
     /// Takes the newest block of a node's line to the switch for another.
     pub fn replace_up(&mut self, node: u16, replace: impl FnOnce(Block) -> Block) {
         let newest = self.up[usize::from(node)].line.back_mut().expect("it is never empty");
@@ -144,7 +150,7 @@ impl Testbed {
         let received = self.demux_up[node].tick(arrived);
         self.to_port[node] = received.to_decoder;
         if self.demux_up[node].wrong().any() {
-            self.switch.disable(node as u16);
+            self.switch.disable(now, node as u16);
         }
         if let Some(memory) = received.memory {
             self.switch.handle(now, node as u16, memory);

@@ -146,7 +146,7 @@ struct Sender {
 impl Sender {
     fn new(policy: Policy) -> Sender {
         let (encoder, scrambler) = (Encoder::default(), Scrambler::default());
-        let line = Block { header: 3, payload: u64::MAX };
+        let line = Block::control(u64::MAX);
         Sender { encoder, encoded: Block::IDLE, mux: Mux::new(policy), block: Block::IDLE, scrambler, line }
     }
 

@@ -3,6 +3,7 @@
 
 mod line;
 mod pim;
+mod rack;
 
 use std::io::Write;
 use std::process::{Command, Stdio};

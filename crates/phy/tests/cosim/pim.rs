@@ -8,13 +8,13 @@ use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
 
 const PORTS: u32 = 8;
-/// X, and the blocks of a chunk and of its framing: as `rtl/pim_scheduler.sv` has them.
+/// X, the bytes of a chunk and the blocks of its framing: as `rtl/pim_scheduler.sv` has them.
 const ACTIVE: u32 = 3;
-const CHUNK: u32 = 32;
+const CHUNK: u32 = 256;
 const FRAMING: u64 = 2;
 const CYCLE: Time = Time::from_ps(2_560);
 
-/// Cycle of the hardware's third phase, source, destination, blocks, last, hold.
+/// Cycle of the hardware's third phase, source, destination, bytes, last, hold.
 type Granted = (u64, u16, u16, u16, bool, u8);
 
 /// Random demands, one record of eight bytes a cycle, and what the software grants.
@@ -28,7 +28,7 @@ fn run(policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest:
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut scheduler = Scheduler::new(SchedulerConfig {
         ports: PORTS,
-        chunk: CHUNK * 8,
+        chunk: CHUNK,
         policy,
         pairs_in_order: true,
         iteration: CYCLE * 3,
@@ -46,8 +46,8 @@ fn run(policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest:
             let at = grant.at.as_ps() / CYCLE.as_ps();
             let hold = (at - cycle - 3) as u8;
             settles = Some(cycle + 2);
-            let blocks = (grant.bytes / 8) as u16;
-            grants.push((cycle + 2, grant.src as u16, grant.dst as u16, blocks, grant.last, hold));
+            let bytes = grant.bytes as u16;
+            grants.push((cycle + 2, grant.src as u16, grant.dst as u16, bytes, grant.last, hold));
             if grant.last {
                 ending.push((cycle + 3, (grant.src, grant.dst)));
             }
@@ -70,7 +70,7 @@ fn run(policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest:
         if may {
             *count += 1;
             // The hardware's lists have it a cycle later.
-            let demand = Demand { src, dst, bytes: size * 8, token: 0, request: Time::ZERO };
+            let demand = Demand { src, dst, bytes: size, token: 0, request: Time::ZERO };
             scheduler.handle_demand(CYCLE * (cycle + 1), demand);
         }
     }
@@ -98,7 +98,7 @@ fn hardware_and_software_grant_the_same_in_the_same_cycle() {
         let Some(program) = super::program(name) else { return };
         let mut granted = 0;
         for (seed, (one_in, focus, longest)) in
-            [(1, 8, 40), (1, 2, 100), (3, 8, 8), (10, 8, 300), (60, 8, 64), (2, 1, 32)]
+            [(1, 8, 320), (1, 2, 800), (3, 8, 64), (10, 8, 2_400), (60, 8, 512), (2, 1, 256)]
                 .into_iter()
                 .enumerate()
         {

@@ -63,7 +63,8 @@ fn wire(links: u64) -> Time {
 
 /// Cycles until the first block of the data is where it should be, and what crossed the links.
 fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
-    let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle: steps::PCS_CYCLE };
+    let (cycle, counts_control) = (steps::PCS_CYCLE, true);
+    let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
     let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
     let mut bed = Testbed::new(switch, host, Policy::Fair, 0);
     bed.crossings = Some(Vec::new());

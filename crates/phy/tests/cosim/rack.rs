@@ -1,0 +1,448 @@
+//! Nodes and a switch (`rtl/cosim/rack_bench.sv`): what leaves every multiplexer in every cycle, and what comes to
+//! applications and memory.
+
+use super::{cycles, program};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use std::collections::{BTreeMap, VecDeque};
+use unrack_phy::Block;
+use unrack_phy::edm::{Policy, layout};
+use unrack_phy::mac::Framer;
+use unrack_phy::pcs::{Column, Encoder};
+use unrack_phy::stack::{HostConfig, Outcome, Request, Store, SwitchConfig, Testbed};
+use unrack_protocol::edm::{self, Steps, steps};
+use unrack_units::Time;
+
+const NODES: u16 = 4;
+const IN: usize = 28;
+const OUT: usize = 40;
+/// Cycles of idle until every receiver is locked.
+const TO_LOCK: u64 = 100;
+/// Memory that is used begins at zero, and ends here.
+const MEMORY: u64 = 1 << 13;
+
+/// What is at an address, in every node: as the bench has it.
+fn contents(address: u64) -> u8 {
+    (address.wrapping_mul(167) ^ address >> 8) as u8
+}
+
+/// A node's part of a cycle's input.
+fn input(request: Option<&Request>, strict: bool, up: Column, down: Column) -> [u8; IN] {
+    let mut bytes = [0; IN];
+    let (is_write, dst, address, size) = match request {
+        None => (false, 0, 0, 0),
+        Some(Request::Read { dst, address, bytes }) => (false, *dst, *address, *bytes),
+        Some(Request::Write { dst, address, data }) => (true, *dst, *address, data.len() as u16),
+        Some(Request::Modify { .. }) => unreachable!("the hardware has none"),
+    };
+    bytes[0] = u8::from(request.is_some()) | u8::from(is_write) << 1 | u8::from(strict) << 2;
+    bytes[1] = dst as u8;
+    bytes[2..4].copy_from_slice(&size.to_le_bytes());
+    bytes[4..9].copy_from_slice(&address.to_le_bytes()[..5]);
+    for (at, column) in [(10, up), (19, down)] {
+        bytes[at..at + 8].copy_from_slice(&column.data.to_le_bytes());
+        bytes[at + 8] = column.control;
+    }
+    bytes
+}
+
+/// A node's part of what the hardware says.
+struct Said<'a>(&'a [u8; OUT]);
+
+impl Said<'_> {
+    fn flag(&self, at: usize) -> bool {
+        self.0[0] >> at & 1 == 1
+    }
+
+    fn ready(&self) -> bool {
+        self.flag(2)
+    }
+
+    fn begins(&self) -> bool {
+        self.flag(3)
+    }
+
+    fn word(&self) -> bool {
+        self.flag(4)
+    }
+
+    fn ends(&self) -> bool {
+        self.flag(5)
+    }
+
+    fn is_write(&self) -> bool {
+        self.flag(7)
+    }
+
+    fn last(&self) -> bool {
+        self.0[1] & 1 == 1
+    }
+
+    fn overflow(&self) -> bool {
+        self.0[1] & 2 != 0
+    }
+
+    fn disabled(&self) -> bool {
+        self.0[1] & 8 != 0
+    }
+
+    fn bytes(&self) -> usize {
+        usize::from(self.0[1] >> 4)
+    }
+
+    fn node(&self) -> u16 {
+        u16::from_le_bytes([self.0[3], self.0[4]])
+    }
+
+    fn id(&self) -> u8 {
+        self.0[2]
+    }
+
+    fn block(&self, at: usize) -> Block {
+        let payload = u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight"));
+        Block { header: self.0[at + 8], payload }
+    }
+
+    fn up(&self) -> Block {
+        self.block(5)
+    }
+
+    fn down(&self) -> Block {
+        self.block(14)
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.0[23..23 + self.bytes()]
+    }
+
+    fn address(&self) -> u64 {
+        self.0[31..36].iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte))
+    }
+}
+
+/// A run's traffic.
+#[derive(Debug, Clone, Copy)]
+struct Traffic {
+    policy: Policy,
+    order: edm::Policy,
+    /// A node asks in one of so many cycles, for up to so many bytes, of the first so many nodes.
+    one_in: u32,
+    longest: u32,
+    focus: u32,
+    /// Bytes of the longest frame; 0: none.
+    frame: u32,
+    /// A bit of a line up is wrong in one of so many cycles; 0: never.
+    wrong: u32,
+}
+
+fn testbed(traffic: Traffic) -> Testbed {
+    let (cycle, counts_control) = (steps::PCS_CYCLE, false);
+    let switch = SwitchConfig { ports: NODES, chunk: 256, policy: traffic.order, cycle, counts_control };
+    let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
+    let mut bed = Testbed::new(switch, host, traffic.policy, 0);
+    bed.crossings = Some(Vec::new());
+    let data: Vec<u8> = (0..MEMORY).map(contents).collect();
+    for memory in &mut bed.memory {
+        memory.write(0, &data, 0, 0);
+        memory.writes.clear();
+    }
+    bed
+}
+
+/// What comes to a node: whole messages, as both tell them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Delivery {
+    /// Cycle of the first block and of the last.
+    first: u64,
+    at: u64,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    /// Address and bytes.
+    Write(u64, usize),
+    /// All of an answer.
+    Answer(Vec<u8>),
+}
+
+/// A run: what the hardware is given, and what the software says.
+#[derive(Default)]
+struct Run {
+    input: Vec<[[u8; IN]; NODES as usize]>,
+    /// By cycle, what left the multiplexers up and down, whether the node's port is disabled after it, and whether it
+    /// asked for something.
+    sent: Vec<[(Block, Block, bool, bool); NODES as usize]>,
+    deliveries: [Vec<Delivery>; NODES as usize],
+    /// Cycle, node and bit.
+    wrong_bits: Vec<(u64, usize, u8)>,
+}
+
+/// Runs the software for so many cycles; `ask` says what a node asks for in a cycle.
+fn software(
+    traffic: Traffic,
+    seed: u64,
+    cycles: u64,
+    mut ask: impl FnMut(u64, u16, &mut Pcg64Mcg) -> Option<Request>,
+) -> Run {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut bed = testbed(traffic);
+    let mut run = Run::default();
+    let strict = traffic.policy == Policy::Strict;
+    let idle = input(None, strict, Column::IDLE, Column::IDLE);
+    run.input.resize(TO_LOCK as usize, [idle; NODES as usize]);
+    let mut columns: [[VecDeque<Column>; 2]; NODES as usize] = Default::default();
+    for (node, ways) in columns.iter_mut().enumerate() {
+        for (way, columns) in ways.iter_mut().enumerate() {
+            let frames = frames(traffic.frame, cycles, &mut random);
+            let mut encoder = Encoder::default();
+            // The hardware's encoder has an idle block when the first column comes.
+            let blocks = [Block::IDLE].into_iter().chain(frames.iter().map(|column| encoder.encode(*column)));
+            match way {
+                0 => bed.send_up(node as u16, blocks),
+                _ => bed.send_down(node as u16, blocks),
+            }
+            *columns = frames.into();
+        }
+    }
+    let mut spoilt = [0; NODES as usize];
+    for now in 0..cycles {
+        let mut inputs = [idle; NODES as usize];
+        let mut asked = [false; NODES as usize];
+        for node in 0..NODES {
+            let at = usize::from(node);
+            let request = ask(now, node, &mut random).filter(|request| bed.hosts[at].is_ready(request.dst()));
+            let head = |way: usize| columns[at][way].front().copied().unwrap_or(Column::IDLE);
+            inputs[at] = input(request.as_ref(), strict, head(0), head(1));
+            asked[at] = request.is_some();
+            for (way, takes) in bed.takes_frame_blocks(node).into_iter().enumerate() {
+                if takes {
+                    columns[at][way].pop_front();
+                }
+            }
+            if let Some(request) = request {
+                bed.hosts[at].submit(now, request);
+            }
+        }
+        run.input.push(inputs);
+        bed.tick();
+        for node in 0..NODES {
+            let at = usize::from(node);
+            // A bit that is wrong on the line is wrong three times behind the descrambler.
+            let mut wrong = std::mem::take(&mut spoilt[at]);
+            let mut header = 0;
+            if traffic.wrong > 0 && random.next_u32() % traffic.wrong == 0 {
+                let bit = random.next_u32() % 66;
+                match bit.checked_sub(2) {
+                    None => header = 1 << bit,
+                    Some(bit) => wrong ^= 1_u128 << bit | 1 << (bit + 39) | 1 << (bit + 58),
+                }
+                run.wrong_bits.push((now, at, bit as u8));
+            }
+            spoilt[at] = wrong >> 64;
+            let spoil =
+                |block: Block| Block { header: block.header ^ header, payload: block.payload ^ wrong as u64 };
+            bed.replace_up(node, spoil);
+        }
+        let mut sent = [0, 1, 2, 3]
+            .map(|node| (Block::IDLE, Block::IDLE, bed.switch.is_disabled(node), asked[usize::from(node)]));
+        for crossing in bed.crossings.as_mut().expect("wanted").drain(..) {
+            let node = &mut sent[usize::from(crossing.node)];
+            *if crossing.up { &mut node.0 } else { &mut node.1 } = crossing.block;
+        }
+        run.sent.push(sent);
+        for (node, host) in bed.hosts.iter_mut().enumerate() {
+            let answers = host.completions().filter_map(|done| match done.outcome {
+                Outcome::Answer(data) => Some((done.first, done.at, What::Answer(data))),
+                _ => None,
+            });
+            let writes = bed.memory[node].writes.drain(..);
+            let writes = writes.map(|(address, bytes, first, at)| (first, at, What::Write(address, bytes)));
+            let all = answers.chain(writes).map(|(first, at, what)| Delivery { first, at, what });
+            run.deliveries[node].extend(all);
+        }
+    }
+    // On the line a block is two cycles after it left the multiplexer.
+    for (now, node, bit) in std::mem::take(&mut run.wrong_bits) {
+        if let Some(inputs) = run.input.get_mut((TO_LOCK + now) as usize + 2) {
+            inputs[node][0] |= 8;
+            inputs[node][9] = bit;
+        }
+    }
+    run
+}
+
+/// Columns for so many cycles.
+fn frames(longest: u32, cycles: u64, random: &mut Pcg64Mcg) -> Vec<Column> {
+    let (mut framer, mut columns) = (Framer::default(), Vec::new());
+    while longest > 0 && (columns.len() as u64) < cycles {
+        let frame: Vec<u8> = (0..random.next_u32() % longest).map(|_| random.next_u32() as u8).collect();
+        framer.frame(&frame, &mut columns);
+        framer.idle((random.next_u32() % 60) as usize, &mut columns);
+    }
+    columns
+}
+
+/// What the hardware delivers to a node, from what it says in each cycle.
+fn delivered<'a>(said: impl Iterator<Item = (u64, Said<'a>)>) -> Vec<Delivery> {
+    let mut deliveries = Vec::new();
+    let mut answers: BTreeMap<(u16, u8), Vec<u8>> = BTreeMap::new();
+    let (mut first, mut address, mut data) = (0, 0, Vec::<u8>::new());
+    for (at, said) in said {
+        if said.begins() {
+            (first, data) = (at, Vec::new());
+        }
+        if said.word() {
+            if data.is_empty() {
+                address = said.address();
+            }
+            assert_eq!(said.address(), address + data.len() as u64, "words come in order");
+            data.extend(said.data());
+        }
+        if !said.ends() {
+            continue;
+        }
+        let data = std::mem::take(&mut data);
+        if said.is_write() {
+            assert!(data.iter().zip(address..).all(|(byte, address)| *byte == contents(address)));
+            deliveries.push(Delivery { first, at, what: What::Write(address, data.len()) });
+            continue;
+        }
+        let answer = answers.entry((said.node(), said.id())).or_default();
+        answer.extend(data);
+        if said.last() {
+            deliveries.push(Delivery { first, at, what: What::Answer(std::mem::take(answer)) });
+        }
+    }
+    deliveries
+}
+
+/// Runs the hardware on the same and compares all; what it said, from the first cycle of the software on.
+fn compare(program: &str, run: Run, name: &str) -> Vec<[[u8; OUT]; NODES as usize]> {
+    let output = super::run(program, run.input.concat().concat());
+    let (words, rest) = output.as_chunks::<OUT>();
+    let (all, _) = words.as_chunks::<{ NODES as usize }>();
+    assert!(rest.is_empty() && all.len() == run.input.len());
+    let said = all[TO_LOCK as usize..].to_vec();
+    for (cycle, expected) in run.sent.iter().enumerate() {
+        for (node, (up, down, is_disabled, asked)) in expected.iter().enumerate() {
+            assert!(
+                !asked || Said(&said[cycle][node]).ready(),
+                "node {node} is not ready in cycle {cycle}, {name}"
+            );
+            let Some(after) = said.get(cycle + 1) else { continue };
+            let after = Said(&after[node]);
+            assert_eq!(after.up(), *up, "from node {node} in cycle {cycle}, {name}");
+            assert_eq!(after.down(), *down, "to node {node} in cycle {cycle}, {name}");
+            assert_eq!(after.disabled(), *is_disabled, "port {node} in cycle {cycle}, {name}");
+            assert!(!after.overflow(), "something is lost in cycle {cycle}, {name}");
+        }
+    }
+    let end = said.len() as u64;
+    for (node, expected) in run.deliveries.iter().enumerate() {
+        let got = delivered((0..).zip(&said).map(|(cycle, nodes)| (cycle, Said(&nodes[node]))));
+        let expected: Vec<_> = expected.iter().filter(|delivery| delivery.at < end).collect();
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_eq!(got, *expected, "to node {node}, {name}");
+        }
+        assert_eq!(got.len(), expected.len(), "to node {node}, {name}");
+    }
+    said
+}
+
+#[test]
+fn a_rack_is_the_same_in_every_cycle() {
+    let usual = Traffic {
+        policy: Policy::Fair,
+        order: edm::Policy::Srpt,
+        one_in: 30,
+        longest: 300,
+        focus: 4,
+        frame: 0,
+        wrong: 0,
+    };
+    let runs = [
+        usual,
+        Traffic { one_in: 400, longest: 64, ..usual },
+        Traffic { one_in: 10, longest: 20, ..usual },
+        Traffic { one_in: 200, longest: 2_000, focus: 2, ..usual },
+        Traffic { one_in: 150, frame: 400, policy: Policy::Strict, ..usual },
+        Traffic { one_in: 400, longest: 200, frame: 1_500, ..usual },
+        Traffic { wrong: 4_000, ..usual },
+    ];
+    let Some(program) = program("rack") else { return };
+    let mut messages = 0;
+    for (seed, traffic) in runs.into_iter().enumerate() {
+        let ask = |_, node, random: &mut Pcg64Mcg| {
+            let mut below = |most: u32| random.next_u32() % most;
+            let (chance, dst, bytes) =
+                (below(traffic.one_in), below(traffic.focus) as u16, 1 + below(traffic.longest));
+            let line = below(2) == 0;
+            let mut address = u64::from(below(MEMORY as u32 - bytes));
+            if line {
+                address &= !63;
+            }
+            let data = || (address..address + u64::from(bytes)).map(contents).collect();
+            let is_write = below(2) == 0;
+            (chance == 0 && dst != node).then(|| match is_write {
+                true => Request::Write { dst, address, data: data() },
+                false => Request::Read { dst, address, bytes: bytes as u16 },
+            })
+        };
+        let run = software(traffic, seed as u64, cycles(), ask);
+        messages += run.deliveries.iter().map(Vec::len).sum::<usize>();
+        compare(&program, run, &format!("run {seed}, {traffic:?}"));
+    }
+    assert!(messages as u64 > cycles() / 20, "{messages} messages");
+    println!("rack: {messages} messages in {} x {} cycles, all the same", runs.len(), cycles());
+}
+
+/// Table 1 and figure 5 from where blocks cross the hardware's multiplexers: 64 B, and nothing else is under way.
+#[test]
+fn the_hardware_has_the_cycles_of_figure_5() {
+    let Some(program) = program("rack") else { return };
+    let alone = Traffic {
+        policy: Policy::Fair,
+        order: edm::Policy::Srpt,
+        one_in: 0,
+        longest: 64,
+        focus: 0,
+        frame: 0,
+        wrong: 0,
+    };
+    let measure = |request: Request| {
+        let ask = |now, node, _: &mut Pcg64Mcg| (now == 0 && node == 0).then(|| request.clone());
+        compare(&program, software(alone, 0, 100, ask), "alone")
+    };
+    let at = |said: &[[[u8; OUT]; 4]], node: usize, kind, is_up| {
+        let is = |said: Said| (if is_up { said.up() } else { said.down() }).block_type() == Some(kind);
+        // A register is told in the cycle after.
+        said.iter().position(|nodes| is(Said(&nodes[node]))).expect("it crosses") as u64 - 1
+    };
+    let begins = |said: &[[[u8; OUT]; 4]], node: usize| {
+        said.iter().position(|nodes| Said(&nodes[node]).begins()).expect("it comes") as u64
+    };
+    let pcs = 2 * steps::PCS_CYCLES;
+    let matched = steps::CLASSIFY + steps::SCHEDULE + steps::MAKE_GRANT;
+    let total = |cycles| Steps::default().cycles(cycles) + Steps::default().pma * 8 + Time::from_ns(10) * 4;
+
+    let said = measure(Request::Write { dst: 1, address: 64, data: (64..128).map(contents).collect() });
+    let (notified, granted) = (at(&said, 0, layout::N, true), at(&said, 0, layout::G, false));
+    let (sent, forwarded) = (at(&said, 0, layout::MS, true), at(&said, 1, layout::MS, false));
+    assert_eq!(notified, steps::MAKE_NOTIFICATION);
+    assert_eq!(granted - notified - pcs, matched);
+    assert_eq!(sent - granted - pcs, steps::PARSE_GRANT + steps::READ_GRANT_QUEUE + steps::MAKE_DATA);
+    assert_eq!(forwarded - sent - pcs, steps::CLASSIFY + steps::FORWARD);
+    assert_eq!(begins(&said, 1) - forwarded - pcs, steps::RECEIVE_DATA);
+    assert_eq!(total(begins(&said, 1)).as_ps(), 296_960);
+
+    let said = measure(Request::Read { dst: 1, address: 64, bytes: 64 });
+    let (asked, granted) = (at(&said, 0, layout::MST, true), at(&said, 1, layout::MST, false));
+    let (sent, forwarded) = (at(&said, 1, layout::MS, true), at(&said, 0, layout::MS, false));
+    assert_eq!(asked, steps::MAKE_NOTIFICATION);
+    assert_eq!(granted - asked - pcs, matched);
+    assert_eq!(sent - granted - pcs, steps::RECEIVE_REQUEST + steps::READ_GRANT_QUEUE + steps::MAKE_DATA);
+    assert_eq!(forwarded - sent - pcs, steps::CLASSIFY + steps::FORWARD);
+    assert_eq!(begins(&said, 0) - forwarded - pcs, steps::RECEIVE_DATA);
+    assert_eq!(total(begins(&said, 0)).as_ps(), 299_520);
+}

@@ -1,0 +1,169 @@
+// Nodes and a switch on lines, as vectors: crates/phy/tests/cosim/rack.rs has the fields. Every end has a whole PCS; a
+// line takes no time. What is read from memory or a data buffer is a function of its address.
+`default_nettype none
+
+module rack_bench #(
+    parameter int unsigned NODES = 4,
+    parameter int unsigned SRPT  = 1
+) (
+    input  wire logic                 clk_i,
+    input  wire logic                 rst_ni,
+    input  wire logic [NODES*224-1:0] in_i,
+    output      logic [NODES*320-1:0] out_o
+);
+  function automatic logic [63:0] contents(input logic [63:0] address);
+    for (int unsigned at = 0; at < 8; at++) begin
+      contents[8*at+:8] = 8'((address + 64'(at)) * 64'd167 ^ ((address + 64'(at)) >> 8));
+    end
+  endfunction
+  function automatic logic [71:0] bytes_of(input logic [65:0] block);
+    bytes_of = {6'h0, block[1:0], block[65:2]};
+  endfunction
+
+  logic [NODES-1:0] to_switch_valid, from_switch_valid, from_switch_take, damaged, disabled;
+  logic [NODES-1:0][65:0] to_switch, from_switch;
+  logic overflow;
+  switch #(
+      .PORTS(NODES),
+      .SRPT (SRPT)
+  ) i_switch (
+      .clk_i,
+      .rst_ni,
+      .memory_valid_i(to_switch_valid),
+      .memory_i      (to_switch),
+      .wrong_i       (damaged),
+      .disabled_o    (disabled),
+      .memory_valid_o(from_switch_valid),
+      .memory_o      (from_switch),
+      .memory_take_i (from_switch_take),
+      .overflow_o    (overflow)
+  );
+
+  for (genvar n = 0; n < NODES; n++) begin : g_node
+    // {column down, column up, wrong bit, address, bytes, dst, flags}, in whole bytes. Flags: there is a request, it is
+    // a write, lines are strict, a bit of the line up is wrong.
+    logic [223:0] in;
+    logic strict;
+    logic [65:0] wrong_bit;
+    assign in        = in_i[224*n+:224];
+    assign strict    = in[2];
+    assign wrong_bit = 66'(in[3]) << in[72+:7];
+
+    logic up_valid, up_take, up_column_take, down_column_take, broken_up, broken_down;
+    logic [65:0] up_memory, up_block, up_line, down_block, down_line, down_memory;
+    logic [3:0] wrong_up, wrong_down;
+    logic down_valid;
+
+    line_tx i_up_tx (
+        .clk_i,
+        .rst_ni,
+        .strict_i      (strict),
+        .column_take_o (up_column_take),
+        .column_i      (in[80+:72]),
+        .memory_valid_i(up_valid),
+        .memory_i      (up_memory),
+        .memory_take_o (up_take),
+        .block_o       (up_block),
+        .line_o        (up_line)
+    );
+    line_tx i_down_tx (
+        .clk_i,
+        .rst_ni,
+        .strict_i      (strict),
+        .column_take_o (down_column_take),
+        .column_i      (in[152+:72]),
+        .memory_valid_i(from_switch_valid[n]),
+        .memory_i      (from_switch[n]),
+        .memory_take_o (from_switch_take[n]),
+        .block_o       (down_block),
+        .line_o        (down_line)
+    );
+    /* verilator lint_off PINCONNECTEMPTY */
+    line_rx i_up_rx (
+        .clk_i,
+        .rst_ni,
+        .strict_i       (strict),
+        .line_i         (up_line ^ wrong_bit),
+        .locked_o       (),
+        .block_valid_o  (),
+        .block_o        (),
+        .memory_valid_o (to_switch_valid[n]),
+        .memory_o       (to_switch[n]),
+        .broken_o       (broken_up),
+        .wrong_o        (wrong_up),
+        .decoder_valid_o(),
+        .decoder_o      (),
+        .column_o       ()
+    );
+    line_rx i_down_rx (
+        .clk_i,
+        .rst_ni,
+        .strict_i       (strict),
+        .line_i         (down_line),
+        .locked_o       (),
+        .block_valid_o  (),
+        .block_o        (),
+        .memory_valid_o (down_valid),
+        .memory_o       (down_memory),
+        .broken_o       (broken_down),
+        .wrong_o        (wrong_down),
+        .decoder_valid_o(),
+        .decoder_o      (),
+        .column_o       ()
+    );
+    assign damaged[n] = broken_up || wrong_up != '0;
+
+    logic ready, begins, word, ends, bad, is_write, last, read;
+    logic [63:0] read_address, read_data_q, address, data;
+    logic [7:0] id;
+    logic [8:0] node;
+    logic [3:0] bytes;
+    host #(
+        .NODES(NODES)
+    ) i_host (
+        .clk_i,
+        .rst_ni,
+        .self_i            (9'(n)),
+        .request_valid_i   (in[0]),
+        .request_ready_o   (ready),
+        .request_is_write_i(in[1]),
+        .request_dst_i     ({1'b0, in[8+:8]}),
+        .request_address_i ({24'h0, in[32+:40]}),
+        .request_bytes_i   (in[16+:16]),
+        .request_local_i   ({24'h0, in[32+:40]}),
+        .request_id_o      (),
+        .read_o            (read),
+        .read_is_answer_o  (),
+        .read_address_o    (read_address),
+        .read_data_i       (read_data_q),
+        .deliver_begins_o  (begins),
+        .deliver_word_o    (word),
+        .deliver_ends_o    (ends),
+        .deliver_bad_o     (bad),
+        .deliver_is_write_o(is_write),
+        .deliver_last_o    (last),
+        .deliver_node_o    (node),
+        .deliver_id_o      (id),
+        .deliver_address_o (address),
+        .deliver_data_o    (data),
+        .deliver_bytes_o   (bytes),
+        .memory_valid_i    (down_valid),
+        .memory_i          (down_memory),
+        .broken_i          (broken_down),
+        .memory_valid_o    (up_valid),
+        .memory_o          (up_memory),
+        .memory_take_i     (up_take)
+    );
+    /* verilator lint_on PINCONNECTEMPTY */
+    always_ff @(posedge clk_i) if (read) read_data_q <= contents(read_address);
+
+    assign out_o[320*n+:320] = {
+        32'h0, address[39:0], data, bytes_of(down_block), bytes_of(up_block), 7'h0, node, id,
+        bytes, disabled[n], |wrong_down, overflow, last,
+        is_write, bad, ends, word, begins, ready, down_column_take, up_column_take
+    };
+    logic unused;
+    assign unused = ^{address[63:40], in[79], in[7:4]};
+  end
+endmodule
+`default_nettype wire
