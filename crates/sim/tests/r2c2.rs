@@ -5,6 +5,7 @@ mod common;
 use common::{assert_conserved, completion_ps, run};
 use proptest::prelude::*;
 use std::sync::Arc;
+use unrack_protocol::r2c2::selection::{Expression, Selection};
 use unrack_protocol::r2c2::terms::Rule;
 use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::graph::{Graph, Sides};
@@ -146,6 +147,41 @@ fn a_flow_under_way_takes_other_ways_when_a_rule_says_so() {
     assert!((expected * 0.97..expected * 1.05).contains(&ms), "{ms} for {expected}");
 }
 
+fn selection(period_us: u64, utility: &str) -> Selection {
+    let search = unrack_protocol::r2c2::selection::Params { population: 20, ..Default::default() };
+    Selection {
+        period: Time::from_us(period_us),
+        routings: vec![Routing::Spraying, Routing::Wlb],
+        utility: Expression::parse(utility).unwrap(),
+        search,
+    }
+}
+
+/// All flows of a ring go three hops ahead: shortest ways leave half of the ring empty.
+#[test]
+fn routings_are_chosen_for_what_the_rack_is_worth() {
+    let network = network(topology(&[8], true));
+    let bytes = 20_000_000;
+    let ms = |selection| {
+        let script = (0..8).map(|src| (Time::ZERO, Message::flow(src, (src + 3) % 8, bytes))).collect();
+        let params = Params { selection, ..Params::default() };
+        let run = run(R2c2::new(&network, &ethernet(LARGE, true), &params, 7).unwrap(), script);
+        assert_conserved(&run);
+        (0..8).map(|n| completion_ps(&run, n)).max().unwrap() as f64 / 1e9
+    };
+    let wire = bytes as f64 * 8.0 * 1_500.0 / 1_464.0 / 1e6;
+    let (before, after) = (wire / (9.5 / 3.0), wire / (9.5 / 1.875));
+    let sprayed = ms(None);
+    assert!((before * 0.95..before * 1.02).contains(&sprayed), "{sprayed} for {before}");
+    for utility in ["aggregate", "min(rate)", "sum(log(rate))"] {
+        let chosen = ms(Some(selection(2_000, utility)));
+        assert!(chosen < after * 1.2, "{utility}: {chosen} for {after}");
+    }
+    // What more would make the rack worth less is left alone.
+    let worst = ms(Some(selection(2_000, "-aggregate")));
+    assert!(worst > sprayed * 0.99, "{worst} {sprayed}");
+}
+
 /// Alone, a sprayed flow uses all links on its ways: across a square torus of 4 x 4 four at the source, three and more
 /// times a link's rate.
 #[test]
@@ -195,6 +231,11 @@ fn what_cannot_be_is_refused() {
     assert!(by(of(16)).contains("fabric.rules.src"));
     assert!(by(Rule { weight: Some(0), ..of(0) }).contains("fabric.rules.weight"));
     assert!(by(Rule { demand: Some(Rate::from_bps(999)), ..of(0) }).contains("fabric.rules.demand"));
+    let by = |selection| refused(&good, &Params { selection: Some(selection), ..Params::default() });
+    assert!(by(selection(0, "tail")).contains("fabric.selection.period"));
+    assert!(
+        by(Selection { routings: Vec::new(), ..selection(1, "tail") }).contains("fabric.selection.routings")
+    );
     let long = network(topology(&[90], true));
     assert!(refused(&long, &Params::default()).contains("45 hops"));
 }
@@ -216,13 +257,21 @@ proptest! {
 
     /// Whatever is sent arrives, whole and once, by any routing, through small queues and over bad links.
     #[test]
-    fn all_arrives(flows in any_flows(), routing in prop::sample::select(&Routing::ALL[..]), buffer in 0usize..3, errors: bool) {
+    fn all_arrives(
+        flows in any_flows(), routing in prop::sample::select(&Routing::ALL[..]), buffer in 0usize..3, errors: bool,
+        selects: bool,
+    ) {
         let errors = BitErrors { host: 0.0, core: if errors { 1e-6 } else { 0.0 } };
         let topology = topology(&[4, 4], true);
         let faults = Faults::new(&topology, &[], errors, 3).unwrap();
         let network = network(topology.with_faults(faults));
         let ethernet = ethernet([3_000, 36_000, LARGE][buffer], true);
-        let result = run(r2c2(&network, &ethernet, routing), flows.clone());
+        let selection = selects.then(|| selection(100, "tail + aggregate / 100"));
+        let rule = Rule { at: Time::from_us(150), weight: Some(2), priority: Some(1), ..of(3) };
+        let rules = if selects { vec![rule] } else { Vec::new() };
+        let params = Params { routing, selection, rules, interval: Time::from_us(50), ..Params::default() };
+        let r2c2 = || R2c2::new(&network, &ethernet, &params, 7).unwrap();
+        let result = run(r2c2(), flows.clone());
         prop_assert!(result.is_complete());
         // What was sent in vain may still be under way when all is there.
         if result.counters.dropped_packets == 0 {
@@ -231,7 +280,7 @@ proptest! {
         for (n, outcome) in result.outcomes.iter().enumerate() {
             prop_assert!(outcome.completion().unwrap() >= network.ideal(&result.messages[n]));
         }
-        let again = run(r2c2(&network, &ethernet, routing), flows);
+        let again = run(r2c2(), flows);
         prop_assert_eq!(result.outcomes, again.outcomes);
         prop_assert_eq!(result.counters, again.counters);
     }

@@ -41,6 +41,27 @@ fn every_fabric_runs_from_its_name_and_says_what_the_contract_asks() {
 }
 
 #[test]
+fn what_flows_ask_for_is_read_and_wrong_keys_shown() {
+    let shown = |fabric: &str| {
+        let mut scenario = scenario(&format!("protocol = \"r2c2\"\n{fabric}"), MEMORY);
+        Setup::from_scenario(&mut scenario).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let rule = "rules = [{ src = [1, 2], weight = 3, demand = \"2Gbps\", at = \"1ms\", routing = \"vlb\" }]";
+    let selection = "selection = { period = \"5ms\", utility = \"min(rate)\", search = { population = 9 } }";
+    assert_eq!(shown(&format!("{rule}\n{selection}")), Ok(()));
+    for (fabric, words) in [
+        ("rules = [{ wieght = 3 }]", "did you mean `weight`"),
+        ("rules = [{ weight = 300 }]", "300"),
+        ("selection = { utility = \"tail\" }", "period"),
+        ("selection = { period = \"5ms\", utility = \"sum(rat)\" }", "does not know `rat`"),
+        ("selection = { period = \"5ms\", routings = [\"spraying\", \"vbl\"] }", "vbl"),
+    ] {
+        let shown = shown(fabric).unwrap_err();
+        assert!(shown.contains(words) && shown.contains("test.toml:6"), "{shown}");
+    }
+}
+
+#[test]
 fn parameters_of_a_fabric_are_read_and_wrong_ones_shown_where_they_are() {
     let mut good = scenario("protocol = \"edm\"\nchunk = \"128B\"\npolicy = \"fcfs\"", MEMORY);
     let setup = Setup::from_scenario(&mut good).unwrap();

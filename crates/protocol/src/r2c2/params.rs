@@ -1,6 +1,7 @@
 //! What can be set.
 
 use super::Routing;
+use super::selection::Selection;
 use super::terms::Rule;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Fraction, Time};
@@ -27,6 +28,9 @@ pub struct Params {
     /// What flows ask for, by the nodes between which they are. Default: all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
+    /// Other routings for flows under way (§3.4). Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
 }
 
 impl Default for Params {
@@ -40,6 +44,7 @@ impl Default for Params {
             timeout: Time::from_us(1_000),
             demand_gain: Fraction::new(0.5).expect("a fraction"),
             rules: Vec::new(),
+            selection: None,
         }
     }
 }

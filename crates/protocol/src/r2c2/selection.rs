@@ -4,10 +4,36 @@
 //! water-filling gives. The best of a generation live on; the others are children of two of the better half, of either
 //! of whom each gene is, and mutate. The search ends when nothing better was found for a while.
 
+mod expression;
+
+pub use expression::{Expression, NotAnExpression};
+
+use super::Routing;
 use super::rates::{Asked, Rates, Slot};
 use super::weights::Share;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use unrack_units::Time;
+
+/// When and among what routings are chosen.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// Once in this time, by one node after the other; the paper does so "every few seconds or minutes" (§3.4).
+    pub period: Time,
+    /// Those that a flow may be given. Default spraying and Valiant (§5.2).
+    #[serde(default = "default_routings")]
+    pub routings: Vec<Routing>,
+    /// What is to be as much as can be. Default aggregate throughput (§3.4).
+    #[serde(default = "Expression::aggregate")]
+    pub utility: Expression,
+    #[serde(default)]
+    pub search: Params,
+}
+
+fn default_routings() -> Vec<Routing> {
+    vec![Routing::Spraying, Routing::Vlb]
+}
 
 /// Parameters of the search.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]

@@ -77,6 +77,14 @@ impl View {
         }
     }
 
+    /// The flows that have a rate, in the order of their keys.
+    pub fn counting(&self) -> Vec<Broadcast> {
+        let counting = self.flows.values().filter(|known| known.slot.is_some());
+        let mut told: Vec<Broadcast> = counting.map(|known| known.told).collect();
+        told.sort_unstable_by_key(|told| (told.src, told.flow));
+        told
+    }
+
     /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
         for key in std::mem::take(&mut self.rerouted) {

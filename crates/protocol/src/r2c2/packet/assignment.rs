@@ -17,6 +17,9 @@ pub const MOST_ASSIGNMENTS: usize = 300;
 const PAIR: usize = 5;
 
 impl Assignment {
+    /// Of one pair.
+    pub const BYTES: usize = PAIR;
+
     /// Writes up to [`MOST_ASSIGNMENTS`] pairs; returns how many, and of how many bytes.
     pub fn encode(assignments: &[Assignment], packet: &mut [u8]) -> (usize, usize) {
         let pairs = packet.chunks_exact_mut(PAIR).take(MOST_ASSIGNMENTS);

@@ -36,7 +36,9 @@ impl R2c2 {
     /// All by which packets between these nodes may ever be sent.
     fn routings(&self, src: u32, dst: u32) -> Vec<Routing> {
         let rules = self.params.rules.iter().filter(|rule| rule.matches(src, dst));
-        [self.params.routing].into_iter().chain(rules.filter_map(|rule| rule.routing)).collect()
+        let of_rules = rules.filter_map(|rule| rule.routing);
+        let chosen = self.params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
+        [self.params.routing].into_iter().chain(of_rules).chain(chosen).collect()
     }
 
     /// When so many bytes were sent and paid for.

@@ -1,10 +1,10 @@
 //! Broadcasts: told by a source, passed on along a tree, reported and repeated if a copy is lost (§3.2).
 
-use super::wire::{Body, Packet, Spread};
+use super::wire::{Body, News, Packet, Spread};
 use super::{Event, NONE, R2c2};
 use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind};
 use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::packet::{BROADCAST, Broadcast, Event as Told};
+use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, Broadcast, Event as Told};
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
 
@@ -12,26 +12,43 @@ use unrack_units::Time;
 const REPEAT_AFTER: Time = Time::from_us(10);
 
 impl R2c2 {
-    pub(super) fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, told: Broadcast) {
-        self.nodes[usize::from(told.src)].view.hear(core.now(), &told);
-        let spread = self.spreads.insert(Spread { told, copies: 1 });
-        self.spread(core, u32::from(told.src), spread);
+    pub(super) fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, news: News) {
+        self.learn(core.now(), news.src(), news);
+        let spread = self.spreads.insert(Spread { news, copies: 1 });
+        self.spread(core, news.src(), spread);
         self.drop_copy(spread);
+    }
+
+    /// A node has heard, or told.
+    fn learn(&mut self, now: Time, node: u32, news: News) {
+        let place = &mut self.nodes[node as usize];
+        match news {
+            News::Flow(told) => place.view.hear(now, &told),
+            News::Routings { list, .. } => {
+                for Assignment { src, flow, routing } in &*self.chosen[list as usize] {
+                    place.view.reroute((*src, *flow), *routing);
+                    if u32::from(*src) == node {
+                        let own = place.own.iter().find(|own| self.flows[**own].told.flow == *flow);
+                        own.into_iter().for_each(|own| self.flows[*own].told.routing = *routing);
+                    }
+                }
+            }
+        }
     }
 
     /// A node passes a broadcast on.
     fn spread<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, spread: u32) {
-        let told = self.spreads[spread].told;
-        let mut mask = self.trees.ports(node, u32::from(told.src), told.tree);
+        let news = self.spreads[spread].news;
+        let mut mask = self.trees.ports(node, news.src(), news.tree());
         while mask != 0 {
             let link = self.graph.links_of(node).start + mask.trailing_zeros();
             mask &= mask - 1;
-            match self.cross_with_broadcast(core, link, &told) {
+            match self.cross_with_broadcast(core, link, news) {
                 Some(at) => {
                     self.spreads[spread].copies += 1;
                     core.schedule(at, Event::Heard { spread, link });
                 }
-                None => self.report(core, node, told),
+                None => self.report(core, node, news),
             }
         }
     }
@@ -41,9 +58,17 @@ impl R2c2 {
         &mut self,
         core: &mut Core<Event, O>,
         link: u32,
-        told: &Broadcast,
+        news: News,
     ) -> Option<Time> {
-        let (now, wire) = (core.now(), BROADCAST as u64);
+        let now = core.now();
+        // A list has what names it and its tree before it, like a broadcast of a flow.
+        let (wire, about) = match news {
+            News::Flow(told) => (BROADCAST as u64, u32::from(told.dst)),
+            News::Routings { list, .. } => {
+                let list = &self.chosen[list as usize];
+                ((BROADCAST + list.len() * Assignment::BYTES) as u64, news.src())
+            }
+        };
         let place = &mut self.links[link as usize];
         if place.port.backlog(now) + wire > self.buffer {
             return None;
@@ -54,7 +79,7 @@ impl R2c2 {
         core.hop(|| Hop {
             link: LinkId::Port(link),
             message: None,
-            packet: Seen::new(PacketKind::Notification, u32::from(told.src), u32::from(told.dst)),
+            packet: Seen::new(PacketKind::Notification, news.src(), about),
             wire: wire as u32,
             payload: 0,
             ready: now,
@@ -70,8 +95,7 @@ impl R2c2 {
 
     pub(super) fn heard<O: Observer>(&mut self, core: &mut Core<Event, O>, spread: u32, link: u32) {
         let node = self.links[link as usize].to;
-        let told = self.spreads[spread].told;
-        self.nodes[node as usize].view.hear(core.now(), &told);
+        self.learn(core.now(), node, self.spreads[spread].news);
         self.spread(core, node, spread);
         self.drop_copy(spread);
     }
@@ -85,44 +109,51 @@ impl R2c2 {
     }
 
     /// A node had to drop a broadcast, and tells its source (§3.2).
-    fn report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, told: Broadcast) {
-        let src = u32::from(told.src);
+    fn report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
+        let src = news.src();
         if node == src {
-            return self.repeat_later(core, told);
+            return self.repeat_later(core, news);
         }
         let route = self.draw(Ways { routing: Routing::Spraying, src: node, dst: src, flow: 0 });
         let wire = self.wire(BROADCAST as u64);
-        self.put(core, node, Packet { flow: NONE, body: Body::Lost(told), route, done: 0, wire, payload: 0 });
+        self.put(core, node, Packet { flow: NONE, body: Body::Lost(news), route, done: 0, wire, payload: 0 });
     }
 
-    pub(super) fn repeat_later<O: Observer>(&mut self, core: &mut Core<Event, O>, told: Broadcast) {
-        let repeats = &mut self.nodes[usize::from(told.src)].repeats;
-        if repeats.contains(&(told.flow, told.event)) {
+    pub(super) fn repeat_later<O: Observer>(&mut self, core: &mut Core<Event, O>, news: News) {
+        let repeats = &mut self.nodes[news.src() as usize].repeats;
+        if repeats.iter().any(|repeat| repeat.is_like(news)) {
             return;
         }
-        repeats.push((told.flow, told.event));
-        let tree = ((u16::from(told.tree) + 1) % u16::from(self.params.trees)) as u8;
-        let spread = self.spreads.insert(Spread { told: Broadcast { tree, ..told }, copies: 1 });
+        repeats.push(news);
+        let tree = ((u16::from(news.tree()) + 1) % u16::from(self.params.trees)) as u8;
+        let spread = self.spreads.insert(Spread { news: news.along(tree), copies: 1 });
         core.schedule(core.now() + REPEAT_AFTER, Event::Repeat { spread });
     }
 
     /// What is no longer so is not told again.
     pub(super) fn repeat<O: Observer>(&mut self, core: &mut Core<Event, O>, spread: u32) {
-        let told = self.spreads[spread].told;
-        self.nodes[usize::from(told.src)].repeats.retain(|repeat| *repeat != (told.flow, told.event));
+        let news = self.spreads[spread].news;
+        self.nodes[news.src() as usize].repeats.retain(|repeat| !repeat.is_like(news));
+        if let Some(news) = self.still(news) {
+            self.spreads[spread].news = news;
+            self.spread(core, news.src(), spread);
+        }
+        self.drop_copy(spread);
+    }
+
+    /// As it is now: a flow may ask for something else meanwhile, or be over.
+    fn still(&self, news: News) -> Option<News> {
+        let News::Flow(told) = news else { return Some(news) };
         let is_it = |flow: &&u32| {
             let flow = &self.flows[**flow];
             flow.told.flow == told.flow && !flow.sender.transfer.is_through()
         };
-        // As it is now: it may ask for something else meanwhile.
-        let open =
-            self.nodes[usize::from(told.src)].own.iter().find(is_it).map(|flow| self.flows[*flow].told);
-        if let Some(now) = open {
-            self.spreads[spread].told = Broadcast { event: told.event, tree: told.tree, ..now };
+        match self.nodes[usize::from(told.src)].own.iter().find(is_it) {
+            Some(flow) => {
+                let now = self.flows[*flow].told;
+                Some(News::Flow(Broadcast { event: told.event, tree: told.tree, ..now }))
+            }
+            None => (told.event == Told::End).then_some(news),
         }
-        if told.event == Told::End || open.is_some() {
-            self.spread(core, u32::from(told.src), spread);
-        }
-        self.drop_copy(spread);
     }
 }

@@ -16,11 +16,12 @@ mod broadcasts;
 mod flow;
 mod packets;
 mod rating;
+mod selecting;
 mod sending;
 mod wire;
 
 use self::flow::{Flow, Role};
-use self::wire::{Link, Packet, Spread};
+use self::wire::{Link, News, Packet, Spread};
 use super::Fabric;
 use super::slab::Slab;
 use super::stream::{Buffer, Ethernet};
@@ -29,9 +30,10 @@ use crate::error::SetupError;
 use crate::network::Network;
 use std::cell::RefCell;
 use std::sync::Arc;
-use unrack_protocol::r2c2::packet::{DATA_HEADER, Event as Told, Route};
+use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::routing::Router;
+use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::trees::Trees;
 use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
@@ -60,6 +62,15 @@ pub struct R2c2 {
     trees: Trees,
     router: Router,
     weights: RefCell<Weights>,
+    /// Of the links, without flows.
+    empty: Rates,
+    /// All lists of chosen routings that were told.
+    chosen: Vec<Arc<[Assignment]>>,
+    /// Routings are chosen again at the end of a period; so often they were.
+    selects: bool,
+    selections: u32,
+    /// For the search alone: packets take the ways that they would take without it.
+    search_random: u64,
     /// Rules that hold from a later time on are scheduled.
     rules_told: bool,
     /// Events and timers named so far.
@@ -76,7 +87,7 @@ struct Node {
     /// Computes rates once an interval.
     ticks: bool,
     /// What it is about to tell again: other losses of the same are no reason to do so twice.
-    repeats: Vec<(u16, Told)>,
+    repeats: Vec<News>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +117,8 @@ pub enum Event {
     },
     /// From now on, a rule holds.
     Rule(u32),
+    /// A node chooses routings.
+    Select,
 }
 
 impl Tied for Event {
@@ -168,6 +181,11 @@ impl R2c2 {
             router: Router::new(graph.clone()),
             weights: RefCell::new(Weights::new(graph.clone())),
             graph,
+            empty: rates,
+            chosen: Vec::new(),
+            selects: false,
+            selections: 0,
+            search_random: mix(seed ^ SEARCH),
             rules_told: false,
             turns: 0,
             random: mix(seed),
@@ -230,6 +248,26 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
     if params.demand_gain.get() <= 0.0 {
         return Err(SetupError::new("fabric.demand_gain", "is above 0", params.demand_gain));
     }
+    if let Some(Selection { period, routings, search, .. }) = &params.selection {
+        if *period == Time::ZERO {
+            return Err(SetupError::new("fabric.selection.period", "is above 0", period));
+        }
+        if routings.is_empty() {
+            return Err(SetupError::new("fabric.selection.routings", "names at least one", "none"));
+        }
+        routings.iter().try_for_each(|of| routing("fabric.selection.routings", *of))?;
+        if !(1..=10_000).contains(&search.population) {
+            let key = "fabric.selection.search.population";
+            return Err(SetupError::new(key, "is from 1 to 10000", search.population));
+        }
+        let shares = [
+            ("fabric.selection.search.mutation", search.mutation),
+            ("fabric.selection.search.survivors", search.survivors),
+        ];
+        if let Some((key, share)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
+            return Err(SetupError::new(key, "is from 0 to 1", share));
+        }
+    }
     for rule in &params.rules {
         let nodes = [("fabric.rules.src", &rule.src), ("fabric.rules.dst", &rule.dst)];
         for (key, node) in
@@ -252,6 +290,9 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
     }
     Ok(())
 }
+
+/// Another stream of numbers than that of packets.
+const SEARCH: u64 = 0x5EA2_C4E2;
 
 /// On the wire: that of simulators without headers.
 const SMALLEST: u64 = 8;
@@ -284,6 +325,7 @@ impl Fabric for R2c2 {
             Event::Alarm { flow, turn } => self.alarm(core, flow, turn),
             Event::Repeat { spread } => self.repeat(core, spread),
             Event::Rule(rule) => self.rule(core, rule),
+            Event::Select => self.select(core),
         }
     }
 

@@ -71,7 +71,7 @@ impl R2c2 {
         let (src, dst) = match packet.body {
             Body::Data(_) => (self.flows[packet.flow].src, self.flows[packet.flow].dst),
             Body::Ack { .. } => (self.flows[packet.flow].dst, self.flows[packet.flow].src),
-            Body::Lost(told) => (self.graph.from(link), u32::from(told.src)),
+            Body::Lost(news) => (self.graph.from(link), news.src()),
         };
         Hop {
             link: LinkId::Port(link),
@@ -110,7 +110,7 @@ impl R2c2 {
         match packet.body {
             Body::Data(segment) => self.take_data(core, packet, segment),
             Body::Ack { next, mask } => self.take_ack(packet.flow, next, mask),
-            Body::Lost(told) => self.repeat_later(core, told),
+            Body::Lost(news) => self.repeat_later(core, news),
         }
         if packet.flow != NONE {
             self.drop_reference(packet.flow);

@@ -1,6 +1,7 @@
 //! What flows ask for, what they can use, and the rates that each node computes.
 
 use super::flow::Flow;
+use super::wire::News;
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer};
 use unrack_protocol::r2c2::packet::{Broadcast, Event as Told};
@@ -54,7 +55,7 @@ impl R2c2 {
         if let Some(demand_kbps) = demand {
             told.asked.demand_kbps = demand_kbps;
             let told = Broadcast { event: Told::Demand, ..*told };
-            self.announce(core, told);
+            self.announce(core, News::Flow(told));
         }
     }
 
@@ -91,7 +92,7 @@ impl R2c2 {
                 (place.told.asked, place.told.routing) = (asked, terms.routing);
                 let told = Broadcast { event: Told::Demand, ..place.told };
                 if !is_through {
-                    self.announce(core, told);
+                    self.announce(core, News::Flow(told));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Flows: opened, sent packet by packet, acknowledged, sent again.
 
 use super::flow::{Flow, Host, Receiver, Role, Sender};
-use super::wire::{Body, Packet};
+use super::wire::{Body, News, Packet};
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer, Wait};
 use unrack_protocol::r2c2::Routing;
@@ -45,6 +45,7 @@ impl R2c2 {
         self.nodes[src as usize].own.push(flow);
         self.start_ticking(core, src);
         self.schedule_rules(core);
+        self.start_selecting(core);
         let turn = self.turn();
         self.flows[flow].sender.turn = turn;
         self.send(core, flow, turn);
@@ -99,7 +100,7 @@ impl R2c2 {
         let packet = Packet { flow, body: Body::Data(segment), route, done: 0, wire, payload };
         self.put(core, src, packet);
         if segment == 0 && !is_again {
-            self.announce(core, told);
+            self.announce(core, News::Flow(told));
         }
         let sender = &mut self.flows[flow].sender;
         let was_through = sender.transfer.is_through();
@@ -108,7 +109,7 @@ impl R2c2 {
         }
         sender.turn = 0;
         if !was_through {
-            self.announce(core, Broadcast { event: Told::End, ..told });
+            self.announce(core, News::Flow(Broadcast { event: Told::End, ..told }));
         }
         self.set_alarm(core, flow);
     }

@@ -46,13 +46,53 @@ pub(super) enum Body {
         mask: u64,
     },
     /// What a node had to drop of a broadcast (§3.2): it goes back to its source.
-    Lost(Broadcast),
+    Lost(News),
+}
+
+/// What is broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// Of one flow.
+    Flow(Broadcast),
+    /// Chosen routings (§3.4), by their number among all such lists of the run.
+    Routings { src: u16, tree: u8, list: u32 },
+}
+
+impl News {
+    pub fn src(self) -> u32 {
+        match self {
+            News::Flow(told) => u32::from(told.src),
+            News::Routings { src, .. } => u32::from(src),
+        }
+    }
+
+    pub fn tree(self) -> u8 {
+        match self {
+            News::Flow(told) => told.tree,
+            News::Routings { tree, .. } => tree,
+        }
+    }
+
+    pub fn along(self, tree: u8) -> News {
+        match self {
+            News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
+            News::Routings { src, list, .. } => News::Routings { src, tree, list },
+        }
+    }
+
+    /// Whether both are about the same: to repeat one is to repeat the other.
+    pub fn is_like(self, other: News) -> bool {
+        match (self, other) {
+            (News::Flow(one), News::Flow(other)) => (one.flow, one.event) == (other.flow, other.event),
+            _ => self.along(0) == other.along(0),
+        }
+    }
 }
 
 /// A broadcast on its way, and how many copies of it are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spread {
-    pub told: Broadcast,
+    pub news: News,
     pub copies: u32,
 }
 
