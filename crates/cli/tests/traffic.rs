@@ -103,6 +103,27 @@ fn a_file_that_is_no_distribution_is_shown_with_its_line() {
 }
 
 #[test]
+fn a_rack_of_any_cables_runs_whatever_forwards() {
+    let desk = Desk::new("cables");
+    let torus = example("torus-r2c2.toml");
+    desk.file("cables.txt", "0 1\n1 2 40Gbps\n2 3\n3 0 5Gbps 300ns # slow and long\n1 4\n");
+    let graph = "network.topology={ kind = \"graph\", file = \"cables.txt\" }";
+    for protocol in ["r2c2", "pfq", "tcp", "dctcp", "ideal"] {
+        let fabric = format!("fabric={{ protocol = \"{protocol}\" }}");
+        let few = [graph, &fabric, "workload.messages=300", "workload.load=20%"];
+        let run = json(&desk, &[&[torus.as_str()], &set(&few)[..]].concat());
+        assert_eq!((run["nodes"].as_u64(), run["completed"].as_u64()), (Some(5), Some(300)), "{run}");
+        assert!(run["slowdown"]["mean"].as_f64() >= Some(1.0), "{run}");
+    }
+    let said =
+        desk.refused(2, &[&["sim", &torus], &set(&[graph, "fabric={ protocol = \"ndp\" }"])[..]].concat());
+    assert!(said.contains("with switches"), "{said}");
+    desk.file("cables.txt", "0 1\n1 2 40\n");
+    let said = desk.refused(2, &[&["sim", &torus], &set(&[graph])[..]].concat());
+    assert!(said.contains("`cables.txt`: line 2: ") && said.contains("network.topology.file"), "{said}");
+}
+
+#[test]
 fn pareto_sizes_are_drawn_or_refused() {
     let desk = Desk::new("pareto");
     let star = example("star-dctcp.toml");

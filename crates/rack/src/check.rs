@@ -1,6 +1,7 @@
 //! From a tree to the parts of a scenario, with everything that is wrong with it.
 
 mod bounds;
+mod cables;
 mod faults;
 
 use std::path::PathBuf;
@@ -115,6 +116,12 @@ struct CubeSize {
     shape: Sides,
 }
 
+#[derive(Deserialize)]
+struct CablesFile {
+    /// One cable a line ([`crate::graph::list`]).
+    file: FileRef,
+}
+
 impl<'a> Checker<'a> {
     pub fn new(root: &'a Node, sources: &'a [Source]) -> Checker<'a> {
         Checker { root, sources, problems: Vec::new() }
@@ -189,6 +196,7 @@ impl<'a> Checker<'a> {
                 Topology::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) }
             }),
             "torus" => self.decode(&rest, path).map(|CubeSize { shape }| Topology::Torus { sides: shape }),
+            "graph" => self.decode(&rest, path).and_then(|CablesFile { file }| self.cabling(file)),
             "mesh" => self.decode(&rest, path).map(|CubeSize { shape }| Topology::Mesh { sides: shape }),
             _ => self.decode(&rest, path).map(|FatTreeSize { ports }| Topology::FatTree { ports }),
         }

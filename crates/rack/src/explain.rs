@@ -4,7 +4,7 @@ use serde::Serialize;
 use toml::{Table, Value as Toml};
 
 use crate::faults::{BitErrors, Faults};
-use crate::network::{Network, Topology};
+use crate::network::{Cabling, Network, Topology};
 use crate::source::Source;
 use crate::tree::{Node, Value};
 use crate::workload::Workload;
@@ -102,6 +102,7 @@ fn network_table(network: &Network) -> Table {
             ("uplinks", toml_of(uplinks)),
         ]),
         Topology::Torus { sides } | Topology::Mesh { sides } => table([("shape", toml_of(sides))]),
+        Topology::Graph(Cabling { file, .. }) => table([("file", toml_of(file))]),
     };
     shape.insert("kind".into(), topology.kind().into());
     let mut network = table([
@@ -111,7 +112,7 @@ fn network_table(network: &Network) -> Table {
         ("link", toml_of(link)),
         ("switch", toml_of(switch)),
     ]);
-    if !matches!(topology, Topology::Star { .. } | Topology::Torus { .. } | Topology::Mesh { .. }) {
+    if !matches!(topology, Topology::Star { .. }) && !topology.is_direct() {
         network.insert("core_link".into(), toml_of(core_link));
     }
     if topology.wiring().is_some() {

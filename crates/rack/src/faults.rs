@@ -24,7 +24,7 @@ pub struct Failure {
     pub node: Option<u32>,
     /// Every link of this switch. On a star, switch 0; in a leaf-spine network, leaves come first, then
     /// spines; in a fat tree edge, aggregation (both by pod), core. On a `drack`, the CXL switches of racks,
-    /// aggregation, core. In a torus or mesh, each node is a switch of its own.
+    /// aggregation, core. In a torus, mesh or graph, each node is a switch of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<u32>,
     /// The link between these switches.

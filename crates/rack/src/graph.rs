@@ -5,6 +5,7 @@
 
 mod closer;
 mod cube;
+pub mod list;
 
 use closer::Distances;
 pub use cube::{Cube, Direction, Sides};

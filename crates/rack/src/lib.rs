@@ -55,7 +55,7 @@ mod workload;
 
 pub use fabric::Protocol;
 pub use faults::{BitErrors, Failure, Faults};
-pub use network::{Buffer, Headers, Link, Network, Switch, Topology};
+pub use network::{Buffer, Cabling, Headers, Link, Network, Switch, Topology};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};

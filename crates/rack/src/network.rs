@@ -1,7 +1,10 @@
 //! What a rack is built of: its topology, links and switches.
 
+use crate::graph::list::Cable;
 use crate::graph::{Graph, Sides};
+use crate::workload::FileRef;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use unrack_units::{Bytes, Rate, Time};
 
 use crate::wiring::Wiring;
@@ -10,7 +13,7 @@ use crate::wiring::Wiring;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     pub topology: Topology,
-    /// Of each node to its switch; of a torus or mesh, every link.
+    /// Of each node to its switch; of nodes that forward for each other, every link of which nothing else is said.
     pub link: Link,
     /// Between switches.
     pub core_link: Link,
@@ -35,7 +38,7 @@ pub enum Headers {
 }
 
 /// How nodes and switches are connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// Nodes around one switch.
     Star { nodes: u32 },
@@ -53,10 +56,22 @@ pub enum Topology {
     Torus { sides: Sides },
     /// The same, in lines.
     Mesh { sides: Sides },
+    /// The same, in any way.
+    Graph(Cabling),
+}
+
+/// The cables between nodes, as a file lists them ([`crate::graph::list`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cabling {
+    pub file: FileRef,
+    pub graph: Arc<Graph>,
+    /// By number ([`Graph::cable`]), what the file says of each.
+    pub cables: Arc<[Cable]>,
 }
 
 impl Topology {
-    pub(crate) const KINDS: &[&str] = &["star", "leaf-spine", "fat-tree", "drack", "torack", "torus", "mesh"];
+    pub(crate) const KINDS: &[&str] =
+        &["star", "leaf-spine", "fat-tree", "drack", "torack", "torus", "mesh", "graph"];
 
     pub fn kind(&self) -> &'static str {
         match self {
@@ -67,12 +82,14 @@ impl Topology {
             Topology::Torack { .. } => "torack",
             Topology::Torus { .. } => "torus",
             Topology::Mesh { .. } => "mesh",
+            Topology::Graph(_) => "graph",
         }
     }
 
     /// Not more than fits: see the bounds of each part.
     pub fn nodes(&self) -> u32 {
         match *self {
+            Topology::Graph(Cabling { ref graph, .. }) => graph.nodes(),
             Topology::Star { nodes } => nodes,
             Topology::LeafSpine { racks, hosts_per_rack, .. }
             | Topology::Drack { racks, hosts_per_rack, .. }
@@ -86,9 +103,10 @@ impl Topology {
     ///
     /// # Panics
     /// If there is no such graph: a checked scenario has none.
-    pub fn graph(&self) -> Option<Graph> {
-        let graph = |sides, wraps| Graph::cube(sides, wraps).expect("a checked torus or mesh");
+    pub fn graph(&self) -> Option<Arc<Graph>> {
+        let graph = |sides, wraps| Arc::new(Graph::cube(sides, wraps).expect("a checked torus or mesh"));
         match *self {
+            Topology::Graph(Cabling { ref graph, .. }) => Some(graph.clone()),
             Topology::Torus { sides } => Some(graph(sides, true)),
             Topology::Mesh { sides } => Some(graph(sides, false)),
             Topology::Star { .. }
@@ -97,6 +115,11 @@ impl Topology {
             | Topology::Drack { .. }
             | Topology::Torack { .. } => None,
         }
+    }
+
+    /// Whether nodes forward for each other, and there are no switches.
+    pub fn is_direct(&self) -> bool {
+        matches!(self, Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_))
     }
 
     /// Where NICs are wired to, if they are pooled.
@@ -125,6 +148,10 @@ impl Default for Link {
 }
 
 impl Link {
+    pub(crate) const SLOWEST: Rate = Rate::from_bps(1_000_000);
+    pub(crate) const FASTEST: Rate = Rate::from_gbps(100_000);
+    /// A rack is no further across than a light-second.
+    pub(crate) const LONGEST: Time = Time::from_us(1_000_000);
     /// Of a host to the CXL switch of its rack, unless a scenario says: PCIe 5.0 x16 (DRack §2.4: 500 Gb/s), and half
     /// of what a round trip through a CXL switch adds to a local access (§7.1: 170 to 270 ns), shared by two links.
     pub const CXL: Link = Link { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };

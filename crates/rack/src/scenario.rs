@@ -14,7 +14,7 @@ use crate::overrides::Overrides;
 use crate::problem::{Problem, ScenarioError};
 use crate::source::Source;
 use crate::tree::Node;
-use crate::{Faults, Flows, Memory, Network, Protocol, Size, Workload};
+use crate::{Cabling, Faults, Flows, Memory, Network, Protocol, Size, Topology, Workload};
 
 /// A scenario as written, with what it extends and what overrides it; its keys are not looked at
 /// yet.
@@ -124,18 +124,25 @@ impl ValidScenario {
 
     /// As [`ValidScenario::hash`], of the contents of the files that it names as well: what a result depends on.
     pub fn hash_with_files(&self) -> Result<String, ScenarioError> {
-        let (key, file) = match &self.workload {
-            Workload::Trace(trace) => ("workload.file", &trace.file),
+        let cables = match &self.network.topology {
+            Topology::Graph(Cabling { file, .. }) => Some(("network.topology.file", file)),
+            _ => None,
+        };
+        let work = match &self.workload {
+            Workload::Trace(trace) => Some(("workload.file", &trace.file)),
             Workload::Memory(Memory { size: Size::File { file, .. }, .. })
             | Workload::Flows(Flows { size: Size::File { file, .. }, .. }) => {
-                ("workload.size.cdf_file", file)
+                Some(("workload.size.cdf_file", file))
             }
-            Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) => return Ok(self.hash()),
+            Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) => None,
         };
-        let contents = std::fs::read(&file.path)
-            .map_err(|why| self.error_at(key, format!("`{}` cannot be read: {why}", file.written)))?;
-        let both = self.hash().into_bytes().into_iter().chain(contents);
-        Ok(format!("{:016x}", explain::fnv_1a(both)))
+        let mut hash = self.hash();
+        for (key, file) in cables.into_iter().chain(work) {
+            let contents = std::fs::read(&file.path)
+                .map_err(|why| self.error_at(key, format!("`{}` cannot be read: {why}", file.written)))?;
+            hash = format!("{:016x}", explain::fnv_1a(hash.into_bytes().into_iter().chain(contents)));
+        }
+        Ok(hash)
     }
 
     fn sections(&self) -> Vec<Section> {

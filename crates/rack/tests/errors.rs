@@ -220,6 +220,39 @@ fn a_shape_without_its_number() {
 }
 
 #[test]
+fn cables_that_are_no_rack() {
+    let folder = std::env::temp_dir().join(format!("unrack-cables-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let list = folder.join("cables");
+    let set = format!("network.topology={{kind=\"graph\",file={:?}}}", list.display().to_string());
+    let report = |text: &[u8]| {
+        std::fs::write(&list, text).unwrap();
+        report_of(GOOD, &[&set])
+    };
+    let said = [
+        report(b"0 1\n1 x\n"),
+        report(b"0 1\n2 3\n"),
+        report(b"\xff\xfe"),
+        report(&vec![b'#'; (64 << 20) + 1]),
+        report_of(GOOD, &["network.topology={kind=\"graph\",file=\"no/such\"}"]),
+        report_of(GOOD, &["network.topology={kind=\"graph\"}"]),
+    ];
+    std::fs::remove_dir_all(&folder).unwrap();
+    let why = [
+        "line 2: `x` is no node",
+        "no way leads from node 0 to node 2",
+        "cannot be read",
+        "is longer than 64 MiB",
+        "`no/such`: cannot be read",
+        "file",
+    ];
+    for (said, why) in said.iter().zip(why) {
+        assert!(said.contains(why) && said.contains("network.topology"), "{why}: {said}");
+        assert!(said.contains("--> --set") && said.contains('^'), "{said}");
+    }
+}
+
+#[test]
 fn a_distribution_that_is_none() {
     let expected = r#"error: workload.size.cdf: no distribution is called `websarch`; did you mean `websearch`?
  --> --set

@@ -100,7 +100,10 @@ fn racks_and_trees_have_links_between_switches() {
     let network = parsed(text, &["network.core_link.rate=160Gbps"]).network;
     assert_eq!((network.core_link.rate, network.link.rate), (Rate::from_gbps(160), Rate::from_gbps(100)));
     let tree = parsed(text, &["network.topology={kind=\"fat-tree\",ports=4}"]);
-    assert_eq!((tree.network.topology, tree.network.topology.nodes()), (Topology::FatTree { ports: 4 }, 16));
+    assert_eq!(
+        (&tree.network.topology, tree.network.topology.nodes()),
+        (&Topology::FatTree { ports: 4 }, 16)
+    );
     assert_eq!(parsed(&tree.explain(), &[]).hash(), tree.hash());
 }
 

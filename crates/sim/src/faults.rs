@@ -108,7 +108,14 @@ impl Faults {
             LinkId::Port(port) => (u64::from(port) << 1 | 1, matches!(topology.end(port), End::Node(_))),
         };
         let Some(errors) = (if is_host { &self.host } else { &self.core }) else { return false };
-        mix(mix(self.seed ^ mix(number)) ^ first.as_ps()) > errors.survival(last - first)
+        let crossing = match link {
+            // What as many bits would take at the pace that survival is reckoned by.
+            LinkId::Port(port) if topology.nearest(0, 1).is_some() && !is_host => {
+                topology.core_link().pace.transmit(topology.link(port).pace.bytes_in(last - first))
+            }
+            _ => last - first,
+        };
+        mix(mix(self.seed ^ mix(number)) ^ first.as_ps()) > errors.survival(crossing)
     }
 
     /// When the link is up, from `at` on; `None`: never again.

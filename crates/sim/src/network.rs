@@ -2,7 +2,7 @@
 //! the network of a run; for those that know one switch only, the star.
 
 use crate::error::SetupError;
-use crate::topology::{Link, Topology};
+use crate::topology::{End, Link, Topology};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, NodeId};
 
@@ -117,17 +117,29 @@ impl Network {
         Ok(Star { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
     }
 
-    /// The links between two nodes, in order. All ways between them are alike.
+    /// The links between two nodes, in order. All ways between them are alike; where links between nodes are not,
+    /// each is as the best on the shortest ways.
     pub fn links(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Link> + '_ {
         let ports = self.topology.path(src, dst, 0);
         let first = self.topology.attachment(src, dst, 0);
-        std::iter::once(self.topology.attachment_link(first))
-            .chain(ports.map(|port| self.topology.link(port)))
+        let best = self.topology.graph().map(|_| self.topology.best_link(src, dst));
+        let link = move |port| match (self.topology.end(port), best) {
+            (End::Switch(_), Some(best)) => best,
+            _ => self.topology.link(port),
+        };
+        std::iter::once(self.topology.attachment_link(first)).chain(ports.map(link))
     }
 
     /// What a message takes at the least, whatever carries it: its bits at the rate of the slowest link,
     /// the distance, and nothing else. Those of an answer cannot start before the request is in.
     pub fn ideal(&self, message: &Message) -> Time {
+        if let Some((distance, pace)) = self.topology.nearest(message.src, message.dst) {
+            let bits = pace.transmit(message.bytes);
+            return match message.kind.is_answered() {
+                true => pace.transmit(u64::from(message.request)) + bits + distance * 2,
+                false => bits + distance,
+            };
+        }
         // Without switches, a message may take many ways at once: all links of its ends.
         let is_direct = self.topology.graph().is_some();
         let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);

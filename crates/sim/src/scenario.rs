@@ -61,6 +61,14 @@ impl Setup {
         let link_of = |link: &rack::Link| Link { pace: Pace::new(link.rate), propagation: link.propagation };
         let (host, core) = (link_of(link), link_of(core_link));
         let topology = match *topology {
+            rack::Topology::Graph(rack::Cabling { ref graph, ref cables, .. }) => {
+                let of = |cable: &rack::graph::list::Cable| rack::Link {
+                    rate: cable.rate.unwrap_or(link.rate),
+                    propagation: cable.propagation.unwrap_or(link.propagation),
+                };
+                let cables: Vec<Link> = cables.iter().map(|cable| link_of(&of(cable))).collect();
+                Topology::direct_by(graph.clone(), &cables)
+            }
             rack::Topology::Star { nodes } => Topology::star(nodes, host),
             rack::Topology::LeafSpine { racks, hosts_per_rack, spines } => {
                 Topology::leaf_spine(racks, hosts_per_rack, spines, host, core)
@@ -75,7 +83,7 @@ impl Setup {
             }
             rack::Topology::Torus { .. } | rack::Topology::Mesh { .. } => {
                 let graph = scenario.network.topology.graph().expect("tori and meshes are graphs");
-                Topology::direct(Arc::new(graph), host)
+                Topology::direct(graph, host)
             }
         };
         Setup {

@@ -12,9 +12,11 @@
 //! ways in turn, it is the packet's number among all that the node has sent, from 1.
 
 mod attachment;
+mod cables;
 mod drack;
 mod draw;
 
+use self::cables::Cables;
 use self::drack::Drack;
 pub use self::draw::MOST_NODES as MOST_DRAWN;
 use crate::engine::LinkId;
@@ -98,11 +100,13 @@ pub struct Topology {
     faults: Option<Arc<Faults>>,
     /// Of a network without switches, who is linked to whom.
     graph: Option<Arc<Graph>>,
+    /// Of such a network, its links, unless they are all as `core_link`.
+    cables: Option<Arc<Cables>>,
 }
 
 impl Topology {
     fn new(shape: Shape, host_link: Link, core_link: Link) -> Topology {
-        Topology { shape, host_link, core_link, cxl_link: host_link, faults: None, graph: None }
+        Topology { shape, host_link, core_link, cxl_link: host_link, faults: None, graph: None, cables: None }
     }
 
     pub fn star(nodes: u32, link: Link) -> Topology {
@@ -134,6 +138,37 @@ impl Topology {
         let inside = Link { pace: Pace::new(all), propagation: Time::ZERO };
         let topology = Topology::new(Shape::Direct { nodes, links }, inside, link);
         Topology { graph: Some(graph), ..topology }
+    }
+
+    /// As [`Topology::direct`], with links that are not all alike: by number of their cable ([`Graph::cable`]). Each node
+    /// reaches its own switch at the rate of the node with most.
+    pub fn direct_by(graph: Arc<Graph>, cables: &[Link]) -> Topology {
+        if cables.iter().all(|cable| *cable == cables[0]) {
+            return Topology::direct(graph, cables[0]);
+        }
+        let (nodes, links) = (graph.nodes(), graph.links());
+        let cables = Cables::new(graph.clone(), cables);
+        let ways = || (0..links).map(|link| cables.link(link));
+        let fastest = ways().map(|link| link.pace).max_by_key(|pace| pace.rate()).expect("a graph has links");
+        let nearest = ways().map(|link| link.propagation).min().expect("a graph has links");
+        let all = (0..nodes).map(|node| cables.all_of(node)).max_by_key(|pace| pace.rate());
+        let inside = Link { pace: all.expect("a graph has nodes"), propagation: Time::ZERO };
+        let best = Link { pace: fastest, propagation: nearest };
+        let topology = Topology::new(Shape::Direct { nodes, links }, inside, best);
+        Topology { graph: Some(graph), cables: Some(Arc::new(cables)), ..topology }
+    }
+
+    /// Between two nodes that forward for each other: the links of shortest ways, at their best. A bound.
+    pub fn best_link(&self, src: NodeId, dst: NodeId) -> Link {
+        self.cables.as_ref().map_or(self.core_link, |cables| cables.best(src, dst))
+    }
+
+    /// Between such nodes, if not all links are alike: the least that bits take from one to the other, and at what pace
+    /// the one can send and the other receive at most.
+    pub fn nearest(&self, src: NodeId, dst: NodeId) -> Option<(Time, Pace)> {
+        let cables = self.cables.as_ref()?;
+        let slower = [src, dst].map(|node| cables.all_of(node)).into_iter().min_by_key(|pace| pace.rate());
+        Some((cables.nearest(src, dst), slower.expect("two nodes")))
     }
 
     /// Who is linked to whom, in a network without switches.
@@ -231,7 +266,8 @@ impl Topology {
         self.host_link
     }
 
-    /// Each link between switches; on a star, as that of nodes.
+    /// Each link between switches; on a star, as that of nodes. Where links are not all alike, the best rate and
+    /// propagation that any has.
     pub fn core_link(&self) -> Link {
         self.core_link
     }
@@ -412,6 +448,7 @@ impl Topology {
 
     pub fn link(&self, port: u32) -> Link {
         match (self.end(port), self.pooled_shape()) {
+            (End::Switch(_), None) if let Some(cables) = &self.cables => cables.link(port),
             (End::Node(_), Some(drack)) if drack.is_cxl(port) => self.cxl_link,
             (End::Node(_), _) => self.host_link,
             (End::Switch(_), _) => self.core_link,

@@ -221,7 +221,7 @@ fn what_cannot_be_is_refused() {
     };
     let link = good.topology.core_link();
     let star = Network { topology: Topology::star(4, link), switch_latency: Time::ZERO };
-    assert!(refused(&star, &Params::default()).contains("torus or mesh"));
+    assert!(refused(&star, &Params::default()).contains("torus, mesh or graph"));
     assert!(
         refused(&good, &Params { interval: Time::ZERO, ..Params::default() }).contains("fabric.interval")
     );

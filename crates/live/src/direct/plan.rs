@@ -6,10 +6,11 @@ use unrack_protocol::r2c2::Params;
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_rack::graph::Graph;
-use unrack_rack::{Buffer, Headers, Link, Network};
+use unrack_rack::graph::list::Cable;
+use unrack_rack::{Buffer, Cabling, Headers, Link, Network, Topology};
 use unrack_units::{Bytes, Time};
 
-/// A torus or mesh of nodes that run R2C2.
+/// A torus, mesh or graph of nodes that run R2C2.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) graph: Arc<Graph>,
@@ -36,8 +37,17 @@ impl Plan {
     pub fn new(network: &Network, params: &Params, seed: u64) -> Result<Plan, Error> {
         let refuse = |key: &str, rule: String| Err(Error::Usage(format!("{key}: {rule}")));
         let Some(graph) = network.topology.graph() else {
-            return refuse("network.topology.kind", "only a torus or a mesh has nodes that run r2c2".into());
+            return refuse(
+                "network.topology.kind",
+                "only a torus, mesh or graph has nodes that run r2c2".into(),
+            );
         };
+        if let Topology::Graph(Cabling { cables, .. }) = &network.topology
+            && cables.iter().any(|cable| *cable != Cable::default())
+        {
+            let rule = "live links are all alike: leave out rates and propagations".into();
+            return refuse("network.topology.file", rule);
+        }
         if let Err(why) = params.routing.check(&graph) {
             return refuse("fabric.routing", why.to_string());
         }
@@ -59,7 +69,7 @@ impl Plan {
             );
         }
         Ok(Plan {
-            graph: Arc::new(graph),
+            graph,
             params: params.clone(),
             link: network.link,
             most,

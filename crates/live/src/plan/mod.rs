@@ -55,8 +55,8 @@ impl Plan {
     /// # Errors
     /// [`Error::Usage`], if it cannot be emulated.
     pub fn new(network: &Network, prefix: &str) -> Result<Plan, Error> {
-        let mut plan = match (network.topology, network.topology.wiring()) {
-            (Topology::Torack { racks, hosts_per_rack, uplinks }, _) => {
+        let mut plan = match (&network.topology, network.topology.wiring()) {
+            (&Topology::Torack { racks, hosts_per_rack, uplinks }, _) => {
                 check(network, racks, uplinks)?;
                 torack::plan(network, prefix, (racks, hosts_per_rack, uplinks))
             }

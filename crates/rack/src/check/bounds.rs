@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use unrack_units::{Bytes, Fraction, Rate, Time};
+use unrack_units::{Bytes, Fraction, Time};
 
 use super::Checker;
 use crate::Protocol;
@@ -20,13 +20,11 @@ const MOST_MESSAGES: u64 = u32::MAX as u64;
 const SMALLEST_MTU: Bytes = Bytes::new(64);
 const LARGEST_MTU: Bytes = Bytes::new(64 << 10);
 const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
-const SLOWEST_LINK: Rate = Rate::from_bps(1_000_000);
-const FASTEST_LINK: Rate = Rate::from_gbps(100_000);
 /// Switches have powers of two from 1/128 to 8, and none.
 const LEAST_ALPHA: f64 = 1.0 / 1024.0;
 const MOST_ALPHA: f64 = 1024.0;
-/// A rack is no further across than a light-second.
-const LONGEST_DELAY: Time = Time::from_us(1_000_000);
+/// What takes longer is a slip of units.
+const LONGEST_DELAY: Time = Link::LONGEST;
 
 impl Checker<'_> {
     pub(super) fn check_network(&mut self, network: &Network) {
@@ -75,6 +73,8 @@ impl Checker<'_> {
                 }
                 return;
             }
+            // It was checked when its file was read.
+            Topology::Graph(_) => return,
         }
         let nodes = network.topology.nodes();
         let is_star = matches!(network.topology, Topology::Star { .. });
@@ -100,7 +100,7 @@ impl Checker<'_> {
     }
 
     fn check_link(&mut self, path: &str, link: &Link) {
-        self.within(&format!("{path}.rate"), link.rate, SLOWEST_LINK, FASTEST_LINK);
+        self.within(&format!("{path}.rate"), link.rate, Link::SLOWEST, Link::FASTEST);
         self.within(&format!("{path}.propagation"), link.propagation, Time::ZERO, LONGEST_DELAY);
     }
 

@@ -97,6 +97,6 @@ fn switches(topology: &Topology) -> u32 {
         Topology::Drack { racks, cores, .. } => racks.saturating_mul(2).saturating_add(cores),
         Topology::Torack { racks, uplinks, .. } => racks.saturating_add(uplinks),
         // Each node is a switch.
-        Topology::Torus { sides } | Topology::Mesh { sides } => sides.nodes(),
+        Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_) => topology.nodes(),
     }
 }

@@ -435,14 +435,15 @@ impl Fabric for Pfq {
         }
     }
 
-    /// Exact where there is one shortest way, and for one packet; else a bound: packets of one flow may meet again
-    /// after they parted.
+    /// Where links are alike, exact by a single shortest way, and for one packet; else a bound: packets of one flow may
+    /// meet again after they parted.
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);
-        match message.kind.is_answered() {
+        let alone = match message.kind.is_answered() {
             true => self.alone(src, dst, u64::from(message.request)) + self.alone(dst, src, message.bytes),
             false => self.alone(src, dst, message.bytes),
-        }
+        };
+        alone.max(self.network.ideal(message))
     }
 }
 

@@ -73,11 +73,12 @@ impl R2c2 {
 
     /// From the start of a packet to its arrival by a shortest way.
     fn way_alone(&self, src: u32, dst: u32, wire: u32) -> Time {
-        let hops = match self.graph.as_cube() {
-            Some(cube) => u64::from(cube.distance(src, dst)),
-            None => u64::from(self.graph.distances_to(dst)[src as usize]),
+        let (topology, hops) = (&self.network.topology, u64::from(self.graph.distance(src, dst)));
+        let link = match self.params.routing {
+            // By any node.
+            Routing::Vlb => topology.core_link(),
+            _ => topology.best_link(src, dst),
         };
-        let link = self.network.topology.core_link();
         let transmit = link.pace.transmit(u64::from(wire));
         let stored = if self.cut_through { 1 } else { hops };
         link.propagation * hops + self.network.switch_latency * (hops - 1) + transmit * stored

@@ -140,7 +140,7 @@ impl R2c2 {
     ) -> Result<R2c2, SetupError> {
         let topology = &network.topology;
         let Some(graph) = topology.graph().cloned() else {
-            let rule = "is torus or mesh for r2c2, whose nodes forward for each other";
+            let rule = "is torus, mesh or graph for r2c2, whose nodes forward for each other";
             return Err(SetupError::new("network.topology.kind", rule, "one with switches"));
         };
         check(params, &graph)?;
@@ -341,6 +341,7 @@ impl Fabric for R2c2 {
             true => (message.dst, message.src),
             false => (message.src, message.dst),
         };
-        request + alone(src, dst, message.bytes)
+        // Where links differ, what the best of them would take is no bound of all that is ideal.
+        (request + alone(src, dst, message.bytes)).max(self.network.ideal(message))
     }
 }

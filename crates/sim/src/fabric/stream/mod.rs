@@ -165,7 +165,8 @@ impl<C: Control + Clone> Streams<C> {
         let alone = self.plan.alone(message.src, message.dst);
         let request =
             if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
-        request + alone.stream(message.bytes)
+        // Where nodes forward for each other by links that differ, a bound.
+        (request + alone.stream(message.bytes)).max(self.plan.network.ideal(message))
     }
 
     pub(super) fn lookahead(&self) -> Time {
