@@ -1,5 +1,6 @@
 """Clients and services in Python over a pool of their own. Needs the command (UNRACK) and the library."""
 
+import asyncio
 import gc
 import logging
 import os
@@ -212,6 +213,7 @@ class Calls(unittest.TestCase):
         with self.assertLogs("unrack.rpc", logging.ERROR), self.assertRaises(rpc.NoRoom) as caught:
             call("process", 0, 0)
         self.assertIn("room for 0", caught.exception.cause)
+        self.assertEqual(caught.exception.needed, len(str(os.getpid())))
         with self.assertRaises(rpc.TooLong):
             call("square", 2**40)
         with self.assertRaises(ValueError):
@@ -240,6 +242,67 @@ class Calls(unittest.TestCase):
             self.assertRaises(TimeoutError),
         ):
             request.answer()
+
+    def test_a_call_has_a_deadline_of_its_own(self):
+        with self.client.call("nap", 8, deadline=0.01) as request:
+            with self.assertRaises(rpc.Deadline) as caught:
+                request.answer()
+            self.assertIn("10ms", caught.exception.cause)
+            # It is over, and not under way as after a timeout.
+            with self.assertRaises(rpc.Invalid):
+                request.answer()
+        with (
+            rpc.connect("test", self.pool, deadline=0.01) as hurried,
+            hurried.call("nap", 8, deadline=20) as request,
+        ):
+            self.assertEqual(len(request.answer()), 0)
+
+    def test_tasks_share_a_client(self):
+        """Far more than may be under way at a time, in one thread."""
+
+        async def often(client, number):
+            for _ in range(5):
+                with client.call("square", 8) as request:
+                    np.frombuffer(request.body, np.float64)[0] = number
+                    self.assertEqual(np.frombuffer(await request.wait(), np.float64)[0], number**2)
+
+        async def all_of_them():
+            for calls in (1, 17):
+                with rpc.connect("test", self.pool, calls=calls) as client:
+                    async with asyncio.TaskGroup() as group:
+                        for number in range(40):
+                            group.create_task(often(client, number))
+
+        asyncio.run(asyncio.wait_for(all_of_them(), 30))
+
+    def test_a_task_that_waits_holds_nobody_up(self):
+        async def nap(**options):
+            with self.client.call("nap", 8, **options) as request:
+                return len(await request.wait())
+
+        async def all_of_them():
+            napping = asyncio.create_task(nap())
+            for _ in range(5):
+                with self.client.call("square", 8) as request:
+                    await request.wait()
+            self.assertFalse(napping.done())
+            self.assertEqual(await napping, 0)
+            with self.assertRaises(rpc.Deadline):
+                await nap(deadline=0.01)
+            with self.assertRaises(rpc.UnknownMethod), self.client.call("nowhere", 8) as request:
+                await request.wait()
+            with self.client.call("nap", 8) as request:
+                with self.assertRaises(TimeoutError):
+                    await asyncio.wait_for(request.wait(), 0.01)
+                # Still under way.
+                self.assertEqual(len(await request.wait()), 0)
+
+        # The first call leases the memory that it is in.
+        with self.client.call("square", 8) as request:
+            request.answer()
+        descriptors = len(os.listdir("/proc/self/fd"))
+        asyncio.run(asyncio.wait_for(all_of_them(), 30))
+        self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
 
     def test_calls_that_nobody_waits_for_give_their_memory_back(self):
         for number in range(2000):

@@ -30,7 +30,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Serves a store over a pool, until the pool's manager is gone
+    /// Serves a store over a pool, until another pool is served there
     Serve(Serve),
     /// Runs YCSB's workloads and prints how long operations take
     Ycsb(Ycsb),
@@ -124,9 +124,12 @@ impl Serve {
 
 impl Ycsb {
     fn run(self) -> Result<(), Failure> {
+        if self.time == Time::ZERO {
+            return Err("--time 0s leaves nothing to measure: give the workloads some time".into());
+        }
         let own = match self.socket {
             None => {
-                let store = Store::start(self.capacity(), self.waiting)?;
+                let store = Store::start(self.capacity()?, self.waiting)?;
                 keep_to_core(0);
                 Some(store)
             }
@@ -163,9 +166,17 @@ impl Ycsb {
     }
 
     /// All values, their buffers rounded up, and some to be read and sent.
-    fn capacity(&self) -> Bytes {
-        let values = (self.value.get() + 64) * 3 / 2 * self.records;
-        Bytes::new((values + (256 << 20)).next_multiple_of(unrack_pool::SECTION))
+    fn capacity(&self) -> Result<Bytes, Failure> {
+        let each =
+            self.value.get().checked_add(64).and_then(|bytes| bytes.checked_mul(3)).map(|bytes| bytes / 2);
+        let values = each.and_then(|each| each.checked_mul(self.records));
+        let all = values.and_then(|values| values.checked_add(256 << 20));
+        all.and_then(|all| all.checked_next_multiple_of(unrack_pool::SECTION)).map(Bytes::new).ok_or_else(
+            || {
+                format!("--records {} of --value {} are more than a pool can hold", self.records, self.value)
+                    .into()
+            },
+        )
     }
 }
 

@@ -17,6 +17,7 @@
             print(int.from_bytes(request.answer(), "little"))
 
 The library is found by `UNRACK_RPC_LIBRARY`, or as `libunrack_rpc.so` in the folder of the package `unrack`.
+A task of asyncio awaits an answer by `await request.wait()`; `unrack.kv` is a client of the store `unrack-kv`.
 It is called by ctypes: nothing has to be compiled, and the interpreter lock is released while it waits.
 A child by fork must connect for itself.
 """

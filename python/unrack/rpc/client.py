@@ -1,5 +1,6 @@
 """The side that calls."""
 
+import asyncio
 import ctypes
 import os
 import threading
@@ -16,15 +17,43 @@ class Client:
     def __init__(self, handle: Handle) -> None:
         self._handle: Handle | None = handle
 
-    def call(self, method: str, size: int, room: int | None = None) -> "Call":
-        """A request of `size` bytes to be written, which may be answered by `room` bytes: as many if it is None."""
+    def call(
+        self, method: str, size: int, room: int | None = None, *, deadline: float | None = None
+    ) -> "Call":
+        """A request of `size` bytes to be written, which may be answered by `room` bytes: as many if it is None.
+
+        It may take `deadline` seconds from now, whatever the client's own deadline is; then it is over (`Deadline`).
+        """
         room = size if room is None else room
-        if self._handle is None:
-            raise ValueError("the client is closed")
+        client = self._open()
         if size < 0 or room < 0:
             raise ValueError(f"a message of {min(size, room)} bytes")
-        call = Handle("call", "call_new", self._handle.pointer, size, room)
+        call = Handle("call", "call_new", client.pointer, size, room)
+        if deadline is not None:
+            native.run("call_deadline", call.pointer, native.nanoseconds(deadline))
         return Call(call, method)
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether the server can lend memory: over a pool, not over TCP."""
+        return native.get("client_shares_memory", self._open().pointer)
+
+    def lent(self, offset: int, size: int, owner: object = None) -> memoryview:
+        """Bytes that the server lends to its clients, by the offset that it said, to be read where they lie.
+
+        The view, and all that is made of it, keeps the connection and `owner`, which may hold what the service has to
+        keep meanwhile. What else keeps the bytes from being used for something else is the service's own.
+        """
+        client = self._open()
+        base = native.get("client_lent", client.pointer, offset, size)
+        if base is None:
+            raise BufferError(f"the server lends no {size} bytes at {offset}")
+        return native.view(base, size, (client, owner))[1].toreadonly()
+
+    def _open(self) -> Handle:
+        if self._handle is None:
+            raise ValueError("the client is closed")
+        return self._handle
 
     def close(self) -> None:
         """Calls that are under way go on."""
@@ -60,8 +89,7 @@ class Call:
     def start(self) -> None:
         """Sends the request, for an answer that is asked for later. Its body is not to be used any more."""
         self._exclusive("call_start", self._method)
-        self._sent = True
-        _release(self.body)
+        self._is_sent()
 
     def send(self) -> None:
         """Sends the request, which nobody answers. The call is over then."""
@@ -85,6 +113,23 @@ class Call:
             self._answer = native.view(base, size.value, handle)[1].toreadonly()
         return self._answer
 
+    async def wait(self) -> memoryview:
+        """As `answer`, for tasks of asyncio: others run while this waits, for room or for the answer.
+
+        A task that is cancelled leaves the call under way: ask again, or leave.
+        """
+        if not self._sent and not self._try_start():
+            # Whoever makes room may be a task of this very loop.
+            await asyncio.to_thread(self.start)
+        event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        try:
+            while not self._poll(event):
+                await _readable(event)
+                os.eventfd_read(event)
+        finally:
+            os.close(event)
+        return self.answer()
+
     def close(self) -> None:
         """Ends the call; cancels it if it is under way."""
         self._handle = None
@@ -92,17 +137,34 @@ class Call:
         if self._answer is not None:
             _release(self._answer)
 
+    def _is_sent(self) -> None:
+        self._sent = True
+        _release(self.body)
+
+    def _try_start(self) -> bool:
+        started = ctypes.c_bool()
+        self._exclusive("call_try_start", self._method, ctypes.byref(started))
+        if started.value:
+            self._is_sent()
+        return started.value
+
+    def _poll(self, event: int) -> bool:
+        """Whether waiting would return at once. If not, the eventfd is written to when that may have changed."""
+        ready = ctypes.c_bool()
+        self._exclusive("call_poll", event, ctypes.byref(ready))
+        return ready.value
+
     def _open(self) -> Handle:
         if self._handle is None:
             raise ValueError("the call is over")
         return self._handle
 
-    def _exclusive(self, function: str, argument: object) -> None:
+    def _exclusive(self, function: str, *arguments: object) -> None:
         handle = self._open()
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread uses this call")
         try:
-            native.run(function, handle.pointer, argument)
+            native.run(function, handle.pointer, *arguments)
         finally:
             self._busy.release()
 
@@ -113,6 +175,16 @@ class Call:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self.close()
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    came = loop.create_future()
+    loop.add_reader(descriptor, lambda: came.done() or came.set_result(None))
+    try:
+        await came
+    finally:
+        loop.remove_reader(descriptor)
 
 
 def _release(view: memoryview) -> None:

@@ -51,7 +51,9 @@ class UnknownMethod(Error, LookupError):
 
 
 class NoRoom(Error):
-    """The answer is longer than the call has room for."""
+    """The answer is longer than the call has room for: it has `needed` bytes."""
+
+    needed: int
 
 
 class Failed(Error):

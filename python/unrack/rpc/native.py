@@ -2,11 +2,11 @@
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Literal
 
-from unrack.rpc.errors import BY_STATUS, Error, InternalError, Refused
+from unrack.rpc.errors import BY_STATUS, Error, InternalError, NoRoom, Refused
 
 Waiting = Literal["adaptive", "spin", "sleep"]
 WAITING: dict[str, int] = {"adaptive": 0, "spin": 1, "sleep": 2}
@@ -44,9 +44,14 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("error_free", None, [c_void_p]),
     ("client_connect", c_int, [c_char_p, c_char_p, POINTER(ClientOptions), _PLACE, _PLACE]),
     ("client_free", None, [c_void_p]),
+    ("client_shares_memory", c_bool, [c_void_p]),
+    ("client_lent", c_void_p, [c_void_p, c_uint64, c_size_t]),
     ("call_new", c_int, [c_void_p, c_size_t, c_size_t, _PLACE, _PLACE]),
     ("call_request", c_void_p, [c_void_p, _LENGTH]),
     ("call_start", c_int, [c_void_p, c_char_p, _PLACE]),
+    ("call_try_start", c_int, [c_void_p, c_char_p, POINTER(c_bool), _PLACE]),
+    ("call_deadline", c_int, [c_void_p, c_uint64, _PLACE]),
+    ("call_poll", c_int, [c_void_p, c_int, POINTER(c_bool), _PLACE]),
     ("call_send", c_int, [c_void_p, c_char_p, _PLACE]),
     ("call_wait", c_int, [c_void_p, c_uint64, _PLACE]),
     ("call_response", c_void_p, [c_void_p, _LENGTH]),
@@ -103,6 +108,8 @@ def _exception(error: c_void_p) -> Error:
     exception = BY_STATUS.get(status, InternalError)(cause, peer.decode() if peer else None)
     if isinstance(exception, Refused):
         exception.number = number
+    if isinstance(exception, NoRoom):
+        exception.needed = number
     return exception
 
 
