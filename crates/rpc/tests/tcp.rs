@@ -476,6 +476,104 @@ fn nonsense_ends_its_own_connection() {
     }
 }
 
+/// Changes some of what it is given: bits, bytes that are lost, said twice, or come from nowhere.
+fn mutated(bytes: &[u8], random: &mut impl FnMut() -> u64) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let at = random() as usize % bytes.len();
+    let end = (at + random() as usize % 40).min(bytes.len());
+    match random() % 5 {
+        0 => bytes[at] ^= 1 << (random() % 8),
+        1 => drop(bytes.drain(at..end)),
+        2 => bytes.splice(at..at, bytes[at..end].to_vec()).for_each(drop),
+        3 => bytes.splice(at..at, (0..random() % 40).map(|_| random() as u8)).for_each(drop),
+        _ => bytes[at..end].fill(random() as u8),
+    }
+    bytes
+}
+
+fn draws(mut state: u64) -> impl FnMut() -> u64 {
+    move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state >> 33
+    }
+}
+
+/// Carries one connection, both ways, and changes one piece in `often`.
+fn mutate_between(server: SocketAddr, seed: u64, often: u64) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (near, _) = listener.accept().unwrap();
+        let far = TcpStream::connect(server).unwrap();
+        let ways = [(near.try_clone().unwrap(), far.try_clone().unwrap(), seed), (far, near, !seed)];
+        for (mut from, mut to, seed) in ways {
+            let mut random = draws(seed);
+            std::thread::spawn(move || {
+                let mut bytes = [0; 3000];
+                while let Ok(count @ 1..) = from.read(&mut bytes) {
+                    let piece = &bytes[..count];
+                    let changed =
+                        if random() % often == 0 { mutated(piece, &mut random) } else { piece.to_vec() };
+                    if to.write_all(&changed).is_err() {
+                        break;
+                    }
+                }
+                let (_, _) = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    address
+}
+
+/// An honest client and an honest server, and between them somebody who changes what they say, greetings too. No thread of
+/// either panics, each call ends in its time, and others are served.
+#[test]
+fn changed_bytes_cost_their_own_connection_only() {
+    static PANICS: AtomicU64 = AtomicU64::new(0);
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name().is_some_and(|name| name.starts_with("unrack")) {
+            PANICS.fetch_add(1, Ordering::SeqCst);
+        }
+        usual(panic);
+    }));
+    let (_serving, address) = serve();
+    let steady = client(address);
+    let options = || Options {
+        patience: Duration::from_millis(40),
+        deadline: Some(Duration::from_millis(60)),
+        resend: Some(Duration::from_millis(10)),
+        ..Options::default()
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            scope.spawn(move || {
+                for round in 0..12 {
+                    let place = mutate_between(address, thread << 32 | round, 1 + round % 6);
+                    let begun = Instant::now();
+                    if let Ok(client) = connect(place, options()) {
+                        for bytes in [8, 100_000, 0] {
+                            let _ = words(&client, "sum", &vec![1; bytes / 8], 8);
+                            let _ = client.request(bytes).and_then(|request| request.send("echo"));
+                            let _ = words(&client, "fill", &[bytes as u64], bytes.max(8));
+                        }
+                        if let Ok(mut stream) = client.request(8).and_then(|call| call.stream("count", 2)) {
+                            while let Ok(Some(_)) = stream.next_part() {}
+                        }
+                    }
+                    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+                }
+            });
+        }
+        (0..50).for_each(|number| {
+            let sum = words(&steady, "sum", &[number], 8).unwrap();
+            assert_eq!(sum[..8], number.to_le_bytes());
+        });
+    });
+    is_served(address);
+    assert_eq!(PANICS.load(Ordering::SeqCst), 0);
+}
+
 /// A server that says what it likes.
 fn hostile(says: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -38,6 +38,8 @@ pub(crate) mod memory;
 mod outgoing;
 mod session;
 #[cfg(test)]
+mod session_tests;
+#[cfg(test)]
 mod slow_peers;
 mod stream;
 
