@@ -95,6 +95,8 @@ kept.clear()
 
 
 class Calls(unittest.TestCase):
+    memory = "coherent"
+
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="unrack-python-"))
@@ -108,12 +110,16 @@ class Calls(unittest.TestCase):
             "64MiB",
             "--socket",
             cls.pool,
+            "--memory",
+            cls.memory,
         ]
         manager = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         cls.addClassCleanup(manager.wait, 10)
         cls.addClassCleanup(manager.terminate)
         deadline = time.monotonic() + 10
         while not os.path.exists(cls.pool):
+            if cls.memory == "incoherent" and manager.poll() is not None:
+                raise unittest.SkipTest("this processor cannot flush lines")
             assert manager.poll() is None and time.monotonic() < deadline, "the manager does not start"
             time.sleep(0.01)
         cls.server = cls.enterClassContext(rpc.Server("test", workers=2))
@@ -372,6 +378,14 @@ class Calls(unittest.TestCase):
 
     def test_a_program_that_forgets_its_server_ends(self):
         subprocess.run([sys.executable, "-c", FORGETFUL, self.pool], check=True, timeout=20)
+
+
+class CallsInModel(Calls):
+    memory = "model"
+
+
+class CallsFlushing(Calls):
+    memory = "incoherent"
 
 
 def square(call):

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use unrack_pool::cache_control::Mode;
 use unrack_pool::{Manager, manager};
 
 struct Folder(PathBuf);
@@ -56,9 +57,15 @@ fn compile(folder: &Path, name: &str) -> PathBuf {
 #[test]
 fn a_program_in_c_calls_and_serves() {
     let folder = Folder::new("calls");
-    let options = manager::Options::new(folder.0.join("pool"), "64MiB".parse().expect("a size"));
-    let _manager = Manager::start(&options).expect("a manager starts");
     let program = compile(&folder.0, "calls");
-    let text = output(Command::new("timeout").arg("60").arg(program).arg(folder.0.join("pool")));
-    assert!(text.ends_with("all is well\n"), "{text}");
+    let flushes = unrack_pool::cache_control::Incoherent::detect().is_ok();
+    let incoherent = flushes.then_some(Mode::Incoherent);
+    for mode in [Mode::Coherent, Mode::Model].into_iter().chain(incoherent) {
+        let pool = folder.0.join(mode.to_string());
+        let mut options = manager::Options::new(&pool, "64MiB".parse().expect("a size"));
+        options.mode = mode;
+        let _manager = Manager::start(&options).expect("a manager starts");
+        let text = output(Command::new("timeout").arg("60").arg(&program).arg(pool));
+        assert!(text.ends_with("all is well\n"), "{mode}: {text}");
+    }
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
-use unrack_pool::cache_control::Mode;
 use unrack_rpc::{Client, Error, client, server};
 
 struct Unpark(Thread);
@@ -58,32 +57,34 @@ fn calls_are_awaited_by_many_threads() {
 
 #[test]
 fn a_task_that_waits_is_woken_by_the_answer_the_deadline_and_the_end() {
-    let pool = Pool::new(Mode::Coherent);
-    let serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-    let slow = |client: &Client, ms: u64| {
-        let mut request = client.request(8).unwrap();
-        request.body().put(0, ms).unwrap();
-        block_on(request.start("slow").unwrap()).map(drop)
-    };
-    let client = pool.client(client::Options::default());
-    slow(&client, 20).unwrap();
-    let deadline = Some(Duration::from_millis(10));
-    let hasty = pool.client(client::Options { deadline, ..client::Options::default() });
-    assert!(matches!(slow(&hasty, 100), Err(Error::Deadline { .. })));
-    slow(&hasty, 0).unwrap();
-    let mut request = hasty.request(8).unwrap();
-    request.body().put(0, 30u64).unwrap();
-    request.set_deadline(Duration::from_secs(20));
-    let own = block_on(request.start("slow").unwrap());
-    assert!(own.is_ok(), "a call's own deadline counts");
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
+        let slow = |client: &Client, ms: u64| {
+            let mut request = client.request(8).unwrap();
+            request.body().put(0, ms).unwrap();
+            block_on(request.start("slow").unwrap()).map(drop)
+        };
+        let client = pool.client(client::Options::default());
+        slow(&client, 20).unwrap();
+        let deadline = Some(Duration::from_millis(10));
+        let hasty = pool.client(client::Options { deadline, ..client::Options::default() });
+        assert!(matches!(slow(&hasty, 100), Err(Error::Deadline { .. })));
+        slow(&hasty, 0).unwrap();
+        let mut request = hasty.request(8).unwrap();
+        request.body().put(0, 30u64).unwrap();
+        request.set_deadline(Duration::from_secs(20));
+        let own = block_on(request.start("slow").unwrap());
+        assert!(own.is_ok(), "a call's own deadline counts");
 
-    let ended = std::thread::scope(|scope| {
-        let waits = scope.spawn(|| slow(&client, 300));
-        std::thread::sleep(Duration::from_millis(30));
-        drop(serving);
-        waits.join().unwrap()
-    });
-    // The worker may still have finished it.
-    assert!(ended.is_ok() || ended.unwrap_err().is_gone());
-    assert!(slow(&client, 0).unwrap_err().is_gone());
+        let ended = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| slow(&client, 300));
+            std::thread::sleep(Duration::from_millis(30));
+            drop(serving);
+            waits.join().unwrap()
+        });
+        // The worker may still have finished it.
+        assert!(ended.is_ok() || ended.unwrap_err().is_gone());
+        assert!(slow(&client, 0).unwrap_err().is_gone());
+    }
 }

@@ -5,7 +5,6 @@ mod common;
 use common::{Pool, modes, serve};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use unrack_pool::cache_control::Mode;
 use unrack_rpc::client::Window;
 use unrack_rpc::listing::Listing;
 use unrack_rpc::{Client, Error, Status, Waiting, client, server};
@@ -44,11 +43,13 @@ fn calls_are_answered() {
 /// Not in all tests: they run beside each other, and who spins keeps others from running.
 #[test]
 fn those_who_spin_are_answered_too() {
-    let pool = Pool::new(Mode::Coherent);
-    let waiting = Waiting::Spin;
-    let _serving = serve(&pool.socket(), server::Options { waiting, ..server::Options::default() });
-    let client = pool.client(client::Options { waiting, ..client::Options::default() });
-    (0..100).for_each(|number| assert_eq!(sum(&client, &[number, 1]), number + 1));
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let waiting = Waiting::Spin;
+        let _serving = serve(&pool.socket(), server::Options { waiting, ..server::Options::default() });
+        let client = pool.client(client::Options { waiting, ..client::Options::default() });
+        (0..100).for_each(|number| assert_eq!(sum(&client, &[number, 1]), number + 1));
+    }
 }
 
 #[test]
@@ -223,31 +224,33 @@ fn one_call_can_have_a_deadline_of_its_own() {
 /// From when it is set, longer or shorter than the connection's, while it waits for room in the window too.
 #[test]
 fn a_call_that_has_a_deadline_keeps_it() {
-    let pool = Pool::new(Mode::Coherent);
-    let _serving = serve(&pool.socket(), server::Options::default());
-    let client = |deadline, window| {
-        pool.client(client::Options { deadline, window: Window::Fixed(window), ..Default::default() })
-    };
-    let slow = |client: &Client, within| {
-        let mut request = client.request(8).unwrap();
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let client = |deadline, window| {
+            pool.client(client::Options { deadline, window: Window::Fixed(window), ..Default::default() })
+        };
+        let slow = |client: &Client, within| {
+            let mut request = client.request(8).unwrap();
+            request.body().put(0, 60u64).unwrap();
+            request.set_deadline(within);
+            request.start("slow")?.wait().map(drop)
+        };
+        let (short, long) = (Duration::from_millis(10), Duration::from_secs(20));
+        let is_over = |ended: &Result<(), Error>, longest| matches!(ended, Err(Error::Deadline { after, .. }) if *after == longest);
+        let patient = client(None, 16);
+        let over = slow(&patient, short);
+        assert!(is_over(&over, short), "{over:?}");
+        slow(&client(Some(short), 16), long).unwrap();
+        assert_eq!(sum(&patient, &[1, 2]), 3, "others have no deadline");
+        let narrow = client(None, 0);
+        let mut request = narrow.request(8).unwrap();
         request.body().put(0, 60u64).unwrap();
-        request.set_deadline(within);
-        request.start("slow")?.wait().map(drop)
-    };
-    let (short, long) = (Duration::from_millis(10), Duration::from_secs(20));
-    let is_over = |ended: &Result<(), Error>, longest| matches!(ended, Err(Error::Deadline { after, .. }) if *after == longest);
-    let patient = client(None, 16);
-    let over = slow(&patient, short);
-    assert!(is_over(&over, short), "{over:?}");
-    slow(&client(Some(short), 16), long).unwrap();
-    assert_eq!(sum(&patient, &[1, 2]), 3, "others have no deadline");
-    let narrow = client(None, 0);
-    let mut request = narrow.request(8).unwrap();
-    request.body().put(0, 60u64).unwrap();
-    let first = request.start("slow").unwrap();
-    let over = slow(&narrow, short);
-    assert!(is_over(&over, short), "{over:?}");
-    first.wait().unwrap();
+        let first = request.start("slow").unwrap();
+        let over = slow(&narrow, short);
+        assert!(is_over(&over, short), "{over:?}");
+        first.wait().unwrap();
+    }
 }
 
 #[test]
@@ -277,133 +280,147 @@ fn a_call_that_is_sent_again_runs_once() {
 
 #[test]
 fn a_server_that_ends_ends_its_calls() {
-    let pool = Pool::new(Mode::Coherent);
-    let serving = serve(&pool.socket(), server::Options { workers: 1, ..server::Options::default() });
-    let client = pool.client(client::Options::default());
-    assert_eq!(sum(&client, &[1, 2]), 3);
-    drop(serving);
-    let wrong = client.request(8).unwrap().call("echo").map(drop).unwrap_err();
-    assert!(wrong.is_gone(), "{wrong}");
-    assert!(wrong.to_string().contains("closed"), "{wrong}");
-    // A new one can be had under the same name at once.
-    let _serving = serve(&pool.socket(), server::Options::default());
-    assert_eq!(sum(&pool.client(client::Options::default()), &[1, 2]), 3);
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let serving = serve(&pool.socket(), server::Options { workers: 1, ..server::Options::default() });
+        let client = pool.client(client::Options::default());
+        assert_eq!(sum(&client, &[1, 2]), 3);
+        drop(serving);
+        let wrong = client.request(8).unwrap().call("echo").map(drop).unwrap_err();
+        assert!(wrong.is_gone(), "{wrong}");
+        assert!(wrong.to_string().contains("closed"), "{wrong}");
+        // A new one can be had under the same name at once.
+        let _serving = serve(&pool.socket(), server::Options::default());
+        assert_eq!(sum(&pool.client(client::Options::default()), &[1, 2]), 3);
+    }
 }
 
 #[test]
 fn refusals_when_connecting_are_clear() {
-    let pool = Pool::new(Mode::Coherent);
-    let connect =
-        || Client::connect(pool.socket(), "test", client::Options::default()).map(drop).unwrap_err();
-    assert!(connect().to_string().contains("no service is called"), "{}", connect());
-    let _serving = serve(&pool.socket(), server::Options::default());
-    let again = common::service(server::Options::default()).serve(pool.socket()).map(drop).unwrap_err();
-    assert!(again.to_string().contains("taken"), "{again}");
-    let double = common::service(server::Options::default()).method("echo", |_| Ok(()));
-    assert!(matches!(double.serve(pool.socket()).map(drop), Err(Error::SameNumber(..))));
-    let nowhere = Client::connect("/nowhere", "test", client::Options::default()).map(drop).unwrap_err();
-    assert!(nowhere.to_string().contains("no manager"), "{nowhere}");
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let connect =
+            || Client::connect(pool.socket(), "test", client::Options::default()).map(drop).unwrap_err();
+        assert!(connect().to_string().contains("no service is called"), "{}", connect());
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let again = common::service(server::Options::default()).serve(pool.socket()).map(drop).unwrap_err();
+        assert!(again.to_string().contains("taken"), "{again}");
+        let double = common::service(server::Options::default()).method("echo", |_| Ok(()));
+        assert!(matches!(double.serve(pool.socket()).map(drop), Err(Error::SameNumber(..))));
+        let nowhere = Client::connect("/nowhere", "test", client::Options::default()).map(drop).unwrap_err();
+        assert!(nowhere.to_string().contains("no manager"), "{nowhere}");
+    }
 }
 
 #[test]
 fn a_server_of_another_version_is_named() {
-    let pool = Pool::new(Mode::Coherent);
-    let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
-    let service = raw.register("test").unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let answers: [&[u8]; 2] = [b"urrpc\0\xff\x7f", b"something else"];
-            let mut channels = Vec::new();
-            for answer in answers {
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+        let service = raw.register("test").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let answers: [&[u8]; 2] = [b"urrpc\0\xff\x7f", b"something else"];
+                let mut channels = Vec::new();
+                for answer in answers {
+                    let offer = service.accept(Duration::from_secs(10)).unwrap().expect("somebody connects");
+                    channels.push(offer.accept(answer, 0, &[]).unwrap());
+                }
                 let offer = service.accept(Duration::from_secs(10)).unwrap().expect("somebody connects");
-                channels.push(offer.accept(answer, 0, &[]).unwrap());
-            }
-            let offer = service.accept(Duration::from_secs(10)).unwrap().expect("somebody connects");
-            offer.refuse(9, "not today");
+                offer.refuse(9, "not today");
+            });
+            let connect =
+                || Client::connect(pool.socket(), "test", client::Options::default()).map(drop).unwrap_err();
+            assert!(matches!(connect(), Error::Version { theirs: 0x7fff, .. }));
+            assert!(matches!(connect(), Error::NotRpc { .. }));
+            assert!(connect().to_string().contains("not today"));
         });
-        let connect =
-            || Client::connect(pool.socket(), "test", client::Options::default()).map(drop).unwrap_err();
-        assert!(matches!(connect(), Error::Version { theirs: 0x7fff, .. }));
-        assert!(matches!(connect(), Error::NotRpc { .. }));
-        assert!(connect().to_string().contains("not today"));
-    });
-    let (answer, _) = (raw.open("test", b"hello", 0, &[], Duration::from_secs(1)), ());
-    assert!(answer.is_err(), "nobody answers");
+        let (answer, _) = (raw.open("test", b"hello", 0, &[], Duration::from_secs(1)), ());
+        assert!(answer.is_err(), "nobody answers");
+    }
 }
 
 #[test]
 fn a_full_pool_is_said_and_passes() {
-    let pool = Pool::with(Mode::Coherent, "8MiB", |_| {});
-    let _serving = serve(&pool.socket(), server::Options::default());
-    let client = pool.client(client::Options::default());
-    let mut held = Vec::new();
-    let full = loop {
-        match client.request(1 << 20) {
-            Ok(request) => held.push(request),
-            Err(wrong) => break wrong,
-        }
-        assert!(held.len() <= 8);
-    };
-    assert!(full.to_string().contains("full"), "{full}");
-    drop(held);
-    assert_eq!(sum(&client, &[1, 2]), 3);
+    for mode in modes() {
+        let pool = Pool::with(mode, "8MiB", |_| {});
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let client = pool.client(client::Options::default());
+        let mut held = Vec::new();
+        let full = loop {
+            match client.request(1 << 20) {
+                Ok(request) => held.push(request),
+                Err(wrong) => break wrong,
+            }
+            assert!(held.len() <= 8);
+        };
+        assert!(full.to_string().contains("full"), "{full}");
+        drop(held);
+        assert_eq!(sum(&client, &[1, 2]), 3);
+    }
 }
 
 #[test]
 fn slots_that_are_all_held_are_said_at_the_deadline() {
-    let pool = Pool::new(Mode::Coherent);
-    let _serving = serve(&pool.socket(), server::Options::default());
-    let deadline = Some(Duration::from_millis(10));
-    let client = pool.client(client::Options { deadline, ..client::Options::default() });
-    let held: Vec<_> = (0..client.slots()).map(|_| client.request(8).unwrap()).collect();
-    assert!(matches!(client.request(8).map(drop), Err(Error::Exhausted { .. })));
-    drop(held);
-    assert_eq!(sum(&client, &[1, 2]), 3);
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let deadline = Some(Duration::from_millis(10));
+        let client = pool.client(client::Options { deadline, ..client::Options::default() });
+        let held: Vec<_> = (0..client.slots()).map(|_| client.request(8).unwrap()).collect();
+        assert!(matches!(client.request(8).map(drop), Err(Error::Exhausted { .. })));
+        drop(held);
+        assert_eq!(sum(&client, &[1, 2]), 3);
+    }
 }
 
 #[test]
 fn windows_hold_back_and_adapt() {
-    for window in [Window::Fixed(0), Window::Fixed(1), Window::Adaptive] {
-        let pool = Pool::new(Mode::Coherent);
-        let _serving = serve(&pool.socket(), server::Options::default());
-        let client = pool.client(client::Options { window, ..client::Options::default() });
-        let mut pending = VecDeque::new();
-        for _ in 0..3000 {
-            let room = match window {
-                Window::Fixed(window) => usize::from(window),
-                Window::Adaptive => 1,
-            };
-            while pending.len() > room {
-                let call: client::Pending<'_> = pending.pop_front().unwrap();
-                call.wait().unwrap();
+    for mode in modes() {
+        for window in [Window::Fixed(0), Window::Fixed(1), Window::Adaptive] {
+            let pool = Pool::new(mode);
+            let _serving = serve(&pool.socket(), server::Options::default());
+            let client = pool.client(client::Options { window, ..client::Options::default() });
+            let mut pending = VecDeque::new();
+            for _ in 0..3000 {
+                let room = match window {
+                    Window::Fixed(window) => usize::from(window),
+                    Window::Adaptive => 1,
+                };
+                while pending.len() > room {
+                    let call: client::Pending<'_> = pending.pop_front().unwrap();
+                    call.wait().unwrap();
+                }
+                pending.push_back(client.request(8).unwrap().start("echo").unwrap());
             }
-            pending.push_back(client.request(8).unwrap().start("echo").unwrap());
         }
     }
 }
 
 #[test]
 fn services_and_their_clients_are_listed_while_they_are_there() {
-    let pool = Pool::new(Mode::Coherent);
-    let looker = unrack_pool::Client::connect_as(pool.socket(), "looker").unwrap();
-    assert_eq!(Listing::of(&looker).unwrap().to_string(), "no services\n");
-    let serving = serve(&pool.socket(), server::Options::default());
-    let client = pool.client(client::Options::default());
-    let listing = Listing::of(&looker).unwrap();
-    let [service] = listing.services.as_slice() else { panic!("{listing}") };
-    assert_eq!((service.name.as_str(), service.connections.len()), ("test", 1));
-    assert_eq!(service.connections[0].slots, client.slots());
-    assert_eq!(service.server.as_ref().map(|peer| peer.pid), Some(std::process::id()));
-    // The manager hears of it when it comes to it.
-    let soon = |holds: &dyn Fn(&Listing) -> bool| {
-        let end = Instant::now() + Duration::from_secs(20);
-        while !holds(&Listing::of(&looker).unwrap()) {
-            assert!(Instant::now() < end, "{}", Listing::of(&looker).unwrap());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
-    drop(client);
-    soon(&|listing| listing.services[0].connections.is_empty());
-    drop(serving);
-    soon(&|listing| listing.services.is_empty());
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let looker = unrack_pool::Client::connect_as(pool.socket(), "looker").unwrap();
+        assert_eq!(Listing::of(&looker).unwrap().to_string(), "no services\n");
+        let serving = serve(&pool.socket(), server::Options::default());
+        let client = pool.client(client::Options::default());
+        let listing = Listing::of(&looker).unwrap();
+        let [service] = listing.services.as_slice() else { panic!("{listing}") };
+        assert_eq!((service.name.as_str(), service.connections.len()), ("test", 1));
+        assert_eq!(service.connections[0].slots, client.slots());
+        assert_eq!(service.server.as_ref().map(|peer| peer.pid), Some(std::process::id()));
+        // The manager hears of it when it comes to it.
+        let soon = |holds: &dyn Fn(&Listing) -> bool| {
+            let end = Instant::now() + Duration::from_secs(20);
+            while !holds(&Listing::of(&looker).unwrap()) {
+                assert!(Instant::now() < end, "{}", Listing::of(&looker).unwrap());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        drop(client);
+        soon(&|listing| listing.services[0].connections.is_empty());
+        drop(serving);
+        soon(&|listing| listing.services.is_empty());
+    }
 }

@@ -3,15 +3,14 @@
 
 mod common;
 
-use common::Pool;
 use common::books::Books;
+use common::{Pool, modes};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use unrack_pool::cache_control::Mode;
 use unrack_pool::wire::Cause;
 use unrack_rpc::{Client, Error, client, server};
 
@@ -133,63 +132,67 @@ fn call(socket: &Path) {
 
 #[test]
 fn a_client_without_descriptors_says_so_and_recovers() {
-    let pool = Pool::new(Mode::Coherent);
-    let _serving = common::serve(&pool.socket(), server::Options::default());
-    let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
-    let honest = pool.client(options());
-    sum(&honest).unwrap();
-    let before = Books::of(&observer);
-    let mut child = start("client", &pool.socket());
-    assert!(child.wait().unwrap().success());
-    before.come_back(&observer, "a client without descriptors");
-    sum(&honest).unwrap();
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = common::serve(&pool.socket(), server::Options::default());
+        let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
+        let honest = pool.client(options());
+        sum(&honest).unwrap();
+        let before = Books::of(&observer);
+        let mut child = start("client", &pool.socket());
+        assert!(child.wait().unwrap().success());
+        before.come_back(&observer, "a client without descriptors");
+        sum(&honest).unwrap();
+    }
 }
 
 #[test]
 fn a_server_without_descriptors_refuses_and_recovers() {
-    let pool = Pool::new(Mode::Coherent);
-    let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
-    let serving = common::serve(&pool.socket(), server::Options::default());
-    sum(&pool.client(options())).unwrap();
-    drop(serving);
-    // Nobody is there, but the section of the queues stays.
-    let before = Books::of(&observer);
-    let mut child = start("server", &pool.socket());
-    let end = Instant::now() + Duration::from_secs(20);
-    let client = loop {
-        match connect(&pool.socket()) {
-            Ok(client) => break client,
-            Err(error) => assert!(Instant::now() < end, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let second = connect(&pool.socket()).unwrap();
-    sum(&client).unwrap();
-    client.request(0).unwrap().call("take").unwrap();
-    // It cannot map what the message is in: whoever connects again can call it when it can. The first call finds out
-    // by its answer, or by the news that the connection is over.
-    for _ in 0..3 {
-        let error = large(&second).expect_err("it cannot be mapped");
-        assert!(matches!(error, Error::Gone { cause: Cause::CannotMap, .. }), "{error}");
-        assert!(error.is_gone() && error.to_string().contains("ulimit -n"), "{error}");
-    }
-    loop {
-        sum(&client).expect("calls go on");
-        match connect(&pool.socket()) {
-            Ok(other) => {
-                sum(&other).unwrap();
-                break;
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
+        let serving = common::serve(&pool.socket(), server::Options::default());
+        sum(&pool.client(options())).unwrap();
+        drop(serving);
+        // Nobody is there, but the section of the queues stays.
+        let before = Books::of(&observer);
+        let mut child = start("server", &pool.socket());
+        let end = Instant::now() + Duration::from_secs(20);
+        let client = loop {
+            match connect(&pool.socket()) {
+                Ok(client) => break client,
+                Err(error) => assert!(Instant::now() < end, "{error}"),
             }
-            Err(error) => says_why(&error),
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let second = connect(&pool.socket()).unwrap();
+        sum(&client).unwrap();
+        client.request(0).unwrap().call("take").unwrap();
+        // It cannot map what the message is in: whoever connects again can call it when it can. The first call finds out
+        // by its answer, or by the news that the connection is over.
+        for _ in 0..3 {
+            let error = large(&second).expect_err("it cannot be mapped");
+            assert!(matches!(error, Error::Gone { cause: Cause::CannotMap, .. }), "{error}");
+            assert!(error.is_gone() && error.to_string().contains("ulimit -n"), "{error}");
         }
-        let left = client.request(8).unwrap().call("give").unwrap().body().get::<u64>(0).unwrap();
-        assert!(left > 0, "it works when there are descriptors");
+        loop {
+            sum(&client).expect("calls go on");
+            match connect(&pool.socket()) {
+                Ok(other) => {
+                    sum(&other).unwrap();
+                    break;
+                }
+                Err(error) => says_why(&error),
+            }
+            let left = client.request(8).unwrap().call("give").unwrap().body().get::<u64>(0).unwrap();
+            assert!(left > 0, "it works when there are descriptors");
+        }
+        while client.request(8).unwrap().call("give").unwrap().body().get::<u64>(0).unwrap() > 0 {}
+        large(&client).expect("as before");
+        large(&connect(&pool.socket()).unwrap()).expect("as before");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop((client, second));
+        before.come_back(&observer, "a server without descriptors");
     }
-    while client.request(8).unwrap().call("give").unwrap().body().get::<u64>(0).unwrap() > 0 {}
-    large(&client).expect("as before");
-    large(&connect(&pool.socket()).unwrap()).expect("as before");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop((client, second));
-    before.come_back(&observer, "a server without descriptors");
 }

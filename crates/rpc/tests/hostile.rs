@@ -88,19 +88,21 @@ fn a_client_that_stops_reading_holds_nobody_up() {
 
 #[test]
 fn clients_that_greet_otherwise_are_told_why_not() {
-    let pool = Pool::new(unrack_pool::cache_control::Mode::Coherent);
-    let _serving = serve(&pool.socket(), server::Options::default());
-    let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
-    for (greeting, code, text) in
-        [(&b"urrpc\0\x09\0"[..], 1, "1"), (b"hello", 2, "does not speak"), (b"", 2, "does not speak")]
-    {
-        match raw.open("test", greeting, 0, &[], PATIENCE).map(drop) {
-            Err(unrack_pool::Error::Denied(Denied::Refused(refused))) => {
-                assert_eq!(refused.code, code);
-                assert!(refused.text.contains(text), "{}", refused.text);
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+        for (greeting, code, text) in
+            [(&b"urrpc\0\x09\0"[..], 1, "1"), (b"hello", 2, "does not speak"), (b"", 2, "does not speak")]
+        {
+            match raw.open("test", greeting, 0, &[], PATIENCE).map(drop) {
+                Err(unrack_pool::Error::Denied(Denied::Refused(refused))) => {
+                    assert_eq!(refused.code, code);
+                    assert!(refused.text.contains(text), "{}", refused.text);
+                }
+                other => panic!("{other:?}"),
             }
-            other => panic!("{other:?}"),
         }
+        is_answered(&honest(&pool));
     }
-    is_answered(&honest(&pool));
 }

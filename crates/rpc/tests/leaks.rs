@@ -3,9 +3,9 @@
 mod common;
 
 use common::books::Books;
-use common::{Pool, serve};
+use common::{Pool, modes, serve};
 use std::time::Duration;
-use unrack_pool::cache_control::{LINE, Memory, Mode};
+use unrack_pool::cache_control::{LINE, Memory};
 use unrack_rpc::{Client, Error, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -110,23 +110,25 @@ type Kind = (&'static str, fn(&Pool));
 
 #[test]
 fn bad_input_leaves_nothing_behind() {
-    let pool = Pool::with(Mode::Coherent, "16MiB", |_| {});
-    let _serving = serve(&pool.socket(), server::Options::default());
-    let honest = pool.client(options());
-    is_answered(&honest);
-    let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
-    let before = Books::of(&observer);
-    let kinds: [Kind; 6] = [
-        ("messages that are too long", too_long),
-        ("services and methods that are not there", unknown),
-        ("other versions", other_version),
-        ("a full pool", full),
-        ("a client that stops reading", stops_reading),
-        ("calls that are given up", gives_up),
-    ];
-    for (what, does) in kinds {
-        does(&pool);
-        before.come_back(&observer, what);
+    for mode in modes() {
+        let pool = Pool::with(mode, "16MiB", |_| {});
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let honest = pool.client(options());
         is_answered(&honest);
+        let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
+        let before = Books::of(&observer);
+        let kinds: [Kind; 6] = [
+            ("messages that are too long", too_long),
+            ("services and methods that are not there", unknown),
+            ("other versions", other_version),
+            ("a full pool", full),
+            ("a client that stops reading", stops_reading),
+            ("calls that are given up", gives_up),
+        ];
+        for (what, does) in kinds {
+            does(&pool);
+            before.come_back(&observer, what);
+            is_answered(&honest);
+        }
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
-use unrack_pool::cache_control::Mode;
 use unrack_rpc::client::Window;
 use unrack_rpc::{Client, Error, client, server};
 
@@ -68,78 +67,89 @@ fn tasks_share_a_client() {
 
 #[test]
 fn others_run_while_a_task_waits() {
-    let pool = Pool::new(Mode::Coherent);
-    let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-    let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
-    let other = pool.client(client::Options::default());
-    run(&one_thread(), async {
-        let waits = async { tokio::join!(slow(&client, 100), slow(&client, 1)) };
-        let busy = async {
-            for number in 0..20 {
-                assert_eq!(sum(&other, [number, 1]).await.unwrap(), number + 1);
-                tokio::task::yield_now().await;
-            }
-        };
-        let (waited, ()) = tokio::join!(waits, busy);
-        waited.0.unwrap();
-        waited.1.unwrap();
-    });
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
+        let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+        let other = pool.client(client::Options::default());
+        run(&one_thread(), async {
+            let waits = async { tokio::join!(slow(&client, 100), slow(&client, 1)) };
+            let busy = async {
+                for number in 0..20 {
+                    assert_eq!(sum(&other, [number, 1]).await.unwrap(), number + 1);
+                    tokio::task::yield_now().await;
+                }
+            };
+            let (waited, ()) = tokio::join!(waits, busy);
+            waited.0.unwrap();
+            waited.1.unwrap();
+        });
+    }
 }
 
 #[test]
 fn what_is_cancelled_gives_its_place_to_others() {
-    let pool = Pool::new(Mode::Coherent);
-    let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-    let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
-    run(&one_thread(), async {
-        for _ in 0..20 {
-            let short = Duration::from_millis(2);
-            // The first waits for its answer, the second for room.
-            let (one, two) = tokio::join!(
-                tokio::time::timeout(short, slow(&client, 60)),
-                tokio::time::timeout(short, slow(&client, 60)),
-            );
-            assert!(one.is_err() && two.is_err());
-            assert_eq!(sum(&client, [1, 2]).await.unwrap(), 3);
-        }
-    });
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
+        let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+        run(&one_thread(), async {
+            for _ in 0..20 {
+                let short = Duration::from_millis(2);
+                // The first waits for its answer, the second for room.
+                let (one, two) = tokio::join!(
+                    tokio::time::timeout(short, slow(&client, 60)),
+                    tokio::time::timeout(short, slow(&client, 60)),
+                );
+                assert!(one.is_err() && two.is_err());
+                assert_eq!(sum(&client, [1, 2]).await.unwrap(), 3);
+            }
+        });
+    }
 }
 
 /// Also while a call waits for room; a call's own counts before the connection's.
 #[test]
 fn deadlines_end_what_waits() {
-    let pool = Pool::new(Mode::Coherent);
-    let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-    let deadline = Some(Duration::from_millis(20));
-    let window = Window::Fixed(0);
-    let client = pool.client(client::Options { deadline, window, ..client::Options::default() });
-    run(&one_thread(), async {
-        let patient = async {
-            let mut request = client.request(8).unwrap();
-            request.body().put(0, 150u64).unwrap();
-            request.set_deadline(PATIENCE);
-            request.call_async("slow").await.map(drop)
-        };
-        let (patient, hasty) = tokio::join!(patient, slow(&client, 0));
-        patient.unwrap();
-        assert!(matches!(hasty, Err(Error::Deadline { after, .. }) if Some(after) == deadline), "{hasty:?}");
-        assert!(matches!(slow(&client, 150).await, Err(Error::Deadline { .. })));
-    });
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
+        let deadline = Some(Duration::from_millis(20));
+        let window = Window::Fixed(0);
+        let client = pool.client(client::Options { deadline, window, ..client::Options::default() });
+        run(&one_thread(), async {
+            let patient = async {
+                let mut request = client.request(8).unwrap();
+                request.body().put(0, 150u64).unwrap();
+                request.set_deadline(PATIENCE);
+                request.call_async("slow").await.map(drop)
+            };
+            let (patient, hasty) = tokio::join!(patient, slow(&client, 0));
+            patient.unwrap();
+            assert!(
+                matches!(hasty, Err(Error::Deadline { after, .. }) if Some(after) == deadline),
+                "{hasty:?}"
+            );
+            assert!(matches!(slow(&client, 150).await, Err(Error::Deadline { .. })));
+        });
+    }
 }
 
 #[test]
 fn a_server_that_ends_ends_what_waits() {
-    let pool = Pool::new(Mode::Coherent);
-    let serving = serve(&pool.socket(), server::Options { workers: 1, ..server::Options::default() });
-    let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
-    run(&threads(), async {
-        let end = tokio::task::spawn_blocking(move || {
-            std::thread::sleep(Duration::from_millis(30));
-            drop(serving);
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let serving = serve(&pool.socket(), server::Options { workers: 1, ..server::Options::default() });
+        let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+        run(&threads(), async {
+            let end = tokio::task::spawn_blocking(move || {
+                std::thread::sleep(Duration::from_millis(30));
+                drop(serving);
+            });
+            // Longer than a server takes to end: one waits for its answer, one for room.
+            let (one, two) = tokio::join!(slow(&client, 800), slow(&client, 800));
+            end.await.unwrap();
+            assert!(one.unwrap_err().is_gone() && two.unwrap_err().is_gone());
         });
-        // Longer than a server takes to end: one waits for its answer, one for room.
-        let (one, two) = tokio::join!(slow(&client, 800), slow(&client, 800));
-        end.await.unwrap();
-        assert!(one.unwrap_err().is_gone() && two.unwrap_err().is_gone());
-    });
+    }
 }
