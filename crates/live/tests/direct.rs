@@ -1,6 +1,8 @@
 //! Racks without switches in real time: what holds however busy the machine is.
 
-use unrack_live::direct::{Emulation, Plan, Report};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Barrier;
+use unrack_live::direct::{Emulation, Machines, Plan, Report};
 use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::{Link, Network, Scenario};
 use unrack_units::{Rate, Time};
@@ -92,4 +94,63 @@ fn what_a_live_rack_does_not_carry_is_refused() {
         assert!(rack.run(&[(Time::ZERO, message)]).unwrap_err().to_string().starts_with("workload: "));
     }
     assert!(rack.run(&[]).unwrap().outcomes.is_empty());
+}
+
+/// Addresses that nobody has, as far as one can know.
+fn addresses(count: usize) -> Vec<SocketAddr> {
+    let sockets: Vec<UdpSocket> = (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    sockets.iter().map(|socket| socket.local_addr().unwrap()).collect()
+}
+
+/// Three machines with six or five nodes each, and a stranger who writes to their sockets.
+#[test]
+fn links_may_be_between_machines() {
+    let addresses = addresses(3);
+    let (flows, machines) = (flows(16, 96, 20_000, Time::from_us(200)), addresses.len());
+    let barrier = &Barrier::new(machines);
+    let part = &|here: usize| {
+        let plan = plan(
+            "[4, 4]",
+            Rate::from_bps(200_000_000),
+            Params { timeout: Time::from_us(20_000), ..Params::default() },
+        );
+        let machines = Machines::new(addresses.clone(), here).unwrap();
+        let mut rack = Emulation::start_part(plan, 1, &machines).unwrap();
+        let own: Vec<_> =
+            flows.iter().filter(|(_, message)| rack.own().contains(&message.src)).copied().collect();
+        barrier.wait();
+        if here == 0 {
+            let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for n in 0..300u16 {
+                let mut junk = [0x52, 0xC2, 1, 0].to_vec();
+                junk.extend((0..n % 97).map(|byte| byte as u8));
+                stranger.send_to(&junk, addresses[usize::from(n) % 3]).unwrap();
+            }
+        }
+        let report = rack.run(&own).unwrap();
+        // All others are to arrive as well.
+        barrier.wait();
+        (own, report)
+    };
+    let done = std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..machines).map(|here| scope.spawn(move || part(here))).collect();
+        parts.into_iter().map(|part| part.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(done.iter().map(|(own, _)| own.len()).sum::<usize>(), flows.len());
+    for (_, report) in done {
+        assert!(report.outcomes.iter().all(|outcome| outcome.completed_ps.is_some()), "{report:?}");
+        assert_eq!(report.wrong_bytes, 0);
+    }
+}
+
+#[test]
+fn machines_that_cannot_be_are_refused() {
+    let addresses = addresses(2);
+    assert!(Machines::new(addresses.clone(), 2).unwrap_err().to_string().contains("0 to 1"));
+    assert!(Machines::new(vec![addresses[0]; 2], 0).unwrap_err().to_string().contains("two machines"));
+    let _taken = UdpSocket::bind(addresses[0]).unwrap();
+    let machines = Machines::new(addresses, 0).unwrap();
+    let plan = plan("[2, 2]", Rate::from_gbps(1), Params::default());
+    let why = Emulation::start_part(plan, 2, &machines).err().unwrap().to_string();
+    assert!(why.starts_with("machine 0: no socket at 127.0.0.1:"), "{why}");
 }

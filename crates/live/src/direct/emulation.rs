@@ -1,14 +1,17 @@
 //! A rack that runs.
 
-use super::bell::Bell;
 use super::line::Line;
 use super::node::{Counters, Node};
 use super::plan::Plan;
 use super::report::{Ledger, News, Report, Told, Totals, empty_histogram};
-use super::site::{Outlet, Queues, Site};
+use super::site::{Crossing, Outlet, Queues, Site};
 use super::thread::{Clock, Order, Place, Sleeper, Submission, Worker, ring_places, wake};
+use super::udp::{Door, Entrance, Exit, Lane, Machines, Traffic};
 use crate::error::Error;
-use std::sync::atomic::{AtomicBool, Ordering};
+use rtrb::Consumer;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
@@ -16,84 +19,129 @@ use std::time::Duration;
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
-/// All nodes of a rack in this process, as threads.
+/// The nodes of a rack in this process, as threads: all of them, or this machine's.
 pub struct Emulation {
     plan: Arc<Plan>,
+    /// The nodes that are here.
+    own: Range<u32>,
     clock: Clock,
+    /// To each thread of nodes.
     orders: Vec<Sender<Order>>,
     news: Receiver<News>,
     sleepers: Arc<Vec<Sleeper>>,
     threads: Arc<OnceLock<Vec<Thread>>>,
+    /// Of nodes, and then those of the socket.
     handles: Vec<JoinHandle<()>>,
+    traffic: Arc<Traffic>,
 }
 
 /// Runs begin so much after they are asked for: threads are awake by then.
 const LEAD: Time = Time::from_us(2_000);
 
 impl Emulation {
-    /// Starts the nodes on so many threads. They sleep until they are asked for something.
+    /// Starts all nodes on so many threads. They sleep until they are asked for something.
     ///
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(plan: Plan, threads: usize) -> Result<Emulation, Error> {
-        let plan = Arc::new(plan);
-        let nodes = plan.nodes() as usize;
-        let threads = threads.clamp(1, nodes);
-        let thread_of = |node: u32| node as usize * threads / nodes;
-        let sleeper = |_| Sleeper { bell: Bell::new(), called: AtomicBool::new(false) };
-        let sleepers: Arc<Vec<Sleeper>> = Arc::new((0..threads).map(sleeper).collect());
-        let names = Arc::new(OnceLock::new());
-        let (tell, news) = channel();
-        let clock = Clock::new();
-        let graph = plan.graph.clone();
-        let mut outlets: Vec<Vec<Option<Outlet>>> =
-            (0..threads).map(|_| (0..graph.links()).map(|_| None).collect()).collect();
-        let mut inlets: Vec<Vec<_>> = (0..nodes).map(|_| Vec::new()).collect();
-        for link in 0..graph.links() {
-            let (from, to) = (graph.from(link), graph.to(link));
-            let (ring, inlet) = rtrb::RingBuffer::new(ring_places(&plan));
-            let line = Line::new(plan.link.rate, plan.buffer);
-            outlets[thread_of(from)][link as usize] = Some(Outlet { line, ring, thread: thread_of(to) });
-            inlets[to as usize].push(inlet);
+        let own = 0..plan.nodes();
+        Emulation::of(plan, threads, own, None)
+    }
+
+    /// Starts the nodes of one of several machines; links to those of others are datagrams.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there are more machines than nodes; [`Error::Lacking`] if its socket cannot be had.
+    pub fn start_part(plan: Plan, threads: usize, machines: &Machines) -> Result<Emulation, Error> {
+        let own = machines.own(plan.nodes());
+        if own.is_empty() {
+            return Err(Error::Usage(format!("{} nodes are too few for so many machines", plan.nodes())));
         }
+        Emulation::of(plan, threads, own, Some(machines))
+    }
+
+    fn of(
+        plan: Plan,
+        threads: usize,
+        own: Range<u32>,
+        machines: Option<&Machines>,
+    ) -> Result<Emulation, Error> {
+        let plan = Arc::new(plan);
+        let (tell, news) = channel();
+        let workers = threads.clamp(1, own.len());
         let mut emulation = Emulation {
             plan: plan.clone(),
-            clock,
+            own,
+            clock: Clock::new(),
             orders: Vec::new(),
             news,
-            sleepers: sleepers.clone(),
-            threads: names.clone(),
+            // One more for the thread that sends to other machines.
+            sleepers: Arc::new((0..=workers).map(|_| Sleeper::new()).collect()),
+            threads: Arc::new(OnceLock::new()),
             handles: Vec::new(),
+            traffic: Arc::default(),
         };
-        for (own, outlets) in outlets.into_iter().enumerate() {
+        let mut ends = Ends::new(&plan, &emulation.own, workers, machines);
+        for own in 0..workers {
             let (order, orders) = channel();
-            let place = |number: u32| Place {
-                number,
-                node: Node::new(&plan, number),
-                inlets: std::mem::take(&mut inlets[number as usize]),
-                is_dead: false,
-            };
             let worker = Worker {
-                places: (0..plan.nodes()).filter(|node| thread_of(*node) == own).map(place).collect(),
-                site: Site::new(&plan, outlets, threads, tell.clone()),
+                places: ends.places(&plan, &emulation.own, own),
+                site: Site::new(&plan, std::mem::take(&mut ends.outlets[own]), workers + 1, tell.clone()),
                 orders,
-                clock,
+                clock: emulation.clock,
                 own,
-                sleepers: sleepers.clone(),
-                threads: names.clone(),
+                sleepers: emulation.sleepers.clone(),
+                threads: emulation.threads.clone(),
                 submissions: Vec::new(),
                 late: empty_histogram(),
                 popped: 0,
             };
-            let name = format!("unrack-nodes-{own}");
-            let handle = std::thread::Builder::new().name(name).spawn(move || worker.run());
-            emulation
-                .handles
-                .push(handle.map_err(|why| Error::Lacking(format!("no thread for nodes: {why}")))?);
+            emulation.spawn(format!("unrack-nodes-{own}"), move || worker.run())?;
             emulation.orders.push(order);
         }
-        let _ = names.set(emulation.handles.iter().map(|handle| handle.thread().clone()).collect());
+        if let Some(machines) = machines {
+            emulation.open_socket(machines, ends)?;
+        }
+        let _ =
+            emulation.threads.set(emulation.handles.iter().map(|handle| handle.thread().clone()).collect());
         Ok(emulation)
+    }
+
+    fn open_socket(&mut self, machines: &Machines, ends: Ends) -> Result<(), Error> {
+        let socket = machines.socket()?;
+        let copy =
+            socket.try_clone().map_err(|why| Error::Lacking(format!("no second use of a socket: {why}")))?;
+        let exit = Exit {
+            lanes: ends.lanes,
+            socket: copy,
+            rack: self.plan.fingerprint(),
+            clock: self.clock,
+            own: self.orders.len(),
+            sleepers: self.sleepers.clone(),
+            traffic: self.traffic.clone(),
+        };
+        let entrance = Entrance {
+            doors: ends.doors,
+            socket,
+            plan: self.plan.clone(),
+            clock: self.clock,
+            sleepers: self.sleepers.clone(),
+            threads: self.threads.clone(),
+            traffic: self.traffic.clone(),
+        };
+        self.spawn("unrack-exit".into(), move || exit.run())?;
+        self.spawn("unrack-entrance".into(), move || entrance.run())
+    }
+
+    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let handle = std::thread::Builder::new().name(name).spawn(work);
+        self.handles.push(handle.map_err(|why| Error::Lacking(format!("no thread for nodes: {why}")))?);
+        Ok(())
+    }
+
+    /// The nodes that are on this machine: flows are sent from them.
+    pub fn own(&self) -> Range<u32> {
+        self.own.clone()
     }
 
     /// Sends messages, each at its time after the beginning, and waits until all are there or given up.
@@ -105,10 +153,10 @@ impl Emulation {
         self.settle()?;
         let began = self.clock.now() + LEAD;
         let mut ledger = Ledger::new(messages.iter().map(|(_, message)| message.bytes).collect(), began);
-        let threads = self.handles.len();
+        let threads = self.orders.len();
         let mut parts = vec![Vec::new(); threads];
         for (number, (at, Message { src, dst, bytes, .. })) in messages.iter().enumerate() {
-            let thread = *src as usize * threads / self.plan.nodes() as usize;
+            let thread = thread_of(&self.own, threads, *src);
             let (at, message) = (began + *at, number as u32);
             parts[thread].push(Submission { at, message, src: *src, dst: *dst, bytes: *bytes });
         }
@@ -127,6 +175,9 @@ impl Emulation {
         if !matches!(kind, Kind::Flow | Kind::Write) {
             return refuse(format!("workload: a live rack carries flows and writes, not a {}", kind.name()));
         }
+        if !self.own.contains(&src) {
+            return refuse(format!("workload: node {src} is on another machine; here are {:?}", self.own));
+        }
         if src >= nodes || dst >= nodes || src == dst || bytes == 0 || bytes > u64::from(u32::MAX) {
             return refuse(format!("workload: {bytes} bytes from {src} to {dst} of {nodes} nodes"));
         }
@@ -135,7 +186,7 @@ impl Emulation {
 
     /// A node stops, as if its power were cut: what comes to it is lost, and what it was to send is given up.
     pub fn stop_node(&self, node: u32) {
-        (0..self.handles.len()).for_each(|thread| self.order(thread, Order::Stop(node)));
+        (0..self.orders.len()).for_each(|thread| self.order(thread, Order::Stop(node)));
     }
 
     /// Waits until nothing is under way, and takes what was counted.
@@ -148,10 +199,10 @@ impl Emulation {
             pushed: 0,
             popped: 0,
         };
-        loop {
+        for turn in 0.. {
             (sum.pushed, sum.popped) = (0, 0);
-            (0..self.handles.len()).for_each(|thread| self.order(thread, Order::Count));
-            for _ in 0..self.handles.len() {
+            (0..self.orders.len()).for_each(|thread| self.order(thread, Order::Count));
+            for _ in 0..self.orders.len() {
                 let totals = loop {
                     if let News { told: Told::Totals(totals), .. } = self.next_news()? {
                         break totals;
@@ -165,11 +216,20 @@ impl Emulation {
                 sum.pushed += totals.pushed;
                 sum.popped += totals.popped;
             }
-            if sum.pushed == sum.popped {
-                return Ok(sum);
+            let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            sum.pushed += of(&self.traffic.pushed);
+            sum.popped += of(&self.traffic.popped);
+            // Other machines may go on sending for ever.
+            if sum.pushed == sum.popped || turn > MOST_TURNS {
+                break;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        let lost = self.traffic.lost.swap(0, Ordering::Relaxed);
+        let refused = self.traffic.refused.swap(0, Ordering::Relaxed);
+        sum.counters.malformed += refused;
+        sum.counters.dropped_packets += lost + refused;
+        Ok(sum)
     }
 
     fn next_news(&self) -> Result<News, Error> {
@@ -191,10 +251,78 @@ impl Emulation {
     }
 }
 
+fn thread_of(own: &Range<u32>, threads: usize, node: u32) -> usize {
+    (node - own.start) as usize * threads / own.len()
+}
+
+/// The ends of links, before they are handed out.
+struct Ends {
+    /// By thread and link.
+    outlets: Vec<Vec<Option<Outlet>>>,
+    /// By node.
+    inlets: Vec<Vec<Consumer<Crossing>>>,
+    /// To other machines, and from them.
+    lanes: Vec<Lane>,
+    doors: HashMap<u32, Door>,
+}
+
+impl Ends {
+    fn new(plan: &Plan, own: &Range<u32>, threads: usize, machines: Option<&Machines>) -> Ends {
+        let (graph, nodes) = (&plan.graph, plan.nodes());
+        let mut ends = Ends {
+            outlets: (0..threads).map(|_| (0..graph.links()).map(|_| None).collect()).collect(),
+            inlets: (0..nodes).map(|_| Vec::new()).collect(),
+            lanes: Vec::new(),
+            doors: HashMap::new(),
+        };
+        for link in 0..graph.links() {
+            let (from, to) = (graph.from(link), graph.to(link));
+            let (ring, inlet) = rtrb::RingBuffer::new(ring_places(plan));
+            let line = Line::new(plan.link.rate, plan.buffer);
+            let of = |node| own.contains(&node).then(|| thread_of(own, threads, node));
+            let address = |node| machines.expect("nodes are elsewhere").address(node, nodes);
+            match (of(from), of(to)) {
+                (Some(at), Some(thread)) => {
+                    ends.outlets[at][link as usize] = Some(Outlet { line, ring, thread });
+                    ends.inlets[to as usize].push(inlet);
+                }
+                (Some(at), None) => {
+                    ends.outlets[at][link as usize] = Some(Outlet { line, ring, thread: threads });
+                    ends.lanes.push(Lane { link, to: address(to), inlet });
+                }
+                (None, Some(thread)) => {
+                    ends.doors.insert(link, Door { from: address(from), ring, thread });
+                    ends.inlets[to as usize].push(inlet);
+                }
+                (None, None) => {}
+            }
+        }
+        ends
+    }
+
+    fn places(&mut self, plan: &Arc<Plan>, own: &Range<u32>, thread: usize) -> Vec<Place> {
+        let threads = self.outlets.len();
+        let nodes = own.clone().filter(|node| thread_of(own, threads, *node) == thread);
+        let place = |number: u32| Place {
+            number,
+            node: Node::new(plan, number),
+            inlets: std::mem::take(&mut self.inlets[number as usize]),
+            is_dead: false,
+        };
+        nodes.map(place).collect()
+    }
+}
+
+/// How long a run waits for others' packets to end, in ms.
+const MOST_TURNS: u32 = 1_000;
+
 impl Drop for Emulation {
     fn drop(&mut self) {
+        self.traffic.leaves.store(true, Ordering::Relaxed);
         (0..self.orders.len()).for_each(|thread| self.order(thread, Order::Leave));
+        self.sleepers.iter().for_each(|sleeper| sleeper.called.store(true, Ordering::Release));
         for handle in self.handles.drain(..) {
+            handle.thread().unpark();
             // One that panicked has said so.
             let _ = handle.join();
         }

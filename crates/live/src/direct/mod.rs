@@ -18,6 +18,7 @@
 //! | [`bell`] | how it sleeps, and is woken |
 //! | [`report`] | what became of messages |
 //! | [`emulation`] | all of it |
+//! | [`udp`] | links between machines |
 //! | [`seat`] | a rack that is up, and those who want something of it |
 //!
 //! - **A link's rate and delay are times.** Whoever queues a packet knows when it is at the other end, as in the simulator;
@@ -36,9 +37,11 @@ mod report;
 mod seat;
 mod site;
 mod thread;
+mod udp;
 
 pub use emulation::Emulation;
 pub use node::{Counters, SLACK};
 pub use plan::Plan;
 pub use report::{Outcome, Report};
 pub use seat::Seat;
+pub use udp::Machines;

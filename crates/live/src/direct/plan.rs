@@ -2,19 +2,23 @@
 
 use crate::error::Error;
 use std::sync::Arc;
-use unrack_protocol::r2c2::Params;
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
+use unrack_protocol::r2c2::terms::Rule;
+use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::graph::list::Cable;
 use unrack_rack::{Buffer, Cabling, Headers, Link, Network, Topology};
 use unrack_units::{Bytes, Time};
+use unrack_workload::random::mix;
 
 /// A torus, mesh or graph of nodes that run R2C2.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) graph: Arc<Graph>,
     pub(crate) params: Params,
+    /// Routings whose ways there are here.
+    allowed: Vec<Routing>,
     pub(crate) link: Link,
     /// Payload of a full packet.
     pub(crate) most: u64,
@@ -48,7 +52,18 @@ impl Plan {
             let rule = "live links are all alike: leave out rates and propagations".into();
             return refuse("network.topology.file", rule);
         }
-        if let Err(why) = params.routing.check(&graph) {
+        if params.selection.is_some() {
+            return refuse("fabric.selection", "live flows keep their routings: leave it out".into());
+        }
+        let changes = |rule: &&Rule| rule.at > Time::ZERO || rule.demand.is_some();
+        if params.rules.iter().find(changes).is_some() {
+            return refuse(
+                "fabric.rules",
+                "a live rack keeps weight, priority and routing of a flow: no `at`, no `demand`".into(),
+            );
+        }
+        let routings = params.rules.iter().filter_map(|rule| rule.routing).chain([params.routing]);
+        if let Some(why) = routings.filter_map(|routing| routing.check(&graph).err()).next() {
             return refuse("fabric.routing", why.to_string());
         }
         let buffer = match network.switch.buffer {
@@ -68,7 +83,9 @@ impl Plan {
                 "a packet has 36 B of header and some payload, and fits in a queue".into(),
             );
         }
+        let allowed = Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok()).collect();
         Ok(Plan {
+            allowed,
             graph,
             params: params.clone(),
             link: network.link,
@@ -82,6 +99,19 @@ impl Plan {
 
     pub fn nodes(&self) -> u32 {
         self.graph.nodes()
+    }
+
+    /// The same for the same rack, on every machine.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let Plan { graph, params, link, most, buffer, cut_through, latency, seed, .. } = self;
+        let wires: Vec<u32> = (0..graph.links()).map(|link| graph.to(link)).collect();
+        let text = format!("{wires:?}{params:?}{link:?}{most}{buffer}{cut_through}{latency}{seed}");
+        text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
+    }
+
+    /// Whether a flow may be routed so here.
+    pub(crate) fn allows(&self, routing: Routing) -> bool {
+        self.allowed.contains(&routing)
     }
 
     pub(crate) fn degree(&self, node: u32) -> u32 {

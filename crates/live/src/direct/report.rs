@@ -26,6 +26,7 @@ pub(crate) enum Told {
     Over {
         message: u32,
         retransmissions: u32,
+        is_there: bool,
     },
     Totals(Box<Totals>),
 }
@@ -46,7 +47,8 @@ pub(crate) struct Totals {
 pub struct Outcome {
     /// When its source took it on, since the run began.
     pub submitted_ps: u64,
-    /// When its last byte was handed over at its destination. `None`: it was given up.
+    /// When its last byte was handed over at its destination; when its source knew, if that is on another machine.
+    /// `None`: it was given up.
     pub completed_ps: Option<u64>,
     pub retransmissions: u32,
 }
@@ -109,15 +111,20 @@ impl Ledger {
                 self.carried.insert(flow, message);
             }
             Told::Complete { flow, arrived } => {
-                // Of a flow of another run nothing is known.
+                self.wrong_bytes += arrived.wrong;
+                // Of a flow of another run, or from another machine, nothing else is known.
                 let Some(message) = self.carried.remove(&flow).map(|message| message as usize) else {
                     return;
                 };
                 self.outcomes[message].completed_ps = Some(since);
-                self.wrong_bytes += arrived.wrong + arrived.bytes.abs_diff(self.bytes[message]);
+                self.wrong_bytes += arrived.bytes.abs_diff(self.bytes[message]);
             }
-            Told::Over { message, retransmissions } => {
-                self.outcomes[message as usize].retransmissions = retransmissions;
+            Told::Over { message, retransmissions, is_there } => {
+                let outcome = &mut self.outcomes[message as usize];
+                outcome.retransmissions = retransmissions;
+                if is_there && outcome.completed_ps.is_none() {
+                    outcome.completed_ps = Some(since);
+                }
                 self.open -= 1;
                 self.ended = self.ended.max(at);
             }

@@ -155,8 +155,12 @@ impl Around for Here<'_> {
         let told = match event {
             Event::Opened { message, flow } => Told::Opened { message, flow },
             Event::Complete { flow } => Told::Complete { flow, arrived: self.site.checks.close(flow) },
-            Event::Acknowledged { message, retransmissions }
-            | Event::GivenUp { message, retransmissions } => Told::Over { message, retransmissions },
+            Event::Acknowledged { message, retransmissions } => {
+                Told::Over { message, retransmissions, is_there: true }
+            }
+            Event::GivenUp { message, retransmissions } => {
+                Told::Over { message, retransmissions, is_there: false }
+            }
         };
         self.site.tell(now, told);
     }

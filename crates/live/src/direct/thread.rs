@@ -81,7 +81,7 @@ pub(crate) struct Worker {
 }
 
 /// Going to sleep and waking up takes longer.
-const NOT_WORTH_SLEEPING: Time = Time::from_us(10);
+pub(crate) const NOT_WORTH_SLEEPING: Time = Time::from_us(10);
 /// Of one link, before others have their turn.
 const MOST_AT_ONCE: usize = 32;
 
@@ -187,7 +187,7 @@ impl Worker {
             let place = self.places.iter_mut().find(|place| place.number == src);
             match place.filter(|place| !place.is_dead) {
                 Some(place) => place.node.submit(now, message, dst, bytes, &mut around),
-                None => self.site.tell(now, Told::Over { message, retransmissions: 0 }),
+                None => self.site.tell(now, Told::Over { message, retransmissions: 0, is_there: false }),
             }
         }
     }
@@ -203,22 +203,31 @@ impl Worker {
     }
 
     fn sleep(&mut self, next: Time) {
-        let earliest = || {
-            if self.sleeper().called.load(Ordering::Acquire) {
-                return 0;
-            }
-            let inlets = self.places.iter().flat_map(|place| &place.inlets);
-            let due = inlets.filter_map(|inlet| inlet.peek().ok().map(|crossing| crossing.at));
-            due.min().unwrap_or(Time::MAX).as_ps()
-        };
-        let clock = self.clock;
-        self.sleeper().bell.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
+        let inlets = || self.places.iter().flat_map(|place| &place.inlets);
+        self.sleeper().sleep(self.clock, next, || earliest(inlets()));
+    }
+}
+
+impl Sleeper {
+    pub fn new() -> Sleeper {
+        Sleeper { bell: Bell::new(), called: AtomicBool::new(false) }
+    }
+
+    /// Sleeps until `next`, unless something is due earlier or the thread is called, which others see to.
+    pub fn sleep(&self, clock: Clock, next: Time, earliest: impl FnOnce() -> Time) {
+        let earliest = || if self.called.load(Ordering::Acquire) { 0 } else { earliest().as_ps() };
+        self.bell.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
             Time::MAX => std::thread::park(),
             until => {
                 std::thread::park_timeout(Duration::from_nanos(until.saturating_sub(clock.now()).as_ns()))
             }
         });
     }
+}
+
+/// When the first of what is on links is due.
+pub(crate) fn earliest<'a>(inlets: impl Iterator<Item = &'a Consumer<Crossing>>) -> Time {
+    inlets.filter_map(|inlet| inlet.peek().ok().map(|crossing| crossing.at)).min().unwrap_or(Time::MAX)
 }
 
 /// Wakes a thread, if it is there already.
@@ -228,7 +237,7 @@ pub(crate) fn wake(threads: &std::sync::OnceLock<Vec<Thread>>, thread: usize) {
     }
 }
 
-/// What a thread needs to know of the rack's times.
+/// How many packets a link holds that are under way.
 pub(crate) fn ring_places(plan: &Plan) -> usize {
     // What a queue holds, in packets of 64 bytes, and what nobody took for a while.
     (plan.buffer / 64) as usize + 1_024

@@ -16,6 +16,7 @@
 //! | [`selection`] | which routing each flow should use |
 //! | [`trees`] | along which links a broadcast goes |
 //! | [`packet`] | what is on the wire |
+//! | [`tunnel`] | the same through a switched network |
 
 pub mod bucket;
 pub mod demand;
@@ -27,6 +28,7 @@ pub mod selection;
 pub mod terms;
 pub mod transfer;
 pub mod trees;
+pub mod tunnel;
 pub mod view;
 pub mod weights;
 

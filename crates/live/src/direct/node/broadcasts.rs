@@ -20,11 +20,7 @@ impl Node {
         let nodes = self.plan.nodes();
         let is_ours = |told: &Broadcast| {
             let (src, dst) = (u32::from(told.src), u32::from(told.dst));
-            src < nodes
-                && dst < nodes
-                && src != dst
-                && told.src != self.me
-                && told.routing == self.plan.params.routing
+            src < nodes && dst < nodes && src != dst && told.src != self.me && self.plan.allows(told.routing)
         };
         let Some(told) = Broadcast::decode(&packet).ok().filter(is_ours) else {
             return self.refuse(packet, around);

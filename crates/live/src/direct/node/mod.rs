@@ -126,7 +126,9 @@ pub struct Node {
     /// The number of its last flow.
     number: u16,
     arriving: Arriving,
-    timers: BinaryHeap<Reverse<(Time, Timer)>>,
+    /// By time, and order of asking: flows that wait for the same link take turns.
+    timers: BinaryHeap<Reverse<(Time, u64, Timer)>>,
+    asked: u64,
     /// Timers named so far.
     turns: u32,
     /// Whether it computes rates once an interval.
@@ -161,6 +163,7 @@ impl Node {
             number: 0,
             arriving: Arriving::default(),
             timers: BinaryHeap::new(),
+            asked: 0,
             turns: 0,
             ticks: false,
             repeats: VecDeque::new(),
@@ -172,12 +175,12 @@ impl Node {
 
     /// When [`Node::wake`] wants to be called next.
     pub fn next_wake(&self) -> Option<Time> {
-        self.timers.peek().map(|Reverse((at, _))| *at)
+        self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Does what is due by now.
     pub fn wake(&mut self, now: Time, around: &mut impl Around) {
-        while let Some(&Reverse((at, timer))) = self.timers.peek()
+        while let Some(&Reverse((at, _, timer))) = self.timers.peek()
             && at <= now
         {
             self.timers.pop();
@@ -277,7 +280,8 @@ impl Node {
     }
 
     fn at(&mut self, at: Time, timer: Timer) {
-        self.timers.push(Reverse((at, timer)));
+        self.asked += 1;
+        self.timers.push(Reverse((at, self.asked, timer)));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Around, Event, LONGEST_TIMEOUT, MOST_SILENCE, Node, Packet, SLACK, Timer, told};
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told, Kind, MASK};
-use unrack_protocol::r2c2::rates::Asked;
+use unrack_protocol::r2c2::terms::Terms;
 use unrack_protocol::r2c2::transfer::Sender;
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
@@ -33,14 +33,15 @@ impl Node {
         };
         self.number = number;
         let (plan, params) = (&self.plan, &self.plan.params);
+        let terms = Terms::of(&params.rules, params.routing, (self.me.into(), dst), Time::ZERO);
         let first_kbps = plan.link_kbps();
         let told = Broadcast {
             event: Told::Start,
             src: self.me,
             dst: dst as u16,
             flow: number,
-            asked: Asked::default(),
-            routing: params.routing,
+            asked: terms.asked,
+            routing: terms.routing,
             tree: (number % u16::from(params.trees)) as u8,
         };
         let sending = Sending {

@@ -1,0 +1,182 @@
+//! Links between machines: what crosses one goes as a datagram of its own ([`Tunnel`]).
+//!
+//! The machine that sends keeps the link's rate and delay, and lets a packet go when it would be at the other end; what
+//! the network between takes comes on top. Anybody may write to the socket: a datagram is taken if it comes from the
+//! address of the machine at the other end of the link that it names, and belongs to this rack. That is no protection
+//! from those who can write another's address: such racks are for networks whose users trust each other.
+
+use super::bell::Bell;
+use super::plan::Plan;
+use super::site::Crossing;
+use super::thread::{Clock, NOT_WORTH_SLEEPING, Sleeper, earliest, wake};
+use crate::error::Error;
+use rtrb::{Consumer, Producer};
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+use unrack_protocol::r2c2::packet::DATA_HEADER;
+use unrack_protocol::r2c2::tunnel::Tunnel;
+
+/// Machines that have a rack's nodes between them, as many each.
+#[derive(Debug, Clone)]
+pub struct Machines {
+    addresses: Vec<SocketAddr>,
+    here: usize,
+}
+
+impl Machines {
+    /// By their UDP addresses, in the same order everywhere; this one is number `here`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there are two of one address, or none of this number.
+    pub fn new(addresses: Vec<SocketAddr>, here: usize) -> Result<Machines, Error> {
+        let twice = addresses.iter().enumerate().find(|(n, address)| addresses[..*n].contains(address));
+        if let Some((_, address)) = twice {
+            return Err(Error::Usage(format!("two machines have the address {address}")));
+        }
+        if here >= addresses.len() {
+            let last = addresses.len().saturating_sub(1);
+            return Err(Error::Usage(format!("there is no machine {here}: they are 0 to {last}")));
+        }
+        Ok(Machines { addresses, here })
+    }
+
+    fn of(&self, node: u32, nodes: u32) -> usize {
+        (u64::from(node) * self.addresses.len() as u64 / u64::from(nodes)) as usize
+    }
+
+    /// The nodes of this machine.
+    pub(crate) fn own(&self, nodes: u32) -> Range<u32> {
+        let start = (0..nodes).find(|node| self.of(*node, nodes) == self.here).unwrap_or(nodes);
+        let end = (start..nodes).find(|node| self.of(*node, nodes) != self.here).unwrap_or(nodes);
+        start..end
+    }
+
+    pub(crate) fn address(&self, node: u32, nodes: u32) -> SocketAddr {
+        self.addresses[self.of(node, nodes)]
+    }
+
+    pub(crate) fn socket(&self) -> Result<UdpSocket, Error> {
+        let address = self.addresses[self.here];
+        UdpSocket::bind(address)
+            .map_err(|why| Error::Lacking(format!("machine {}: no socket at {address}: {why}", self.here)))
+    }
+}
+
+/// What both threads of a machine's socket share.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    /// Packets that came for a node here, and that left.
+    pub pushed: AtomicU64,
+    pub popped: AtomicU64,
+    /// Datagrams that are none of a neighbour of this rack, or came too fast; packets that could not be sent.
+    pub refused: AtomicU64,
+    pub lost: AtomicU64,
+    pub leaves: AtomicBool,
+}
+
+/// A link that leaves this machine.
+pub(crate) struct Lane {
+    pub link: u32,
+    pub to: SocketAddr,
+    pub inlet: Consumer<Crossing>,
+}
+
+/// The thread that sends what crosses links that leave this machine.
+pub(crate) struct Exit {
+    pub lanes: Vec<Lane>,
+    pub socket: UdpSocket,
+    pub rack: u64,
+    pub clock: Clock,
+    pub own: usize,
+    pub sleepers: Arc<Vec<Sleeper>>,
+    pub traffic: Arc<Traffic>,
+}
+
+impl Exit {
+    pub fn run(mut self) {
+        let mut datagram = Vec::new();
+        loop {
+            self.sleepers[self.own].called.swap(false, Ordering::Acquire);
+            if self.traffic.leaves.load(Ordering::Relaxed) {
+                return;
+            }
+            let now = self.clock.now();
+            for Lane { link, to, inlet } in &mut self.lanes {
+                while inlet.peek().is_ok_and(|crossing| crossing.at <= now)
+                    && let Ok(Crossing { packet, .. }) = inlet.pop()
+                {
+                    datagram.clear();
+                    datagram.extend_from_slice(&Tunnel { rack: self.rack, link: *link }.encode());
+                    datagram.extend_from_slice(&packet);
+                    if self.socket.send_to(&datagram, *to).is_err() {
+                        self.traffic.lost.fetch_add(1, Ordering::Relaxed);
+                    }
+                    self.traffic.popped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            let inlets = || self.lanes.iter().map(|lane| &lane.inlet);
+            let next = earliest(inlets());
+            if next > self.clock.now() + NOT_WORTH_SLEEPING {
+                self.sleepers[self.own].sleep(self.clock, next, || earliest(inlets()));
+            }
+        }
+    }
+}
+
+/// A link that comes from another machine.
+pub(crate) struct Door {
+    pub from: SocketAddr,
+    pub ring: Producer<Crossing>,
+    /// Whose node it leads to.
+    pub thread: usize,
+}
+
+/// The thread that takes in what crosses links that come from other machines.
+pub(crate) struct Entrance {
+    pub doors: HashMap<u32, Door>,
+    pub socket: UdpSocket,
+    pub plan: Arc<Plan>,
+    pub clock: Clock,
+    pub sleepers: Arc<Vec<Sleeper>>,
+    pub threads: Arc<OnceLock<Vec<Thread>>>,
+    pub traffic: Arc<Traffic>,
+}
+
+/// How soon it sees that it is to leave.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+
+impl Entrance {
+    pub fn run(mut self) {
+        // Without, it leaves with the next datagram.
+        let _ = self.socket.set_read_timeout(Some(LOOK_AFTER));
+        let mut datagram = vec![0; 1 << 16];
+        let rack = self.plan.fingerprint();
+        while !self.traffic.leaves.load(Ordering::Relaxed) {
+            let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { continue };
+            if self.take(rack, &datagram[..length], from).is_none() {
+                self.traffic.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// `None`: it is not for a node here.
+    fn take(&mut self, rack: u64, datagram: &[u8], from: SocketAddr) -> Option<()> {
+        let (tunnel, packet) = Tunnel::decode(datagram).ok()?;
+        let door =
+            self.doors.get_mut(&tunnel.link).filter(|door| tunnel.rack == rack && door.from == from)?;
+        if packet.len() as u64 > self.plan.most + DATA_HEADER as u64 {
+            return None;
+        }
+        let at = self.clock.now();
+        door.ring.push(Crossing { at, packet: packet.to_vec() }).ok()?;
+        self.traffic.pushed.fetch_add(1, Ordering::Relaxed);
+        let bell: &Bell = &self.sleepers[door.thread].bell;
+        bell.ring(at.as_ps(), || wake(&self.threads, door.thread));
+        Some(())
+    }
+}

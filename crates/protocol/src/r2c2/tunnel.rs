@@ -1,0 +1,85 @@
+//! R2C2 packets through a switched network (§6): each in a datagram of its own, behind a header that says which link of
+//! which rack it crosses there.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0-1 | [`MAGIC`] |
+//! | 2 | version: 1 |
+//! | 3 | zero |
+//! | 4-11 | rack: a number that all parts of it share |
+//! | 12-15 | link, as its graph numbers them |
+//! | 16-.. | the packet |
+//!
+//! Numbers are in network order. The packet has a checksum of its own; whoever takes it out looks at nothing of it.
+
+use super::packet::Malformed;
+
+/// What is before a packet in a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tunnel {
+    pub rack: u64,
+    pub link: u32,
+}
+
+/// Of [`Tunnel`], before the packet.
+pub const TUNNEL_HEADER: usize = 16;
+/// Such datagrams begin so.
+pub const MAGIC: [u8; 2] = [0x52, 0xC2];
+const VERSION: u8 = 1;
+
+impl Tunnel {
+    pub fn encode(self) -> [u8; TUNNEL_HEADER] {
+        let mut header = [0; TUNNEL_HEADER];
+        header[..2].copy_from_slice(&MAGIC);
+        header[2] = VERSION;
+        header[4..12].copy_from_slice(&self.rack.to_be_bytes());
+        header[12..].copy_from_slice(&self.link.to_be_bytes());
+        header
+    }
+
+    /// Header and packet of a datagram.
+    pub fn decode(datagram: &[u8]) -> Result<(Tunnel, &[u8]), Malformed> {
+        let (header, packet) = datagram.split_first_chunk::<TUNNEL_HEADER>().ok_or(Malformed::Length)?;
+        if header[..3] != [MAGIC[0], MAGIC[1], VERSION] {
+            return Err(Malformed::Unknown);
+        }
+        if header[3] != 0 {
+            return Err(Malformed::Field);
+        }
+        let rack = u64::from_be_bytes(*header[4..].first_chunk().expect("eight bytes"));
+        let link = u32::from_be_bytes(*header[12..].first_chunk().expect("four bytes"));
+        Ok((Tunnel { rack, link }, packet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn headers_read_back(rack: u64, link: u32, packet in prop::collection::vec(any::<u8>(), 0..60)) {
+            let tunnel = Tunnel { rack, link };
+            let datagram = [&tunnel.encode()[..], &packet].concat();
+            prop_assert_eq!(Tunnel::decode(&datagram), Ok((tunnel, &packet[..])));
+        }
+
+        /// Bytes from anywhere: refused or read, and what is read is what they say.
+        #[test]
+        fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..40), seal: bool) {
+            if seal && bytes.len() > 4 {
+                bytes[..3].copy_from_slice(&[0x52, 0xC2, 1]);
+            }
+            if let Ok((tunnel, packet)) = Tunnel::decode(&bytes) {
+                prop_assert_eq!([&tunnel.encode()[..], packet].concat(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_header_is_as_told() {
+        let header = Tunnel { rack: 0x0102_0304_0506_0708, link: 0x090A_0B0C }.encode();
+        assert_eq!(header, [0x52, 0xC2, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    }
+}
