@@ -140,7 +140,7 @@ miri: rust
 	PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" CARGO_TARGET_DIR=$(target)/miri \
 		cargo +nightly miri test -q -p unrack-pool --lib -- arena::list arena::section
 	PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" CARGO_TARGET_DIR=$(target)/miri \
-		cargo +nightly miri test -q -p unrack-rpc --lib -- ends:: view:: greeting::
+		cargo +nightly miri test -q -p unrack-rpc --lib -- ends:: view:: greeting:: tcp::session_tests
 
 differential_cases ?= 3000
 

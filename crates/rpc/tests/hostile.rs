@@ -4,7 +4,7 @@ mod common;
 
 use common::{Pool, modes, serve};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::Channel;
 use unrack_pool::cache_control::{LINE, Memory};
@@ -79,6 +79,75 @@ fn a_client_that_stops_reading_holds_nobody_up() {
                     // A call of a method that is not there, in a buffer that was never granted.
                     let entry = if beside == 0 { (line as u64) << 38 } else { lap << 32 };
                     raw.memory().store(word(&channel, line * LINE / 8 + beside), entry | flag);
+                }
+            }
+            is_answered(&honest);
+        }
+    }
+}
+
+/// Its own page of bells says anything: that it sleeps and cannot be woken, that it was woken, another each time.
+#[test]
+fn bells_that_lie_hold_nobody_up() {
+    for mode in modes() {
+        for workers in [0, 1] {
+            let pool = Pool::new(mode);
+            let _serving = serve(&pool.socket(), server::Options { workers, ..server::Options::default() });
+            let honest = honest(&pool);
+            let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+            let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
+            // SAFETY: a bell begins with its word, and this client's are its own to write; atomics may be shared.
+            let bell = unsafe { &*std::ptr::from_ref(raw.bell(0)).cast::<AtomicU32>() };
+            let mut random = SmallRng::seed_from_u64(workers as u64);
+            for line in 0..300u64 {
+                bell.store(if line % 3 == 0 { 1 } else { random.random() }, Ordering::SeqCst);
+                for beside in [2, 1, 0] {
+                    // A call of a method that is not there, which is answered, and rung for.
+                    let entry = if beside == 0 { line << 38 } else { 1 << 32 };
+                    raw.memory().store(word(&channel, line as usize * LINE / 8 + beside), entry | 1 << 63);
+                }
+                if line % 20 == 0 {
+                    is_answered(&honest);
+                }
+            }
+            is_answered(&honest);
+            bell.store(0, Ordering::SeqCst);
+        }
+    }
+}
+
+/// It goes on writing to a request that a handler reads, and to an answer that a handler writes.
+#[test]
+fn messages_that_change_while_they_are_read_harm_nobody_else() {
+    for mode in modes() {
+        for workers in [0, 2] {
+            let pool = Pool::new(mode);
+            let _serving = serve(&pool.socket(), server::Options { workers, ..server::Options::default() });
+            let honest = honest(&pool);
+            let hostile = pool.client(client::Options::default());
+            let mut random = SmallRng::seed_from_u64(workers as u64);
+            for round in 0..100 {
+                const WORDS: usize = 1000;
+                let mut request = hostile.request(WORDS * 8).unwrap();
+                let base = request.body().as_mut_ptr().cast::<AtomicU64>();
+                let (mut stream, mut pending) = (None, None);
+                match round % 4 {
+                    0 => stream = Some(request.stream("count", 1).unwrap()),
+                    // Its first word says how much is asked for.
+                    1 => pending = Some(request.start("fill").unwrap()),
+                    2 => pending = Some(request.start("sum").unwrap()),
+                    _ => pending = Some(request.start("echo").unwrap()),
+                }
+                for _ in 0..2000 {
+                    // SAFETY: inside of the buffer, which is kept until the call is over; atomics may be shared.
+                    let word =
+                        unsafe { &*base.add(random.random_range(0..8) * random.random_range(0..WORDS / 8)) };
+                    word.store(random.random_range(0..9000), Ordering::Relaxed);
+                }
+                drop(pending.map(client::Pending::wait));
+                drop(stream);
+                if round % 20 == 0 {
+                    is_answered(&honest);
                 }
             }
             is_answered(&honest);

@@ -512,8 +512,11 @@ fn mutate_between(server: SocketAddr, seed: u64, often: u64) -> SocketAddr {
                 let mut bytes = [0; 3000];
                 while let Ok(count @ 1..) = from.read(&mut bytes) {
                     let piece = &bytes[..count];
-                    let changed =
-                        if random() % often == 0 { mutated(piece, &mut random) } else { piece.to_vec() };
+                    let changed = if random().is_multiple_of(often) {
+                        mutated(piece, &mut random)
+                    } else {
+                        piece.to_vec()
+                    };
                     if to.write_all(&changed).is_err() {
                         break;
                     }
