@@ -99,6 +99,7 @@ bench: setup build
 	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-sim
 	cargo bench -q -p unrack-protocol
+	cargo bench -q -p unrack-study
 	cargo bench -q -p unrack-phy
 	$(release)/unrack rpc bench
 	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none

@@ -90,7 +90,7 @@ impl Run {
         let results = with_bar(|progress| run(&chosen, scale, &self.out.join("points"), progress))?;
         let both = || chosen.iter().zip(&results);
         let figures: Vec<Vec<Compared>> = both()
-            .map(|(study, results)| figure::compare(study, results, &computed::of(&study.name)))
+            .map(|(study, results)| figure::compare(study, results, &computed::of(&study.name, scale)))
             .collect();
         let done: Vec<Done> = both()
             .zip(&figures)

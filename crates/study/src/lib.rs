@@ -10,6 +10,7 @@
 //! | [`asked`] | what is asked of a run besides its summary |
 //! | [`run`] | runs the points on all cores; keeps what is finished, and does not run it again |
 //! | [`computed`] | figures that are computed |
+//! | [`fluid`], [`random`] | flows without packets, for some of those; draws |
 //! | [`figure`] | published beside measured, and in words |
 //! | [`page`] | the page of results and its charts |
 //!
@@ -21,8 +22,10 @@ pub mod computed;
 mod error;
 pub mod figure;
 pub mod file;
+pub mod fluid;
 pub mod grid;
 pub mod page;
+pub mod random;
 pub mod run;
 
 pub use error::StudyError;
@@ -31,7 +34,7 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig8a", include_str!("../../../studies/edm/fig8a.toml")),
@@ -42,6 +45,7 @@ const FILES: [(&str, &str); 12] = [
     ("r2c2/fig2", include_str!("../../../studies/r2c2/fig2.toml")),
     ("r2c2/arithmetic", include_str!("../../../studies/r2c2/arithmetic.toml")),
     ("r2c2/fig10", include_str!("../../../studies/r2c2/fig10.toml")),
+    ("r2c2/fig15", include_str!("../../../studies/r2c2/fig15.toml")),
     ("r2c2/fig17", include_str!("../../../studies/r2c2/fig17.toml")),
     ("r2c2/fig18", include_str!("../../../studies/r2c2/fig18.toml")),
 ];

@@ -37,7 +37,7 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
     let studies = all().unwrap();
     let results = quick(&studies, &desk.0);
     for (study, results) in studies.iter().zip(&results) {
-        let figures = figure::compare(study, results, &computed::of(&study.name));
+        let figures = figure::compare(study, results, &computed::of(&study.name, Scale::Quick));
         let failed: Vec<&Compared> = figures.iter().filter(|compared| figure::fails(compared)).collect();
         assert!(failed.is_empty(), "{}: {failed:?}", study.name);
         assert!(figures.iter().any(|figure| figure.verdict != Verdict::NotMeasured), "{}", study.name);

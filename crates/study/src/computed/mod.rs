@@ -5,20 +5,22 @@ mod edm_scheduler;
 mod edm_table1;
 mod r2c2;
 
+use crate::run::Scale;
 use std::collections::BTreeMap;
 
 /// Values by the names that the files of studies use.
 pub type Computed = BTreeMap<String, f64>;
 
 /// What there is for a study; nothing for most.
-pub fn of(study: &str) -> Computed {
+pub fn of(study: &str, scale: Scale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),
         "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),
         "r2c2/fig2" => r2c2::throughput(),
         "r2c2/arithmetic" => r2c2::arithmetic(),
-        "r2c2/fig18" => r2c2::selection(),
+        "r2c2/fig15" => r2c2::intervals(scale),
+        "r2c2/fig18" => r2c2::selection(scale),
         _ => Computed::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! R2C2: its two small examples, what broadcasts cost, its formats, and a controller instead of broadcasts.
 
+use crate::fluid::torus;
 use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, MOST_ASSIGNMENTS, Route};
@@ -9,10 +10,6 @@ use unrack_protocol::r2c2::trees::Trees;
 use unrack_protocol::r2c2::weights::{Exact, Loads, Share, Ways, Weights};
 use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
-
-pub fn torus(sides: &[u32]) -> Arc<Graph> {
-    Arc::new(Graph::cube(Sides::new(sides).expect("sides"), true).expect("a torus"))
-}
 
 /// Figs. 3 and 4.
 pub fn examples() -> Vec<(&'static str, f64)> {

@@ -2,10 +2,12 @@
 
 mod arithmetic;
 mod assignment;
+mod intervals;
 mod selection;
 mod throughput;
 
 use super::Computed;
+use crate::run::Scale;
 
 /// Fig. 2.
 pub fn throughput() -> Computed {
@@ -19,7 +21,12 @@ pub fn arithmetic() -> Computed {
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()
 }
 
+/// Figs. 15 and 16.
+pub fn intervals(scale: Scale) -> Computed {
+    intervals::errors(scale).into_iter().collect()
+}
+
 /// Fig. 18.
-pub fn selection() -> Computed {
-    selection::gains().into_iter().collect()
+pub fn selection(scale: Scale) -> Computed {
+    selection::gains(scale).into_iter().collect()
 }

@@ -1,0 +1,193 @@
+//! Flows on a torus under R2C2's rates, as fluids: without packets and queues, and every node knows at once.
+
+use crate::random::Random;
+use std::sync::Arc;
+use unrack_protocol::r2c2::Routing;
+use unrack_protocol::r2c2::packet::{Broadcast, Event};
+use unrack_protocol::r2c2::rates::{Asked, Rates};
+use unrack_protocol::r2c2::view::{Key, View};
+use unrack_rack::graph::{Graph, Sides};
+use unrack_units::{Rate, Time};
+
+/// Of each link (R2C2 §5.2).
+const LINK: Rate = Rate::from_gbps(10);
+/// §5.2.
+const HEADROOM: f64 = 0.05;
+const SHAPE: f64 = 1.05;
+const MEAN_BYTES: f64 = 100e3;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Flow {
+    pub src: u32,
+    pub dst: u32,
+    pub bytes: u32,
+    pub start: Time,
+}
+
+/// The torus of §5.2.
+pub fn torus(sides: &[u32]) -> Arc<Graph> {
+    Arc::new(Graph::cube(Sides::new(sides).expect("sides"), true).expect("a torus"))
+}
+
+/// Its links without flows, less the headroom.
+pub fn links(graph: &Graph) -> Rates {
+    Rates::new((0..graph.links()).map(|_| LINK), HEADROOM)
+}
+
+/// As §5.2: between random nodes, of sizes by Pareto's law, with Poisson arrivals.
+pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<Flow> {
+    let mut start = Time::ZERO;
+    let smallest = MEAN_BYTES * (SHAPE - 1.0) / SHAPE;
+    let one = |_| {
+        start += Time::from_ps((-random.share().ln() * gap.as_ps() as f64) as u64);
+        let src = random.below(nodes);
+        let dst = (src + 1 + random.below(nodes - 1)) % nodes;
+        // What is larger has the largest size.
+        let bytes = (smallest * random.share().powf(-1.0 / SHAPE)) as u32;
+        Flow { src, dst, bytes, start }
+    };
+    (0..count).map(one).collect()
+}
+
+/// What became of a flow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Went {
+    /// Its bytes over its time.
+    pub mean_kbps: f64,
+    /// The mean of the rates that it was assigned; if it lasted until it was assigned one.
+    pub assigned_kbps: Option<f64>,
+}
+
+/// A flow that goes on.
+struct Active {
+    row: usize,
+    told: Broadcast,
+    /// In Kb/s by ps.
+    left: u128,
+    kbps: u32,
+    /// When it was first assigned a rate, and what was left then.
+    assigned: Option<(Time, u128)>,
+}
+
+/// Runs flows to their ends. Each begins at the rate of a link. `settle` is to settle the rates of the view: once an
+/// interval, or when a flow begins or ends if the interval is zero.
+pub fn run(
+    graph: &Graph,
+    flows: &[Flow],
+    interval: Time,
+    mut settle: impl FnMut(&mut View, Time),
+) -> Vec<Went> {
+    let mut view = View::new(links(graph));
+    let mut went = vec![Went { mean_kbps: 0.0, assigned_kbps: None }; flows.len()];
+    let mut numbers = vec![0u16; graph.nodes() as usize];
+    let mut active: Vec<Active> = Vec::new();
+    let (mut now, mut next, mut tick) = (Time::ZERO, 0, interval);
+    while next < flows.len() || !active.is_empty() {
+        let ends = active.iter().map(|flow| now + flow.rest()).min();
+        let starts = flows.get(next).map(|flow| flow.start);
+        let ticks = (interval > Time::ZERO).then_some(tick);
+        let at = [ends, starts, ticks].into_iter().flatten().min().expect("something goes on");
+        let passed = at - now;
+        now = at;
+        active.iter_mut().for_each(|flow| flow.go_on(passed));
+        active.retain(|flow| {
+            if flow.left > 0 {
+                return true;
+            }
+            view.hear(now, &Broadcast { event: Event::End, ..flow.told });
+            let Flow { bytes, start, .. } = flows[flow.row];
+            let mean = |left: u128, since: Time| left as f64 / (now - since).as_ps().max(1) as f64;
+            let assigned_kbps = flow.assigned.map(|(since, left)| mean(left, since));
+            went[flow.row] = Went { mean_kbps: mean(in_kbps(bytes), start), assigned_kbps };
+            false
+        });
+        while let Some(flow) = flows.get(next).filter(|flow| flow.start <= now) {
+            let number = &mut numbers[flow.src as usize];
+            *number = number.wrapping_add(1);
+            let active_flow = Active::new(next, flow, *number);
+            view.hear(now, &active_flow.told);
+            active.push(active_flow);
+            next += 1;
+        }
+        if interval == Time::ZERO || now == tick {
+            settle(&mut view, now);
+            active.iter_mut().for_each(|flow| flow.take_rate(now, &view));
+            tick = now + interval;
+        }
+    }
+    went
+}
+
+/// A bit is a Kb/s for 10^9 ps.
+fn in_kbps(bytes: u32) -> u128 {
+    u128::from(bytes) * 8_000_000_000
+}
+
+impl Active {
+    fn new(row: usize, flow: &Flow, number: u16) -> Active {
+        let told = Broadcast {
+            event: Event::Start,
+            src: flow.src as u16,
+            dst: flow.dst as u16,
+            flow: number,
+            asked: Asked::default(),
+            routing: Routing::Spraying,
+            tree: 0,
+        };
+        Active { row, told, left: in_kbps(flow.bytes), kbps: (LINK.as_bps() / 1_000) as u32, assigned: None }
+    }
+
+    fn rest(&self) -> Time {
+        Time::from_ps(self.left.div_ceil(u128::from(self.kbps)) as u64)
+    }
+
+    fn go_on(&mut self, passed: Time) {
+        self.left = self.left.saturating_sub(u128::from(self.kbps) * u128::from(passed.as_ps()));
+    }
+
+    fn take_rate(&mut self, now: Time, view: &View) {
+        let key: Key = (self.told.src, self.told.flow);
+        if let Some(kbps) = view.kbps(key) {
+            self.kbps = kbps.max(1);
+            self.assigned.get_or_insert((now, self.left));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_protocol::r2c2::weights::Weights;
+
+    /// On a ring of three, where every pair has a link.
+    fn went(flows: &[(u32, u32, Time)], interval: Time) -> Vec<Went> {
+        let ring = torus(&[3]);
+        let mut weights = Weights::new(ring.clone());
+        let flow =
+            |(dst, bytes, start): &(u32, u32, Time)| Flow { src: 0, dst: *dst, bytes: *bytes, start: *start };
+        let flows: Vec<Flow> = flows.iter().map(flow).collect();
+        run(&ring, &flows, interval, |view, now| view.settle(now, interval, &mut weights))
+    }
+
+    #[test]
+    fn ideal_rates_follow_every_change() {
+        // 9.5 Gb/s for both: the first has half of it from the start of the second to its end.
+        let went = went(&[(1, 9_500_000, Time::ZERO), (1, 2_375_000, Time::from_us(1_000))], Time::ZERO);
+        assert!((went[0].mean_kbps - 9.5e6 * 8.0 / 10.0).abs() < 9.5, "{went:?}");
+        assert!((went[1].mean_kbps - 4.75e6).abs() < 9.5, "{went:?}");
+        assert!(went.iter().all(|went| went.assigned_kbps == Some(went.mean_kbps)));
+    }
+
+    #[test]
+    fn flows_have_the_rate_of_a_link_until_they_are_old_enough() {
+        let interval = Time::from_us(500);
+        // Begins just after a tick: old enough at the second after it.
+        let start = Time::from_us(1);
+        let went = went(&[(1, 1_248_750, start), (2, 1_248_750 + 1_187_500, start)], interval);
+        assert_eq!(went[0], Went { mean_kbps: 10e6, assigned_kbps: None });
+        // 999 us at 10 Gb/s, and 1 ms at 9.5 Gb/s.
+        let mean = (1_248_750.0 + 1_187_500.0) * 8e3 / 1_999.0;
+        assert!((went[1].mean_kbps - mean).abs() < 10.0, "{went:?} {mean}");
+        assert!((went[1].assigned_kbps.unwrap() - 9.5e6).abs() < 10.0, "{went:?}");
+    }
+}
