@@ -200,6 +200,12 @@ impl<P: Copy> Node<P> {
         !self.turns[usize::from(port)].is_empty()
     }
 
+    /// Whether the neighbours hold a flow on all its ways.
+    pub fn is_held(&self, flow: u32) -> bool {
+        let queue = self.by_flow.get(&flow).map(|place| &self.queues[*place as usize]);
+        queue.is_some_and(|queue| queue.ways & !queue.held == 0)
+    }
+
     /// Bytes that wait, those that begin here not counted.
     pub fn backlog(&self, flow: u32) -> u64 {
         self.by_flow.get(&flow).map_or(0, |place| self.queues[*place as usize].bytes)
@@ -323,8 +329,9 @@ mod tests {
         node.handle_supply(1, 0b11, 3);
         node.handle_hold(1, 0);
         assert_eq!((node.poll(0), node.poll(1)), (None, Some(Next::Own { flow: 1 })));
+        assert!(!node.is_held(1));
         node.handle_hold(1, 1);
-        assert_eq!(node.poll(1), None);
+        assert_eq!((node.poll(1), node.is_held(1)), (None, true));
         assert!(node.handle_release(1, 0));
         assert_eq!(
             [node.poll(0), node.poll(0), node.poll(0)],

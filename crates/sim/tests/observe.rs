@@ -163,11 +163,12 @@ fn a_lone_message_waits_for_nobody_and_is_complete_when_its_last_data_is_of_use(
             let last = data.map(|hop| hop.onward).max();
             assert!(last.is_none() || last == watched.run.outcomes[index].completed(), "{at}");
             let explained = watched.explain(index);
+            let is_followed = explained.parts.iter().any(|part| matches!(part.place, Place::Propagation(_)));
+            assert!(is_followed, "{at}: {:?}", explained.parts);
             for (place, time) in explained.sums() {
-                assert!(
-                    !matches!(place, Place::HostQueue(_) | Place::Retransmission),
-                    "{at}: {place:?} {time}"
-                );
+                // Of r2c2, the broadcast of the message may go before its second packet.
+                let behind = matches!(place, Place::HostQueue(_)) && !at.starts_with("r2c2");
+                assert!(!behind && place != Place::Retransmission, "{at}: {place:?} {time}");
                 // A short last packet waits for the full one before it, unless a switch cuts through at the
                 // rate it came with. In cxl requests of a long read wait in the switch until those before
                 // were answered.

@@ -99,7 +99,15 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
 /// How the last packet of this kind got to its end, of those that are of use there by `end`.
 fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop> {
     let hops: Vec<Hop> = hops.iter().filter(|hop| hop.packet.kind == kind).copied().collect();
-    let at_end = |hop: &&Hop| hop.onward <= end && matches!(end_of(network, hop.link), End::Node(_));
+    let is_direct = network.topology.graph().is_some();
+    let at_end = |hop: &&Hop| {
+        hop.onward <= end
+            && match end_of(network, hop.link) {
+                End::Node(_) => true,
+                // Where nodes forward for each other, the last link may be one between them.
+                End::Switch(node) => is_direct && node == hop.packet.dst,
+            }
+    };
     let last = hops.iter().filter(at_end).max_by_key(|hop| (hop.onward, hop.first));
     let mut way: Vec<Hop> = last.copied().into_iter().collect();
     while let Some(hop) = way.last().copied()
@@ -210,8 +218,12 @@ impl Story<'_> {
 
     fn leg(&mut self, way: &[Hop], (start, end): (Time, Time)) {
         let mut now = start;
-        for hop in way {
+        let is_direct = self.network.topology.graph().is_some();
+        for (n, hop) in way.iter().enumerate() {
             match hop.link {
+                LinkId::Port(_) if n == 0 && is_direct => {
+                    self.before_host(hop.link, hop.packet.src, (now, hop.first));
+                }
                 LinkId::Host(_) => self.before_host(hop.link, hop.packet.src, (now, hop.first)),
                 LinkId::Port(port) => {
                     let granted = if self.told_at(now).1 == Some(Wait::Grant) { hop.ready } else { now };

@@ -16,7 +16,7 @@ mod alone;
 use super::Fabric;
 use super::slab::Slab;
 use super::stream::Ethernet;
-use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind, Tie, Tied};
+use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind, Tie, Tied, Wait};
 use crate::error::SetupError;
 use crate::network::{Departure, Network, Pace};
 use std::sync::Arc;
@@ -395,13 +395,18 @@ impl Pfq {
     }
 
     fn told<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, flow: u32, hold: bool) {
-        self.flows[flow].words -= 1;
+        let Flow { src, message, ref mut words, .. } = self.flows[flow];
+        *words -= 1;
         let Link { to, back_port, .. } = self.links[link as usize];
         let node = &mut self.nodes[to as usize];
         match hold {
             true => node.handle_hold(flow, back_port),
             false if node.handle_release(flow, back_port) => self.rouse(core, self.graph.reverse(link)),
             false => {}
+        }
+        if to == src {
+            let node = &self.nodes[src as usize];
+            core.waits(message, || if node.is_held(flow) { Wait::Credit } else { Wait::Turn });
         }
         self.close_if_done(flow);
     }
