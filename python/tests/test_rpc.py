@@ -128,7 +128,22 @@ class Calls(unittest.TestCase):
             cls.server.method(name)(handler)
         cls.server.method("keep.slice")(lambda call: cls.kept.append(call.request[1:]))
         cls.server.method("keep.view")(lambda call: cls.kept.append(call.request))
+        cls.ended = []
+        cls.server.stream("count")(cls.count)
         cls.server.start(cls.pool)
+
+    @classmethod
+    def count(cls, call):
+        number = int.from_bytes(call.request, "little")
+        if number > 1000:
+            raise rpc.Refusal(5)
+        try:
+            for left in range(number, 0, -1):
+                yield left.to_bytes(8, "little")
+                if left == 400:
+                    raise ValueError("as asked")
+        finally:
+            cls.ended.append(number)
 
     def setUp(self):
         self.client = self.enterContext(rpc.connect("test", self.pool))
@@ -309,6 +324,42 @@ class Calls(unittest.TestCase):
         descriptors = len(os.listdir("/proc/self/fd"))
         asyncio.run(asyncio.wait_for(all_of_them(), 30))
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+    def parts(self, number, ahead=0):
+        with self.client.call("count", 8) as request:
+            request.body[:] = number.to_bytes(8, "little")
+            return request.parts(ahead)
+
+    def test_answers_in_parts(self):
+        for number in (0, 1, 2, 100):
+            for ahead in (0, 3):
+                said = [int.from_bytes(part, "little") for part in self.parts(number, ahead)]
+                self.assertEqual(said, list(range(number, 0, -1)) or [0])
+        parts = self.parts(50, 2)
+        first = next(parts)
+        self.assertEqual(first[0], 50)
+        array = np.frombuffer(first, np.uint64)
+        with self.assertRaises(BufferError):
+            next(parts)
+        del array
+        self.assertEqual(next(parts)[0], 49)
+        with self.assertRaises(ValueError):
+            first[0]
+        parts.close()
+        self.assertEqual(list(parts), [])
+        with self.assertRaises(rpc.Refused) as caught:
+            next(self.parts(1001))
+        self.assertEqual(caught.exception.number, 5)
+        with self.assertLogs("unrack.rpc", logging.ERROR), self.assertRaises(rpc.Failed):
+            list(self.parts(400))
+        # All that began has ended, also what was left in the middle.
+        del self.ended[:]
+        for _ in range(20):
+            next(self.parts(300, 1))
+        deadline = time.monotonic() + 20
+        while len(self.ended) < 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(self.ended, [300] * 20)
 
     def test_calls_that_nobody_waits_for_give_their_memory_back(self):
         for number in range(2000):

@@ -35,6 +35,9 @@
 // Numbers that a handler may refuse with: 1 up to this.
 #define UNRACK_REFUSALS 3839
 
+// Another part follows.
+#define UNRACK_MORE 4096
+
 // How a function ended.
 typedef enum {
   UNRACK_STATUS_OK = 0,
@@ -87,6 +90,9 @@ typedef struct unrack_kept unrack_kept;
 // A service. One thread at a time may use it; its handlers run on threads of its own.
 typedef struct unrack_server unrack_server;
 
+// An answer in parts that is under way. One thread at a time may use it. It may be freed at any time, and after its client.
+typedef struct unrack_stream unrack_stream;
+
 // How a client calls. All zero is the default.
 typedef struct {
   // `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
@@ -114,6 +120,17 @@ typedef struct {
 // Runs a call: reads the request, writes the answer, returns 0; or refuses with a number from 1 to `UNRACK_REFUSALS`,
 // which the client is told. Any other number says that it failed. It may run on several threads at a time.
 typedef int32_t (*unrack_handler)(void *context, unrack_incoming *incoming);
+
+// Begins an answer in parts: reads the request, leaves at `stream` what it is to be known by, and returns 0; or refuses, as
+// a handler does.
+typedef int32_t (*unrack_opener)(void *context, unrack_incoming *incoming, void **stream);
+
+// Writes the next part of an answer. Returns `UNRACK_MORE` if another follows, 0 if it is the last, or refuses, as a handler
+// does. It runs once at a time for each answer.
+typedef int32_t (*unrack_source)(void *stream, unrack_incoming *incoming);
+
+// The answer is over: all of it was written, nobody wants more, or the client is gone.
+typedef void (*unrack_closer)(void *stream);
 
 #ifdef __cplusplus
 extern "C" {
@@ -257,6 +274,34 @@ unrack_kept *unrack_incoming_keep(const unrack_incoming *incoming);
 
 // Lets go of it. Null is left alone.
 void unrack_kept_free(unrack_kept *kept);
+
+// Sends the request, for an answer in parts of up to the call's room each, of which `ahead` are asked for in advance. The
+// call is over then.
+unrack_status unrack_call_stream(unrack_call *call,
+                                 const char *method,
+                                 size_t ahead,
+                                 unrack_stream **stream,
+                                 unrack_error **error);
+
+// Waits for the next part, and leaves at `part` and `bytes` where it is, until the next one is asked for; null after the
+// last. How long it waits at most the client's deadline says.
+unrack_status unrack_stream_next(unrack_stream *stream,
+                                 const uint8_t **part,
+                                 size_t *bytes,
+                                 unrack_error **error);
+
+// Tells the service that no more parts are wanted, if there are. Null is left alone.
+void unrack_stream_free(unrack_stream *stream);
+
+// Adds a method that is answered in parts, before the service is started: `open` begins an answer, `next` writes each part,
+// the first of them when `open` has returned, and `close` (which may be null) is told when it is over.
+unrack_status unrack_server_stream(unrack_server *server,
+                                   const char *name,
+                                   unrack_opener open,
+                                   unrack_source next,
+                                   unrack_closer close,
+                                   void *context,
+                                   unrack_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

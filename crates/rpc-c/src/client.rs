@@ -2,6 +2,7 @@
 
 use crate::border;
 use crate::error::{Failure, Status};
+use crate::stream::Stream;
 use std::ffi::{c_char, c_int};
 use std::fs::File;
 use std::io::Write;
@@ -104,6 +105,11 @@ impl Call {
         };
         self.stage = stage;
         Ok(started)
+    }
+
+    pub fn stream(&mut self, method: &str, ahead: usize) -> Result<Stream, Failure> {
+        let parts = self.take_request()?.0.stream(method, ahead)?;
+        Ok(Stream::new(parts, self.client.clone()))
     }
 
     fn set_deadline(&mut self, deadline_ns: u64) -> Result<(), Failure> {

@@ -11,3 +11,4 @@ mod border;
 mod client;
 mod error;
 mod server;
+mod stream;

@@ -48,7 +48,7 @@ pub const REFUSALS: i32 = 3839;
 const _: () = assert!(REFUSALS == (RpcStatus::LAST - RpcStatus::SERVICE) as i32);
 
 /// What a handler is called with.
-struct Context(*mut c_void);
+pub struct Context(pub *mut c_void);
 
 // SAFETY: the header says that handlers run on other threads, several at a time, with this pointer.
 unsafe impl Send for Context {}
@@ -56,8 +56,35 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    fn get(&self) -> *mut c_void {
+    pub fn get(&self) -> *mut c_void {
         self.0
+    }
+}
+
+impl Incoming {
+    pub fn of(call: &mut Call<'_>) -> Incoming {
+        Incoming { call: ptr::from_mut(call).cast(), no_room: None }
+    }
+
+    /// How a handler ended that returned this number.
+    pub fn answered(&self, number: i32) -> Answered {
+        answered(number, self.no_room)
+    }
+}
+
+impl Server {
+    /// Adds something before the service is started.
+    pub fn add(&mut self, add: impl FnOnce(unrack_rpc::Server) -> unrack_rpc::Server) -> Result<(), Failure> {
+        match mem::replace(&mut self.0, Stage::Over) {
+            Stage::Building(building) => {
+                self.0 = Stage::Building(add(building));
+                Ok(())
+            }
+            stage => {
+                self.0 = stage;
+                Err(Failure::invalid("methods are added before the service is started"))
+            }
+        }
     }
 }
 
@@ -116,21 +143,12 @@ unsafe extern "C" fn unrack_server_method(
         let handler = handler.ok_or_else(|| Failure::null("handler"))?;
         let context = Context(context);
         let handle = move |call: &mut Call<'_>| {
-            let mut incoming = Incoming { call: ptr::from_mut(call).cast(), no_room: None };
+            let mut incoming = Incoming::of(call);
             // SAFETY: a handler and its context, good as long as the server, as the header says.
             let number = unsafe { handler(context.get(), &mut incoming) };
-            answered(number, incoming.no_room)
+            incoming.answered(number)
         };
-        match mem::replace(&mut server.0, Stage::Over) {
-            Stage::Building(building) => {
-                server.0 = Stage::Building(building.method(name, handle));
-                Ok(())
-            }
-            stage => {
-                server.0 = stage;
-                Err(Failure::invalid("methods are added before the service is started"))
-            }
-        }
+        server.add(|building| building.method(name, handle))
     };
     // SAFETY: null or a place to write to.
     unsafe { border::run(error, add) }

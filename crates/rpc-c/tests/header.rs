@@ -19,7 +19,7 @@ const INTRODUCTION: &str = "\
  * fork must connect for itself, and leave alone what it has from its parent.
  */";
 
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 15] = [
     ("Status", "unrack_status"),
     ("Failure", "unrack_error"),
     ("Client", "unrack_client"),
@@ -30,11 +30,15 @@ const NAMES: [(&str, &str); 11] = [
     ("Incoming", "unrack_incoming"),
     ("Handler", "unrack_handler"),
     ("Kept", "unrack_kept"),
+    ("Stream", "unrack_stream"),
+    ("Opener", "unrack_opener"),
+    ("Source", "unrack_source"),
+    ("Closer", "unrack_closer"),
     ("NO_TIMEOUT", "UNRACK_NO_TIMEOUT"),
 ];
 
 fn generate(crate_folder: &Path) -> String {
-    let constants = ["WAITING_ADAPTIVE", "WAITING_SPIN", "WAITING_SLEEP", "REFUSALS"];
+    let constants = ["WAITING_ADAPTIVE", "WAITING_SPIN", "WAITING_SLEEP", "REFUSALS", "MORE"];
     let renamed = constants.map(|name| (name.to_string(), format!("UNRACK_{name}")));
     let names = NAMES.map(|(rust, c)| (rust.to_string(), c.to_string()));
     let config = Config {
@@ -59,7 +63,7 @@ fn generate(crate_folder: &Path) -> String {
         usize_is_size_t: true,
         ..Config::default()
     };
-    let sources = ["border.rs", "error.rs", "client.rs", "server.rs"];
+    let sources = ["border.rs", "error.rs", "client.rs", "server.rs", "stream.rs"];
     let builder = sources.iter().fold(Builder::new().with_config(config), |builder, source| {
         builder.with_src(crate_folder.join("src").join(source))
     });

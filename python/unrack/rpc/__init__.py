@@ -22,7 +22,7 @@ It is called by ctypes: nothing has to be compiled, and the interpreter lock is 
 A child by fork must connect for itself.
 """
 
-from unrack.rpc.client import Call, Client, connect
+from unrack.rpc.client import Call, Client, Parts, connect
 from unrack.rpc.errors import (
     Deadline,
     Error,
@@ -57,6 +57,7 @@ __all__ = [
     "NoPool",
     "NoRoom",
     "NoService",
+    "Parts",
     "PoolError",
     "ProtocolError",
     "Refusal",

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import sys
 import threading
 from types import TracebackType
 from typing import Self
@@ -96,6 +97,17 @@ class Call:
         self._exclusive("call_send", self._method)
         self.close()
 
+    def parts(self, ahead: int = 0) -> "Parts":
+        """Sends the request, for an answer in parts of up to the call's room each. The call is over then.
+
+        `ahead` parts are asked for in advance.
+        """
+        if ahead < 0:
+            raise ValueError(f"{ahead} parts ahead")
+        parts = Handle("stream", "call_stream", self._open().pointer, self._method, ahead)
+        self.close()
+        return Parts(parts)
+
     def answer(self, timeout: float | None = None) -> memoryview:
         """The answer's bytes, to be read. Sends the request if that was not done, and waits.
 
@@ -175,6 +187,42 @@ class Call:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Parts:
+    """The parts of an answer, in order. Each is there until the next is asked for: copy what is to be kept.
+
+    Who leaves in the middle tells the server by `close`, or by forgetting this.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle: Handle | None = handle
+        self._part = memoryview(b"")
+        self._exporter: object = None
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> memoryview:
+        if self._handle is None:
+            raise StopIteration
+        _release(self._part)
+        # This object's reference, and the argument's; what is made of the part has one, by its view.
+        if self._exporter is not None and sys.getrefcount(self._exporter) > 2:
+            raise BufferError("the part before is still used: copy what is to be kept")
+        base, size = ctypes.c_void_p(), ctypes.c_size_t()
+        native.run("stream_next", self._handle.pointer, ctypes.byref(base), ctypes.byref(size))
+        if base.value is None:
+            self.close()
+            raise StopIteration
+        self._exporter, part = native.view(base.value, size.value, self._handle)
+        self._part = part.toreadonly()
+        return self._part
+
+    def close(self) -> None:
+        """No more parts are wanted."""
+        self._handle = None
+        _release(self._part)
 
 
 async def _readable(descriptor: int) -> None:

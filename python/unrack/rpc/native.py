@@ -31,9 +31,13 @@ class ServerOptions(ctypes.Structure):
     _fields_ = [("waiting", c_uint32), ("lanes", c_uint32), ("workers", c_uint32)]
 
 
-Handler = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
-
 _PLACE = POINTER(c_void_p)
+Handler = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
+Opener = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, _PLACE)
+Closer = ctypes.CFUNCTYPE(None, c_void_p)
+# What a source returns if another part follows.
+MORE = 4096
+
 _LENGTH = POINTER(c_size_t)
 # Name, result, arguments: as in unrack_rpc.h.
 _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
@@ -55,9 +59,13 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("call_send", c_int, [c_void_p, c_char_p, _PLACE]),
     ("call_wait", c_int, [c_void_p, c_uint64, _PLACE]),
     ("call_response", c_void_p, [c_void_p, _LENGTH]),
+    ("call_stream", c_int, [c_void_p, c_char_p, c_size_t, _PLACE, _PLACE]),
     ("call_free", None, [c_void_p]),
+    ("stream_next", c_int, [c_void_p, _PLACE, _LENGTH, _PLACE]),
+    ("stream_free", None, [c_void_p]),
     ("server_new", c_int, [c_char_p, POINTER(ServerOptions), _PLACE, _PLACE]),
     ("server_method", c_int, [c_void_p, c_char_p, Handler, c_void_p, _PLACE]),
+    ("server_stream", c_int, [c_void_p, c_char_p, Opener, Handler, Closer, c_void_p, _PLACE]),
     ("server_start", c_int, [c_void_p, c_char_p, _PLACE]),
     ("server_free", None, [c_void_p]),
     ("incoming_request", c_void_p, [c_void_p, _LENGTH]),

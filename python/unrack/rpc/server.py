@@ -2,12 +2,14 @@
 
 import atexit
 import ctypes
+import functools
 import gc
+import itertools
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -103,15 +105,19 @@ class Incoming:
         return all(sys.getrefcount(exporter) == 3 for exporter in self._exporters)
 
 
-Handler = Callable[[Incoming], bytes | bytearray | memoryview | None]
+Bytes = bytes | bytearray | memoryview
+Handler = Callable[[Incoming], Bytes | None]
+StreamHandler = Callable[[Incoming], Iterable[Bytes]]
 
 
-def _handle(name: str, handler: Handler, pointer: int) -> int:
+def _handle(name: str, handler: Callable[[Incoming], int], pointer: int) -> int:
     call = Incoming(pointer)
     _here.handling = True
     number = _FAILED
     try:
-        number = _answered(call, handler)
+        number = handler(call)
+    except Refusal as refusal:
+        number = refusal.number
     except (Exception, SystemExit):  # noqa: BLE001 (C would take for an answer what is not caught)
         _log.exception("the handler of %s failed", name)
     finally:
@@ -125,13 +131,51 @@ def _handle(name: str, handler: Handler, pointer: int) -> int:
 
 
 def _answered(call: Incoming, handler: Handler) -> int:
-    try:
-        answer = handler(call)
-        if answer is not None:
-            call.answer(len(answer))[:] = answer
-    except Refusal as refusal:
-        return refusal.number
+    answer = handler(call)
+    if answer is not None:
+        call.answer(len(answer))[:] = answer
     return 0
+
+
+class _Streams:
+    """Answers in parts that are under way, by their numbers: zero is none to C."""
+
+    def __init__(self, name: str, handler: StreamHandler) -> None:
+        self._name = name
+        self._handler = handler
+        self._numbers = itertools.count(1)
+        # What is left of each, and the part that is next, if there is one.
+        self._under_way: dict[int, tuple[Iterator[Bytes], Bytes | None]] = {}
+
+    def open(self, _: None, pointer: int, place: "ctypes._Pointer[ctypes.c_void_p]") -> int:
+        def begin(call: Incoming) -> int:
+            left = iter(self._handler(call))
+            number = next(self._numbers)
+            self._under_way[number] = left, next(left, None)
+            place[0] = number
+            return 0
+
+        return _handle(self._name, begin, pointer)
+
+    def next(self, number: int, pointer: int) -> int:
+        def write(call: Incoming) -> int:
+            left, part = self._under_way[number]
+            part = b"" if part is None else part
+            call.answer(len(part))[:] = part
+            # Whether it is the last is said with it.
+            following = next(left, None)
+            self._under_way[number] = left, following
+            return 0 if following is None else native.MORE
+
+        return _handle(self._name, write, pointer)
+
+    def close(self, number: int) -> None:
+        left = self._under_way.pop(number, (None, None))[0]
+        try:
+            if hasattr(left, "close"):
+                left.close()
+        except Exception:  # noqa: BLE001 (nobody is there to be told)
+            _log.exception("the handler of %s failed when its answer was over", self._name)
 
 
 class Server:
@@ -152,9 +196,30 @@ class Server:
         """Adds a handler, before the service is started. It writes the answer in place, or returns its bytes."""
 
         def add(handler: Handler) -> Handler:
-            callback = native.Handler(lambda _, pointer: _handle(name, handler, pointer))
+            run = functools.partial(_answered, handler=handler)
+            callback = native.Handler(lambda _, pointer: _handle(name, run, pointer))
             native.run("server_method", self._open().pointer, native.encoded(name), callback, None)
             self._callbacks.append(callback)
+            return handler
+
+        return add
+
+    def stream(self, name: str) -> Callable[[StreamHandler], StreamHandler]:
+        """Adds a handler that answers in parts, before the service is started: it returns, or is, what iterates over them.
+
+        It reads the request before its first part, and copies what it needs of it later. It is one part ahead of the
+        client, since the last one is said to be that. An answer without parts has one of no bytes.
+        """
+
+        def add(handler: StreamHandler) -> StreamHandler:
+            streams = _Streams(name, handler)
+            callbacks = (
+                native.Opener(streams.open),
+                native.Handler(streams.next),
+                native.Closer(streams.close),
+            )
+            native.run("server_stream", self._open().pointer, native.encoded(name), *callbacks, None)
+            self._callbacks.extend(callbacks)
             return handler
 
         return add

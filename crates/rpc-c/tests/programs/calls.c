@@ -76,6 +76,31 @@ static int32_t nap(void *context, unrack_incoming *incoming)
     return 0;
 }
 
+/* Counts down from the request's word, in parts of a word. */
+static int32_t open_count(void *context, unrack_incoming *incoming, void **stream)
+{
+    size_t bytes;
+    const uint8_t *request = unrack_incoming_request(incoming, &bytes);
+    uint64_t *left = malloc(sizeof *left);
+    if (context || bytes != sizeof *left || !left) {
+        free(left);
+        return 9;
+    }
+    memcpy(left, request, sizeof *left);
+    *stream = left;
+    return 0;
+}
+
+static int32_t next_count(void *stream, unrack_incoming *incoming)
+{
+    uint64_t *left = stream;
+    uint8_t *part = unrack_incoming_answer(incoming, sizeof *left);
+    if (!part)
+        return 0;
+    memcpy(part, left, sizeof *left);
+    return (*left)-- > 1 ? UNRACK_MORE : 0;
+}
+
 static void serve(const char *pool, int ready, int stop)
 {
     static uint64_t start = 1000;
@@ -89,6 +114,9 @@ static void serve(const char *pool, int ready, int stop)
     WELL(unrack_server_method(server, "fail", end, &failure, &error));
     WELL(unrack_server_method(server, "nap", nap, NULL, &error));
     FAILS(unrack_server_method(server, "none", NULL, NULL, &error), UNRACK_STATUS_INVALID, "handler");
+    WELL(unrack_server_stream(server, "count", open_count, next_count, free, NULL, &error));
+    FAILS(unrack_server_stream(server, "none", NULL, next_count, NULL, NULL, &error), UNRACK_STATUS_INVALID, "open");
+    FAILS(unrack_server_stream(server, "none", open_count, NULL, NULL, NULL, &error), UNRACK_STATUS_INVALID, "next");
     WELL(unrack_server_start(server, pool, &error));
     FAILS(unrack_server_start(server, pool, &error), UNRACK_STATUS_INVALID, "already");
     FAILS(unrack_server_method(server, "late", nap, NULL, &error), UNRACK_STATUS_INVALID, "before");
@@ -171,6 +199,41 @@ static void nulls(const char *pool, unrack_client *client)
     CHECK(!unrack_incoming_request(NULL, NULL) && !unrack_incoming_answer(NULL, 1) && !unrack_incoming_room(NULL));
     CHECK(!unrack_error_peer(NULL) && !unrack_error_number(NULL) && unrack_error_text(NULL));
     unrack_client_free(NULL), unrack_call_free(NULL), unrack_server_free(NULL), unrack_error_free(NULL);
+}
+
+static void streams(unrack_client *client)
+{
+    const uint8_t *part = NULL;
+    size_t bytes = 0;
+    for (uint64_t count = 1; count < 50; count += 7)
+        for (size_t ahead = 0; ahead < 4; ahead += 3) {
+            unrack_call *call = request(client, 1);
+            unrack_stream *stream = NULL;
+            memcpy(unrack_call_request(call, NULL), &count, 8);
+            WELL(unrack_call_stream(call, "count", ahead, &stream, &error));
+            FAILS(unrack_call_start(call, "count", &error), UNRACK_STATUS_INVALID, "already");
+            unrack_call_free(call);
+            /* Some are left in the middle. */
+            for (uint64_t left = count; left > count % 3; left--) {
+                uint64_t word;
+                WELL(unrack_stream_next(stream, &part, &bytes, &error));
+                CHECK(part && bytes == 8);
+                memcpy(&word, part, 8);
+                CHECK(word == left);
+            }
+            if (count % 3 == 0) {
+                WELL(unrack_stream_next(stream, &part, &bytes, &error));
+                CHECK(!part && !bytes);
+            }
+            unrack_stream_free(stream);
+        }
+    unrack_call *call = request(client, 2);
+    unrack_stream *stream = NULL;
+    WELL(unrack_call_stream(call, "count", 1, &stream, &error));
+    FAILS(unrack_stream_next(stream, &part, &bytes, &error), UNRACK_STATUS_REFUSED, "refused");
+    FAILS(unrack_stream_next(stream, NULL, &bytes, &error), UNRACK_STATUS_INVALID, "part");
+    FAILS(unrack_stream_next(NULL, &part, &bytes, &error), UNRACK_STATUS_INVALID, "stream");
+    unrack_call_free(call), unrack_stream_free(stream), unrack_stream_free(NULL);
 }
 
 /* One call at a time: a second is told that there is no room, and can be started when there is. */
@@ -299,6 +362,7 @@ static void call_all(const char *pool, pid_t server)
     unrack_call_free(call);
     event_loop(client);
     narrow(pool);
+    streams(client);
 
     /* More one-way and cancelled calls than can be under way. */
     for (int number = 0; number < 2000; number++) {

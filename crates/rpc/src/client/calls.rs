@@ -38,9 +38,9 @@ pub struct Calls {
     pub woken: Vec<Waker>,
     /// When the earliest of them gives up.
     pub alarm: Option<Instant>,
-    /// Threads that wait for a slot, or for room to send.
+    /// Threads and tasks that wait for a slot, or for room to send.
     pub seekers: usize,
-    /// Tasks that do.
+    /// The tasks among them.
     seeking: Vec<Waker>,
 }
 
@@ -100,7 +100,7 @@ impl Calls {
         });
         if count > 0 && self.is_room_sought() {
             others = true;
-            self.woken.append(&mut self.seeking);
+            self.tell_of_room();
         }
         others
     }
@@ -108,11 +108,12 @@ impl Calls {
     /// Whether somebody waits for a slot, or for room to send.
     #[inline(always)]
     pub fn is_room_sought(&self) -> bool {
-        self.seekers > 0 || !self.seeking.is_empty()
+        self.seekers > 0
     }
 
     /// There may be room: tasks that wait for it are to be woken when the calls are not locked any more.
     pub fn tell_of_room(&mut self) {
+        self.seekers -= self.seeking.len();
         self.woken.append(&mut self.seeking);
     }
 
@@ -120,6 +121,7 @@ impl Calls {
     pub fn seek_room(&mut self, waker: &Waker, deadline: Option<Instant>) -> bool {
         if !self.seeking.iter().any(|seeking| seeking.will_wake(waker)) {
             self.seeking.push(waker.clone());
+            self.seekers += 1;
         }
         self.set_alarm(deadline)
     }
@@ -182,6 +184,7 @@ impl Calls {
     /// All tasks that wait: each looks for itself what it is about.
     pub fn take_wakers(&mut self) -> Vec<Waker> {
         self.alarm = None;
+        self.seekers -= self.seeking.len();
         self.wakers.iter_mut().filter_map(Option::take).chain(self.seeking.drain(..)).collect()
     }
 }
