@@ -236,6 +236,8 @@ fn what_cannot_be_is_refused() {
     assert!(
         by(Selection { routings: Vec::new(), ..selection(1, "tail") }).contains("fabric.selection.routings")
     );
+    let large = network(topology(&[32, 32, 16], true));
+    assert!(refused(&large, &Params::default()).contains("16384 nodes with 98304 links, 80 GB"));
     let long = network(topology(&[90], true));
     assert!(refused(&long, &Params::default()).contains("45 hops"));
 }

@@ -131,6 +131,9 @@ impl Tied for Event {
     }
 }
 
+/// Nodes times links: 13 GB, as measured; a torus of 6,600 nodes in three dimensions.
+const MOST_KNOWN: u64 = 1 << 28;
+
 impl R2c2 {
     pub fn new(
         network: &Network,
@@ -143,6 +146,17 @@ impl R2c2 {
             let rule = "is torus, mesh or graph for r2c2, whose nodes forward for each other";
             return Err(SetupError::new("network.topology.kind", rule, "one with switches"));
         };
+        let known = u64::from(graph.nodes()) * u64::from(graph.links());
+        if known > MOST_KNOWN {
+            let rule = "is small enough for r2c2, whose nodes each keep about 50 B for every link";
+            let is = format!(
+                "{} nodes with {} links, {} GB",
+                graph.nodes(),
+                graph.links(),
+                known * 50 / 1_000_000_000
+            );
+            return Err(SetupError::new("network.topology", rule, is));
+        }
         check(params, &graph)?;
         let headroom = params.headroom.get();
         let Buffer::Private(buffer) = ethernet.buffer else {
