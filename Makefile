@@ -101,6 +101,7 @@ bench: setup build
 	cargo bench -q -p unrack-protocol
 	cargo bench -q -p unrack-study
 	cargo bench -q -p unrack-phy
+	cargo bench -q -p unrack-live
 	$(release)/unrack rpc bench
 	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none
 	$(release)/unrack-kv ycsb

@@ -5,9 +5,11 @@ mod run;
 
 use crate::failure::{Failure, say};
 use crate::stdout::print;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use unrack_live::direct::Machines;
 use unrack_live::{Error, Rack};
 use unrack_rack::Scenario;
 
@@ -28,7 +30,9 @@ is not touched.
 
 The nodes of a torus or mesh are threads of a process that `up` leaves behind, asleep while nobody asks; they run R2C2 over \
 links of the scenario's rate and delay, in real time. `run` has them carry the scenario's flows and prints what \
-`unrack sim` does of the same file. No privilege is needed.
+`unrack sim` does of the same file. No privilege is needed. With --machines, each has a part of the nodes, and links to \
+those of others are UDP datagrams: every machine says `up` with its own --here, and `run` sends the flows of its own nodes. \
+Packets of 1,456 bytes (network.mtu) fit into frames of 1,500.
 
 down also removes what a crash left.";
 
@@ -46,6 +50,8 @@ enum Verb {
         /// Replace a value of the file
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
+        #[command(flatten)]
+        among: Among,
         #[command(flatten)]
         place: Place,
     },
@@ -72,8 +78,34 @@ enum Verb {
     #[command(name = "__serve", hide = true)]
     Serve {
         #[command(flatten)]
+        among: Among,
+        #[command(flatten)]
         place: Place,
     },
+}
+
+/// Where the nodes of a torus or mesh are.
+#[derive(clap::Args)]
+struct Among {
+    /// UDP addresses of the machines that have the nodes between them, the same for all: 10.0.0.1:7000,10.0.0.2:7000
+    #[arg(long, value_name = "IP:PORT,...", value_delimiter = ',', requires = "here")]
+    machines: Vec<SocketAddr>,
+    /// Which of these this machine is, from 0
+    #[arg(long, value_name = "N", requires = "machines")]
+    here: Option<usize>,
+}
+
+impl Among {
+    fn machines(&self) -> Result<Option<Machines>, Failure> {
+        Ok(self.here.map(|here| Machines::new(self.machines.clone(), here)).transpose()?)
+    }
+
+    /// As arguments again.
+    fn arguments(&self) -> Vec<String> {
+        let Some(here) = self.here else { return Vec::new() };
+        let machines: Vec<String> = self.machines.iter().map(SocketAddr::to_string).collect();
+        vec!["--machines".into(), machines.join(","), "--here".into(), here.to_string()]
+    }
 }
 
 #[derive(clap::Args)]
@@ -102,17 +134,22 @@ const LIBRARY: &str = "libunrack_mptcp.so";
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
-        Verb::Up { scenario, set, place } => {
+        Verb::Up { scenario, set, among, place } => {
             let network = Scenario::load(&scenario, &set.iter().collect())?.check()?.network;
             if network.topology.graph().is_some() {
-                return direct::up(&scenario, &set, &place.folder());
+                return direct::up(&scenario, &set, &among, &place.folder());
+            }
+            if among.here.is_some() {
+                return Err(Failure::Usage(
+                    "--machines: only nodes of a torus, mesh or graph are on several".into(),
+                ));
             }
             direct::check_free(&place.folder())?;
             let plan = place.rack()?.up(&network)?;
             print(&plan.names().lines().skip(1).map(|line| format!("{line}\n")).collect::<String>())?;
         }
         Verb::Run(args) => return run::main(&args),
-        Verb::Serve { place } => direct::serve(&place.folder())?,
+        Verb::Serve { among, place } => direct::serve(&among, &place.folder())?,
         Verb::Exec { host, tcp, place, program } => {
             let library = if tcp { None } else { Some(library()?) };
             let why = place.rack()?.enter(&host, library.as_deref(), &program)?.exec();

@@ -105,3 +105,43 @@ fn what_only_the_simulator_does_is_refused() {
     assert!(refused("fabric.trees=0").contains("fabric.trees"));
     assert!(!Path::new(&state).exists());
 }
+
+/// Two racks that are one: each with half of the nodes, as if they were on two machines.
+#[test]
+fn machines_carry_each_others_flows() {
+    let desk = Desk::new("torus-machines");
+    let free = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let (machines, scenario) = (format!("{},{}", free[0], free[1]), example("torus-4x4.toml"));
+    let (set, link) = (["--set", "fabric.timeout=50ms"], ["--set", "network.link.rate=200Mbps"]);
+    let verb = |verb: &str, here: usize, more: &[&str]| {
+        let state = desk.path(&format!("state{here}"));
+        desk.unrack(&[&["rack", verb, &scenario, "--state", &state], &set[..], &link, more].concat())
+    };
+    let here = |n: usize| ["--machines".to_string(), machines.clone(), "--here".into(), n.to_string()];
+    for n in [0, 1] {
+        let here = here(n);
+        let output = verb("up", n, &here.each_ref().map(String::as_str));
+        assert_eq!(stdout(&output), "8 nodes of a torus are up\n", "{}", stderr(&output));
+    }
+    let run = &|n| verb("run", n, &[&SETS[..], &["--json"]].concat());
+    let outputs = std::thread::scope(|scope| {
+        let runs = [0, 1].map(|n| scope.spawn(move || run(n)));
+        runs.map(|run| run.join().unwrap())
+    });
+    let down = |n| desk.unrack(&["rack", "down", "--state", &desk.path(&format!("state{n}"))]);
+    let gone = [0, 1].map(down);
+    let completed = outputs.iter().map(|output| {
+        assert!(output.status.success(), "{}", stderr(output));
+        assert!(stderr(output).contains("of 60 messages"), "{}", stderr(output));
+        let figures = json(&stdout(output));
+        assert_eq!(figures["completed"], figures["messages"]);
+        figures["completed"].as_u64().unwrap()
+    });
+    assert_eq!(completed.sum::<u64>(), 60);
+    assert!(gone.iter().all(|output| output.status.success()));
+    let refused = |more: &[&str]| {
+        desk.refused(2, &[&["rack", "up", &scenario, "--state", &desk.path("s")], more].concat())
+    };
+    assert!(refused(&["--machines", "127.0.0.1:1", "--here", "1"]).contains("no machine 1"));
+    assert!(refused(&["--here", "1"]).contains("--machines"));
+}

@@ -1,5 +1,6 @@
 //! Racks without switches: a process of nodes that `up` leaves behind.
 
+use super::Among;
 use crate::failure::{Failure, say};
 use crate::scenario;
 use crate::stdout::print;
@@ -38,26 +39,32 @@ pub fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     Ok(Loaded { scenario, setup, params, fabric, plan })
 }
 
-pub fn up(file: &Path, set: &[String], folder: &Path) -> Result<ExitCode, Failure> {
+pub fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
+    let machines = among.machines()?;
     let seat = Seat::claim(folder, &scenario.explain())?;
-    if let Err(failure) = leave_behind(&seat, folder) {
+    if let Err(failure) = leave_behind(&seat, among, folder) {
         // The first error says more.
         let _ = seat.down();
         return Err(failure);
     }
     let topology = scenario.network.topology.kind();
-    print(&format!("{} nodes of a {topology} are up\n", plan.nodes()))?;
+    let nodes = machines.map_or(0..plan.nodes(), |machines| machines.own(plan.nodes()));
+    print(&format!("{} nodes of a {topology} are up\n", nodes.len()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Starts the process of the nodes, and waits until it can be asked.
-fn leave_behind(seat: &Seat, folder: &Path) -> Result<(), Failure> {
+fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure> {
     let failed =
         |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
     let log = std::fs::File::create(seat.log()).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["rack", "__serve", "--state"]).arg(absolute(folder)).current_dir("/");
+    command
+        .args(["rack", "__serve", "--state"])
+        .arg(absolute(folder))
+        .args(among.arguments())
+        .current_dir("/");
     // Out of the reach of the terminal's signals.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0);
     let mut child = command.spawn().map_err(failed)?;
@@ -76,11 +83,14 @@ fn leave_behind(seat: &Seat, folder: &Path) -> Result<(), Failure> {
 
 const READY: &str = "ready\n";
 
-pub fn serve(folder: &Path) -> Result<(), Failure> {
+pub fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
     let seat = find(folder)?;
     let plan = load(&seat.scenario(), &[])?.plan;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let emulation = Emulation::start(plan, cores)?;
+    let emulation = match among.machines()? {
+        Some(machines) => Emulation::start_part(plan, cores, &machines)?,
+        None => Emulation::start(plan, cores)?,
+    };
     let mut told = Ok(());
     seat.serve(emulation, || told = print(READY))?;
     told

@@ -85,6 +85,11 @@ pub fn main(args: &Args) -> Result<ExitCode, Failure> {
         let why = "has messages that do not wait for others on a live rack: flows, or a list of them";
         Failure::from(scenario.error_at("workload", why))
     })?;
+    let (all, own) = (calls.len(), seat.sources()?);
+    let calls: Vec<_> = calls.into_iter().filter(|(_, message)| own.contains(&message.src)).collect();
+    if calls.len() < all {
+        say(&format!("{} of {all} messages are sent by the nodes that are here, {own:?}", calls.len()));
+    }
     let out = args.out.as_ref().map(RunFolder::create).transpose();
     let out = out.map_err(|why| Failure::Usage(why.to_string()))?;
     let clock = Instant::now();

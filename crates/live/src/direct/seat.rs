@@ -7,6 +7,7 @@ use super::report::Report;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::ops::Range;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -21,12 +22,15 @@ pub struct Seat(PathBuf);
 
 #[derive(Serialize, Deserialize)]
 enum Request {
+    /// Which nodes are here.
+    Sources,
     Run(Vec<Flow>),
     Leave,
 }
 
 #[derive(Serialize, Deserialize)]
 enum Reply {
+    Sources(Range<u32>),
     Report(Box<Report>),
     Refused(String),
 }
@@ -44,6 +48,7 @@ const SOCKET: &str = "direct.sock";
 const LOG: &str = "direct.log";
 /// How often a rack looks whether its folder is there.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
+const BROKEN: &str = "a run before this one broke the rack: take it down, and up again";
 /// Of a request: ten million flows.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -101,6 +106,17 @@ impl Seat {
         // If the folder is removed by hand, nobody can ask any more.
         while left.recv_timeout(LOOK_AFTER).is_err() && self.scenario().exists() {}
         Ok(())
+    }
+
+    /// The nodes that are on this machine: flows are sent from them.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] if the rack is gone.
+    pub fn sources(&self) -> Result<Range<u32>, Error> {
+        match self.ask(&Request::Sources)? {
+            Some(Reply::Sources(own)) => Ok(own),
+            _ => Err(self.is_gone("it does not know its nodes")),
+        }
     }
 
     /// Has the rack carry messages, each at its time after the beginning.
@@ -175,6 +191,10 @@ fn answer(stream: &UnixStream, emulation: &Mutex<Emulation>, leave: &Sender<()>)
                 let _ = leave.send(());
                 return;
             }
+            Ok(Request::Sources) => match emulation.lock() {
+                Ok(emulation) => Reply::Sources(emulation.own()),
+                Err(_) => Reply::Refused(BROKEN.into()),
+            },
             Ok(Request::Run(flows)) => carry(&flows, emulation),
             Err(why) => Reply::Refused(format!("not a request: {why}")),
         };
@@ -194,7 +214,7 @@ fn carry(flows: &[Flow], emulation: &Mutex<Emulation>) -> Reply {
     if flows.iter().any(|flow| flow.at_ps > LATEST) {
         return Reply::Refused("workload: a live run is shorter than a day".into());
     }
-    let Ok(mut emulation) = emulation.lock() else { return Reply::Refused("the rack is broken".into()) };
+    let Ok(mut emulation) = emulation.lock() else { return Reply::Refused(BROKEN.into()) };
     match emulation.run(&messages) {
         Ok(report) => Reply::Report(Box::new(report)),
         Err(why) => Reply::Refused(why.to_string()),

@@ -49,8 +49,8 @@ impl Machines {
         (u64::from(node) * self.addresses.len() as u64 / u64::from(nodes)) as usize
     }
 
-    /// The nodes of this machine.
-    pub(crate) fn own(&self, nodes: u32) -> Range<u32> {
+    /// The nodes of this machine, of so many.
+    pub fn own(&self, nodes: u32) -> Range<u32> {
         let start = (0..nodes).find(|node| self.of(*node, nodes) == self.here).unwrap_or(nodes);
         let end = (start..nodes).find(|node| self.of(*node, nodes) != self.here).unwrap_or(nodes);
         start..end

@@ -1,0 +1,106 @@
+//! What of a 4x4 torus this machine carries: packet-hops a second at rising link rates, and how long a hop takes. Beside
+//! them a hop between two sockets of this machine's kernel, which an emulator without shared memory pays at the least.
+//!
+//! Maze (R2C2 §4.1) says 38 of 40 Gb/s for a link with packets of 8 KB, and 3 us a hop with small ones, on 16 servers.
+
+use std::net::UdpSocket;
+use std::time::Instant;
+use unrack_live::direct::{Emulation, Plan, Report};
+use unrack_protocol::r2c2::Params;
+use unrack_rack::{Link, Overrides, Scenario};
+use unrack_units::{Bytes, Rate, Time};
+use unrack_workload::Message;
+
+const SCENARIO: &str = "\
+[network]
+topology = { kind = \"torus\", shape = [4, 4] }
+switch = { buffer = \"1MiB\", cut_through = false }
+[fabric]
+protocol = \"r2c2\"
+[workload]
+kind = \"flows\"
+size = \"1KiB\"
+load = \"1%\"
+messages = 1
+";
+
+fn plan(rate: Rate, mtu: u64) -> Plan {
+    let scenario = Scenario::parse("bench", SCENARIO, &Overrides::none()).expect("it is ours");
+    let mut network = scenario.check().expect("it is ours").network;
+    (network.link, network.mtu) = (Link { rate, propagation: Time::ZERO }, Bytes::new(mtu));
+    let params =
+        Params { interval: Time::from_us(2_500), timeout: Time::from_us(50_000), ..Params::default() };
+    Plan::new(&network, &params, 1).expect("it is ours")
+}
+
+fn main() {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    println!("all to all on a 4x4 torus, for about half a second each; {cores} threads");
+    println!("packet     link rate  packet-hops/s     offered  over links   p99 late  drops");
+    for (mtu, rates) in [
+        (100, &[10, 50, 100, 200][..]),
+        (1_500, &[100, 500, 1_000, 2_000]),
+        (8_192, &[500, 2_000, 4_000, 8_000]),
+    ] {
+        for mbps in rates {
+            carried(Rate::from_bps(mbps * 1_000_000), mtu, cores);
+        }
+    }
+    println!(
+        "\none packet of 100 B at a time, p50 us from its source to its destination, and a hop by their difference"
+    );
+    println!("threads  1 hop  2 hops  4 hops   a hop");
+    [1, cores].into_iter().for_each(latency);
+    println!("\na hop between two sockets on the loopback interface, us");
+    [100, 1_500, 8_192].into_iter().for_each(sockets);
+}
+
+fn carried(rate: Rate, mtu: u64, threads: usize) {
+    // 64 links, 32/15 hops between two nodes, 240 flows.
+    let bytes = (rate.as_bps() as f64 / 8.0 * 0.5 * 64.0 / (32.0 / 15.0) / 240.0) as u64;
+    let pairs = (0..16).flat_map(|src| (0..16).map(move |dst| (src, dst))).filter(|(src, dst)| src != dst);
+    let flows: Vec<_> = pairs.map(|(src, dst)| (Time::ZERO, Message::flow(src, dst, bytes))).collect();
+    let mut rack = Emulation::start(plan(rate, mtu), threads).expect("threads");
+    let Report { counters, ended_ps, late_ns, wrong_bytes, .. } =
+        rack.run(&flows).expect("flows between nodes");
+    assert_eq!(wrong_bytes, 0, "bytes that nobody sent");
+    let seconds = ended_ps as f64 / 1e12;
+    let offered = rate.as_bps() as f64 * 0.95 * 64.0 / 8.0 / mtu as f64;
+    println!(
+        "{mtu:>5} B {:>9.0} Mb/s {:>12.0} {offered:>13.0} {:>6.2} Gb/s {:>7.0} us {:>6}",
+        rate.as_bps() as f64 / 1e6,
+        counters.packet_hops as f64 / seconds,
+        counters.packet_hops as f64 * mtu as f64 * 8.0 / seconds / 1e9,
+        late_ns.value_at_quantile(0.99) as f64 / 1e3,
+        counters.dropped_packets,
+    );
+}
+
+fn latency(threads: usize) {
+    let p50 = |dst: u32| {
+        let flows: Vec<_> = (0..1_000).map(|n| (Time::from_us(300) * n, Message::flow(0, dst, 64))).collect();
+        let mut rack = Emulation::start(plan(Rate::from_gbps(100), 100), threads).expect("threads");
+        let report = rack.run(&flows).expect("flows between nodes");
+        let took =
+            |outcome: &unrack_live::direct::Outcome| outcome.completed_ps.map(|at| at - outcome.submitted_ps);
+        let mut took: Vec<u64> = report.outcomes.iter().filter_map(took).collect();
+        took.sort_unstable();
+        took[took.len() / 2] as f64 / 1e6
+    };
+    // Nodes 1, 5 and 10 are one, two and four hops from node 0.
+    let [one, two, four] = [1, 5, 10].map(p50);
+    println!("{threads:>7} {one:>6.2} {two:>7.2} {four:>7.2} {:>7.2}", (four - one) / 3.0);
+}
+
+fn sockets(bytes: usize) {
+    const HOPS: u32 = 20_000;
+    let [a, b] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    let to = b.local_addr().expect("an address");
+    let mut packet = vec![1; bytes];
+    let clock = Instant::now();
+    for _ in 0..HOPS {
+        a.send_to(&packet, to).expect("loopback");
+        b.recv(&mut packet).expect("loopback");
+    }
+    println!("{bytes:>5} B {:>6.2}", clock.elapsed().as_secs_f64() * 1e6 / f64::from(HOPS));
+}
