@@ -188,25 +188,32 @@ impl Graph {
         distances
     }
 
-    /// Hops between the two nodes that are furthest apart.
+    /// Hops between the two nodes that are furthest apart, of those that have a way to each other.
     pub fn diameter(&self) -> u32 {
         match &self.cube {
             Some(cube) => cube.diameter(),
             None => {
-                let furthest = |node| self.distances_to(node).into_iter().max().unwrap_or(0);
-                u32::from((0..self.nodes()).map(furthest).max().unwrap_or(0))
+                let furthest = |node| self.distances_to(node).into_iter().filter(|far| *far < FAR).max();
+                u32::from((0..self.nodes()).filter_map(furthest).max().unwrap_or(0))
             }
         }
     }
 
-    /// The same without these cables.
-    ///
-    /// # Errors
-    /// If it falls apart.
-    pub fn without(&self, down: impl Fn(u32) -> bool) -> Result<Graph, GraphError> {
-        let ways = (0..self.links()).filter(|link| *link < self.reverse(*link) && !down(self.cable(*link)));
-        let cables: Vec<_> = ways.map(|link| (self.from(link), self.to(link))).collect();
-        Graph::of_cables(self.nodes(), &cables)
+    /// What is left of it without these links and their ways back; nodes may have no way to others. And by link of what
+    /// is left, which one it was.
+    pub fn without(&self, down: impl Fn(u32) -> bool) -> (Graph, Vec<u32>) {
+        let is_left = |link: &u32| {
+            let back = self.reverse(*link);
+            *link < back && !down(*link) && !down(back)
+        };
+        let cables: Vec<_> =
+            (0..self.links()).filter(is_left).map(|link| (self.from(link), self.to(link))).collect();
+        let mut degrees = vec![0; self.nodes() as usize];
+        cables.iter().flat_map(|(a, b)| [a, b]).for_each(|node| degrees[*node as usize] += 1);
+        let left = Graph::wired(&degrees, &cables);
+        let was = |link| self.link_to(left.from(link), left.to(link)).expect("a link that was there before");
+        let links = (0..left.links()).map(was).collect();
+        (left, links)
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// The cable of a node.
+    /// The cable of a node; in a network without switches, all of its cables.
     Node(NodeId),
     /// The cable between two switches.
     Between(u32, u32),
@@ -136,6 +136,11 @@ impl Faults {
         now >= self.first_detected
     }
 
+    /// When what is known may change next: something is found to be down, or up again.
+    pub fn next_known(&self, now: Time) -> Option<Time> {
+        self.outages.iter().flatten().filter_map(|outage| outage.next_known(now)).min()
+    }
+
     /// Whether a switch port is known to lead nowhere.
     pub fn known_down(&self, port: u32, now: Time) -> bool {
         self.known(self.cable_of_port[port as usize], now)
@@ -194,6 +199,8 @@ impl Cables<'_> {
         let refuse = |rule, value: String| Err(SetupError::new("failures", rule, value));
         let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
         match what {
+            // Without switches, others reach each other by way of it.
+            Broken::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
             Broken::Node(node) if node < nodes => Ok(vec![node]),
             Broken::Node(node) => refuse("name nodes of the network", format!("node {node} of {nodes}")),
             Broken::Between(a, b) => match self.between.get(&(a.min(b), a.max(b))) {
@@ -261,6 +268,22 @@ impl Outage {
     fn end_after(&self, at: Time) -> Option<Time> {
         let start = at - self.since_start(at);
         start.as_ps().checked_add(self.length.as_ps()).filter(|end| *end < u64::MAX).map(Time::from_ps)
+    }
+
+    /// When one of its turns is found to have begun or ended, after `now`.
+    fn next_known(&self, now: Time) -> Option<Time> {
+        let Outage { from, length, every, detected_after } = *self;
+        // In the middle of a turn the next to be known is its end, else the start of one.
+        let then = now.as_ps().saturating_sub(detected_after.as_ps());
+        let start = if then < from.as_ps() || now < detected_after {
+            from.as_ps()
+        } else {
+            let turns = (then - from.as_ps()) / every.as_ps();
+            from.as_ps() + turns * every.as_ps()
+        };
+        let ends = [0, length.as_ps(), every.as_ps()].map(|after| start.saturating_add(after));
+        let known = ends.map(|at| at.saturating_add(detected_after.as_ps()));
+        known.into_iter().filter(|at| (now.as_ps() + 1..u64::MAX).contains(at)).min().map(Time::from_ps)
     }
 
     /// How long ago its latest turn began.

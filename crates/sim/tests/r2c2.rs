@@ -255,17 +255,28 @@ fn any_flows() -> impl Strategy<Value = Vec<(Time, Message)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 30, ..ProptestConfig::with_cases(24) })]
 
     /// Whatever is sent arrives, whole and once, by any routing, through small queues and over bad links.
     #[test]
     fn all_arrives(
         flows in any_flows(), routing in prop::sample::select(&Routing::ALL[..]), buffer in 0usize..3, errors: bool,
-        selects: bool,
+        selects: bool, fails in 0u64..300,
     ) {
         let errors = BitErrors { host: 0.0, core: if errors { 1e-6 } else { 0.0 } };
         let topology = topology(&[4, 4], true);
-        let faults = Faults::new(&topology, &[], errors, 3).unwrap();
+        // Or a link fails for ever, and another now and then.
+        let failure = |(a, b), every| Failure {
+            what: Broken::Between(a, b),
+            from: Time::from_us(fails),
+            until: if every == 0 { Time::MAX } else { Time::from_us(fails + 90) },
+            every: (every > 0).then(|| Time::from_us(every)),
+            detected_after: Some(Time::from_us(fails % 60)),
+        };
+        // No multiple of it is a time-out: else what is sent again could always meet an outage.
+        let failures = [failure((1, 5), 0), failure((2, 3), 263)];
+        let failures = if fails < 100 { &failures[..0] } else { &failures };
+        let faults = Faults::new(&topology, failures, errors, 3).unwrap();
         let network = network(topology.with_faults(faults));
         let ethernet = ethernet([3_000, 36_000, LARGE][buffer], true);
         let selection = selects.then(|| selection(100, "tail + aggregate / 100"));
@@ -298,6 +309,77 @@ proptest! {
             prop_assert!(outcome.completion().unwrap() >= network.ideal(&run.messages[n]));
         }
     }
+}
+
+/// A network of which these fail for so long, in us, and others know 50 us later.
+fn failing(sides: &[u32], failures: &[(Broken, u64, Option<u64>)]) -> Network {
+    let topology = topology(sides, true);
+    let failure = |(what, from, until): &(Broken, u64, Option<u64>)| Failure {
+        what: *what,
+        from: Time::from_us(*from),
+        until: until.map_or(Time::MAX, Time::from_us),
+        every: None,
+        detected_after: Some(Time::from_us(50)),
+    };
+    let failures: Vec<Failure> = failures.iter().map(failure).collect();
+    let faults = Faults::new(&topology, &failures, BitErrors::default(), 1).unwrap();
+    network(topology.with_faults(faults))
+}
+
+/// All between all, 100 KB each, begun over 3 ms.
+fn between_all(nodes: u32) -> Vec<(Time, Message)> {
+    let pairs = (0..nodes).flat_map(|src| (1..nodes).map(move |apart| (src, (src + apart) % nodes)));
+    let message = |(n, (src, dst)): (usize, (u32, u32))| {
+        let kinds = [Message::flow, Message::read, Message::write];
+        (Time::from_us(n as u64 * 3_000 / u64::from(nodes * nodes)), kinds[n % 3](src, dst, 100_000))
+    };
+    pairs.enumerate().map(message).collect()
+}
+
+#[test]
+fn flows_go_around_what_is_down_for_good() {
+    for routing in Routing::ALL {
+        let network =
+            failing(&[4, 4], &[(Broken::Between(0, 1), 400, None), (Broken::Between(0, 4), 900, None)]);
+        let run = run(r2c2(&network, &ethernet(LARGE, true), routing), between_all(16));
+        assert!(run.is_complete() && run.counters.dropped_packets > 0, "{routing}");
+        // Of what was lost before it was known, and no more: a time-out, not the patience of TCP.
+        let last = run.outcomes.iter().filter_map(|outcome| outcome.completed()).max().unwrap();
+        assert!(last < Time::from_us(60_000), "{routing}: {last}");
+    }
+}
+
+#[test]
+fn flows_of_a_node_that_died_are_given_up_and_all_others_finish() {
+    for (routing, until) in [(Routing::Spraying, None), (Routing::Vlb, None), (Routing::Romm, Some(40_000))] {
+        let network = failing(&[4, 4], &[(Broken::Node(5), 1_000, until)]);
+        let run = run(r2c2(&network, &ethernet(LARGE, true), routing), between_all(16));
+        let mut given_up = 0;
+        for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
+            let needs = message.src == 5 || message.dst == 5;
+            assert!(outcome.completed().is_some() || needs && until.is_none(), "{routing} {message:?}");
+            assert!(needs || outcome.completed() < Some(Time::from_us(100_000)), "{routing} {message:?}");
+            given_up += u32::from(outcome.is_given_up());
+        }
+        assert_eq!(given_up > 10, until.is_none(), "{routing}: {given_up}");
+        let patience = Time::from_us(13_000_000)..Time::from_us(60_000_000);
+        assert!(until.is_some() || patience.contains(&run.ended), "{routing}: {}", run.ended);
+    }
+}
+
+/// Once a link is known to be down, no packet takes it, and rates are those of what is left.
+#[test]
+fn rates_are_those_of_what_is_left() {
+    let network = failing(&[8], &[(Broken::Between(2, 3), 5_000, None)]);
+    let bytes = 30_000_000;
+    let script = vec![(Time::ZERO, Message::flow(1, 4, bytes)), (Time::ZERO, Message::flow(0, 6, bytes))];
+    let run = run(r2c2(&network, &ethernet(LARGE, true), Routing::Spraying), script);
+    assert!(run.is_complete());
+    // Each has the ring for itself, then both go the other way and share it.
+    let wire = bytes as f64 * 8.0 * 1_500.0 / 1_464.0 / 1e6;
+    let expected = 5.0 + 2.0 * (wire - 9.5 * 5.0) / 9.5;
+    let last = [0, 1].map(|n| completion_ps(&run, n)).into_iter().max().unwrap() as f64 / 1e9;
+    assert!((expected * 0.98..expected * 1.1).contains(&last), "{last} for {expected}");
 }
 
 /// A link that is down for a while: what was lost on it, broadcasts too, is sent again.

@@ -83,7 +83,8 @@ fn masks(graph: &Graph, src: u32, count: u8) -> Arc<[u8]> {
     for node in (0..graph.nodes()).filter(|node| *node != src) {
         let nearer = |link: &u32| distances[graph.to(*link) as usize] < distances[node as usize];
         let parents: Vec<u32> = graph.links_of(node).filter(nearer).map(|link| graph.reverse(link)).collect();
-        for tree in 0..usize::from(count) {
+        // No way leads to a node without.
+        for tree in (0..usize::from(count)).filter(|_| !parents.is_empty()) {
             let link = parents[(node as usize + tree) % parents.len()];
             masks[tree * nodes + graph.from(link) as usize] |= 1 << graph.port(link);
         }

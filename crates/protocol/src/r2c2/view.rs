@@ -18,6 +18,8 @@ pub struct View {
     young: VecDeque<(Time, Key)>,
     /// Those that counted, and take other ways from now on.
     rerouted: Vec<Key>,
+    /// When the topology was discovered anew, until those who have flows have said so again.
+    discovered: Option<Time>,
     rates: Rates,
 }
 
@@ -25,6 +27,8 @@ pub struct View {
 #[derive(Debug, Clone)]
 struct Known {
     since: Time,
+    /// When something was last heard of it.
+    heard: Time,
     told: Broadcast,
     /// Old enough to count.
     slot: Option<Slot>,
@@ -35,33 +39,37 @@ struct Known {
 impl View {
     /// That knows of none yet; `rates` of the links, without flows.
     pub fn new(rates: Rates) -> View {
-        View { flows: HashMap::new(), young: VecDeque::new(), rerouted: Vec::new(), rates }
+        View { flows: HashMap::new(), young: VecDeque::new(), rerouted: Vec::new(), discovered: None, rates }
     }
 
     /// A broadcast has come.
     pub fn hear(&mut self, now: Time, told: &Broadcast) {
         let key = (told.src, told.flow);
+        if let Some(known) = self.flows.get_mut(&key) {
+            known.heard = now;
+        }
         match (told.event, self.flows.get_mut(&key)) {
             (Event::Start, None) => {
-                self.flows.insert(key, Known { since: now, told: *told, slot: None, over: false });
+                self.flows
+                    .insert(key, Known { since: now, heard: now, told: *told, slot: None, over: false });
                 self.young.push_back((now, key));
             }
             (Event::End, known) => {
                 if let Some(slot) = known.and_then(|known| known.slot.take()) {
                     self.rates.remove(slot);
                 }
-                self.flows.insert(key, Known { since: now, told: *told, slot: None, over: true });
+                self.flows.insert(key, Known { since: now, heard: now, told: *told, slot: None, over: true });
                 self.young.push_back((now, key));
             }
-            (Event::Demand, Some(known)) => {
-                known.told.asked = told.asked;
-                if let Some(slot) = known.slot {
+            // Told again, perhaps with something else.
+            (Event::Start | Event::Demand, Some(known)) => {
+                if let Some(slot) = known.slot.filter(|_| known.told.asked != told.asked) {
                     known.slot = Some(self.rates.ask(slot, told.asked));
                 }
+                known.told.asked = told.asked;
                 self.reroute(key, told.routing);
             }
-            // Told again.
-            (Event::Start, Some(_)) | (Event::Demand, None) => {}
+            (Event::Demand, None) => {}
         }
     }
 
@@ -77,6 +85,19 @@ impl View {
         }
     }
 
+    /// The topology is another: these are its links, without flows. All flows are announced again (§3.2), and those that
+    /// are not for two intervals are forgotten. `usable` says which routing takes the place of one.
+    pub fn discover(&mut self, now: Time, rates: Rates, usable: impl Fn(Routing) -> Routing) {
+        self.rates = rates;
+        self.discovered = Some(now);
+        let counted = self.flows.iter_mut().filter_map(|(key, known)| {
+            known.told.routing = usable(known.told.routing);
+            known.slot.take().map(|_| *key)
+        });
+        self.rerouted.extend(counted);
+        self.rerouted.sort_unstable();
+    }
+
     /// The flows that have a rate, in the order of their keys.
     pub fn counting(&self) -> Vec<Broadcast> {
         let counting = self.flows.values().filter(|known| known.slot.is_some());
@@ -87,6 +108,17 @@ impl View {
 
     /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
+        if let Some(at) = self.discovered.filter(|at| *at + interval * 2 <= now) {
+            self.discovered = None;
+            let is_silent = |(_, known): &(&Key, &Known)| !known.over && known.heard < at;
+            let mut silent: Vec<Key> = self.flows.iter().filter(is_silent).map(|(key, _)| *key).collect();
+            silent.sort_unstable();
+            for key in silent {
+                if let Some(slot) = self.flows.remove(&key).and_then(|known| known.slot) {
+                    self.rates.remove(slot);
+                }
+            }
+        }
         for key in std::mem::take(&mut self.rerouted) {
             self.count(key, weights);
         }
@@ -162,6 +194,25 @@ mod tests {
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(2_000_000), Some(8_000_000)));
         view.hear(us(630), &told(Event::End, 1));
         view.settle(us(640), INTERVAL, &mut weights);
+        assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (None, Some(10_000_000)));
+    }
+
+    #[test]
+    fn flows_that_are_not_announced_again_are_forgotten() {
+        let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
+        let mut weights = Weights::new(graph);
+        let rates = || Rates::new([Rate::from_gbps(10); 2], 0.0);
+        let mut view = View::new(rates());
+        let us = Time::from_us;
+        view.hear(us(0), &told(Event::Start, 1));
+        view.hear(us(0), &told(Event::Start, 2));
+        view.settle(us(500), INTERVAL, &mut weights);
+        assert_eq!(view.kbps((0, 1)), Some(5_000_000));
+        view.discover(us(600), rates(), |routing| routing);
+        view.hear(us(610), &told(Event::Start, 2));
+        view.settle(us(1_000), INTERVAL, &mut weights);
+        assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(5_000_000), Some(5_000_000)));
+        view.settle(us(1_600), INTERVAL, &mut weights);
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (None, Some(10_000_000)));
     }
 

@@ -45,8 +45,22 @@ fn what_is_no_rack_is_refused() {
     assert!(Sides::new(&[]).is_err() && Sides::new(&[0, 3]).is_err() && Sides::new(&[2; 9]).is_err());
     assert_eq!(Graph::cube(Sides::new(&[300, 300]).unwrap(), true).unwrap_err(), GraphError::Nodes(90_000));
     assert!(Graph::cube(Sides::new(&[3; 5]).unwrap(), true).is_err(), "ten links a node");
+}
+
+#[test]
+fn what_is_left_of_a_graph_may_be_apart() {
     let line = Graph::of_cables(3, &[(0, 1), (1, 2)]).unwrap();
-    assert_eq!(line.without(|cable| cable == 1).unwrap_err(), GraphError::Apart { node: 2 });
+    let gone = line.link_to(2, 1).unwrap();
+    let (left, links) = line.without(|link| link == gone);
+    assert_eq!(left.distances_to(0), [0, 1, FAR]);
+    assert_eq!((left.diameter(), links), (1, vec![line.link_to(0, 1).unwrap(), line.link_to(1, 0).unwrap()]));
+    let torus = cube(&[4, 4], true);
+    let (left, links) = torus.without(|_| false);
+    assert_eq!((left.diameter(), links.len()), (4, 64));
+    for (link, was) in links.iter().enumerate() {
+        let link = link as u32;
+        assert_eq!((left.from(link), left.to(link)), (torus.from(*was), torus.to(*was)));
+    }
 }
 
 fn any_cube() -> impl Strategy<Value = Graph> {

@@ -14,7 +14,7 @@ use self::turn::Torus;
 use crate::r2c2::Routing;
 use std::collections::HashMap;
 use std::sync::Arc;
-use unrack_rack::graph::Graph;
+use unrack_rack::graph::{FAR, Graph};
 
 /// A link and the share of a flow that crosses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Weights {
         self.kept[usize::from(routing.code())].bytes + spread * self.graph.links() as usize * 4
     }
 
-    /// Appends the shares of a flow. Links come in no order, each once.
+    /// Appends the shares of a flow: none, if no way leads there. Links come in no order, each once.
     pub fn append(&mut self, ways: Ways, shares: &mut Vec<Share>) {
         let Ways { routing, src, dst, .. } = ways;
         if src == dst {
@@ -110,6 +110,9 @@ impl Weights {
     }
 
     fn computed(&mut self, ways: Ways) -> Arc<[Share]> {
+        if self.graph.as_cube().is_none() && self.graph.distances_to(ways.dst)[ways.src as usize] == FAR {
+            return Arc::default();
+        }
         if ways.routing == Routing::Vlb {
             return self.valiant(ways.src, ways.dst);
         }

@@ -23,13 +23,19 @@ impl R2c2 {
     fn learn(&mut self, now: Time, node: u32, news: News) {
         let place = &mut self.nodes[node as usize];
         match news {
-            News::Flow(told) => place.view.hear(now, &told),
+            // What was on its way when a failure was found out may name a routing that is no more.
+            News::Flow(told) => {
+                place.view.hear(now, &Broadcast { routing: self.map.usable(told.routing), ..told });
+            }
             News::Routings { list, .. } => {
                 for Assignment { src, flow, routing } in &*self.chosen[list as usize] {
-                    place.view.reroute((*src, *flow), *routing);
+                    place.view.reroute((*src, *flow), self.map.usable(*routing));
                     if u32::from(*src) == node {
                         let own = place.own.iter().find(|own| self.flows[**own].told.flow == *flow);
-                        own.into_iter().for_each(|own| self.flows[*own].told.routing = *routing);
+                        if let Some(own) = own.copied() {
+                            let own = &mut self.flows[own];
+                            (own.routing, own.told.routing) = (*routing, self.map.usable(*routing));
+                        }
                     }
                 }
             }
@@ -39,10 +45,7 @@ impl R2c2 {
     /// A node passes a broadcast on.
     fn spread<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, spread: u32) {
         let news = self.spreads[spread].news;
-        let mut mask = self.trees.ports(node, news.src(), news.tree());
-        while mask != 0 {
-            let link = self.graph.links_of(node).start + mask.trailing_zeros();
-            mask &= mask - 1;
+        for link in self.map.onward(node, news.src(), news.tree()) {
             match self.cross_with_broadcast(core, link, news) {
                 Some(at) => {
                     self.spreads[spread].copies += 1;
@@ -114,7 +117,9 @@ impl R2c2 {
         if node == src {
             return self.repeat_later(core, news);
         }
-        let route = self.draw(Ways { routing: Routing::Spraying, src: node, dst: src, flow: 0 });
+        // If no way leads there, it will be told of this failure and announce its flows again.
+        let ways = Ways { routing: Routing::Spraying, src: node, dst: src, flow: 0 };
+        let Some(route) = self.draw(ways) else { return };
         let wire = self.wire(BROADCAST as u64);
         self.put(core, node, Packet { flow: NONE, body: Body::Lost(news), route, done: 0, wire, payload: 0 });
     }

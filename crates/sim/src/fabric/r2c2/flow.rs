@@ -1,10 +1,12 @@
 //! One transfer: both its ends, and when they act.
 
+use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::demand::Demand;
 use unrack_protocol::r2c2::packet::Broadcast;
 use unrack_protocol::r2c2::transfer;
 use unrack_protocol::segments::SegmentSet;
+use unrack_protocol::silence::Silence;
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::MessageId;
 
@@ -17,10 +19,13 @@ pub(super) struct Flow {
     pub bytes: u64,
     /// What all nodes were told of it.
     pub told: Broadcast,
+    /// That it should have, if the topology has it.
+    pub routing: Routing,
     pub sender: Sender,
     pub receiver: Receiver,
     /// Packets of it under way.
     pub references: u32,
+    pub is_given_up: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub(super) struct Sender {
     /// Names the one event that sends its next packet, and the one timer. 0: there is none.
     pub turn: u32,
     pub alarm: u32,
-    pub timeout: Time,
+    pub silence: Silence,
     pub host: Host,
     pub demand: Demand,
     /// Bytes on the wire since its node computed rates.
@@ -46,9 +51,9 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub fn new(bucket: TokenBucket, segments: u32, timeout: Time, (host, demand): (Host, Demand)) -> Sender {
+    pub fn new(bucket: TokenBucket, segments: u32, (host, demand): (Host, Demand)) -> Sender {
         let transfer = transfer::Sender::new(segments);
-        Sender { transfer, bucket, turn: 0, alarm: 0, timeout, host, demand, sent: 0 }
+        Sender { transfer, bucket, turn: 0, alarm: 0, silence: Silence::default(), host, demand, sent: 0 }
     }
 }
 

@@ -8,12 +8,15 @@
 //! What the paper leaves open, and is so here: nodes compute at times of their own, spread over the interval. What a
 //! queue has no room for, or a link loses, is dropped; the node that had to drop a broadcast tells its source, which
 //! repeats it along the next of its trees. A flow has ended for others when its last byte was sent. Receivers
-//! acknowledge; what is not acknowledged when all was sent is sent again after a time-out, at the flow's rate. A packet
-//! is what the formats say, with no other headers around.
+//! acknowledge; what is not acknowledged when all was sent is sent again after a time-out, at the flow's rate; a flow of
+//! which nothing new was acknowledged for as long as TCP goes on is given up. A packet is what the formats say, with no
+//! other headers around.
 
 mod alone;
 mod broadcasts;
+mod discovery;
 mod flow;
+mod map;
 mod packets;
 mod rating;
 mod selecting;
@@ -21,6 +24,7 @@ mod sending;
 mod wire;
 
 use self::flow::{Flow, Role};
+use self::map::Map;
 use self::wire::{Link, News, Packet, Spread};
 use super::Fabric;
 use super::slab::Slab;
@@ -32,9 +36,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::routing::Router;
 use unrack_protocol::r2c2::selection::Selection;
-use unrack_protocol::r2c2::trees::Trees;
 use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_protocol::r2c2::{Params, Routing};
@@ -59,8 +61,11 @@ pub struct R2c2 {
     flows: Slab<Flow>,
     packets: Slab<Packet>,
     spreads: Slab<Spread>,
-    trees: Trees,
-    router: Router,
+    /// As nodes know it, and which links they know to be down.
+    map: Map,
+    down: Vec<u32>,
+    discovers: bool,
+    /// Of the whole topology: for what flows would take alone.
     weights: RefCell<Weights>,
     /// Of the links, without flows.
     empty: Rates,
@@ -119,6 +124,8 @@ pub enum Event {
     Rule(u32),
     /// A node chooses routings.
     Select,
+    /// Nodes find out that something is down, or up again.
+    Discover,
 }
 
 impl Tied for Event {
@@ -191,8 +198,9 @@ impl R2c2 {
             flows: Slab::new(),
             packets: Slab::new(),
             spreads: Slab::new(),
-            trees: Trees::new(graph.clone(), params.trees),
-            router: Router::new(graph.clone()),
+            map: Map::whole(&graph, params.trees),
+            down: Vec::new(),
+            discovers: false,
             weights: RefCell::new(Weights::new(graph.clone())),
             graph,
             empty: rates,
@@ -211,9 +219,10 @@ impl R2c2 {
         self.turns
     }
 
-    fn draw(&mut self, ways: Ways) -> Route {
+    /// `None`: no way is known.
+    fn draw(&mut self, ways: Ways) -> Option<Route> {
         let random = &mut self.random;
-        self.router.draw(ways, &mut || {
+        self.map.draw(ways, &mut || {
             *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
             mix(*random)
         })
@@ -340,6 +349,7 @@ impl Fabric for R2c2 {
             Event::Repeat { spread } => self.repeat(core, spread),
             Event::Rule(rule) => self.rule(core, rule),
             Event::Select => self.select(core),
+            Event::Discover => self.discover(core),
         }
     }
 

@@ -27,7 +27,7 @@ impl R2c2 {
             place.ticks = false;
             return;
         }
-        place.view.settle(now, interval, self.weights.get_mut());
+        place.view.settle(now, interval, &mut self.map.weights);
         core.schedule(now + interval, Event::Tick(node));
         for n in 0..self.nodes[node as usize].own.len() {
             let flow = self.nodes[node as usize].own[n];
@@ -79,6 +79,7 @@ impl R2c2 {
         let own = self.nodes.iter().flat_map(|node| &node.own).copied();
         let rule = &self.params.rules[rule as usize];
         let matches = |flow: &u32| rule.matches(self.flows[*flow].src, self.flows[*flow].dst);
+        let reroutes = rule.routing.is_some();
         for flow in own.filter(matches).collect::<Vec<u32>>() {
             let Flow { src, dst, sender, told, .. } = &self.flows[flow];
             let terms = self.terms(*src, *dst, core.now());
@@ -88,8 +89,12 @@ impl R2c2 {
                 place.sender.host = place.sender.host.at(terms.demand, core.now());
             }
             let asked = Asked { demand_kbps, ..terms.asked };
-            if (place.told.asked, place.told.routing) != (asked, terms.routing) {
-                (place.told.asked, place.told.routing) = (asked, terms.routing);
+            if reroutes {
+                place.routing = terms.routing;
+            }
+            let routing = self.map.usable(place.routing);
+            if (place.told.asked, place.told.routing) != (asked, routing) {
+                (place.told.asked, place.told.routing) = (asked, routing);
                 let told = Broadcast { event: Told::Demand, ..place.told };
                 if !is_through {
                     self.announce(core, News::Flow(told));

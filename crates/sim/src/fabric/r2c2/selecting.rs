@@ -43,13 +43,14 @@ impl R2c2 {
         let Some(Selection { routings, utility, search, .. }) = self.params.selection.clone() else {
             return Vec::new();
         };
+        let routings: Vec<Routing> = routings.into_iter().filter(|of| self.map.usable(*of) == *of).collect();
         let told = self.nodes[node as usize].view.counting();
         // A flow may keep what it has, whatever that is.
         let choices = |told: &Broadcast| -> Vec<Routing> {
             let other = (!routings.contains(&told.routing)).then_some(told.routing);
             routings.iter().copied().chain(other).collect()
         };
-        let weights = self.weights.get_mut();
+        let weights = &mut self.map.weights;
         let candidate = |told: &Broadcast| {
             let mut shares = |routing| {
                 let mut shares = Vec::new();

@@ -9,7 +9,6 @@ use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::demand::Demand;
 use unrack_protocol::r2c2::packet::{Broadcast, Event as Told};
 use unrack_protocol::r2c2::weights::Ways;
-use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl R2c2 {
@@ -23,24 +22,27 @@ impl R2c2 {
     ) {
         let segments = self.segments(bytes);
         let bucket = TokenBucket::new(self.first_kbps(src), self.wire(self.most));
-        let node = &mut self.nodes[src as usize];
-        node.numbers = node.numbers.wrapping_add(1);
+        self.start_discovering(core);
         let terms = self.terms(src, dst, core.now());
         let node = &mut self.nodes[src as usize];
+        node.numbers = node.numbers.wrapping_add(1);
         let told = Broadcast {
             event: Told::Start,
             src: src as u16,
             dst: dst as u16,
             flow: node.numbers,
             asked: terms.asked,
-            routing: terms.routing,
+            routing: self.map.usable(terms.routing),
             tree: (node.numbers % u16::from(self.params.trees)) as u8,
         };
         let host = Host::new(terms.demand, core.now());
         let demand = Demand::new(self.params.demand_gain.get());
-        let sender = Sender::new(bucket, segments, self.params.timeout, (host, demand));
+        let sender = Sender::new(bucket, segments, (host, demand));
         let receiver = Receiver::new(segments);
-        let flow = Flow { message, role, src, dst, bytes, told, sender, receiver, references: 0 };
+        let routing = terms.routing;
+        let (references, is_given_up) = (0, false);
+        let flow =
+            Flow { message, role, src, dst, bytes, told, routing, sender, receiver, references, is_given_up };
         let flow = self.flows.insert(flow);
         self.nodes[src as usize].own.push(flow);
         self.start_ticking(core, src);
@@ -81,7 +83,15 @@ impl R2c2 {
             return core.schedule(at, Event::Send { flow, turn });
         }
         let ways = Ways { routing: told.routing, src, dst, flow: u32::from(told.flow) };
-        let route = self.draw(ways);
+        let Some(route) = self.draw(ways) else {
+            // Waits for a way, as for an acknowledgement.
+            let sender = &mut self.flows[flow].sender;
+            sender.turn = 0;
+            if sender.alarm == 0 {
+                self.set_alarm(core, flow);
+            }
+            return;
+        };
         // A node does not drop what it has not sent: it waits for room in its queue.
         let first = &self.links[(self.graph.links_of(src).start + route.port(0).unwrap_or(0)) as usize];
         let over = (first.port.backlog(core.now()) + u64::from(wire)).saturating_sub(self.buffer);
@@ -125,7 +135,8 @@ impl R2c2 {
         let turn = self.turn();
         let sender = &mut self.flows[flow].sender;
         sender.alarm = turn;
-        core.schedule(core.now() + sender.timeout, Event::Alarm { flow, turn });
+        let timeout = sender.silence.timeout(self.params.timeout, 0);
+        core.schedule(core.now() + timeout, Event::Alarm { flow, turn });
         core.waits(self.flows[flow].message, || Wait::Retransmission);
     }
 
@@ -135,15 +146,48 @@ impl R2c2 {
             return;
         }
         sender.alarm = 0;
-        sender.timeout = Time::from_ps(sender.timeout.as_ps().saturating_mul(2).min(LONGEST_TIMEOUT));
-        sender.transfer.send_again();
+        if sender.silence.handle_timeout(self.params.timeout, 0).is_none() {
+            return self.give_up(core, flow);
+        }
+        if sender.transfer.is_through() {
+            sender.transfer.send_again();
+        }
         self.go_on(core, flow);
+    }
+
+    /// Nothing comes of it: all are told that it has ended, and whoever waits for it that it will not be complete.
+    fn give_up<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
+        let Flow { message, src, told, ref sender, ref receiver, .. } = self.flows[flow];
+        let was_through = sender.transfer.is_through();
+        if !receiver.is_complete() {
+            core.give_up(message);
+        }
+        if !was_through {
+            self.announce(core, News::Flow(Broadcast { event: Told::End, ..told }));
+        }
+        self.close(src, flow);
+        self.flows[flow].is_given_up = true;
+        if self.flows[flow].references == 0 {
+            self.flows.release(flow);
+        }
+    }
+
+    /// It is no longer one of its source's.
+    fn close(&mut self, src: u32, flow: u32) {
+        let sender = &mut self.flows[flow].sender;
+        (sender.turn, sender.alarm) = (0, 0);
+        let own = &mut self.nodes[src as usize].own;
+        let at = own.iter().position(|own| *own == flow).expect("an open flow is its source's");
+        own.swap_remove(at);
     }
 
     pub(super) fn take_data<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: Packet, segment: u32) {
         core.arrived(u64::from(packet.payload));
         let ack_every = self.params.ack_every;
         let place = &mut self.flows[packet.flow];
+        if place.is_given_up {
+            return;
+        }
         let (is_new, is_due) = place.receiver.take(segment, ack_every);
         let is_complete = is_new && place.receiver.is_complete();
         let Flow { message, role, src, dst, .. } = *place;
@@ -158,7 +202,8 @@ impl R2c2 {
         if is_due {
             let (next, mask) = self.flows[packet.flow].receiver.acknowledgement();
             let ways = Ways { routing: Routing::Spraying, src: dst, dst: src, flow: 0 };
-            let (route, wire) = (self.draw(ways), self.wire(ACK));
+            let Some(route) = self.draw(ways) else { return };
+            let wire = self.wire(ACK);
             let body = Body::Ack { next, mask };
             self.put(core, dst, Packet { flow: packet.flow, body, route, done: 0, wire, payload: 0 });
         }
@@ -166,20 +211,24 @@ impl R2c2 {
 
     pub(super) fn take_ack(&mut self, flow: u32, next: u32, mask: u64) {
         let place = &mut self.flows[flow];
-        let was_done = place.sender.transfer.is_done();
+        if place.is_given_up {
+            return;
+        }
+        let before = place.sender.transfer.acknowledged();
         place.sender.transfer.acknowledge(next, mask);
-        if place.sender.transfer.is_done() && !was_done {
-            (place.sender.turn, place.sender.alarm) = (0, 0);
-            let own = &mut self.nodes[place.src as usize].own;
-            let at = own.iter().position(|own| *own == flow).expect("an open flow is its source's");
-            own.swap_remove(at);
+        if place.sender.transfer.acknowledged() > before {
+            place.sender.silence.end();
+            if place.sender.transfer.is_done() {
+                let src = place.src;
+                self.close(src, flow);
+            }
         }
     }
 
     pub(super) fn drop_reference(&mut self, flow: u32) {
         let place = &mut self.flows[flow];
         place.references -= 1;
-        if place.references == 0 && place.sender.transfer.is_done() {
+        if place.references == 0 && (place.sender.transfer.is_done() || place.is_given_up) {
             self.flows.release(flow);
         }
     }
@@ -187,5 +236,3 @@ impl R2c2 {
 
 /// Beyond the header: a mask of 64 packets.
 const ACK: u64 = 8;
-/// A second.
-const LONGEST_TIMEOUT: u64 = 1_000_000_000_000;

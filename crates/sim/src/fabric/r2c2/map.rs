@@ -1,0 +1,121 @@
+//! The topology as nodes know it: what is not known to be down, and all that follows from it.
+//!
+//! Links that are left have numbers of their own here, and so have the ports of a node; rates and weights are by these.
+
+use std::sync::Arc;
+use unrack_protocol::r2c2::Routing;
+use unrack_protocol::r2c2::packet::Route;
+use unrack_protocol::r2c2::routing::{MOST_HOPS, Router};
+use unrack_protocol::r2c2::trees::Trees;
+use unrack_protocol::r2c2::weights::{Ways, Weights};
+use unrack_rack::graph::{FAR, Graph};
+
+pub(super) struct Map {
+    whole: Arc<Graph>,
+    graph: Arc<Graph>,
+    /// By link of `graph`, which it is of the whole. `None`: nothing is down.
+    links: Option<Vec<u32>>,
+    /// By node, the least that it has a way to.
+    part: Vec<u32>,
+    /// Whether the longest of all shortest ways fits into a packet.
+    is_short: bool,
+    trees: Trees,
+    router: Router,
+    pub weights: Weights,
+}
+
+impl Map {
+    pub fn whole(whole: &Arc<Graph>, trees: u8) -> Map {
+        Map::of(whole, whole.clone(), None, trees)
+    }
+
+    /// Without these links.
+    pub fn without(&self, down: impl Fn(u32) -> bool) -> Map {
+        let trees = self.trees.count();
+        if !(0..self.whole.links()).any(&down) {
+            return Map::whole(&self.whole, trees);
+        }
+        let (left, links) = self.whole.without(down);
+        Map::of(&self.whole, Arc::new(left), Some(links), trees)
+    }
+
+    fn of(whole: &Arc<Graph>, graph: Arc<Graph>, links: Option<Vec<u32>>, trees: u8) -> Map {
+        Map {
+            part: parts(&graph),
+            is_short: Routing::Spraying.check(&graph).is_ok(),
+            trees: Trees::new(graph.clone(), trees),
+            router: Router::new(graph.clone()),
+            weights: Weights::new(graph.clone()),
+            whole: whole.clone(),
+            graph,
+            links,
+        }
+    }
+
+    /// The links that are left, as numbered in the whole.
+    pub fn links(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.graph.links()).map(|link| self.in_whole(link))
+    }
+
+    fn in_whole(&self, link: u32) -> u32 {
+        self.links.as_ref().map_or(link, |links| links[link as usize])
+    }
+
+    /// Whether packets have a way.
+    pub fn leads(&self, src: u32, dst: u32) -> bool {
+        let fits = || u32::from(self.graph.distances_to(dst)[src as usize]) <= MOST_HOPS;
+        self.part[src as usize] == self.part[dst as usize] && (self.is_short || fits())
+    }
+
+    /// Or else spraying: some need dimensions, which a torus that is not whole lacks, or ways to all nodes.
+    pub fn usable(&self, routing: Routing) -> Routing {
+        let is_usable = match (&self.links, routing) {
+            (None, _) => true,
+            (Some(_), Routing::Vlb) => {
+                self.part.iter().all(|part| *part == 0) && routing.check(&self.graph).is_ok()
+            }
+            (Some(_), Routing::Wlb | Routing::Romm) => false,
+            (Some(_), Routing::Spraying | Routing::DestinationTag | Routing::Ecmp) => true,
+        };
+        if is_usable { routing } else { Routing::Spraying }
+    }
+
+    /// The way of a packet, if there is one.
+    pub fn draw(&mut self, ways: Ways, random: &mut impl FnMut() -> u64) -> Option<Route> {
+        if !self.leads(ways.src, ways.dst) {
+            return None;
+        }
+        let route = self.router.draw(ways, random);
+        if self.links.is_none() {
+            return Some(route);
+        }
+        let mut at = ways.src;
+        let mut in_whole = Route::default();
+        for port in (0..route.hops()).filter_map(|hop| route.port(hop)) {
+            let link = self.graph.links_of(at).start + port;
+            in_whole.push(self.whole.port(self.in_whole(link)));
+            at = self.graph.to(link);
+        }
+        Some(in_whole)
+    }
+
+    /// The links by which a node passes on what `src` sent along a tree, as numbered in the whole.
+    pub fn onward(&mut self, node: u32, src: u32, tree: u8) -> impl Iterator<Item = u32> + use<> {
+        let mask = self.trees.ports(node, src, tree);
+        let first = self.graph.links_of(node).start;
+        let links =
+            [0, 1, 2, 3, 4, 5, 6, 7].map(|port| (mask >> port & 1 == 1).then(|| self.in_whole(first + port)));
+        links.into_iter().flatten()
+    }
+}
+
+fn parts(graph: &Graph) -> Vec<u32> {
+    let mut parts = vec![u32::MAX; graph.nodes() as usize];
+    for node in 0..graph.nodes() {
+        if parts[node as usize] == u32::MAX {
+            let reached = graph.distances_to(node).into_iter().enumerate().filter(|(_, far)| *far < FAR);
+            reached.for_each(|(reached, _)| parts[reached] = node);
+        }
+    }
+    parts
+}
