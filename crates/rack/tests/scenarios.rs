@@ -107,6 +107,27 @@ fn racks_and_trees_have_links_between_switches() {
     assert_eq!(parsed(&tree.explain(), &[]).hash(), tree.hash());
 }
 
+/// The name of a list of cables is hashed with the scenario, what it says with the files.
+#[test]
+fn other_cables_are_another_network() {
+    let folder = std::env::temp_dir().join(format!("unrack-graph-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "network.topology = { kind = \"graph\", file = \"cables\" }\n\
+                fabric.protocol = \"pfq\"\n\
+                workload = { kind = \"flows\", size = \"1MB\", load = 0.5, messages = 10 }";
+    std::fs::write(folder.join("rack.toml"), text).unwrap();
+    let of = |cables: &str| {
+        std::fs::write(folder.join("cables"), cables).unwrap();
+        let scenario = Scenario::load(folder.join("rack.toml"), &Overrides::none()).unwrap().check().unwrap();
+        (scenario.network.topology.nodes(), scenario.hash(), scenario.hash_with_files().unwrap())
+    };
+    let [small, same, faster, large] = ["0 1", "0 1", "0 1 400Gbps", "0 1\n1 2"].map(of);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!([small.0, large.0], [2, 3]);
+    assert!(small.1 == large.1 && small == same);
+    assert!(small.2 != faster.2 && small.2 != large.2);
+}
+
 #[test]
 fn half_of_the_nodes_run_a_program_unless_told() {
     let text = "network.topology = { kind = \"star\", nodes = 5 }\nfabric.protocol = \"cxl\"\n\
