@@ -43,22 +43,24 @@ fn peers() -> Vec<Box<dyn Peer>> {
 }
 
 const USAGE: &str = "\
-usage: unrack-rpc-peers [--json] [--rounds N] [--only NAME[,NAME]]
+usage: unrack-rpc-peers [--json] [--rounds N] [--only NAME[,NAME]] [--size BYTES]
 
 Measures a call between two processes on two pinned cores: ours, the floor, and the peers.
 
   --json         one JSON object instead of tables
   --rounds N     how often every peer is measured (default 5)
-  --only NAMES   peers whose name contains one of these; `unrack` is always measured";
+  --only NAMES   peers whose name contains one of these; `unrack` is always measured
+  --size BYTES   one size instead of all";
 
 struct Options {
     json: bool,
     rounds: usize,
     only: Vec<String>,
+    sizes: Vec<usize>,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { json: false, rounds: 5, only: Vec::new() };
+    let mut options = Options { json: false, rounds: 5, only: Vec::new(), sizes: SIZES.to_vec() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -74,6 +76,11 @@ fn options() -> Result<Options, String> {
             "--only" => {
                 let given = arguments.next().ok_or("--only: names of peers are needed")?;
                 options.only = given.split(',').map(str::to_owned).collect();
+            }
+            "--size" => {
+                let given = arguments.next().unwrap_or_default();
+                let size = given.parse().ok().filter(|size| SIZES.contains(size));
+                options.sizes = vec![size.ok_or(format!("--size {given:?}: one of {SIZES:?} is needed"))?];
             }
             _ => return Err(format!("{argument}: unknown\n{USAGE}")),
         }
@@ -107,7 +114,7 @@ fn main() -> ExitCode {
     let mut cells: Vec<Cell> = Vec::new();
     for round in 0..options.rounds {
         for peer in &peers {
-            for size in SIZES {
+            for &size in &options.sizes {
                 if !peer.takes(size) {
                     continue;
                 }
@@ -126,7 +133,7 @@ fn main() -> ExitCode {
     if options.json {
         println!("{}", report::json(&cells));
     } else {
-        report::tables(&cells, &SIZES);
+        report::tables(&cells, &options.sizes);
     }
     ExitCode::SUCCESS
 }
