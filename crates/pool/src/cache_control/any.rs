@@ -46,6 +46,11 @@ impl Memory for AnyMemory {
         of_its_kind!(self, memory => memory.store(entry, value));
     }
 
+    #[inline(always)]
+    fn claim(&self, line: *const u8) {
+        of_its_kind!(self, memory => memory.claim(line));
+    }
+
     #[inline]
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
         // SAFETY: as the caller says.

@@ -2,6 +2,7 @@
 
 use super::{LINE, Memory, lines};
 use crate::sync::{AtomicU64, Ordering, fence};
+use hints::{claim, fetch, push_out};
 use std::ptr;
 
 /// Hardware keeps copies the same: plain atomics do.
@@ -23,8 +24,16 @@ impl Memory for Coherent {
         }
     }
 
+    /// There is nothing to do; what will be read is fetched meanwhile.
     #[inline(always)]
-    unsafe fn refresh(&self, _: *const u8, _: usize) {}
+    unsafe fn refresh(&self, at: *const u8, bytes: usize) {
+        if bytes <= PUSHED {
+            let (first, count) = lines(at, bytes);
+            for line in 0..count {
+                fetch(first.wrapping_add(line * LINE));
+            }
+        }
+    }
 
     /// Acquires what the partner released in [`store`](Memory::store).
     #[inline(always)]
@@ -37,21 +46,45 @@ impl Memory for Coherent {
         entry.store(value, Ordering::Release);
         push_out(ptr::from_ref(entry).cast());
     }
+
+    #[inline(always)]
+    fn claim(&self, line: *const u8) {
+        claim(line);
+    }
 }
 
-/// The most bytes that are pushed out: of more, hints cost more than they save.
+/// The most bytes that are pushed out, or fetched ahead: of more, hints cost more than they save.
 const PUSHED: usize = 1024;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn push_out(line: *const u8) {
-    // SAFETY: a hint, which changes no contents and never faults.
-    unsafe { std::arch::asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags)) };
+mod hints {
+    use std::arch::asm;
+
+    #[inline(always)]
+    pub fn push_out(line: *const u8) {
+        // SAFETY: a hint, which changes no contents and never faults.
+        unsafe { asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags)) };
+    }
+
+    #[inline(always)]
+    pub fn fetch(line: *const u8) {
+        // SAFETY: as above.
+        unsafe { asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
+    }
+
+    #[inline(always)]
+    pub fn claim(line: *const u8) {
+        // SAFETY: as above; a processor without it takes it for a hint that does nothing.
+        unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
+    }
 }
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
-#[inline(always)]
-fn push_out(_: *const u8) {}
+mod hints {
+    pub fn push_out(_: *const u8) {}
+    pub fn fetch(_: *const u8) {}
+    pub fn claim(_: *const u8) {}
+}
 
 /// The mapping is uncachable or write-combining, by MTRR (HydraRPC §5.2) or page attributes: there are no
 /// copies, but stores may wait in buffers of the processor.

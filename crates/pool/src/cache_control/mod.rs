@@ -71,6 +71,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Stores an entry and makes it visible, after everything that was published before.
     fn store(&self, entry: &AtomicU64, value: u64);
 
+    /// This host is going to write the line: a hint, to have it as its own by then.
+    fn claim(&self, _line: *const u8) {}
+
     /// Copies bytes into shared memory and publishes them. Unlike writing in place, this may go around the
     /// cache.
     ///

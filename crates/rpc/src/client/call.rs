@@ -7,6 +7,7 @@ use super::stream::Stream;
 use super::window::Limit;
 use crate::ends::{Buffer, Full};
 use crate::error::Error;
+use crate::lock::Guard;
 use crate::method::Method;
 use crate::queue::entry::{Answer, Kind, Status};
 use crate::view::{View, ViewMut};
@@ -107,7 +108,7 @@ impl<'c> Slot<'c> {
         let shared = &*client.shared;
         let gone = shared.gone();
         let mut calls = shared.calls();
-        if !calls.caller.is_full() && client.window.enter(&mut calls) {
+        if calls.can_send(index) && client.window.enter(&mut calls) {
             calls.send(index, (Kind::Call, client.connection, method), bytes);
             drop(calls);
             self.index |= COUNTED;
@@ -147,7 +148,7 @@ impl<'c> Slot<'c> {
         let shared = &*self.client.shared;
         let posted = shared.wait_for_room(self.limit().map(|(at, _)| at), |calls| {
             // The lock is held, so what has room now has it when the request is sent.
-            let room = !calls.caller.is_full() && window.is_none_or(|window| window.enter(calls));
+            let room = calls.can_send(self.index()) && window.is_none_or(|window| window.enter(calls));
             room.then(|| calls.send(self.index(), what, bytes))
         });
         posted.map_err(|ended| self.error_of(ended))?;
@@ -175,10 +176,6 @@ impl<'c> Slot<'c> {
         let options = self.client.shared.options();
         if options.deadline.is_none() && options.resend.is_none() && self.index & TIMED == 0 {
             let index = self.index();
-            // Each look at the queue takes the line that the server is about to write away from it: none without need.
-            if let Some(answer) = self.client.shared.calls().caller.answer(index) {
-                return Ok(answer);
-            }
             return self.client.shared.wait_until(index, None, |calls| calls.caller.answer(index));
         }
         let deadline = self.limit().map(|(at, _)| at);
@@ -313,6 +310,17 @@ impl<'c> Pending<'c> {
     #[inline(always)]
     pub fn wait(mut self) -> Result<Response<'c>, Error> {
         let slot = self.slot.take().expect("it was not answered");
+        let shared = &*slot.client.shared;
+        let mut calls = shared.calls();
+        // Each look at the queue takes the line that the server is about to write away from it: none without need.
+        let others = calls.caller.answer(slot.index()).is_none() && calls.take_answers(slot.index());
+        if !others && let Some(answer) = calls.caller.answer(slot.index()) {
+            return finish_locked(slot, calls, Ok(answer), None);
+        }
+        drop(calls);
+        if others {
+            shared.tell_beside();
+        }
         let answer = slot.wait();
         finish(slot, answer)
     }
@@ -349,13 +357,22 @@ fn finish(slot: Slot<'_>, answer: Result<Answer, Ended>) -> Result<Response<'_>,
 /// `longest`: how long it was waited for at most, if that is not what the call or the connection says.
 #[inline(always)]
 fn finish_within(
-    mut slot: Slot<'_>,
+    slot: Slot<'_>,
     answer: Result<Answer, Ended>,
     longest: Option<Duration>,
 ) -> Result<Response<'_>, Error> {
-    let client = slot.client;
-    let shared = &*client.shared;
-    let mut calls = shared.calls();
+    let calls = slot.client.shared.calls();
+    finish_locked(slot, calls, answer, longest)
+}
+
+#[inline(always)]
+fn finish_locked<'c>(
+    mut slot: Slot<'c>,
+    mut calls: Guard<'_, Calls>,
+    answer: Result<Answer, Ended>,
+    longest: Option<Duration>,
+) -> Result<Response<'c>, Error> {
+    let shared = &*slot.client.shared;
     slot.leave_window(&mut calls);
     let base = calls.caller.buffer(slot.index()).base();
     let room = calls.caller.room(slot.index());

@@ -4,6 +4,7 @@ use super::road::Buffers;
 use crate::ends::{Buffer, Caller, Change};
 use crate::error::Error;
 use crate::queue::entry::{Kind, MOST_BYTES};
+use std::ops::ControlFlow;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::AnyMemory;
@@ -79,24 +80,35 @@ impl Calls {
         }
     }
 
+    /// Whether there is room for the request of a slot.
+    #[inline(always)]
+    pub fn can_send(&self, slot: u16) -> bool {
+        !self.caller.is_full() && self.caller.is_settled(slot)
+    }
+
     /// Sends the request of a slot, for which there is room.
     pub fn send(&mut self, slot: u16, what: (Kind, u16, u32), (length, room): (usize, usize)) {
         self.caller.post(slot, what, length, room).expect("there is room");
         self.unrung = true;
     }
 
-    /// Takes what was answered, and says whether anything was that is not whoever asks's: they are to be told.
+    /// Takes what was answered, up to the answer of whoever asks, and says whether anything was that is somebody else's:
+    /// they are to be told. What comes after it is left to who waits for it: a caller that took all that is there would
+    /// send its next requests only then, and it and the server would take turns instead of working side by side.
     #[inline(always)]
     pub fn take_answers(&mut self, mine: u16) -> bool {
         let mut others = false;
         let Calls { caller, buffers, wakers, woken, .. } = self;
-        let count = caller.poll(|change| match change {
-            Change::Answered(slot) if slot == mine => {}
-            Change::Answered(slot) => {
-                others = true;
-                woken.extend(wakers[usize::from(slot)].take());
+        let count = caller.poll(|change| {
+            match change {
+                Change::Answered(slot) if slot == mine => return ControlFlow::Break(()),
+                Change::Answered(slot) => {
+                    others = true;
+                    woken.extend(wakers[usize::from(slot)].take());
+                }
+                Change::Freed(buffer) => buffers.free(buffer),
             }
-            Change::Freed(buffer) => buffers.free(buffer),
+            ControlFlow::Continue(())
         });
         if count > 0 && self.is_room_sought() {
             others = true;

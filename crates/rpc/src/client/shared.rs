@@ -123,7 +123,7 @@ impl Shared {
         window: Option<&Limit>,
     ) -> Result<(), Full> {
         let mut calls = self.calls();
-        if calls.caller.is_full() || window.is_some_and(|window| !window.enter(&mut calls)) {
+        if !calls.can_send(slot) || window.is_some_and(|window| !window.enter(&mut calls)) {
             return Err(Full);
         }
         calls.send(slot, what, bytes);
@@ -311,6 +311,12 @@ impl Shared {
             self.tell(place);
         }
         found
+    }
+
+    /// As [`tell`](Shared::tell), by a thread that does not sleep on the bell.
+    #[cold]
+    pub fn tell_beside(&self) {
+        self.tell(Place::Beside);
     }
 
     /// Answers were taken: whoever waits for them is told.

@@ -3,6 +3,7 @@
 use super::{Buffer, Layout};
 use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, Status};
 use crate::queue::{Awaited, Receiver, Sender};
+use std::ops::ControlFlow;
 use unrack_pool::cache_control::Memory;
 
 /// All slots are in use, or all entries unanswered: something has to be answered first.
@@ -170,16 +171,15 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         Ok(())
     }
 
-    /// Takes what was answered, and tells what became of which call. At most a lap of answers at a time.
+    /// Takes what was answered, and tells what became of which call; whether to go on is what it says. At most a lap of
+    /// answers at a time.
     #[inline(always)]
-    pub fn poll(&mut self, mut changed: impl FnMut(Change<B>)) -> usize {
+    pub fn poll(&mut self, mut changed: impl FnMut(Change<B>) -> ControlFlow<()>) -> usize {
         let mut count = 0;
         while let Some(entries) = self.answers.receive() {
             count += 1;
-            if let Some(change) = self.take(entries) {
-                changed(change);
-            }
-            if count == self.requests.lines() {
+            let flow = self.take(entries).map_or(ControlFlow::Continue(()), &mut changed);
+            if flow.is_break() || count == self.requests.lines() {
                 break;
             }
         }
@@ -247,6 +247,12 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         slot.state = State::Free;
         self.free.push(index);
         slot.buffer.take()
+    }
+
+    /// Whether a slot can be posted: not while answers to entries that repeated its last call are still to come.
+    #[inline(always)]
+    pub fn is_settled(&self, index: u16) -> bool {
+        self.slots[usize::from(index)].owed == 0
     }
 
     /// Whether nothing can be sent until something is answered.

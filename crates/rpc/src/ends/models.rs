@@ -6,6 +6,7 @@ use crate::queue::entry::{Kind, Status};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::yield_now;
+use std::ops::ControlFlow;
 use unrack_pool::cache_control::{Coherent, LINE};
 use unrack_pool::sync::AtomicU64;
 
@@ -87,7 +88,7 @@ impl<'a> Asking<'a> {
     /// Waits for the answer of a slot, and checks it.
     fn collect(&mut self, slot: u16, value: u64) {
         while self.caller.answer(slot).is_none() {
-            if self.caller.poll(|_| {}) == 0 {
+            if self.caller.poll(|_| ControlFlow::Continue(())) == 0 {
                 yield_now();
             }
         }
@@ -99,7 +100,7 @@ impl<'a> Asking<'a> {
     /// Waits until every entry is answered.
     fn settle(&mut self) {
         while self.caller.is_owed() {
-            if self.caller.poll(|_| {}) == 0 {
+            if self.caller.poll(|_| ControlFlow::Continue(())) == 0 {
                 yield_now();
             }
         }

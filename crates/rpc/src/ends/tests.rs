@@ -4,6 +4,7 @@ use super::{Buffer, Callee, Caller, Incoming, Layout, Reach};
 use crate::queue::entry::{Kind, Status};
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use unrack_pool::cache_control::{Coherent, Device, LINE, Memory, View};
@@ -189,7 +190,7 @@ impl<M: Memory> World<M> {
     }
 
     fn collect(&mut self) {
-        self.caller.poll(|_| {});
+        self.caller.poll(|_| ControlFlow::Continue(()));
         let done: Vec<u16> =
             self.waiting.keys().copied().filter(|&slot| self.caller.answer(slot).is_some()).collect();
         for slot in done {
@@ -323,7 +324,7 @@ proptest! {
             }
             let value = if small { value & 0x8000_0fff_0000_00ff } else { value };
             words(here.base().wrapping_add(layout.answers()), LINES * 8)[word].store(value, Ordering::Relaxed);
-            caller.poll(|_| {});
+            caller.poll(|_| ControlFlow::Continue(()));
             waiting.retain(|&slot| {
                 let Some(answer) = caller.answer(slot) else { return true };
                 assert!(answer.status.0 > Status::MORE.0 || answer.length as usize <= LINE);

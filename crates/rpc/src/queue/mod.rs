@@ -12,6 +12,7 @@ pub mod entry;
 
 use crate::wait::Pause;
 use entry::FLAG;
+use std::ptr;
 use unrack_pool::cache_control::{LINE, Memory};
 use unrack_pool::sync::{AtomicU64, Ordering};
 
@@ -21,6 +22,10 @@ type Line = [AtomicU64; LINE / 8];
 pub const fn bytes(lines: usize) -> usize {
     lines * size_of::<Line>()
 }
+
+/// So many lines ahead of the one that is sent, the sender asks for the line that it will write: far enough from where
+/// the receiver looks, which would take it away again.
+const CLAIMED: u64 = 8;
 
 /// A ring of lines in shared memory, seen from one end.
 struct Ring<M> {
@@ -44,8 +49,14 @@ impl<M: Memory> Ring<M> {
 
     #[inline]
     fn line(&self) -> &Line {
+        self.ahead(0)
+    }
+
+    /// The line so many after the next message's.
+    #[inline]
+    fn ahead(&self, count: u64) -> &Line {
         // SAFETY: the index is below the number of lines, which are mapped; atomics may be shared.
-        unsafe { &*self.base.add((self.passed & (self.lines - 1)) as usize) }
+        unsafe { &*self.base.add(((self.passed + count) & (self.lines - 1)) as usize) }
     }
 
     /// The flag of entries of this lap: set in the first one, since memory begins as zeros.
@@ -77,6 +88,7 @@ impl<M: Memory> Sender<M> {
         }
         self.0.memory.store(&line[0], entries[0] | flag);
         self.0.passed += 1;
+        self.0.memory.claim(ptr::from_ref(self.0.ahead(CLAIMED)).cast());
     }
 
     pub fn lines(&self) -> usize {

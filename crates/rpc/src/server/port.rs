@@ -88,9 +88,13 @@ impl Port {
     /// Runs what has come, a turn of it at most. Says whether there was anything.
     #[inline(always)]
     pub fn serve(&mut self, number: usize, methods: &Arc<Methods>, workers: Option<&Workers>) -> bool {
-        let mut any = false;
-        for _ in 0..TURN {
-            let Some(incoming) = self.callee.poll(&self.granted) else { break };
+        let (mut any, mut next) = (false, None);
+        for turn in 1..=TURN {
+            let Some(incoming) = next.take().or_else(|| self.callee.poll(&self.granted)) else { break };
+            // While several come, the next is fetched while one runs. One that comes alone is not held up by a look.
+            if any && turn < TURN {
+                next = self.callee.poll(&self.granted);
+            }
             any = true;
             self.run(number, &incoming, methods, workers);
         }
