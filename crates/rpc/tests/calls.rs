@@ -280,27 +280,29 @@ fn a_call_that_is_sent_again_runs_once() {
 
 #[test]
 fn a_stream_whose_parts_are_asked_for_again_has_each_once() {
-    let pool = Pool::new(Mode::Coherent);
-    let _serving = common::service(server::Options::default())
-        .stream("slowly", |_| {
-            let mut part = 0u32;
-            Ok(Box::new(move |call| {
-                std::thread::sleep(Duration::from_millis(6));
-                call.answer(4)?.put(0, part).expect("four bytes");
-                part += 1;
-                Ok(part < 20)
-            }))
-        })
-        .serve(pool.socket())
-        .unwrap();
-    let resend = Some(Duration::from_millis(1));
-    let client = pool.client(client::Options { resend, ..client::Options::default() });
-    for ahead in [0, 3] {
-        let mut stream = client.request(8).unwrap().stream("slowly", ahead).unwrap();
-        for part in 0..20u32 {
-            assert_eq!(stream.next_part().unwrap().expect("a part").body().get::<u32>(0).unwrap(), part);
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = common::service(server::Options::default())
+            .stream("slowly", |_| {
+                let mut part = 0u32;
+                Ok(Box::new(move |call| {
+                    std::thread::sleep(Duration::from_millis(6));
+                    call.answer(4)?.put(0, part).expect("four bytes");
+                    part += 1;
+                    Ok(part < 20)
+                }))
+            })
+            .serve(pool.socket())
+            .unwrap();
+        let resend = Some(Duration::from_millis(1));
+        let client = pool.client(client::Options { resend, ..client::Options::default() });
+        for ahead in [0, 3] {
+            let mut stream = client.request(8).unwrap().stream("slowly", ahead).unwrap();
+            for part in 0..20u32 {
+                assert_eq!(stream.next_part().unwrap().expect("a part").body().get::<u32>(0).unwrap(), part);
+            }
+            assert!(stream.next_part().unwrap().is_none());
         }
-        assert!(stream.next_part().unwrap().is_none());
     }
 }
 
