@@ -92,3 +92,6 @@ impl Table {
         (0..degree).map(|link| heaviest(self.of_link(link), NODES as usize)).fold(0.0, f64::max)
     }
 }
+
+#[cfg(test)]
+mod tests;
