@@ -340,6 +340,21 @@ mod tests {
         Failure { what, from: time(from), until: time(until), every: None, detected_after: None }
     }
 
+    proptest! {
+        /// From one change to the next, what is known stays as it is.
+        #[test]
+        fn changes_are_known_one_after_the_other(
+            from in 0u64..40, length in 1u64..30, every in prop::option::of(31u64..60), after in 0u64..50, now in 0u64..300,
+        ) {
+            let (every, detected_after) = (every.map(Time::from_ps), Some(Time::from_ps(after)));
+            let failure = Failure { every, detected_after, ..failure(Broken::Node(0), from, from + length) };
+            let outage = Outage::new(&failure).unwrap();
+            let known = |at: u64| at >= after && outage.covers(Time::from_ps(at - after));
+            let change = (now + 1..now + 400).find(|at| known(*at) != known(*at - 1));
+            prop_assert_eq!(outage.next_known(Time::from_ps(now)).map(Time::as_ps), change);
+        }
+    }
+
     fn crossing(first: u64, last: u64) -> Departure {
         Departure { first: Time::from_ps(first), last: Time::from_ps(last) }
     }
