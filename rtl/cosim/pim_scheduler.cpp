@@ -5,7 +5,10 @@
 #include "verilated.h"
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
+#include <unistd.h>
 
 // Field number `at` of `width` bits; Verilator packs wide ports as arrays of 32-bit words.
 template <typename T> static uint32_t field(const T &port, unsigned at, unsigned width) {
@@ -59,7 +62,8 @@ int main(int argc, char **argv) {
         top.eval();
     }
 #if VM_COVERAGE
-    context.coveragep()->write("coverage.dat");
+    if (const char *folder = getenv("UNRACK_RTL_COVERAGE"))
+        context.coveragep()->write((std::string{folder} + "/" + std::to_string(getpid()) + ".dat").c_str());
 #endif
     return 0;
 }

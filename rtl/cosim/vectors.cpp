@@ -2,7 +2,10 @@
 // cycle's end.
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
+#include <unistd.h>
 #include "Vbench.h"
 #include "verilated.h"
 
@@ -26,7 +29,8 @@ int main(int argc, char **argv) {
         top.eval();
     }
 #if VM_COVERAGE
-    context.coveragep()->write("coverage.dat");
+    if (const char *folder = getenv("UNRACK_RTL_COVERAGE"))
+        context.coveragep()->write((std::string{folder} + "/" + std::to_string(getpid()) + ".dat").c_str());
 #endif
     return 0;
 }

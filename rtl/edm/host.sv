@@ -86,13 +86,10 @@ module host #(
   );
 
   // The message state tables, by node and place. An id is how often its place was used, and the place.
-  typedef struct packed {
-    logic [5:0]  uses;
-    logic [15:0] sent;
-    logic [15:0] left;
-  } progress_t;
   logic [NODES-1:0][3:0] own_used_q, own_is_write_q, answer_used_q;
-  progress_t [NODES-1:0][3:0] own_q, answer_q;
+  logic [NODES-1:0][3:0][5:0] own_uses_q, answer_uses_q;
+  // Bytes that were granted, and that are left.
+  logic [NODES-1:0][3:0][15:0] own_sent_q, own_left_q, answer_sent_q, answer_left_q;
   // {address there, address here}, and the address of what is answered.
   logic [127:0] own_address_q[4*NODES];
   logic [63:0] answer_address_q[4*NODES];
@@ -113,7 +110,7 @@ module host #(
     end
   end
   assign request_ready_o = has_place && !queue_full && request_dst_i < 9'(NODES);
-  assign request_id_o    = {own_q[dst][place].uses, place};
+  assign request_id_o    = {own_uses_q[dst][place], place};
   assign accepts         = request_valid_i && request_ready_o;
 
   // A grant, or a request, which is the grant of its answer's first chunk (§3.1.1 (4)).
@@ -122,49 +119,52 @@ module host #(
   assign at             = node[NODE-1:0];
   assign is_known       = node < 9'(NODES);
   assign own_granted    = grant && is_known && kind == edm_pkg::WRITE && own_used_q[at][id[1:0]]
-                          && own_is_write_q[at][id[1:0]] && own_q[at][id[1:0]].uses == id[7:2];
+                          && own_is_write_q[at][id[1:0]] && own_uses_q[at][id[1:0]] == id[7:2];
   assign answer_granted = grant && is_known && kind == edm_pkg::RESPONSE && answer_used_q[at][id[1:0]]
-                          && answer_q[at][id[1:0]].uses == id[7:2];
+                          && answer_uses_q[at][id[1:0]] == id[7:2];
   assign own_answered   = ends && is_known && kind == edm_pkg::RESPONSE && last && own_used_q[at][id[1:0]]
-                          && !own_is_write_q[at][id[1:0]] && own_q[at][id[1:0]].uses == id[7:2];
+                          && !own_is_write_q[at][id[1:0]] && own_uses_q[at][id[1:0]] == id[7:2];
 
-  progress_t progress;
-  logic [15:0] allowed, now_sent, now_left;
+  logic [15:0] sent, left, allowed, now_sent, now_left;
   always_comb begin
-    progress = own_granted ? own_q[at][id[1:0]] : answer_q[at][id[1:0]];
-    allowed  = size;
+    sent    = own_granted ? own_sent_q[at][id[1:0]] : answer_sent_q[at][id[1:0]];
+    left    = own_granted ? own_left_q[at][id[1:0]] : answer_left_q[at][id[1:0]];
+    allowed = size;
     if (request) begin
-      progress = '{uses: id[7:2], sent: '0, left: size};
-      allowed  = 16'(CHUNK);
+      sent    = '0;
+      left    = size;
+      allowed = 16'(CHUNK);
     end
-    if (allowed > progress.left) allowed = progress.left;
-    now_sent = progress.sent + allowed;
-    now_left = progress.left - allowed;
+    if (allowed > left) allowed = left;
+    now_sent = sent + allowed;
+    now_left = left - allowed;
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       own_used_q    <= '0;
       answer_used_q <= '0;
-      own_q         <= '0;
+      own_uses_q    <= '0;
     end else begin
       if (own_granted) begin
-        own_q[at][id[1:0]].sent <= now_sent;
-        own_q[at][id[1:0]].left <= now_left;
+        own_sent_q[at][id[1:0]] <= now_sent;
+        own_left_q[at][id[1:0]] <= now_left;
       end
       if ((own_granted && now_left == '0) || own_answered) begin
         own_used_q[at][id[1:0]] <= 1'b0;
-        own_q[at][id[1:0]].uses <= id[7:2] + 6'd1;
+        own_uses_q[at][id[1:0]] <= id[7:2] + 6'd1;
       end
       if (accepts) begin
         own_used_q[dst][place]     <= 1'b1;
         own_is_write_q[dst][place] <= request_is_write_i;
-        own_q[dst][place].sent     <= '0;
-        own_q[dst][place].left     <= request_bytes_i;
+        own_sent_q[dst][place]     <= '0;
+        own_left_q[dst][place]     <= request_bytes_i;
       end
       if (answer_granted || (request && is_known)) begin
         answer_used_q[at][id[1:0]] <= now_left != '0;
-        answer_q[at][id[1:0]]      <= '{uses: progress.uses, sent: now_sent, left: now_left};
+        answer_uses_q[at][id[1:0]] <= id[7:2];
+        answer_sent_q[at][id[1:0]] <= now_sent;
+        answer_left_q[at][id[1:0]] <= now_left;
       end
     end
   end
@@ -177,7 +177,7 @@ module host #(
   always_comb begin
     addresses = own_address_q[{at, id[1:0]}];
     if (!own_granted) addresses = {64'h0, request ? address : answer_address_q[{at, id[1:0]}]};
-    addresses = {addresses[127:64] + 64'(progress.sent), addresses[63:0] + 64'(progress.sent)};
+    addresses = {addresses[127:64] + 64'(sent), addresses[63:0] + 64'(sent)};
   end
 
   // To the grant queue: a grant in the cycle after, a request, which goes to memory first, one later. If both are to
@@ -296,19 +296,10 @@ module host #(
   logic is_data, word_is_address_q;
   logic [63:0] next_q;
   assign is_data = kind == edm_pkg::WRITE || kind == edm_pkg::RESPONSE;
-  assign parsed_d = '{
-          begins: begins && is_data,
-          word: word_valid && is_data,
-          ends: ends && is_data,
-          bad: malformed,
-          is_write: kind == edm_pkg::WRITE,
-          last: last,
-          node: node,
-          id: id,
-          address: '0,
-          data: word,
-          bytes: word_bytes
-      };
+  assign parsed_d = {
+    begins && is_data, word_valid && is_data, ends && is_data, malformed, kind == edm_pkg::WRITE, last, node, id, 64'h0,
+    word, word_bytes
+  };
   always_comb begin
     addressed_d         = parsed_delivery_q;
     addressed_d.word    = parsed_delivery_q.word && !word_is_address_q;

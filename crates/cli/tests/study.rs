@@ -13,11 +13,17 @@ fn studies_are_listed_and_others_refused() {
     let issued = [
         "edm/scheduler",
         "edm/table1",
+        "edm/fig5-cycles",
         "edm/fig8a",
         "edm/fig8b",
         "edm/fig8-artifact",
         "ddc/table4",
         "ddc/fig7",
+        "r2c2/fig2",
+        "r2c2/arithmetic",
+        "r2c2/fig10",
+        "r2c2/fig17",
+        "r2c2/fig18",
     ];
     assert_eq!(names, issued);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);

@@ -34,9 +34,10 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
+    ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
     ("edm/fig8a", include_str!("../../../studies/edm/fig8a.toml")),
     ("edm/fig8b", include_str!("../../../studies/edm/fig8b.toml")),
     ("edm/fig8-artifact", include_str!("../../../studies/edm/fig8-artifact.toml")),

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
 
-const PORTS: u32 = 8;
 /// X, the bytes of a chunk and the blocks of its framing: as `rtl/pim_scheduler.sv` has them.
 const ACTIVE: u32 = 3;
 const CHUNK: u32 = 256;
@@ -24,10 +23,10 @@ struct Run {
 }
 
 /// `one_in`: a demand comes in one of so many cycles. `focus`: destinations are the first so many ports.
-fn run(policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest: u32) -> Run {
+fn run(ports: u32, policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest: u32) -> Run {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut scheduler = Scheduler::new(SchedulerConfig {
-        ports: PORTS,
+        ports,
         chunk: CHUNK,
         policy,
         pairs_in_order: true,
@@ -60,7 +59,7 @@ fn run(policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest:
             !is_over
         });
         let mut below = |most: u32| random.next_u32() % most;
-        let (chance, src, dst, size) = (below(one_in), below(PORTS), below(focus), 1 + below(longest));
+        let (chance, src, dst, size) = (below(one_in), below(ports), below(focus), 1 + below(longest));
         let count = active.entry((src, dst)).or_default();
         let may = chance == 0 && src != dst && *count < ACTIVE && settles != Some(cycle);
         demands.extend([u8::from(may), 0]);
@@ -92,17 +91,19 @@ fn hardware(program: &str, demands: Vec<u8>) -> Vec<Granted> {
 #[test]
 fn hardware_and_software_grant_the_same_in_the_same_cycle() {
     let cycles = cycles();
-    let wanted = std::env::var("UNRACK_RTL_POLICIES").unwrap_or_else(|_| "srpt,fcfs".into());
-    let policies = [(Policy::Srpt, "srpt"), (Policy::Fcfs, "fcfs")];
-    for (policy, name) in policies.into_iter().filter(|(_, name)| wanted.contains(name)) {
+    let wanted = std::env::var("UNRACK_RTL_SCHEDULERS").unwrap_or_else(|_| "srpt,fcfs,srpt-16".into());
+    let schedulers = [(Policy::Srpt, "srpt", 8), (Policy::Fcfs, "fcfs", 8), (Policy::Srpt, "srpt-16", 16)];
+    for (policy, name, ports) in
+        schedulers.into_iter().filter(|(_, name, _)| wanted.split(',').any(|one| one == *name))
+    {
         let Some(program) = super::program(name) else { return };
         let mut granted = 0;
         for (seed, (one_in, focus, longest)) in
-            [(1, 8, 320), (1, 2, 800), (3, 8, 64), (10, 8, 2_400), (60, 8, 512), (2, 1, 256)]
+            [(1, ports, 320), (1, 2, 800), (3, ports, 64), (10, ports, 2_400), (60, ports, 512), (2, 1, 256)]
                 .into_iter()
                 .enumerate()
         {
-            let Run { demands, grants } = run(policy, seed as u64, cycles, one_in, focus, longest);
+            let Run { demands, grants } = run(ports, policy, seed as u64, cycles, one_in, focus, longest);
             let mut expected = grants;
             let mut got = hardware(&program, demands);
             expected.sort();

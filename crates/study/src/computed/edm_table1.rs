@@ -17,7 +17,7 @@ const PROPAGATION: Time = Time::from_ns(10);
 
 /// The two nodes of figure 4.
 const COMPUTE: u16 = 0;
-const MEMORY: u16 = 1;
+pub(super) const MEMORY: u16 = 1;
 /// All is over long before.
 const CYCLES: u64 = 100;
 
@@ -62,7 +62,7 @@ fn wire(links: u64) -> Time {
 }
 
 /// Cycles until the first block of the data is where it should be, and what crossed the links.
-fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
+pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
     let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
@@ -79,7 +79,7 @@ fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
 }
 
 /// Cycles of each part of figure 5, from where the blocks left their multiplexers.
-fn between(name: &str, crossings: &[Crossing]) -> [(&'static str, u64); 4] {
+pub(super) fn between(name: &str, crossings: &[Crossing]) -> [(&'static str, u64); 4] {
     let pcs = 2 * steps::PCS_CYCLES;
     let at = |kind, up| {
         let is_it = |crossing: &&Crossing| crossing.up == up && crossing.block.block_type() == Some(kind);

@@ -1,6 +1,7 @@
 //! Figures that are computed: from the parameters and cores that simulations use too.
 
 mod ddc_table4;
+mod edm_fig5;
 mod edm_scheduler;
 mod edm_table1;
 mod r2c2;
@@ -15,6 +16,7 @@ pub type Computed = BTreeMap<String, f64>;
 pub fn of(study: &str, scale: Scale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),
+        "edm/fig5-cycles" => edm_fig5::values(),
         "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),
         "r2c2/fig2" => r2c2::throughput(),
