@@ -49,6 +49,8 @@ pub(crate) struct Queues {
     pub most: Vec<u64>,
 }
 
+/// How long a source waits when a thread does not come after.
+const REST: Time = Time::from_us(100);
 /// Packets that are kept to be written again, at the most.
 const MOST_SPARE: usize = 4_096;
 
@@ -116,7 +118,9 @@ impl Around for Here<'_> {
     }
 
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time {
-        self.outlet(port).line.room_at(now, bytes)
+        let Outlet { line, ring, .. } = self.outlet(port);
+        // The thread at the other end is late: what is sent now would be lost.
+        if ring.is_full() { now + REST } else { line.room_at(now, bytes) }
     }
 
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet> {
