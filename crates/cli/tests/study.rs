@@ -22,6 +22,7 @@ fn studies_are_listed_and_others_refused() {
         "r2c2/fig2",
         "r2c2/arithmetic",
         "r2c2/fig10",
+        "r2c2/fig15",
         "r2c2/fig17",
         "r2c2/fig18",
     ];
