@@ -88,7 +88,7 @@ fn a_trace_shows_every_block_and_can_be_captured() {
     };
     let lines = stdout(&output);
     assert!(
-        lines.contains("1\t0\t2\t16\t0x0000000000000080\t00112233445566778899aabbccddeeff\t40"),
+        lines.contains("1\t0\t1\t16\t0x0000000000000080\t00112233445566778899aabbccddeeff\t40"),
         "{lines}"
     );
     assert!(lines.lines().any(|line| line.trim() == "1500"), "the frame: {lines}");
