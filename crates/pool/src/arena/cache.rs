@@ -32,19 +32,24 @@ impl Cache {
     /// As [`Arena::alloc`].
     #[inline]
     pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
+        match self.take_kept(bytes) {
+            Some(buffer) => Ok(buffer),
+            None if bytes > MOST_SMALL => self.arena.alloc(bytes),
+            None => self.refill(class_of(bytes)),
+        }
+    }
+
+    /// As [`alloc`](Cache::alloc), if the cache has one.
+    #[inline(always)]
+    pub fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
         if bytes > MOST_SMALL {
-            return self.arena.alloc(bytes);
+            return None;
         }
         let class = class_of(bytes);
-        let offset = match self.kept[class].pop() {
-            Some((offset, kept)) => {
-                // SAFETY: the arena, which we have, keeps the lists of all its sections.
-                unsafe { kept.give_out() };
-                offset
-            }
-            None => self.refill(class)?,
-        };
-        Ok(self.arena.buffer_at(offset, size_of_class(class)))
+        let (offset, kept) = self.kept[class].pop()?;
+        // SAFETY: the arena, which we have, keeps the lists of all its sections.
+        unsafe { kept.give_out() };
+        Some(self.arena.buffer_at(offset, size_of_class(class)))
     }
 
     /// Gives a buffer back: of the cache's arena, whoever took it.
@@ -67,7 +72,7 @@ impl Cache {
 
     /// Takes one, and some more to keep.
     #[cold]
-    fn refill(&mut self, class: usize) -> Result<u64, Error> {
+    fn refill(&mut self, class: usize) -> Result<Buffer, Error> {
         let Cache { arena, kept } = self;
         let mut first = None;
         arena.take(class, (keeps(class) as u32 / 2).max(1), |offset| {
@@ -78,7 +83,7 @@ impl Cache {
             let section = arena.section_of(offset);
             kept[class].push((offset, section.list.keep(section.number(class, offset))));
         })?;
-        Ok(first.expect("one was taken"))
+        Ok(arena.buffer_at(first.expect("one was taken"), size_of_class(class)))
     }
 
     /// Gives the oldest back, all but so many.

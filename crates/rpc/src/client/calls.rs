@@ -5,6 +5,7 @@ use crate::ends::{Buffer, Caller, Change};
 use crate::error::Error;
 use crate::queue::entry::{Kind, MOST_BYTES};
 use std::ops::ControlFlow;
+use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::AnyMemory;
@@ -61,8 +62,18 @@ impl Calls {
         }
     }
 
+    /// A slot and the buffer of a size that was used lately, if there are such.
     #[inline(always)]
-    pub fn reserve(&mut self, bytes: usize) -> Result<Option<(u16, *mut u8)>, Error> {
+    pub fn reserve_kept(&mut self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
+        if self.caller.free_slots() == 0 {
+            return None;
+        }
+        let buffer = self.buffers.take_kept(bytes as u64)?;
+        self.give_slot(buffer)
+    }
+
+    /// A slot and a buffer, if a slot is free.
+    pub fn reserve(&mut self, bytes: usize) -> Result<Option<(u16, NonNull<u8>)>, Error> {
         if bytes > MOST_BYTES {
             return Err(Error::TooLong { asked: bytes });
         }
@@ -70,12 +81,17 @@ impl Calls {
             return Ok(None);
         }
         let buffer = self.buffers.alloc(bytes.max(1) as u64)?;
-        let base = buffer.as_ptr();
+        Ok(self.give_slot(buffer))
+    }
+
+    #[inline(always)]
+    fn give_slot(&mut self, buffer: unrack_pool::arena::Buffer) -> Option<(u16, NonNull<u8>)> {
+        let base = NonNull::new(buffer.as_ptr())?;
         match self.caller.reserve(buffer) {
-            Ok(slot) => Ok(Some((slot, base))),
+            Ok(slot) => Some((slot, base)),
             Err(buffer) => {
                 self.buffers.free(buffer);
-                Ok(None)
+                None
             }
         }
     }
@@ -90,6 +106,12 @@ impl Calls {
     pub fn send(&mut self, slot: u16, what: (Kind, u16, u32), (length, room): (usize, usize)) {
         self.caller.post(slot, what, length, room).expect("there is room");
         self.unrung = true;
+    }
+
+    /// Whether the call of a slot is answered.
+    #[inline(always)]
+    pub fn answered(&self, slot: u16) -> Option<()> {
+        self.caller.is_answered(slot).then_some(())
     }
 
     /// Takes what was answered, up to the answer of whoever asks, and says whether anything was that is somebody else's:

@@ -7,6 +7,7 @@
 //! | [`calls`] | the calls that threads have under way: slots, buffers, tasks that wait |
 //! | [`sleepers`] | threads that sleep until answers are taken |
 //! | [`window`] | how many calls a connection has under way |
+//! | [`slot`] | a slot: what every call goes through |
 //! | [`call`] | a call: its request, its answer, blocking or as a future |
 //! | [`stream`] | an answer in parts |
 //! | [`reactor`] | the thread that waits for those who do not |
@@ -17,6 +18,7 @@ mod reactor;
 mod road;
 mod shared;
 mod sleepers;
+mod slot;
 mod stream;
 mod window;
 

@@ -145,7 +145,15 @@ impl Road {
 }
 
 impl Buffers {
+    /// A buffer of a size that was used lately, if there is one.
     #[inline(always)]
+    pub fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
+        match self {
+            Buffers::Arena(cache) => cache.take_kept(bytes),
+            Buffers::Heap { .. } => None,
+        }
+    }
+
     pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
         match self {
             Buffers::Arena(cache) => Ok(cache.alloc(bytes)?),

@@ -7,14 +7,16 @@ use super::Options;
 use super::calls::Calls;
 use super::road::{Connected, Road};
 use super::sleepers::{Place, Sleepers};
+use super::slot::Message;
 use super::window::Limit;
 use crate::ends::{Buffer, Full};
 use crate::error::Error;
 use crate::lock::{Guard, Lock};
-use crate::queue::entry::{Answer, Kind, Status};
+use crate::queue::entry::{Kind, Status};
 use crate::view::View;
 use crate::wait::{Patience, Pause};
 use std::path::Path;
+use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use unrack_pool::Bell;
@@ -90,14 +92,9 @@ impl Shared {
         self.calls.lock()
     }
 
-    /// Where the buffer of a slot begins.
-    pub fn base(&self, slot: u16) -> *mut u8 {
-        self.calls().caller.buffer(slot).base()
-    }
-
-    /// The answer of a slot, if it is there.
-    pub fn glance(&self, slot: u16) -> Option<Answer> {
-        self.find(slot, Place::Beside, &mut |calls: &mut Calls| calls.caller.answer(slot))
+    /// Whether the answer of a slot is there.
+    pub fn glance(&self, slot: u16) -> bool {
+        self.find(slot, Place::Beside, &mut |calls: &mut Calls| calls.answered(slot)).is_some()
     }
 
     /// Tells the server that no more parts are wanted, if there is room to say so. If not, the stream goes when its
@@ -114,7 +111,7 @@ impl Shared {
 
     /// Sends the request of a slot, and rings if the server is seen asleep. One that is just going to sleep is rung for
     /// when its answer is waited for; if nobody does, it looks once more by itself.
-    #[inline(always)]
+    #[inline(never)]
     pub fn post(
         &self,
         slot: u16,
@@ -156,36 +153,69 @@ impl Shared {
         self.road.ring(|| self.gone().is_some() || over());
     }
 
-    /// A slot with a buffer.
-    #[inline(always)]
-    pub fn reserve(&self, bytes: usize, deadline: Option<Instant>) -> Result<(u16, *mut u8), Error> {
+    /// A slot with a buffer, if both are at hand.
+    #[inline(never)]
+    pub fn reserve(&self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
+        self.calls().reserve_kept(bytes)
+    }
+
+    /// Takes a buffer from further away, or waits for a slot.
+    #[cold]
+    pub fn reserve_later(&self, bytes: usize) -> Result<(u16, NonNull<u8>), Box<Error>> {
         // The lock ends here: in the `match` it would be held until its end.
         let reserved = self.calls().reserve(bytes);
         match reserved {
-            Ok(Some(reserved)) => Ok(reserved),
-            Ok(None) => self.reserve_later(bytes, deadline),
-            Err(error) => Err(error),
+            Ok(Some(reserved)) => return Ok(reserved),
+            Ok(None) => {}
+            Err(error) => return Err(Box::new(error)),
+        }
+        let deadline = self.options.deadline.map(|deadline| Instant::now() + deadline);
+        let waited = self.wait_for_room(deadline, |calls| calls.reserve(bytes).transpose());
+        waited.map_err(|ended| self.no_slot(ended))?.map_err(Box::new)
+    }
+
+    fn no_slot(&self, ended: Ended) -> Error {
+        match ended {
+            Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
+            Ended::Gone(_) => self.error_of(ended, Duration::ZERO),
         }
     }
 
-    /// Waits for a slot.
-    #[cold]
-    fn reserve_later(&self, bytes: usize, deadline: Option<Instant>) -> Result<(u16, *mut u8), Error> {
-        let mut wrong = None;
-        let waited = self.wait_for_room(deadline, |calls| match calls.reserve(bytes) {
-            Ok(reserved) => reserved,
-            Err(error) => {
-                wrong = Some(error);
-                Some((0, std::ptr::null_mut()))
-            }
-        });
-        if let Some(error) = wrong {
-            return Err(error);
+    /// The answer of a slot, if it is there and says how long it is; the call does not count in the window any more.
+    #[inline(never)]
+    pub fn collect(&self, slot: u16, window: Option<&Limit>) -> Option<Message> {
+        let mut calls = self.calls();
+        // Each look at the queue takes the line that the server is about to write away from it: none without need.
+        if calls.answered(slot).is_none() && calls.take_answers(slot) {
+            drop(calls);
+            self.tell(Place::Beside);
+            return None;
         }
-        waited.map_err(|ended| match ended {
-            Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
-            Ended::Gone(_) => self.error_of(ended, Duration::ZERO),
-        })
+        let answer = calls.caller.answer(slot).filter(|answer| answer.status == Status::DONE)?;
+        let base = calls.caller.buffer(slot).base();
+        self.leave(calls, window);
+        Some((NonNull::new(base)?, answer.length as usize))
+    }
+
+    /// The caller of this slot is done with it.
+    #[inline(never)]
+    pub fn release(&self, slot: u16, window: Option<&Limit>) {
+        let mut calls = self.calls();
+        calls.release(slot);
+        self.leave(calls, window);
+    }
+
+    /// A call does not count in the window any more, or has no slot: whoever waits for room is told.
+    #[inline(always)]
+    fn leave(&self, mut calls: Guard<'_, Calls>, window: Option<&Limit>) {
+        if let Some(window) = window {
+            window.leave(&mut calls);
+        }
+        let sought = calls.is_room_sought();
+        drop(calls);
+        if sought {
+            self.tell_of_room();
+        }
     }
 
     /// Waits until `ready` finds room, which answers make, and callers that are done with theirs.
@@ -202,7 +232,7 @@ impl Shared {
 
     /// A caller is done with its call while somebody waits for room.
     #[cold]
-    pub fn tell_of_room(&self) {
+    fn tell_of_room(&self) {
         self.calls().tell_of_room();
         self.sleepers.tell_all(self.bell());
         self.wake_tasks();
@@ -313,12 +343,6 @@ impl Shared {
         found
     }
 
-    /// As [`tell`](Shared::tell), by a thread that does not sleep on the bell.
-    #[cold]
-    pub fn tell_beside(&self) {
-        self.tell(Place::Beside);
-    }
-
     /// Answers were taken: whoever waits for them is told.
     #[inline]
     fn tell(&self, place: Place) {
@@ -336,15 +360,29 @@ impl Shared {
         self.sleepers.tell_all(self.bell());
     }
 
+    /// The answer of a slot that is answered, if it is one or a part of one.
+    pub fn part(&self, slot: u16) -> Result<(Message, Status), Error> {
+        let calls = self.calls();
+        let answer = calls.caller.answer(slot).expect("it is answered");
+        let base = NonNull::new(calls.caller.buffer(slot).base());
+        drop(calls);
+        match (base, answer.status) {
+            (Some(base), Status::DONE | Status::MORE) => Ok(((base, answer.length as usize), answer.status)),
+            _ => Err(self.failure(slot)),
+        }
+    }
+
+    /// What is wrong with the answer of a slot.
+    #[cold]
+    pub fn failure(&self, slot: u16) -> Error {
+        let (answer, room) = {
+            let calls = self.calls();
+            (calls.caller.answer(slot).expect("it is answered"), calls.caller.room(slot))
+        };
+        Error::of_status(self.peer(), answer.status, answer.length, room)
+    }
+
     fn bell(&self) -> &Bell {
         self.road.bell()
-    }
-}
-
-/// Whether an answer is one, or what is wrong.
-pub fn check(peer: &Peer, answer: &Answer, room: usize) -> Result<(), Error> {
-    match answer.status {
-        Status::DONE | Status::MORE => Ok(()),
-        status => Err(Error::of_status(peer, status, answer.length, room)),
     }
 }

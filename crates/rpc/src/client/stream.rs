@@ -3,14 +3,14 @@
 //! Each part is answered to an entry of its own, for which this side gave a buffer, so a stream needs no flow
 //! control beside that of calls: the server writes a part when it is asked for one.
 
-use super::call::Slot;
-use super::shared;
+use super::slot::Slot;
 use crate::error::Error;
 use crate::method::Method;
 use crate::queue::entry::{Kind, Status};
 use crate::view::View;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 /// The parts of an answer, in order. Dropping it tells the server that no more are wanted.
 pub struct Stream<'c> {
@@ -27,7 +27,7 @@ pub struct Stream<'c> {
 
 /// One part, until the next is asked for.
 pub struct Part<'s> {
-    base: *const u8,
+    base: NonNull<u8>,
     length: usize,
     stream: PhantomData<&'s ()>,
 }
@@ -35,7 +35,7 @@ pub struct Part<'s> {
 impl Part<'_> {
     pub fn body(&self) -> View<'_> {
         // SAFETY: the slot's buffer is at least as long and stays until the stream, which is borrowed, goes on.
-        unsafe { View::new(self.base, self.length) }
+        unsafe { View::new(self.base.as_ptr(), self.length) }
     }
 }
 
@@ -48,13 +48,13 @@ impl<'c> Stream<'c> {
     ) -> Result<Self, Error> {
         let client = first.client;
         let mut asked = VecDeque::with_capacity(ahead + 2);
-        first.post(Kind::Open, method.0, length, room)?;
+        first.post(Kind::Open, method.0, (length, room))?;
         let opener = first.index();
         asked.push_back(first);
         let mut stream = Stream { opener, asked, room, handed: false, ended: false };
         for _ in 0..ahead {
             let (mut slot, _) = Slot::reserve(client, room)?;
-            slot.post(Kind::Next, u32::from(opener), 0, room)?;
+            slot.post(Kind::Next, u32::from(opener), (0, room))?;
             stream.asked.push_back(slot);
         }
         Ok(stream)
@@ -70,22 +70,17 @@ impl<'c> Stream<'c> {
         }
         if std::mem::take(&mut self.handed) {
             let mut slot = self.asked.pop_front().expect("it was handed out");
-            slot.post(Kind::Next, u32::from(self.opener), 0, self.room)?;
+            slot.post(Kind::Next, u32::from(self.opener), (0, self.room))?;
             self.asked.push_back(slot);
         }
         let slot = self.asked.front().expect("one is asked for until the end");
         let shared = &*slot.client.shared;
-        let answer = slot
-            .wait()
-            .map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
-        self.ended = answer.status != Status::MORE;
-        shared::check(shared.peer(), &answer, self.room)?;
+        slot.wait().map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
+        let part = shared.part(slot.index());
+        self.ended = !matches!(part, Ok((_, Status::MORE)));
+        let ((base, length), _) = part?;
         self.handed = true;
-        Ok(Some(Part {
-            base: shared.base(slot.index()),
-            length: answer.length as usize,
-            stream: PhantomData,
-        }))
+        Ok(Some(Part { base, length, stream: PhantomData }))
     }
 }
 

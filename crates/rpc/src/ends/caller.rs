@@ -217,6 +217,11 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         }
     }
 
+    #[inline(always)]
+    pub fn is_answered(&self, index: u16) -> bool {
+        self.slots[usize::from(index)].state == State::Answered
+    }
+
     /// The answer of a slot, if it has come.
     #[inline(always)]
     pub fn answer(&self, index: u16) -> Option<Answer> {

@@ -1,0 +1,268 @@
+//! A slot of the queues: what a call is, from the request that is written to the answer that was read.
+//!
+//! What every call goes through ([`Shared::reserve`], [`Shared::post`], [`Shared::collect`], [`Shared::release`]) is compiled
+//! once, here, and hands back what fits in registers. What seldom happens is cold, and makes its errors in boxes. Were
+//! either inlined with an [`Error`] in its result, that result would be in memory, stored in pieces and loaded as a whole:
+//! a load of more than was stored at once waits until all stores before it are everywhere, among them those of the request.
+
+use super::Client;
+use super::shared::{Ended, Shared};
+use super::window::Limit;
+use crate::ends::Full;
+use crate::error::Error;
+use crate::queue::entry::Kind;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// A slot with its buffer, given back when it is dropped. Two words, which are handed about in registers.
+pub struct Slot<'c> {
+    pub client: &'c Client,
+    /// The index, [`COUNTED`] and [`TIMED`].
+    index: u64,
+}
+
+/// It counts in the window.
+const COUNTED: u64 = 1 << 32;
+/// Its call has a deadline of its own.
+const TIMED: u64 = 1 << 33;
+
+/// Where a message begins, and its bytes.
+pub type Message = (NonNull<u8>, usize);
+
+impl<'c> Slot<'c> {
+    /// A slot, and where its buffer begins.
+    #[inline(always)]
+    pub fn reserve(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
+        let shared = &*client.shared;
+        let reserved = match shared.reserve(bytes) {
+            Some(reserved) => Ok(reserved),
+            None => shared.reserve_later(bytes),
+        };
+        match reserved {
+            Ok((index, base)) => Ok((Slot { client, index: u64::from(index) }, base)),
+            Err(error) => Err(*error),
+        }
+    }
+
+    #[inline(always)]
+    pub fn index(&self) -> u16 {
+        self.index as u16
+    }
+
+    /// Sends a request, and rings if the server sleeps.
+    #[inline(always)]
+    pub fn post(&mut self, kind: Kind, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
+        self.post_within(None, (kind, self.client.connection, method), bytes)
+    }
+
+    /// As [`post`](Slot::post), of a call, when the window has room for it.
+    #[inline(always)]
+    pub fn post_in_window(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
+        let client = self.client;
+        self.post_within(Some(&client.window), (Kind::Call, client.connection, method), bytes)?;
+        self.index |= COUNTED;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn post_within(
+        &mut self,
+        window: Option<&Limit>,
+        what: (Kind, u16, u32),
+        bytes: (usize, usize),
+    ) -> Result<(), Error> {
+        let shared = &*self.client.shared;
+        match shared.post(self.index(), what, bytes, window) {
+            Ok(()) => Ok(()),
+            Err(Full) => post_later(shared, self.index, window, what, bytes).map_err(|error| *error),
+        }
+    }
+
+    /// As [`post_in_window`](Slot::post_in_window), if there is room for it now.
+    pub fn try_post(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Full> {
+        let client = self.client;
+        let what = (Kind::Call, client.connection, method);
+        client.shared.post(self.index(), what, bytes, Some(&client.window))?;
+        self.index |= COUNTED;
+        Ok(())
+    }
+
+    /// As [`post_in_window`](Slot::post_in_window), without holding up a thread.
+    pub fn poll_post(
+        &mut self,
+        context: &mut Context<'_>,
+        method: u32,
+        bytes: (usize, usize),
+    ) -> Poll<Result<(), Error>> {
+        let (client, index) = (self.client, self.index());
+        let shared = &*client.shared;
+        let gone = shared.gone();
+        let mut calls = shared.calls();
+        if calls.can_send(index) && client.window.enter(&mut calls) {
+            calls.send(index, (Kind::Call, client.connection, method), bytes);
+            drop(calls);
+            self.index |= COUNTED;
+            shared.ring_after_all();
+            return Poll::Ready(Ok(()));
+        }
+        let deadline = calls.deadline(index, shared.options().deadline);
+        let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let earlier = calls.seek_room(context.waker(), deadline);
+        drop(calls);
+        match gone {
+            Some(cause) => Poll::Ready(Err(error_of(shared, index, Ended::Gone(cause)))),
+            None if over => Poll::Ready(Err(error_of(shared, index, Ended::TimeOver))),
+            None => {
+                client.reactor.attend(earlier)?;
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Gives the call a deadline of its own.
+    pub fn set_deadline(&mut self, longest: Duration) {
+        self.client.shared.calls().set_deadline(self.index(), longest);
+        self.index |= TIMED;
+    }
+
+    /// Waits for the answer, of whatever status it is.
+    pub fn wait(&self) -> Result<(), Ended> {
+        wait(&self.client.shared, self.index)
+    }
+
+    /// Waits for the answer.
+    #[inline(always)]
+    pub fn collect(self) -> Result<(Slot<'c>, Message), Error> {
+        let shared = &*self.client.shared;
+        let collected = match shared.collect(self.index(), self.window()) {
+            Some(message) => Ok(message),
+            None => collect_later(shared, self.index, self.window()),
+        };
+        self.with(collected)
+    }
+
+    /// Waits for the answer for so long, whatever deadline the call has.
+    pub fn collect_within(self, longest: Duration) -> Result<(Slot<'c>, Message), Error> {
+        let shared = &*self.client.shared;
+        let waited =
+            wait_until(shared, self.index(), Some(Instant::now() + longest), shared.options().resend);
+        let collected = match waited {
+            Err(Ended::TimeOver) => Err(Box::new(shared.error_of(Ended::TimeOver, longest))),
+            waited => finish(shared, self.index(), self.window(), waited),
+        };
+        self.with(collected)
+    }
+
+    /// What became of a call that is answered, or is not waited for any longer.
+    pub fn finish(self, ended: Result<(), Ended>) -> Result<(Slot<'c>, Message), Error> {
+        let collected = finish(&self.client.shared, self.index(), self.window(), ended);
+        self.with(collected)
+    }
+
+    /// A call that was answered does not count in the window any more; one that failed is over.
+    #[inline(always)]
+    fn with(mut self, collected: Result<Message, Box<Error>>) -> Result<(Slot<'c>, Message), Error> {
+        match collected {
+            Ok(message) => {
+                self.index &= !COUNTED;
+                Ok((self, message))
+            }
+            Err(error) => Err(*error),
+        }
+    }
+
+    /// The window that it counts in.
+    #[inline(always)]
+    fn window(&self) -> Option<&'c Limit> {
+        let client = self.client;
+        (self.index & COUNTED != 0).then_some(&client.window)
+    }
+}
+
+impl Drop for Slot<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.client.shared.release(self.index(), self.window());
+    }
+}
+
+/// Waits until there is room to send a request.
+#[cold]
+fn post_later(
+    shared: &Shared,
+    index: u64,
+    window: Option<&Limit>,
+    what: (Kind, u16, u32),
+    bytes: (usize, usize),
+) -> Result<(), Box<Error>> {
+    let slot = index as u16;
+    let posted = shared.wait_for_room(limit(shared, index), |calls| {
+        // The lock is held, so what has room now has it when the request is sent.
+        let room = calls.can_send(slot) && window.is_none_or(|window| window.enter(calls));
+        room.then(|| calls.send(slot, what, bytes))
+    });
+    posted.map_err(|ended| Box::new(error_of(shared, slot, ended)))?;
+    shared.ring_after_all();
+    Ok(())
+}
+
+/// Waits for an answer that was not there at the first look.
+fn collect_later(shared: &Shared, index: u64, window: Option<&Limit>) -> Result<Message, Box<Error>> {
+    let waited = wait(shared, index);
+    finish(shared, index as u16, window, waited)
+}
+
+/// Waits for the answer, and sends again what is not answered for long if that is wanted.
+fn wait(shared: &Shared, index: u64) -> Result<(), Ended> {
+    let (options, slot) = (shared.options(), index as u16);
+    if options.deadline.is_none() && options.resend.is_none() && index & TIMED == 0 {
+        return shared.wait_until(slot, None, |calls| calls.answered(slot));
+    }
+    wait_until(shared, slot, limit(shared, index), options.resend)
+}
+
+fn wait_until(
+    shared: &Shared,
+    slot: u16,
+    deadline: Option<Instant>,
+    resend: Option<Duration>,
+) -> Result<(), Ended> {
+    loop {
+        let again = resend.map(|resend| Instant::now() + resend);
+        let until = deadline.into_iter().chain(again).min();
+        match shared.wait_until(slot, until, |calls| calls.answered(slot)) {
+            Err(Ended::TimeOver) if again.is_some() && until == again => shared.post_again(slot),
+            ended => return ended,
+        }
+    }
+}
+
+/// When a call is given up: its own deadline, or the connection's from now.
+fn limit(shared: &Shared, index: u64) -> Option<Instant> {
+    if index & TIMED != 0 {
+        return shared.calls().given_up(index as u16).map(|(at, _)| at);
+    }
+    shared.options().deadline.map(|deadline| Instant::now() + deadline)
+}
+
+fn finish(
+    shared: &Shared,
+    slot: u16,
+    window: Option<&Limit>,
+    ended: Result<(), Ended>,
+) -> Result<Message, Box<Error>> {
+    let why = match ended {
+        Ok(()) => match shared.collect(slot, window) {
+            Some(message) => return Ok(message),
+            None => shared.failure(slot),
+        },
+        Err(ended) => error_of(shared, slot, ended),
+    };
+    Err(Box::new(why))
+}
+
+fn error_of(shared: &Shared, slot: u16, ended: Ended) -> Error {
+    let given = shared.calls().given_up(slot).map(|(_, after)| after);
+    shared.error_of(ended, given.or(shared.options().deadline).unwrap_or_default())
+}
