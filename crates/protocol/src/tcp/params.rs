@@ -27,6 +27,9 @@ pub struct Params {
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
+    /// Each packet of a stream takes the next of equal ways (Dixit et al., INFOCOM 2013) instead of all the same.
+    /// Default: all the same, as their hash says (ECMP, RFC 2992).
+    pub spraying: bool,
 }
 
 impl Default for Params {
@@ -36,6 +39,7 @@ impl Default for Params {
             initial_window: 10,
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
+            spraying: false,
         }
     }
 }

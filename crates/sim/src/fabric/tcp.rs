@@ -20,6 +20,7 @@ const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
 impl Tcp {
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Tcp, SetupError> {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
+        let plan = Plan { spraying: params.spraying, ..plan };
         let (control, timeouts) = (LossBased::new(params), params.timeouts(plan.round_trip()));
         Ok(Tcp { streams: Streams::new(&plan, control, timeouts, |_| NEVER_MARKED) })
     }

@@ -11,12 +11,14 @@
 //! Acknowledgements are neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
 
 mod alone;
+mod lone;
 pub(super) mod nic;
 mod packet;
 mod parts;
 mod plan;
 mod way;
 
+use self::lone::Lone;
 use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
 pub use self::parts::Parcel;
@@ -29,7 +31,7 @@ use super::parts::Part;
 use super::slab::Slab;
 use super::timers::{Alarm, Needs, Side, Timers};
 use crate::engine::{Core, Observer, Tie, Tied, Wait};
-use crate::network::{Pace, Port};
+use crate::network::{Network, Pace, Port};
 use crate::topology::End;
 use unrack_protocol::tcp::{Ack, Control, Receiver, Sack, Segment, Sender, Timeouts};
 use unrack_units::{Bytes, Rate, Time};
@@ -68,6 +70,7 @@ pub(super) struct Streams<C> {
     timers: Vec<Timers>,
     /// Of a run that is split.
     part: Option<Box<Part<Parcel>>>,
+    lone: Lone,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +111,8 @@ struct Stream<C> {
     segments: u32,
     /// What both ends know it by.
     name: u32,
+    /// Packets of data that have taken one of equal ways each, where they take them in turn.
+    sprayed: u32,
     /// Tells this stream from others that had its place.
     serial: u32,
     /// Packets under way, and the answer to this request.
@@ -134,6 +139,13 @@ enum Role {
     Answer(u32),
 }
 
+impl<C> Stream<C> {
+    /// Which of equal ways its next packet of data takes.
+    fn hash(&self) -> u32 {
+        flow_hash(self.name).wrapping_add(self.sprayed)
+    }
+}
+
 impl<C: Control + Clone> Streams<C> {
     /// `threshold` says how much may be ahead of data at a port of this rate before it is marked.
     pub(super) fn new(plan: &Plan, fresh: C, timeouts: Timeouts, threshold: impl Fn(Rate) -> Bytes) -> Self {
@@ -158,10 +170,26 @@ impl<C: Control + Clone> Streams<C> {
             streams_opened: 0,
             timers: (0..topology.switches()).map(|_| Timers::default()).collect(),
             part: None,
+            lone: Lone::default(),
         }
     }
 
+    /// The same as they were before the first message, in a network without faults.
+    fn afresh(&self) -> Streams<C> {
+        let network = &self.plan.network;
+        let topology = network.topology.clone().without_faults();
+        let plan = Plan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
+        let mut streams = Streams::new(&plan, self.fresh.clone(), self.timeouts, |_| Bytes::ZERO);
+        for (hop, ours) in streams.hops.iter_mut().zip(&self.hops) {
+            hop.threshold = ours.threshold;
+        }
+        streams
+    }
+
     pub(super) fn unloaded(&self, message: &Message) -> Time {
+        if self.plan.spraying {
+            return self.carried_alone(message);
+        }
         let alone = self.plan.alone(message.src, message.dst);
         let request =
             if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
@@ -220,6 +248,7 @@ impl<C: Control + Clone> Streams<C> {
             bytes,
             segments,
             name,
+            sprayed: 0,
             serial: self.streams_opened,
             references: 0,
             waits: false,
@@ -241,21 +270,38 @@ impl<C: Control + Clone> Streams<C> {
         if place.waits || !place.sender.is_ready() {
             return;
         }
-        let topology = &self.plan.network.topology;
-        let nic = topology.attachment_at(place.src, place.dst, flow_hash(place.name), core.now());
-        let open = self.nics[nic as usize].is_open(core.now(), self.nic_limit);
-        if !open || self.take_turn(core, stream) {
-            self.streams[stream].waits = true;
-            core.waits(self.streams[stream].id, || Wait::Turn);
-            self.nics[nic as usize].wait(stream);
-            self.schedule_refill(core, nic);
+        loop {
+            let nic = self.nic_of(core.now(), stream);
+            let open = self.nics[nic as usize].is_open(core.now(), self.nic_limit);
+            let more = !open || self.take_turn(core, stream);
+            if more && (!open || !self.plan.spraying) {
+                return self.wait(core, stream);
+            } else if !more {
+                return;
+            }
         }
     }
 
-    /// Sends up to a quantum. Whether the stream has more to send.
+    /// The link by which a stream sends its next packet.
+    fn nic_of(&self, now: Time, stream: u32) -> u32 {
+        let place = &self.streams[stream];
+        self.plan.network.topology.attachment_at(place.src, place.dst, place.hash(), now)
+    }
+
+    /// For its turn at the link of its next packet.
+    fn wait<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
+        let nic = self.nic_of(core.now(), stream);
+        self.streams[stream].waits = true;
+        core.waits(self.streams[stream].id, || Wait::Turn);
+        self.nics[nic as usize].wait(stream);
+        self.schedule_refill(core, nic);
+    }
+
+    /// Sends up to a quantum: a packet, where each goes another way. Whether the stream has more to send.
     fn take_turn<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
+        let quantum = if self.plan.spraying { 1 } else { QUANTUM };
         let mut sent = 0;
-        while sent < QUANTUM {
+        while sent < quantum {
             let place = &mut self.streams[stream];
             let before = place.sender.retransmissions();
             let Some(segment) = place.sender.poll_transmit(core.now()) else { break };
@@ -267,15 +313,14 @@ impl<C: Control + Clone> Streams<C> {
         }
         self.set_timer(core, stream);
         core.waits(self.streams[stream].id, || Wait::Window);
-        sent == QUANTUM && self.streams[stream].sender.is_ready()
+        sent == quantum && self.streams[stream].sender.is_ready()
     }
 
     fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32) {
         self.nics[nic as usize].refilling = false;
         while let Some(stream) = self.nics[nic as usize].next_ready() {
             if self.take_turn(core, stream) {
-                core.waits(self.streams[stream].id, || Wait::Turn);
-                self.nics[nic as usize].wait(stream);
+                self.wait(core, stream);
             } else {
                 self.streams[stream].waits = false;
                 self.free_if_over(stream);

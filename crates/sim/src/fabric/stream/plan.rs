@@ -31,6 +31,8 @@ pub(in super::super) struct Plan {
     pub cut_through: bool,
     /// Segments that a stream may send before anything is acknowledged.
     pub initial_window: u32,
+    /// Packets of data take equal ways in turn.
+    pub spraying: bool,
 }
 
 impl Plan {
@@ -64,7 +66,8 @@ impl Plan {
             return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
         }
         let initial_window = u32::MAX;
-        let plan = Plan { network: network.clone(), framing, buffer, cut_through, initial_window };
+        let plan =
+            Plan { network: network.clone(), framing, buffer, cut_through, initial_window, spraying: false };
         if let Buffer::Shared { alpha, .. } = buffer
             && !(alpha > 0.0 && alpha.is_finite())
         {

@@ -22,7 +22,11 @@ impl<C: Control + Clone> Streams<C> {
     ) {
         let place = &mut self.streams[stream];
         place.references += 1;
-        let hash = flow_hash(place.name);
+        let hash = match body {
+            Body::Data(_) => place.hash(),
+            Body::Ack(_) => flow_hash(place.name),
+        };
+        place.sprayed += u32::from(self.plan.spraying && matches!(body, Body::Data(_)));
         let topology = &self.plan.network.topology;
         let nic = topology.attachment_at(from, to, hash, core.now());
         let link = LinkId::Host(nic);

@@ -1,0 +1,65 @@
+//! How long a message takes alone where that is no arithmetic: it is carried.
+//!
+//! Ways of one length are taken for alike, so that each size is carried once for each length.
+
+use super::{Event, Streams};
+use crate::engine::{Core, Observer, Sim};
+use crate::fabric::Fabric;
+use crate::network::Network;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use unrack_protocol::tcp::Control;
+use unrack_units::Time;
+use unrack_workload::{Listed, Message, MessageId};
+
+/// What is known so far.
+#[derive(Default)]
+pub(super) struct Lone {
+    known: RefCell<BTreeMap<Key, Time>>,
+}
+
+/// What the time depends on: links on the way, whether it is in a rack, and its sizes.
+type Key = (usize, bool, bool, u64, u32);
+
+impl Lone {
+    fn key(network: &Network, message: &Message) -> Key {
+        let inside = network.topology.switch_of(message.src) == network.topology.switch_of(message.dst);
+        let links = network.links(message.src, message.dst).count();
+        (links, inside, message.kind.is_answered(), message.bytes, message.request)
+    }
+}
+
+impl<C: Control + Clone> Streams<C> {
+    pub(super) fn carried_alone(&self, message: &Message) -> Time {
+        let network = &self.plan.network;
+        let key = Lone::key(network, message);
+        if let Some(time) = self.lone.known.borrow().get(&key) {
+            return *time;
+        }
+        let work = Listed::new(vec![(Time::ZERO, *message)].into(), network.nodes());
+        let (run, ..) = Sim::new(Alone(self.afresh()), work.expect("a message of this network")).run();
+        let time = run.outcomes[0].completion().expect("nothing is in its way");
+        self.lone.known.borrow_mut().insert(key, time);
+        time
+    }
+}
+
+/// Streams that carry one message, of which nobody asks how long it takes alone.
+struct Alone<C>(Streams<C>);
+
+impl<C: Control + Clone> Fabric for Alone<C> {
+    type Event = Event;
+
+    fn name(&self) -> &'static str {
+        "alone"
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        self.0.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
+        self.0.handle(core, event);
+    }
+    fn unloaded(&self, _: &Message) -> Time {
+        Time::ZERO
+    }
+}
