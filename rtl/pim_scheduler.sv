@@ -302,25 +302,56 @@ module pim_scheduler #(
   always_comb begin
     if (demand_i) assume (size_i != '0 && src_i != dst_i);
   end
-  // A port is never in two circuits: no destination is granted to two sources; who is granted is free when the grant has
-  // been held; and it is matched only with what waits.
+  // What the grants themselves say, apart from the scheduler's own counts: cycles until a port's circuits end, and bytes
+  // that a pair asked for and was not granted.
+  logic [PORTS-1:0][7:0] src_circuit_q, dst_circuit_q;
+  logic [PORTS-1:0][PORTS-1:0][SIZE+PLACE-1:0] owed_q;
+  always_ff @(posedge clk_i) begin
+    for (int unsigned p = 0; p < PORTS; p++) begin
+      src_circuit_q[p] <= rst_ni && src_circuit_q[p] != '0 ? src_circuit_q[p] - 8'd1 : '0;
+      dst_circuit_q[p] <= rst_ni && dst_circuit_q[p] != '0 ? dst_circuit_q[p] - 8'd1 : '0;
+    end
+    for (int unsigned s = 0; s < PORTS; s++) begin
+      if (rst_ni && grant_o[s]) begin
+        src_circuit_q[s] <= grant_hold_o[s] + 8'(FRAMING) + 8'((32'(grant_size_o[s]) + 7) / 8);
+        dst_circuit_q[grant_dst_o[s]] <= grant_hold_o[s] + 8'(FRAMING) + 8'((32'(grant_size_o[s]) + 7) / 8);
+      end
+      for (int unsigned d = 0; d < PORTS; d++) begin
+        owed_q[d][s] <= !rst_ni ? '0 : owed_q[d][s]
+            + (demand_i && ready_o && dst_i == PORT'(d) && src_i == PORT'(s) && count_q[d][s] != PLACE'(ACTIVE) ? (SIZE+PLACE)'(size_i) : '0)
+            - (grant_o[s] && grant_dst_o[s] == PORT'(d) ? (SIZE+PLACE)'(grant_size_o[s]) : '0);
+      end
+    end
+  end
+
+  // A port is never in two circuits: no destination is granted to two sources, and who is granted is free when the grant
+  // has been held. A pair is granted what it asked for, a chunk at most, and nothing else.
+  logic [PORTS-1:0][PORTS-1:0][SIZE+PLACE-1:0] kept;
   always_comb begin
+    kept = '0;
     if (past_q && rst_ni) begin
       assert (phase_q != 2'd3);
       for (int unsigned s = 0; s < PORTS; s++) begin
         for (int unsigned t = 0; t < s; t++) begin
           assert (!(grant_o[s] && grant_o[t] && grant_dst_o[s] == grant_dst_o[t]));
         end
-        assert (!grant_o[s] || src_left_q[s] <= grant_hold_o[s] + 8'd1);
-        assert (!grant_o[s] || dst_left_q[grant_dst_o[s]] <= grant_hold_o[s] + 8'd1);
+        assert (!grant_o[s] || src_circuit_q[s] <= grant_hold_o[s] + 8'd1);
+        assert (!grant_o[s] || dst_circuit_q[grant_dst_o[s]] <= grant_hold_o[s] + 8'd1);
+        assert (src_left_q[s] == src_circuit_q[s] && dst_left_q[s] == dst_circuit_q[s]);
         // So that the sum with a chunk fits its eight bits.
         assert (!grant_o[s] || grant_hold_o[s] < 8'(ITERATION));
         assert (!grant_o[s] || count_q[grant_dst_o[s]][s] != '0);
-        // Both lists have those pairs that have a demand.
+        assert (!grant_o[s] || (grant_size_o[s] != '0 && grant_size_o[s] <= SIZE'(CHUNK)));
         for (int unsigned d = 0; d < PORTS; d++) begin
+          // Both lists have those pairs that have a demand.
           assert (in_dst[d][s] == (count_q[d][s] != '0));
           assert (in_src[s][d] == (count_q[d][s] != '0));
           assert (count_q[d][s] <= PLACE'(ACTIVE));
+          for (int unsigned a = 0; a < ACTIVE; a++) begin
+            assert (count_q[d][s] <= PLACE'(a) || size_q[d][s][a] != '0);
+            if (count_q[d][s] > PLACE'(a)) kept[d][s] += (SIZE+PLACE)'(size_q[d][s][a]);
+          end
+          assert (owed_q[d][s] == kept[d][s]);
         end
       end
     end

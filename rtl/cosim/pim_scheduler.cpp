@@ -1,6 +1,6 @@
-// Runs the scheduler on what stdin has: for each cycle eight bytes, little-endian: 1 if there is a demand, 0, source,
+// Runs the scheduler on what stdin has: for each cycle eight bytes, little-endian: 1 if there is a demand, tag, source,
 // destination, size in bytes (16 bits each, the first two 8). Writes, for each grant, sixteen bytes: cycle (64 bits),
-// source, destination, size (16 bits each), 1 if it is the last, cycles that it is held (8 bits each).
+// source, destination, size (16 bits each), flags (last, first, tag) and cycles that it is held (8 bits each).
 #include "Vbench.h"
 #include "verilated.h"
 #include <cstdint>
@@ -43,6 +43,7 @@ int main(int argc, char **argv) {
         top.src_i = src;
         top.dst_i = dst;
         top.size_i = size;
+        top.tag_i = in[1];
         top.eval();
         if (in[0] && !top.ready_o) {
             fprintf(stderr, "cycle %lu: a demand, and the scheduler is not ready\n", (unsigned long)cycle);
@@ -54,7 +55,7 @@ int main(int argc, char **argv) {
                                  (uint16_t)field(top.grant_size_o, s, SIZE)};
             memcpy(out, &cycle, 8);
             memcpy(out + 8, words, 6);
-            out[14] = field(top.grant_last_o, s, 1);
+            out[14] = field(top.grant_last_o, s, 1) | field(top.grant_first_o, s, 1) << 1 | field(top.grant_tag_o, s, 1) << 2;
             out[15] = field(top.grant_hold_o, s, 8);
             fwrite(out, 16, 1, stdout);
         }

@@ -13,8 +13,8 @@ const CHUNK: u32 = 256;
 const FRAMING: u64 = 2;
 const CYCLE: Time = Time::from_ps(2_560);
 
-/// Cycle of the hardware's third phase, source, destination, bytes, last, hold.
-type Granted = (u64, u16, u16, u16, bool, u8);
+/// Cycle of the hardware's third phase, source, destination, bytes, hold, and flags: last, first, tag.
+type Granted = (u64, u16, u16, u16, u8, [bool; 3]);
 
 /// Random demands, one record of eight bytes a cycle, and what the software grants.
 struct Run {
@@ -46,7 +46,8 @@ fn run(ports: u32, policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u
             let hold = (at - cycle - 3) as u8;
             settles = Some(cycle + 2);
             let bytes = grant.bytes as u16;
-            grants.push((cycle + 2, grant.src as u16, grant.dst as u16, bytes, grant.last, hold));
+            let flags = [grant.last, grant.first, grant.token == 1];
+            grants.push((cycle + 2, grant.src as u16, grant.dst as u16, bytes, hold, flags));
             if grant.last {
                 ending.push((cycle + 3, (grant.src, grant.dst)));
             }
@@ -62,14 +63,15 @@ fn run(ports: u32, policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u
         let (chance, src, dst, size) = (below(one_in), below(ports), below(focus), 1 + below(longest));
         let count = active.entry((src, dst)).or_default();
         let may = chance == 0 && src != dst && *count < ACTIVE && settles != Some(cycle);
-        demands.extend([u8::from(may), 0]);
+        let token = random.next_u32() & 1;
+        demands.extend([u8::from(may), token as u8]);
         for field in [src, dst, size] {
             demands.extend((field as u16).to_le_bytes());
         }
         if may {
             *count += 1;
             // The hardware's lists have it a cycle later.
-            let demand = Demand { src, dst, bytes: size, token: 0, request: Time::ZERO };
+            let demand = Demand { src, dst, bytes: size, token, request: Time::ZERO };
             scheduler.handle_demand(CYCLE * (cycle + 1), demand);
         }
     }
@@ -82,8 +84,8 @@ fn hardware(program: &str, demands: Vec<u8>) -> Vec<Granted> {
     let half = |record: &[u8], at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
     let parse = |record: &[u8; 16]| {
         let (cycle, rest) = record.split_first_chunk::<8>().expect("16 bytes");
-        let last = rest[6] == 1;
-        (u64::from_le_bytes(*cycle), half(rest, 0), half(rest, 2), half(rest, 4), last, rest[7])
+        let flags = [0, 1, 2].map(|at| rest[6] >> at & 1 == 1);
+        (u64::from_le_bytes(*cycle), half(rest, 0), half(rest, 2), half(rest, 4), rest[7], flags)
     };
     output.as_chunks::<16>().0.iter().map(parse).collect()
 }
@@ -91,11 +93,11 @@ fn hardware(program: &str, demands: Vec<u8>) -> Vec<Granted> {
 #[test]
 fn hardware_and_software_grant_the_same_in_the_same_cycle() {
     let cycles = cycles();
-    let wanted = std::env::var("UNRACK_RTL_SCHEDULERS").unwrap_or_else(|_| "srpt,fcfs,srpt-16".into());
-    let schedulers = [(Policy::Srpt, "srpt", 8), (Policy::Fcfs, "fcfs", 8), (Policy::Srpt, "srpt-16", 16)];
-    for (policy, name, ports) in
-        schedulers.into_iter().filter(|(_, name, _)| wanted.split(',').any(|one| one == *name))
-    {
+    let wanted = std::env::var("UNRACK_RTL_SCHEDULERS").unwrap_or_else(|_| "srpt-8,fcfs-8,srpt-16".into());
+    for name in wanted.split(',') {
+        let (policy, ports) = name.split_once('-').expect("a policy and a number of ports");
+        let policy = if policy == "srpt" { Policy::Srpt } else { Policy::Fcfs };
+        let ports = ports.parse().expect("a number of ports");
         let Some(program) = super::program(name) else { return };
         let mut granted = 0;
         for (seed, (one_in, focus, longest)) in

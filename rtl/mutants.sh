@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Breaks list, scheduler and switch on purpose, one fault at a time, and asks who sees it: the proofs of formal.ys, and the
+# co-simulation of the scheduler or of a rack. Fails if one that is named beside the fault does not.
+# `rtl/mutants.sh YOSYS [PART OF A NAME]`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+yosys=$(realpath "$1")
+only=${2-}
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+survivors=0
+
+# Whether this one is content with the hardware as it is in `$work`.
+check() {
+	case $1 in
+	list) (cd "$work" && "$yosys" -q -p "script rtl/formal.ys list:scheduler") ;;
+	scheduler) (cd "$work" && "$yosys" -q -p "script rtl/formal.ys scheduler:") ;;
+	grants) simulate srpt-4 hardware_and_software ;;
+	rack) simulate rack-4 a_rack_is ;;
+	esac > "$work/log" 2>&1
+}
+
+simulate() {
+	make --no-print-directory rtl_from="$work/rtl" rtl_kind=mutant rtl_flags=-Wno-fatal "rtl-program-$1" || return
+	UNRACK_RTL="$target/rtl-mutant" UNRACK_RTL_SCHEDULERS=$1 UNRACK_RTL_CYCLES=5000 \
+		timeout 300 cargo test -q --profile ci -p unrack-phy --test cosim "$2"
+}
+
+# mutant "what is wrong" FILE "who must see it" FIND REPLACEMENT
+mutant() {
+	local name=$1 file=$2 find=$4 replacement=$5 seen=() missed=() text
+	[[ $name == *"$only"* ]] || return 0
+	rm -rf "$work/rtl" && cp -r rtl "$work/rtl"
+	# What holds is proved in two steps; what needs more is as good as not proved.
+	sed -i 's/-maxsteps 6/-maxsteps 2/' "$work/rtl/formal.ys"
+	text=$(< "$work/rtl/$file")
+	[[ ${text/"$find"/} != *"$find"* && $text == *"$find"* ]] \
+		|| { echo "$file does not have this once: $find" >&2; exit 1; }
+	printf '%s\n' "${text/"$find"/"$replacement"}" > "$work/rtl/$file"
+	for who in $3; do
+		if check "$who"; then missed+=("$who"); else seen+=("$who"); fi
+		# What does not even build is no mutant.
+		if grep -Eq '^%Error|syntax error|ERROR: (Module|Identifier|Can)|^make: ' "$work/log"; then
+			echo "$name: $(grep -Em1 '^%Error|syntax error|ERROR|^make: ' "$work/log")" >&2
+			exit 1
+		fi
+	done
+	printf '| %s | %s | %s |\n' "$name" "${seen[*]-}" "${missed[*]-}"
+	survivors=$((survivors + ${#missed[@]}))
+}
+
+# All are content with what is not broken.
+rm -rf "$work/rtl" && cp -r rtl "$work/rtl"
+for who in list scheduler grants rack; do
+	check "$who" || { echo "$who: fails without a fault" >&2; cat "$work/log" >&2; exit 1; }
+done
+
+echo '| fault | seen by | not seen by |'
+echo '|---|---|---|'
+mutant "a source takes who did not ask it" pim_scheduler.sv "scheduler grants" \
+	".eligible_i   (asked_by[g])" ".eligible_i   ({PORTS{|asks_q}})"
+mutant "a busy source is asked" pim_scheduler.sv "scheduler grants" \
+	".eligible_i   (src_free & {PORTS{dst_free[g]}})" ".eligible_i   ({PORTS{dst_free[g]}})"
+mutant "a busy destination asks" pim_scheduler.sv "scheduler grants" \
+	".eligible_i   (src_free & {PORTS{dst_free[g]}})" ".eligible_i   (src_free)"
+mutant "a source is not made busy" pim_scheduler.sv "scheduler grants" \
+	"src_left_q[s] <= busy[s];" ""
+mutant "a destination is not made busy" pim_scheduler.sv "scheduler grants" \
+	"dst_left_q[grant_dst_o[s]] <= busy[s];" ""
+mutant "a port is free an iteration early" pim_scheduler.sv "scheduler grants" \
+	"src_left_q[p] < 8'(2 * ITERATION)" "src_left_q[p] < 8'(3 * ITERATION)"
+mutant "a grant is not held" pim_scheduler.sv "scheduler grants" \
+	"hold > 8'd1 ? hold - 8'd1 : 8'd0" "8'd0 & hold"
+mutant "a grant is held for its source only" pim_scheduler.sv "scheduler grants" \
+	"src_left_q[s] > dst_left_q[d] ? src_left_q[s] : dst_left_q[d]" "src_left_q[s]"
+mutant "a port is busy from now, not from when its grant goes" pim_scheduler.sv "scheduler grants" \
+	"grant_hold_o[s] + 8'((grant_size_o[s] + SIZE'(7)) >> 3)" "8'((grant_size_o[s] + SIZE'(7)) >> 3)"
+mutant "the last bytes of a chunk take no time" pim_scheduler.sv "scheduler grants" \
+	"(grant_size_o[s] + SIZE'(7)) >> 3" "grant_size_o[s] >> 3"
+mutant "framing takes no time" pim_scheduler.sv "scheduler grants" \
+	" + 8'(FRAMING);" ";"
+mutant "a demand is taken while the lists are written" pim_scheduler.sv "scheduler" \
+	"assign ready_o = !settles;" "assign ready_o = 1'b1;"
+mutant "a demand of one too many is taken" pim_scheduler.sv "scheduler" \
+	" & (count_q[dst_i][src_i] != PLACE'(ACTIVE))" ""
+mutant "what is done stays in its source's list" pim_scheduler.sv "scheduler grants" \
+	"src_insert = stays[g];" "src_insert = 1'b1;"
+mutant "what is not done leaves its destination's list" pim_scheduler.sv "scheduler grants" \
+	"dst_insert = stays[s];" "dst_insert = 1'b0;"
+mutant "a whole chunk that is the last is not" pim_scheduler.sv "scheduler grants" \
+	"head_size[s] <= SIZE'(CHUNK)" "head_size[s] < SIZE'(CHUNK)"
+mutant "what is granted is not counted down" pim_scheduler.sv "scheduler grants" \
+	"size_q[d][s][0] <= next_size[s];" ""
+mutant "a deleted entry stays" ordered_list.sv "list scheduler grants" \
+	"assign gone[g]  = |match[g:0];" "assign gone[g]  = 1'b0 & |match[g:0];"
+mutant "an entry goes in at the front" ordered_list.sv "list grants" \
+	"valid_c[p] & (key_c[p] < insert_key_i)" "1'b0"
+mutant "the last is found, not the first" ordered_list.sv "list grants" \
+	"int p = PLACES - 1; p >= 0; p--" "int p = 0; p < PLACES; p++"
+mutant "who is not eligible is found" ordered_list.sv "scheduler grants" \
+	"valid_q[p] && eligible_i[name_q[p]]) begin
+        found_o = 1" "valid_q[p] && eligible_i != 0) begin
+        found_o = 1"
+# What no property speaks of: which goes first.
+mutant "order before size" pim_scheduler.sv "grants" "KEY'({size, order})" "KEY'({order, size})"
+mutant "a message that is half granted has its first size" pim_scheduler.sv "grants" \
+	"head_size[s] - SIZE'(CHUNK);" "head_size[s];"
+mutant "a grant is called the first of its message again" pim_scheduler.sv "grants" \
+	"started_q[d][s] <= !grant_last_o[s];" ""
+mutant "a grant has the tag of the message behind" pim_scheduler.sv "grants" \
+	"tag_q[d][s][0];" "tag_q[d][s][1];"
+# The switch.
+mutant "a circuit is not used up" edm/switch.sv "rack" "assign circuit_take = starts && size == left;" "assign circuit_take = 1'b0;"
+mutant "what breaks off is not ended" edm/switch.sv "rack" "assign forwards     = abandons || starts" "assign forwards     = starts"
+mutant "two ports' messages are mixed" edm/switch.sv "rack" "locked_q <= edm_pkg::opens_message(data[9:0], locked_q);" "locked_q <= 1'b0;"
+mutant "a check that fails is not seen" edm/message_parser.sv "rack" "assign holds   = check == '0;" "assign holds   = 1'b1 || check != '0;"
+mutant "an old grant is taken for a new message" edm/host.sv "rack" "&& own_is_write_q[at][id[1:0]] && own_uses_q[at][id[1:0]] == id[7:2];" "&& own_is_write_q[at][id[1:0]];"
+mutant "fetch-and-add forgets the carry" edm/modify_unit.sv "rack" "read_data_i + first" "read_data_i ^ first"
+mutant "compare-and-swap does not compare" edm/modify_unit.sv "rack" "word = read_data_i == first ? second : read_data_i" "word = second"
+mutant "a timer runs for a write too" edm/host.sv "rack" "own_used_q[n][p] && !own_is_write_q[n][p] && deadline" "own_used_q[n][p] && deadline"
+exit $((survivors > 0))
