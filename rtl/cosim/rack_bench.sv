@@ -1,5 +1,6 @@
 // Nodes and a switch on lines, as vectors: crates/phy/tests/cosim/rack.rs has the fields. Every end has a whole PCS; a
-// line takes no time. What is read from memory or a data buffer is a function of its address.
+// line takes no time. What is read from memory or a data buffer is a function of its address; only RMWREQs change memory,
+// which has 64 words for them.
 `default_nettype none
 
 module rack_bench #(
@@ -8,9 +9,12 @@ module rack_bench #(
 ) (
     input  wire logic                 clk_i,
     input  wire logic                 rst_ni,
-    input  wire logic [NODES*224-1:0] in_i,
-    output      logic [NODES*320-1:0] out_o
+    input  wire logic [NODES*368-1:0] in_i,
+    output      logic [NODES*400-1:0] out_o
 );
+  // Where those words are.
+  localparam logic [63:0] MODIFIED = 64'h2000;
+
   function automatic logic [63:0] contents(input logic [63:0] address);
     for (int unsigned at = 0; at < 8; at++) begin
       contents[8*at+:8] = 8'((address + 64'(at)) * 64'd167 ^ ((address + 64'(at)) >> 8));
@@ -40,12 +44,12 @@ module rack_bench #(
   );
 
   for (genvar n = 0; n < NODES; n++) begin : g_node
-    // {column down, column up, wrong bit, address, bytes, dst, flags}, in whole bytes. Flags: there is a request, it is
-    // a write, lines are strict, a bit of the line up is wrong.
-    logic [223:0] in;
+    // {timeout, operands, column down, column up, wrong bit, address, bytes, dst, flags}, in whole bytes. Flags: there is
+    // a request, it is a write, lines are strict, a bit of the line up is wrong, it is an RMWREQ, and its opcode.
+    logic [367:0] in;
     logic strict;
     logic [65:0] wrong_bit;
-    assign in        = in_i[224*n+:224];
+    assign in        = in_i[368*n+:368];
     assign strict    = in[2];
     assign wrong_bit = 66'(in[3]) << in[72+:7];
 
@@ -113,7 +117,8 @@ module rack_bench #(
     );
     assign damaged[n] = broken_up || wrong_up != '0;
 
-    logic ready, begins, word, ends, bad, is_write, last, read;
+    logic ready, begins, word, ends, bad, is_write, last, read, ends_with_null, modifies;
+    logic [63:0] modify_read_address, modify_word_q, modify_address, modify_word;
     logic [63:0] read_address, read_data_q, address, data;
     logic [7:0] id;
     logic [8:0] node;
@@ -124,18 +129,31 @@ module rack_bench #(
         .clk_i,
         .rst_ni,
         .self_i            (9'(n)),
+        .timeout_i         (in[352+:16]),
         .request_valid_i   (in[0]),
         .request_ready_o   (ready),
         .request_is_write_i(in[1]),
+        .request_is_modify_i(in[4]),
+        .request_opcode_i  (in[6:5]),
+        .request_operands_i(in[224+:128]),
         .request_dst_i     ({1'b0, in[8+:8]}),
         .request_address_i ({24'h0, in[32+:40]}),
         .request_bytes_i   (in[16+:16]),
         .request_local_i   ({24'h0, in[32+:40]}),
         .request_id_o      (),
+        .null_o            (ends_with_null),
+        .null_node_o       (),
+        .null_id_o         (),
         .read_o            (read),
         .read_is_answer_o  (),
         .read_address_o    (read_address),
         .read_data_i       (read_data_q),
+        .modify_read_o     (),
+        .modify_read_address_o(modify_read_address),
+        .modify_data_i     (modify_word_q),
+        .modify_write_o    (modifies),
+        .modify_address_o  (modify_address),
+        .modify_data_o     (modify_word),
         .deliver_begins_o  (begins),
         .deliver_word_o    (word),
         .deliver_ends_o    (ends),
@@ -157,13 +175,23 @@ module rack_bench #(
     /* verilator lint_on PINCONNECTEMPTY */
     always_ff @(posedge clk_i) if (read) read_data_q <= contents(read_address);
 
-    assign out_o[320*n+:320] = {
-        32'h0, address[39:0], data, bytes_of(down_block), bytes_of(up_block), 7'h0, node, id,
+    logic [63:0] words_q[64];
+    always_ff @(posedge clk_i) begin
+      modify_word_q <= words_q[modify_read_address[8:3]];
+      if (!rst_ni) begin
+        for (int unsigned at = 0; at < 64; at++) words_q[at] <= '0;
+      end else if (modifies && modify_address[63:9] == MODIFIED[63:9]) begin
+        words_q[modify_address[8:3]] <= modify_word;
+      end
+    end
+
+    assign out_o[400*n+:400] = {
+        modify_word, modify_address[39:0], 6'h0, ends_with_null, modifies, address[39:0], data, bytes_of(down_block), bytes_of(up_block), 7'h0, node, id,
         bytes, disabled[n], |wrong_down, overflow, last,
         is_write, bad, ends, word, begins, ready, down_column_take, up_column_take
     };
     logic unused;
-    assign unused = ^{address[63:40], in[79], in[7:4]};
+    assign unused = ^{address[63:40], in[79], in[7], modify_read_address[63:9], modify_read_address[2:0], modify_address[63:40]};
   end
 endmodule
 `default_nettype wire

@@ -9,13 +9,15 @@ module data_builder (
     input  wire logic         clk_i,
     input  wire logic         rst_ni,
     input  wire logic [8:0]   self_i,
-    // The grant at the head of its queue: {is an answer, id, address there, address here, bytes, last}.
+    // The grant at the head of its queue: {was modified, is an answer, id, address there, address here, bytes, last}. The
+    // answer to an RMWREQ has no address: its place is there instead.
     input  wire logic         grant_valid_i,
-    input  wire logic [153:0] grant_i,
+    input  wire logic [154:0] grant_i,
     output      logic         grant_take_o,
     // Data is there in the cycle after, and stays until it is read again.
     output      logic         read_o,
     output      logic         read_is_answer_o,
+    output      logic         read_was_modified_o,
     output      logic [63:0]  read_address_o,
     input  wire logic [63:0]  read_data_i,
     output      logic         valid_o,
@@ -23,11 +25,11 @@ module data_builder (
     input  wire logic         take_i
 );
   // What is next.
-  logic is_answer, last;
+  logic was_modified, was_modified_q, is_answer, last;
   logic [7:0] id;
   logic [15:0] bytes;
   logic [63:0] there, here;
-  assign {is_answer, id, there, here, bytes, last} = grant_i;
+  assign {was_modified, is_answer, id, there, here, bytes, last} = grant_i;
 
   logic is_short;
   logic [13:0] words, at_q;
@@ -58,6 +60,7 @@ module data_builder (
   assign state = {is_answer, is_short, at_q == '0, at_q == words, at_q + 14'd1 == words, last, id, bytes};
 
   assign read_is_answer_o = address_q.is_answer;
+  assign read_was_modified_o = was_modified_q;
   assign read_address_o = here_q + {47'h0, word_q, 3'h0} - (address_q.is_answer ? 64'd0 : 64'd8);
   assign address_moves = address_valid_q && (!build_valid_q || build_moves);
   assign read_o = address_moves && (address_q.is_short ? address_q.bytes != '0
@@ -110,6 +113,7 @@ module data_builder (
     end
     if (state_moves) begin
       address_q <= state;
+      was_modified_q <= was_modified;
       word_q    <= at_q;
       there_q   <= there;
       here_q    <= here;

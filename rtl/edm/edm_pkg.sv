@@ -15,6 +15,22 @@ package edm_pkg;
   localparam logic [1:0] MODIFY = 2'd2;
   localparam logic [1:0] RESPONSE = 2'd3;
 
+  // What an RMWREQ does, and whether it has two operands; else it has one.
+  localparam logic [1:0] COMPARE_SWAP = 2'd0;
+  localparam logic [1:0] FETCH_ADD = 2'd1;
+
+  function automatic logic is_compare_swap(input logic [15:0] opcode);
+    is_compare_swap = opcode == 16'(COMPARE_SWAP);
+  endfunction
+
+  // Bytes of the answer.
+  function automatic logic [15:0] modify_answer(input logic [15:0] opcode);
+    modify_answer = edm_pkg::is_compare_swap(opcode) ? 16'd1 : 16'd8;
+  endfunction
+
+  // Bits of what control_builder makes blocks of.
+  localparam int unsigned WHAT = 235;
+
   // CRC-8 of x^8 + x^2 + x + 1, bits in the order of the line. Each bit of what is left after 64 is the parity of some
   // of them; for 56 they are the same, further down.
   localparam logic [63:0] CHECK_0 = 64'h07156a166329dd13;

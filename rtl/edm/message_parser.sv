@@ -18,11 +18,13 @@ module message_parser (
     output      logic [8:0]  node_o,
     output      logic [7:0]  id_o,
     output      logic [15:0] size_o,
-    // Good /N/, /G/; a whole RREQ with its address.
+    // Good /N/, /G/; a whole RREQ with its address, a whole RMWREQ with its operands too.
     output      logic        notification_o,
     output      logic        grant_o,
     output      logic        request_o,
+    output      logic        modify_o,
     output      logic [63:0] address_o,
+    output      logic [127:0] operands_o,
     // A message begins, goes on, and ends as it should, all at once if it is one block.
     output      logic        begins_o,
     output      logic        goes_on_o,
@@ -51,6 +53,8 @@ module message_parser (
   logic [15:0] size_q, carry_q;
   // Data blocks that it still has, and bytes of its last word.
   logic [13:0] data_left_q;
+  // Its first word, and the last that is whole.
+  logic [63:0] first_word_q, word_q;
   logic [2:0] tail_q;
 
   logic of_open;
@@ -73,7 +77,7 @@ module message_parser (
     case (kind)
       edm_pkg::READ:   body = 17'd8;
       edm_pkg::WRITE:  body = 17'(size) + 17'd8;
-      edm_pkg::MODIFY: body = size == '0 ? 17'd24 : 17'd16;
+      edm_pkg::MODIFY: body = edm_pkg::is_compare_swap(size) ? 17'd24 : 17'd16;
       default:         body = 17'(size);
     endcase
   end
@@ -108,7 +112,12 @@ module message_parser (
   assign goes_on_o      = is_data && open_q && data_left_q != '0;
   assign ends_o         = (is_mt && end_holds) || (is_mst && short_holds);
   assign request_o      = ends_o && kind_o == edm_pkg::READ;
-  assign address_o      = is_mst ? {38'h0, payload[55:36], 6'h0} : word;
+  assign modify_o       = ends_o && kind_o == edm_pkg::MODIFY;
+  assign operands_o     = edm_pkg::is_compare_swap(size_q) ? {word, word_q} : {64'h0, word};
+  always_comb begin
+    if (is_mst) address_o = {38'h0, payload[55:36], 6'h0};
+    else address_o = modify_o ? first_word_q : word;
+  end
 
   assign word_valid_o = goes_on_o || (is_mt && open_q) || (is_mst && short_holds && size != '0);
   assign word_first_o = is_mst || first_q;
@@ -142,6 +151,8 @@ module message_parser (
       carry_q     <= payload[63:48];
       first_q     <= 1'b0;
       check_q     <= check;
+      word_q      <= word;
+      if (first_q) first_word_q <= word;
     end
   end
 endmodule

@@ -1,6 +1,5 @@
 // The stack of a switch (§3.2.2): what a port brings is classified by its type; notifications and requests go to the
-// scheduler; data goes over the circuit that its grant set up. Cycle by cycle that of crates/phy/src/stack/switch.rs,
-// without read-modify-write.
+// scheduler; data goes over the circuit that its grant set up. Cycle by cycle that of crates/phy/src/stack/switch.rs.
 //
 // A port's data crosses from its receive to the transmit clock in one queue: where it goes, the order of its grants says.
 `default_nettype none
@@ -51,8 +50,10 @@ module switch #(
   // By the port that it leaves: which port's it takes.
   logic [PORTS-1:0][PORTS-1:0] takes_of;
 
-  // The request that is an answer's first grant, by the port that brought it: {address, bytes}.
-  logic [PORTS-1:0][79:0] request;
+  // The request that is an answer's first grant, by the port that brought it: {is an RMWREQ, bytes or opcode, address,
+  // operands}.
+  localparam int unsigned REQUEST = 1 + 16 + 64 + 128;
+  logic [PORTS-1:0][REQUEST-1:0] request;
   logic [PORTS-1:0][PORT+1:0] request_at;
 
   logic [PORTS-1:0] overflows;
@@ -61,11 +62,12 @@ module switch #(
   for (genvar p = 0; p < PORTS; p++) begin : g_port
     // What the port brings.
     logic [1:0] kind;
-    logic notification, request_comes, begins, goes_on, ends, malformed, takes;
+    logic notification, reads, modifies, request_comes, begins, goes_on, ends, malformed, takes;
     logic [8:0] node;
     logic [7:0] id;
-    logic [15:0] size;
+    logic [15:0] size, wanted;
     logic [63:0] address;
+    logic [127:0] operands;
     /* verilator lint_off PINCONNECTEMPTY */
     message_parser i_parser (
         .clk_i,
@@ -80,8 +82,10 @@ module switch #(
         .size_o        (size),
         .notification_o(notification),
         .grant_o       (),
-        .request_o     (request_comes),
+        .request_o     (reads),
+        .modify_o      (modifies),
         .address_o     (address),
+        .operands_o    (operands),
         .begins_o      (begins),
         .goes_on_o     (goes_on),
         .ends_o        (ends),
@@ -101,6 +105,8 @@ module switch #(
     logic asks, demands_full;
     logic [PORT-1:0] other;
     assign other = node[PORT-1:0];
+    assign request_comes = reads || modifies;
+    assign wanted = modifies ? edm_pkg::modify_answer(size) : size;
     assign asks = ((notification && kind == edm_pkg::WRITE) || request_comes)
                   && !damaged && node < 9'(PORTS) && other != PORT'(p);
     fifo #(
@@ -110,16 +116,16 @@ module switch #(
         .clk_i,
         .rst_ni,
         .push_i (asks),
-        .data_i ({request_comes ? other : PORT'(p), request_comes ? PORT'(p) : other, size, request_comes, id}),
+        .data_i ({request_comes ? other : PORT'(p), request_comes ? PORT'(p) : other, wanted, request_comes, id}),
         .full_o (demands_full),
         .valid_o(demand_valid[p]),
         .data_o (demand[p]),
         .take_i (demand_take[p])
     );
 
-    logic [79:0] request_q[4*PORTS];
+    logic [REQUEST-1:0] request_q[4*PORTS];
     always_ff @(posedge clk_i) begin
-      if (asks && request_comes) request_q[{other, id[1:0]}] <= {address, size};
+      if (asks && request_comes) request_q[{other, id[1:0]}] <= {modifies, size, address, operands};
     end
     assign request[p] = request_q[request_at[p]];
 
@@ -194,14 +200,16 @@ module switch #(
 
     // What this port is granted: a grant, or the request that stands for it (§3.1.1 (4)), when its time has come.
     logic is_request, held_q, control_full, goes;
-    logic [106:0] made, made_q;
+    logic [edm_pkg::WHAT-1:0] made, made_q;
+    logic is_modify;
+    logic [REQUEST-2:0] asked;
     logic [7:0] hold_q;
     assign is_request = grant_tag[p][8] && grant_first[p];
+    assign {is_modify, asked} = request[grant_dst[p]];
     assign made = is_request
-        ? {edm_pkg::MS, edm_pkg::READ, 9'(grant_dst[p]), grant_tag[p][7:0], request[grant_dst[p]][15:0],
-           request[grant_dst[p]][79:16]}
+        ? {edm_pkg::MS, is_modify ? edm_pkg::MODIFY : edm_pkg::READ, 9'(grant_dst[p]), grant_tag[p][7:0], asked}
         : {edm_pkg::G, grant_tag[p][8] ? edm_pkg::RESPONSE : edm_pkg::WRITE, 9'(grant_dst[p]), grant_tag[p][7:0],
-           grant_size[p], 64'h0};
+           grant_size[p], 192'h0};
     assign goes = held_q ? hold_q == 8'd1 : grant[p] && grant_hold[p] == '0;
     always_ff @(posedge clk_i) begin
       if (!rst_ni) held_q <= 1'b0;
@@ -212,10 +220,10 @@ module switch #(
     end
 
     logic made_valid, made_take, control_valid, control_take, data_valid, data_take;
-    logic [106:0] made_next;
+    logic [edm_pkg::WHAT-1:0] made_next;
     logic [65:0] control, data;
     fifo #(
-        .WIDTH(107),
+        .WIDTH(edm_pkg::WHAT),
         .DEPTH(GRANTS)
     ) i_made (
         .clk_i,

@@ -6,20 +6,20 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_phy::Block;
-use unrack_phy::edm::{Policy, layout};
+use unrack_phy::edm::{Operation, Policy, layout};
 use unrack_phy::mac::Framer;
 use unrack_phy::pcs::{Column, Encoder};
 use unrack_phy::stack::{HostConfig, Outcome, Request, Store, SwitchConfig, Testbed};
 use unrack_protocol::edm::{self, Steps, steps};
 use unrack_units::Time;
 
-const NODES: u16 = 4;
-const IN: usize = 28;
-const OUT: usize = 40;
+const IN: usize = 46;
+const OUT: usize = 50;
 /// Cycles of idle until every receiver is locked.
 const TO_LOCK: u64 = 100;
-/// Memory that is used begins at zero, and ends here.
+/// Memory that is read and written begins at zero, and ends here, where words for read-modify-writes begin.
 const MEMORY: u64 = 1 << 13;
+const WORDS: u32 = 64;
 
 /// What is at an address, in every node: as the bench has it.
 fn contents(address: u64) -> u8 {
@@ -27,15 +27,25 @@ fn contents(address: u64) -> u8 {
 }
 
 /// A node's part of a cycle's input.
-fn input(request: Option<&Request>, strict: bool, up: Column, down: Column) -> [u8; IN] {
+fn input(request: Option<&Request>, traffic: Traffic, up: Column, down: Column) -> [u8; IN] {
     let mut bytes = [0; IN];
     let (is_write, dst, address, size) = match request {
         None => (false, 0, 0, 0),
         Some(Request::Read { dst, address, bytes }) => (false, *dst, *address, *bytes),
         Some(Request::Write { dst, address, data }) => (true, *dst, *address, data.len() as u16),
-        Some(Request::Modify { .. }) => unreachable!("the hardware has none"),
+        Some(Request::Modify { dst, address, .. }) => (false, *dst, *address, 0),
     };
+    let strict = traffic.policy == Policy::Strict;
     bytes[0] = u8::from(request.is_some()) | u8::from(is_write) << 1 | u8::from(strict) << 2;
+    if let Some(Request::Modify { operation, .. }) = request {
+        bytes[0] |= 1 << 4 | (operation.opcode() as u8) << 5;
+        let operands = match *operation {
+            Operation::CompareSwap { expected, new } => [expected, new],
+            Operation::FetchAdd { addend: one } | Operation::Swap { new: one } => [one, 0],
+        };
+        bytes[28..44].copy_from_slice(&operands.map(u64::to_le_bytes).concat());
+    }
+    bytes[44..46].copy_from_slice(&traffic.timeout.to_le_bytes());
     bytes[1] = dst as u8;
     bytes[2..4].copy_from_slice(&size.to_le_bytes());
     bytes[4..9].copy_from_slice(&address.to_le_bytes()[..5]);
@@ -116,8 +126,21 @@ impl Said<'_> {
     }
 
     fn address(&self) -> u64 {
-        self.0[31..36].iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte))
+        address_of(&self.0[31..36])
     }
+
+    /// A word was modified: its address.
+    fn modified(&self) -> Option<u64> {
+        (self.0[36] & 1 == 1).then(|| address_of(&self.0[37..42]))
+    }
+
+    fn null(&self) -> bool {
+        self.0[36] & 2 != 0
+    }
+}
+
+fn address_of(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte))
 }
 
 /// A run's traffic.
@@ -133,12 +156,17 @@ struct Traffic {
     frame: u32,
     /// A bit of a line up is wrong in one of so many cycles; 0: never.
     wrong: u32,
+    /// Of so many requests one is a read-modify-write; 0: none.
+    modify: u32,
+    /// Cycles after which a read ends with NULL; 0: never.
+    timeout: u16,
 }
 
-fn testbed(traffic: Traffic) -> Testbed {
+fn testbed(nodes: u16, traffic: Traffic) -> Testbed {
     let (cycle, counts_control) = (steps::PCS_CYCLE, false);
-    let switch = SwitchConfig { ports: NODES, chunk: 256, policy: traffic.order, cycle, counts_control };
-    let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
+    let switch = SwitchConfig { ports: nodes, chunk: 256, policy: traffic.order, cycle, counts_control };
+    let timeout = (traffic.timeout > 0).then_some(u64::from(traffic.timeout));
+    let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout };
     let mut bed = Testbed::new(switch, host, traffic.policy, 0);
     bed.crossings = Some(Vec::new());
     let data: Vec<u8> = (0..MEMORY).map(contents).collect();
@@ -164,34 +192,38 @@ enum What {
     Write(u64, usize),
     /// All of an answer.
     Answer(Vec<u8>),
+    /// Instead of one.
+    Null,
 }
 
 /// A run: what the hardware is given, and what the software says.
 #[derive(Default)]
 struct Run {
-    input: Vec<[[u8; IN]; NODES as usize]>,
+    /// By cycle and node.
+    input: Vec<Vec<[u8; IN]>>,
     /// By cycle, what left the multiplexers up and down, whether the node's port is disabled after it, and whether it
     /// asked for something.
-    sent: Vec<[(Block, Block, bool, bool); NODES as usize]>,
-    deliveries: [Vec<Delivery>; NODES as usize],
+    sent: Vec<Vec<(Block, Block, bool, bool)>>,
+    deliveries: Vec<Vec<Delivery>>,
     /// Cycle, node and bit.
     wrong_bits: Vec<(u64, usize, u8)>,
 }
 
 /// Runs the software for so many cycles; `ask` says what a node asks for in a cycle.
 fn software(
+    nodes: u16,
     traffic: Traffic,
     seed: u64,
     cycles: u64,
-    mut ask: impl FnMut(u64, u16, &mut Pcg64Mcg) -> Option<Request>,
+    mut ask: impl FnMut(u16, &mut Testbed, &mut Pcg64Mcg) -> Option<Request>,
 ) -> Run {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let mut bed = testbed(traffic);
-    let mut run = Run::default();
-    let strict = traffic.policy == Policy::Strict;
-    let idle = input(None, strict, Column::IDLE, Column::IDLE);
-    run.input.resize(TO_LOCK as usize, [idle; NODES as usize]);
-    let mut columns: [[VecDeque<Column>; 2]; NODES as usize] = Default::default();
+    let mut bed = testbed(nodes, traffic);
+    let count = usize::from(nodes);
+    let mut run = Run { deliveries: vec![Vec::new(); count], ..Run::default() };
+    let idle = input(None, traffic, Column::IDLE, Column::IDLE);
+    run.input.resize(TO_LOCK as usize, vec![idle; count]);
+    let mut columns: Vec<[VecDeque<Column>; 2]> = vec![Default::default(); count];
     for (node, ways) in columns.iter_mut().enumerate() {
         for (way, columns) in ways.iter_mut().enumerate() {
             let frames = frames(traffic.frame, cycles, &mut random);
@@ -205,15 +237,16 @@ fn software(
             *columns = frames.into();
         }
     }
-    let mut spoilt = [0; NODES as usize];
+    let mut spoilt = vec![0; count];
     for now in 0..cycles {
-        let mut inputs = [idle; NODES as usize];
-        let mut asked = [false; NODES as usize];
-        for node in 0..NODES {
+        let mut inputs = vec![idle; count];
+        let mut asked = vec![false; count];
+        for node in 0..nodes {
             let at = usize::from(node);
-            let request = ask(now, node, &mut random).filter(|request| bed.hosts[at].is_ready(request.dst()));
+            let request = ask(node, &mut bed, &mut random);
+            let request = request.filter(|request| bed.hosts[at].is_ready(request.dst()));
             let head = |way: usize| columns[at][way].front().copied().unwrap_or(Column::IDLE);
-            inputs[at] = input(request.as_ref(), strict, head(0), head(1));
+            inputs[at] = input(request.as_ref(), traffic, head(0), head(1));
             asked[at] = request.is_some();
             for (way, takes) in bed.takes_frame_blocks(node).into_iter().enumerate() {
                 if takes {
@@ -226,7 +259,7 @@ fn software(
         }
         run.input.push(inputs);
         bed.tick();
-        for node in 0..NODES {
+        for node in 0..nodes {
             let at = usize::from(node);
             // A bit that is wrong on the line is wrong three times behind the descrambler.
             let mut wrong = std::mem::take(&mut spoilt[at]);
@@ -244,8 +277,9 @@ fn software(
                 |block: Block| Block { header: block.header ^ header, payload: block.payload ^ wrong as u64 };
             bed.replace_up(node, spoil);
         }
-        let mut sent = [0, 1, 2, 3]
-            .map(|node| (Block::IDLE, Block::IDLE, bed.switch.is_disabled(node), asked[usize::from(node)]));
+        let nothing =
+            |node| (Block::IDLE, Block::IDLE, bed.switch.is_disabled(node), asked[usize::from(node)]);
+        let mut sent: Vec<_> = (0..nodes).map(nothing).collect();
         for crossing in bed.crossings.as_mut().expect("wanted").drain(..) {
             let node = &mut sent[usize::from(crossing.node)];
             *if crossing.up { &mut node.0 } else { &mut node.1 } = crossing.block;
@@ -254,7 +288,8 @@ fn software(
         for (node, host) in bed.hosts.iter_mut().enumerate() {
             let answers = host.completions().filter_map(|done| match done.outcome {
                 Outcome::Answer(data) => Some((done.first, done.at, What::Answer(data))),
-                _ => None,
+                Outcome::Null => Some((done.first, done.at, What::Null)),
+                Outcome::Sent => None,
             });
             let writes = bed.memory[node].writes.drain(..);
             let writes = writes.map(|(address, bytes, first, at)| (first, at, What::Write(address, bytes)));
@@ -262,6 +297,7 @@ fn software(
             run.deliveries[node].extend(all);
         }
     }
+    run.deliveries.iter_mut().for_each(|deliveries| sort(deliveries));
     // On the line a block is two cycles after it left the multiplexer.
     for (now, node, bit) in std::mem::take(&mut run.wrong_bits) {
         if let Some(inputs) = run.input.get_mut((TO_LOCK + now) as usize + 2) {
@@ -270,6 +306,11 @@ fn software(
         }
     }
     run
+}
+
+/// By cycle, and a NULL, which takes no time to be told, behind what comes in its cycle.
+fn sort(deliveries: &mut [Delivery]) {
+    deliveries.sort_by_key(|delivery| (delivery.at, delivery.what == What::Null));
 }
 
 /// Columns for so many cycles.
@@ -289,6 +330,12 @@ fn delivered<'a>(said: impl Iterator<Item = (u64, Said<'a>)>) -> Vec<Delivery> {
     let mut answers: BTreeMap<(u16, u8), Vec<u8>> = BTreeMap::new();
     let (mut first, mut address, mut data) = (0, 0, Vec::<u8>::new());
     for (at, said) in said {
+        if let Some(address) = said.modified() {
+            deliveries.push(Delivery { first: at, at, what: What::Write(address, 8) });
+        }
+        if said.null() {
+            deliveries.push(Delivery { first: at, at, what: What::Null });
+        }
         if said.begins() {
             (first, data) = (at, Vec::new());
         }
@@ -314,16 +361,17 @@ fn delivered<'a>(said: impl Iterator<Item = (u64, Said<'a>)>) -> Vec<Delivery> {
             deliveries.push(Delivery { first, at, what: What::Answer(std::mem::take(answer)) });
         }
     }
+    sort(&mut deliveries);
     deliveries
 }
 
 /// Runs the hardware on the same and compares all; what it said, from the first cycle of the software on.
-fn compare(program: &str, run: Run, name: &str) -> Vec<[[u8; OUT]; NODES as usize]> {
+fn compare(program: &str, run: Run, name: &str) -> Vec<Vec<[u8; OUT]>> {
     let output = super::run(program, run.input.concat().concat());
     let (words, rest) = output.as_chunks::<OUT>();
-    let (all, _) = words.as_chunks::<{ NODES as usize }>();
+    let all = words.chunks(run.input[0].len());
     assert!(rest.is_empty() && all.len() == run.input.len());
-    let said = all[TO_LOCK as usize..].to_vec();
+    let said: Vec<_> = all.skip(TO_LOCK as usize).map(<[_]>::to_vec).collect();
     for (cycle, expected) in run.sent.iter().enumerate() {
         for (node, (up, down, is_disabled, asked)) in expected.iter().enumerate() {
             assert!(
@@ -350,57 +398,88 @@ fn compare(program: &str, run: Run, name: &str) -> Vec<[[u8; OUT]; NODES as usiz
     said
 }
 
+/// A request of random kind, size and place.
+fn anything(traffic: Traffic, node: u16, bed: &mut Testbed, random: &mut Pcg64Mcg) -> Option<Request> {
+    let mut below = |most: u32| random.next_u32() % most;
+    let (chance, dst, bytes) =
+        (below(traffic.one_in), below(traffic.focus) as u16, 1 + below(traffic.longest));
+    let (is_aligned, is_write) = (below(2) == 0, below(2) == 0);
+    let mut address = u64::from(below(MEMORY as u32 - bytes));
+    if is_aligned {
+        address &= !63;
+    }
+    if chance > 0 || dst == node {
+        return None;
+    }
+    if traffic.modify > 0 && below(traffic.modify) == 0 {
+        let address = MEMORY + 8 * u64::from(below(WORDS));
+        let now = bed.memory[usize::from(dst)].read(address, 8);
+        let now = u64::from_le_bytes(now.try_into().expect("eight bytes"));
+        let some = u64::from(below(u32::MAX)) << below(33);
+        let operation = match below(4) {
+            0 => Operation::FetchAdd { addend: some },
+            1 => Operation::Swap { new: some },
+            2 => Operation::CompareSwap { expected: now, new: some },
+            _ => Operation::CompareSwap { expected: now ^ 1 << below(64), new: some },
+        };
+        return Some(Request::Modify { dst, address, operation });
+    }
+    let data = || (address..address + u64::from(bytes)).map(contents).collect();
+    Some(match is_write {
+        true => Request::Write { dst, address, data: data() },
+        false => Request::Read { dst, address, bytes: bytes as u16 },
+    })
+}
+
 #[test]
 fn a_rack_is_the_same_in_every_cycle() {
+    let racks = std::env::var("UNRACK_RTL_RACKS").unwrap_or_else(|_| "4".into());
+    for nodes in racks.split(',') {
+        let Some(program) = program(&format!("rack-{nodes}")) else { return };
+        compare_racks(&program, nodes.parse().expect("a number of nodes"));
+    }
+}
+
+fn compare_racks(program: &str, nodes: u16) {
     let usual = Traffic {
         policy: Policy::Fair,
         order: edm::Policy::Srpt,
         one_in: 30,
         longest: 300,
-        focus: 4,
+        focus: u32::from(nodes),
         frame: 0,
         wrong: 0,
+        modify: 6,
+        timeout: 0,
     };
     let runs = [
         usual,
         Traffic { one_in: 400, longest: 64, ..usual },
-        Traffic { one_in: 10, longest: 20, ..usual },
+        Traffic { one_in: 10, longest: 20, modify: 0, ..usual },
         Traffic { one_in: 200, longest: 2_000, focus: 2, ..usual },
         Traffic { one_in: 150, frame: 400, policy: Policy::Strict, ..usual },
         Traffic { one_in: 400, longest: 200, frame: 1_500, ..usual },
-        Traffic { wrong: 4_000, ..usual },
+        Traffic { one_in: 20, modify: 1, ..usual },
+        Traffic { one_in: 100, wrong: 4_000, timeout: 5_000, ..usual },
     ];
-    let Some(program) = program("rack") else { return };
-    let mut messages = 0;
+    // As much to remember, whatever their number.
+    let cycles = cycles() * 4 / u64::from(nodes);
+    let (mut messages, mut nulls) = (0, 0);
     for (seed, traffic) in runs.into_iter().enumerate() {
-        let ask = |_, node, random: &mut Pcg64Mcg| {
-            let mut below = |most: u32| random.next_u32() % most;
-            let (chance, dst, bytes) =
-                (below(traffic.one_in), below(traffic.focus) as u16, 1 + below(traffic.longest));
-            let line = below(2) == 0;
-            let mut address = u64::from(below(MEMORY as u32 - bytes));
-            if line {
-                address &= !63;
-            }
-            let data = || (address..address + u64::from(bytes)).map(contents).collect();
-            let is_write = below(2) == 0;
-            (chance == 0 && dst != node).then(|| match is_write {
-                true => Request::Write { dst, address, data: data() },
-                false => Request::Read { dst, address, bytes: bytes as u16 },
-            })
-        };
-        let run = software(traffic, seed as u64, cycles(), ask);
+        let ask = |node, bed: &mut Testbed, random: &mut Pcg64Mcg| anything(traffic, node, bed, random);
+        let run = software(nodes, traffic, seed as u64, cycles, ask);
         messages += run.deliveries.iter().map(Vec::len).sum::<usize>();
-        compare(&program, run, &format!("run {seed}, {traffic:?}"));
+        nulls += run.deliveries.iter().flatten().filter(|delivery| delivery.what == What::Null).count();
+        compare(program, run, &format!("{nodes} nodes, run {seed}, {traffic:?}"));
     }
-    assert!(messages as u64 > cycles() / 20, "{messages} messages");
-    println!("rack: {messages} messages in {} x {} cycles, all the same", runs.len(), cycles());
+    assert!(messages as u64 > cycles / 20 && nulls > 0, "{messages} messages, {nulls} NULL");
+    println!("rack of {nodes}: {messages} messages in {} x {} cycles, all the same", runs.len(), cycles);
 }
 
 /// Table 1 and figure 5 from where blocks cross the hardware's multiplexers: 64 B, and nothing else is under way.
 #[test]
 fn the_hardware_has_the_cycles_of_figure_5() {
-    let Some(program) = program("rack") else { return };
+    let Some(program) = program("rack-4") else { return };
     let alone = Traffic {
         policy: Policy::Fair,
         order: edm::Policy::Srpt,
@@ -409,17 +488,21 @@ fn the_hardware_has_the_cycles_of_figure_5() {
         focus: 0,
         frame: 0,
         wrong: 0,
+        modify: 0,
+        timeout: 0,
     };
     let measure = |request: Request| {
-        let ask = |now, node, _: &mut Pcg64Mcg| (now == 0 && node == 0).then(|| request.clone());
-        compare(&program, software(alone, 0, 100, ask), "alone")
+        let ask = |node, bed: &mut Testbed, _: &mut Pcg64Mcg| {
+            (bed.now() == 0 && node == 0).then(|| request.clone())
+        };
+        compare(&program, software(4, alone, 0, 100, ask), "alone")
     };
-    let at = |said: &[[[u8; OUT]; 4]], node: usize, kind, is_up| {
+    let at = |said: &[Vec<[u8; OUT]>], node: usize, kind, is_up| {
         let is = |said: Said| (if is_up { said.up() } else { said.down() }).block_type() == Some(kind);
         // A register is told in the cycle after.
         said.iter().position(|nodes| is(Said(&nodes[node]))).expect("it crosses") as u64 - 1
     };
-    let begins = |said: &[[[u8; OUT]; 4]], node: usize| {
+    let begins = |said: &[Vec<[u8; OUT]>], node: usize| {
         said.iter().position(|nodes| Said(&nodes[node]).begins()).expect("it comes") as u64
     };
     let pcs = 2 * steps::PCS_CYCLES;
