@@ -1,11 +1,14 @@
-//! Operations, timed.
+//! YCSB's operations, timed.
+//!
+//! Departure: a value is opaque here, so an update writes all of it; YCSB's writes one of ten fields of a record by
+//! default (`writeallfields=false`).
 
-use crate::ycsb::{Key, Operation, Operations, Workload};
 use crate::{Client, Error};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use unrack_rpc::view::{View, ViewMut};
+use unrack_workload::ycsb::{Key, Operation, Operations, Workload};
 
 /// What is run.
 #[derive(Debug, Clone, Copy)]

@@ -38,16 +38,13 @@
 //! | [`service`] | the store as methods |
 //! | [`client`] | calls of these, and views of values |
 //! | [`wire`] | what a request looks like |
-//! | [`zipf`], [`ycsb`] | YCSB: which keys, which operations |
-//! | [`driver`] | operations, timed |
+//! | [`driver`] | YCSB's operations, timed |
 
 pub mod client;
 pub mod driver;
 pub mod service;
 pub mod store;
 pub mod wire;
-pub mod ycsb;
-pub mod zipf;
 
 pub use client::{Client, Error, Value};
 pub use service::Service;

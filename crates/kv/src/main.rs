@@ -1,5 +1,6 @@
 //! `unrack-kv`: a store that serves, and YCSB.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -7,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 use unrack_kv::driver::{self, Outcome, Run};
-use unrack_kv::ycsb::Workload;
 use unrack_kv::{Client, Service};
 use unrack_pool::{Manager, Options, socket};
 use unrack_rpc::{Waiting, client, server};
 use unrack_units::{Bytes, Time};
+use unrack_workload::ycsb::Workload;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +59,7 @@ struct Serve {
 #[derive(clap::Args)]
 struct Ycsb {
     /// Workloads, in this order
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "a,b,c,f")]
+    #[arg(long, value_delimiter = ',', default_value = "a,b,c,f", value_parser = workloads())]
     workload: Vec<Workload>,
     /// Records, which are written first
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
@@ -93,6 +94,14 @@ struct Own {
     folder: PathBuf,
     capacity: Bytes,
     waiting: Waiting,
+}
+
+/// The workloads by their letters, each with what it is.
+fn workloads() -> impl TypedValueParser<Value = Workload> {
+    let value = |workload: Workload| PossibleValue::new(workload.name()).help(workload.about());
+    let named = |name: String| Workload::ALL.into_iter().find(|workload| workload.name() == name);
+    PossibleValuesParser::new(Workload::ALL.map(value))
+        .map(move |name| named(name).expect("a possible value"))
 }
 
 type Failure = Box<dyn std::error::Error>;

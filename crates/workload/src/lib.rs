@@ -10,6 +10,7 @@
 //! | [`forecast`] | what an open-loop source will submit |
 //! | [`collective`] | closed loop: all-reduce and its like, among all nodes |
 //! | [`listed`] | open loop: messages at given times |
+//! | [`ycsb`] | YCSB: which operations, of which records |
 //! | [`trace`] | a captured program, replicated and replayed, closed loop |
 //!
 //! No protocol is known here, and no file format.
@@ -27,6 +28,7 @@ pub mod size;
 pub mod source;
 pub mod synthetic;
 pub mod trace;
+pub mod ycsb;
 
 pub use blades::{Blades, Organization, Racks, Scope};
 pub use collective::{Collective, CollectiveSpec};

@@ -1,24 +1,22 @@
-//! YCSB's core workloads: which operation comes next, and of which key.
+//! YCSB's core workloads: which operation comes next, and of which record.
 //!
-//! Departure: a value is opaque here, so an update writes all of it; YCSB's writes one of ten fields of a record by
-//! default (`writeallfields=false`).
+//! How many bytes that moves is for who performs it: YCSB's records are ten fields of 100 B, of which a read takes all and
+//! an update writes one (`readallfields=true`, `writeallfields=false`).
 
-use crate::zipf::{Zipf, scatter};
+pub mod zipf;
+
+use self::zipf::{Zipf, scatter};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 /// YCSB's workloads that need no scans and no inserts (`workloads/workload[abcf]`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
-    /// Half reads, half updates
     A,
-    /// 95 % reads, 5 % updates
     B,
-    /// Reads
     C,
-    /// Half reads, half read-modify-writes
     F,
 }
 
@@ -31,6 +29,28 @@ pub enum Operation {
 }
 
 impl Workload {
+    pub const ALL: [Workload; 4] = [Workload::A, Workload::B, Workload::C, Workload::F];
+
+    /// As commands and files name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::A => "a",
+            Workload::B => "b",
+            Workload::C => "c",
+            Workload::F => "f",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Workload::A => "Half reads, half updates",
+            Workload::B => "95 % reads, 5 % updates",
+            Workload::C => "Reads",
+            Workload::F => "Half reads, half read-modify-writes",
+        }
+    }
+
     pub fn reads(self) -> f64 {
         match self {
             Workload::A | Workload::F => 0.5,
@@ -93,9 +113,9 @@ impl std::ops::Deref for Key {
 
 #[cfg(test)]
 mod tests {
+    use super::zipf::ZETA;
     use super::*;
-    use crate::zipf::ZETA;
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     #[test]
     fn operations_are_as_frequent_as_the_workload_says() {
@@ -115,7 +135,7 @@ mod tests {
     fn the_hottest_record_is_the_first_ranks() {
         const RECORDS: u64 = 100_000;
         let mut operations = Operations::new(Workload::C, RECORDS, 5);
-        let mut counts: HashMap<u64, u32> = HashMap::new();
+        let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
         for _ in 0..200_000 {
             *counts.entry(operations.draw().1).or_default() += 1;
         }
@@ -127,7 +147,7 @@ mod tests {
 
     #[test]
     fn keys_differ() {
-        let keys: std::collections::HashSet<Vec<u8>> =
+        let keys: std::collections::BTreeSet<Vec<u8>> =
             (0..10_000).map(|record| Key::of(record).to_vec()).collect();
         assert_eq!(keys.len(), 10_000);
         assert!(keys.iter().all(|key| key.starts_with(b"user")));
