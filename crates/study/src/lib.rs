@@ -34,10 +34,13 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 17] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
+    ("edm/mac-limits", include_str!("../../../studies/edm/mac-limits.toml")),
+    ("edm/fig6", include_str!("../../../studies/edm/fig6.toml")),
+    ("edm/fig7", include_str!("../../../studies/edm/fig7.toml")),
     ("edm/fig8a", include_str!("../../../studies/edm/fig8a.toml")),
     ("edm/fig8b", include_str!("../../../studies/edm/fig8b.toml")),
     ("edm/fig8-artifact", include_str!("../../../studies/edm/fig8-artifact.toml")),

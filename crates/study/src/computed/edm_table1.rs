@@ -9,14 +9,14 @@ use unrack_units::Time;
 
 /// Table 1, one traversal each.
 const TCP_IP: Time = Time::from_ps(666_200);
-const ROCE: Time = Time::from_ps(230_200);
+pub(super) const ROCE: Time = Time::from_ps(230_200);
 const MAC: Time = Time::from_ps(7_680);
 const PCS: Time = Time::from_ps(7_680);
 const FORWARDING: Time = Time::from_ns(400);
 const PROPAGATION: Time = Time::from_ns(10);
 
 /// The two nodes of figure 4.
-const COMPUTE: u16 = 0;
+pub(super) const COMPUTE: u16 = 0;
 pub(super) const MEMORY: u16 = 1;
 /// All is over long before.
 const CYCLES: u64 = 100;
@@ -52,12 +52,12 @@ pub fn values() -> Computed {
 }
 
 /// One way over a switch that forwards frames: two stacks, two links with a MAC and a PCS at both ends.
-fn over_the_mac(stack: Time) -> Time {
+pub(super) fn over_the_mac(stack: Time) -> Time {
     stack * 2 + (MAC + PCS) * 4 + FORWARDING
 }
 
 /// PMA, transceivers and fibre of so many links.
-fn wire(links: u64) -> Time {
+pub(super) fn wire(links: u64) -> Time {
     (steps::PMA * 2 + PROPAGATION) * links
 }
 

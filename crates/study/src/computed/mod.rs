@@ -2,6 +2,8 @@
 
 mod ddc_table4;
 mod edm_fig5;
+mod edm_kv;
+mod edm_mac_limits;
 mod edm_scheduler;
 mod edm_table1;
 mod r2c2;
@@ -16,6 +18,9 @@ pub type Computed = BTreeMap<String, f64>;
 pub fn of(study: &str, scale: Scale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),
+        "edm/mac-limits" => edm_mac_limits::values(),
+        "edm/fig6" => edm_kv::throughput(scale),
+        "edm/fig7" => edm_kv::latency(scale),
         "edm/fig5-cycles" => edm_fig5::values(),
         "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),

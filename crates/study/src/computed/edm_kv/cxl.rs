@@ -1,0 +1,23 @@
+//! CXL as the simulator has it: lines of 64 B in flits over one switch, with the latencies of Pond.
+
+use super::{Alone, Latency, READ, WRITE};
+use unrack_protocol::cxl::{LINE_BYTES, Params};
+use unrack_sim::Fabric;
+use unrack_sim::fabric::cxl::Cxl;
+use unrack_sim::network::{Network, Star};
+use unrack_units::{Rate, Time};
+use unrack_workload::Message;
+
+/// Eight lanes of PCIe 5.0, as Pond's ports have.
+const RATE: Rate = Rate::from_gbps(256);
+
+pub fn latency() -> Latency {
+    let star = Star { nodes: 2, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO };
+    let cxl = Cxl::new(&Network::star(&star), &Params::default()).expect("two nodes can be connected");
+    let alone = |read, write| Alone {
+        read: cxl.unloaded(&Message::read(0, 1, read)),
+        write: cxl.unloaded(&Message::write(0, 1, write)),
+    };
+    let line = LINE_BYTES;
+    Latency { first: alone(line, line), whole: alone(READ.into(), WRITE.into()) }
+}

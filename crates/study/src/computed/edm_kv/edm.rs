@@ -1,0 +1,99 @@
+//! EDM: blocks, cycle by cycle, on the testbed of figure 4.
+
+use super::super::edm_table1::{COMPUTE, MEMORY, through_the_switch, wire};
+use super::{Access, Alone, Latency, READ, WINDOW, WRITE};
+use unrack_phy::Block;
+use unrack_phy::edm::{Body, Message, Policy};
+use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};
+use unrack_protocol::edm::{Policy as Order, steps};
+use unrack_units::Time;
+
+/// Cycles of PMA, transceivers and fibre of a link: 48 ns.
+const WIRE: u64 = 19;
+/// A share of the requests that does not count: 1 in so many.
+const WARM_UP: usize = 10;
+/// There and back, or asked, granted and sent: a message crosses as many.
+const LINKS: u64 = 4;
+/// Bytes of table 1's requests.
+const LINE: usize = 64;
+
+/// Requests a second, as many under way as the stack allows.
+pub fn rate(accesses: &[Access]) -> f64 {
+    let mut bed = testbed();
+    let mut left = accesses.iter();
+    let (mut under_way, mut done) = (0, 0);
+    let warm_up = accesses.len() / WARM_UP;
+    let mut since = 0;
+    while done < accesses.len() {
+        while under_way < WINDOW
+            && let Some(access) = left.next()
+        {
+            let now = bed.now();
+            bed.hosts[usize::from(COMPUTE)].submit(now, request(*access));
+            under_way += 1;
+        }
+        bed.tick();
+        let ended = bed.hosts[usize::from(COMPUTE)].completions().count();
+        (under_way, done) = (under_way - ended, done + ended);
+        if done <= warm_up {
+            since = bed.now();
+        }
+    }
+    let counted = (accesses.len() - warm_up) as f64;
+    counted / ((bed.now() - since) as f64 * steps::PCS_CYCLE.as_ns_f64() / 1e9)
+}
+
+/// How long a request, its notification included, is on the compute node's line.
+pub fn up(is_read: bool) -> Time {
+    let (node, id, address) = (MEMORY, 0, 0);
+    let body = match is_read {
+        true => Body::Read { address, bytes: READ },
+        false => Body::Write { address, last: true, data: vec![0; usize::from(WRITE)] },
+    };
+    let mut blocks: Vec<Block> = Vec::new();
+    Message { node, id, body }.blocks(&mut blocks);
+    steps::PCS_CYCLE * (blocks.len() as u64 + u64::from(!is_read))
+}
+
+/// Alone: until the first word of a line of 64 B is there, and until all that a request asks for is.
+pub fn latency() -> Latency {
+    let first = |request| steps::PCS_CYCLE * through_the_switch(request).0 + wire(LINKS);
+    let data = vec![0; LINE];
+    Latency {
+        first: Alone {
+            read: first(Request::Read { dst: MEMORY, address: 64, bytes: LINE as u16 }),
+            write: first(Request::Write { dst: MEMORY, address: 64, data }),
+        },
+        whole: Alone { read: whole(true), write: whole(false) },
+    }
+}
+
+fn whole(is_read: bool) -> Time {
+    let mut bed = testbed();
+    bed.hosts[usize::from(COMPUTE)].submit(0, request(Access { is_read, record: 1 }));
+    let at = loop {
+        bed.tick();
+        let read = bed.hosts[usize::from(COMPUTE)].completions().next().map(|completion| completion.at);
+        let written = bed.memory[usize::from(MEMORY)].writes.first().map(|(.., at)| *at);
+        // A write's own completion says that it was sent.
+        if let Some(at) = if is_read { read } else { written } {
+            break at;
+        }
+    };
+    steps::PCS_CYCLE * (at - LINKS * WIRE) + wire(LINKS)
+}
+
+fn testbed() -> Testbed {
+    let (cycle, counts_control) = (steps::PCS_CYCLE, true);
+    let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
+    let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
+    Testbed::new(switch, host, Policy::Fair, WIRE as usize)
+}
+
+fn request(access: Access) -> Request {
+    let address = access.record * u64::from(READ);
+    match access.is_read {
+        true => Request::Read { dst: MEMORY, address, bytes: READ },
+        false => Request::Write { dst: MEMORY, address, data: vec![0; usize::from(WRITE)] },
+    }
+}

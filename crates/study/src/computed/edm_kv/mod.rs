@@ -1,0 +1,188 @@
+//! EDM figures 6 and 7: YCSB on a key-value store whose memory is at the other end of a switch (§4.2.2).
+//!
+//! A read takes 1 KB and a write 100 B: a record of YCSB, and one of its ten fields. A read-modify-write is a read and a
+//! write, so that a third of F's requests write, as the paper has it.
+//!
+//! | module | |
+//! |---|---|
+//! | [`edm`] | blocks through the stacks of two nodes and a switch |
+//! | [`rdma`] | frames of RoCEv2 over a switch that stores them, with the latencies of table 1 |
+//! | [`cxl`] | the simulator's CXL, unloaded |
+
+mod cxl;
+mod edm;
+mod rdma;
+
+use super::Computed;
+use crate::run::Scale;
+use unrack_units::{Rate, Time};
+use unrack_workload::random::mix;
+use unrack_workload::ycsb::{Operation, Operations, Workload};
+
+/// §4.1.
+const RATE: Rate = Rate::from_gbps(25);
+/// Bytes of a read's answer, and of a write (§4.2.2).
+const READ: u16 = 1_024;
+const WRITE: u16 = 100;
+/// Records of the store, 1 KB each.
+const RECORDS: u64 = 100_000;
+/// Requests that a compute node has not heard of, at most: more than either stack needs to fill a link.
+const WINDOW: usize = 64;
+/// DRAM of one's own: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). Memory at the far end takes as long.
+const DRAM: Time = Time::from_ns(85);
+const SEED: u64 = 1;
+/// Local to remote, as figure 7 has them.
+const SPLITS: [(u64, u64); 5] = [(100, 10), (66, 34), (50, 50), (34, 66), (10, 100)];
+
+/// A request for memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Access {
+    is_read: bool,
+    record: u64,
+}
+
+/// What a read and a write take alone.
+#[derive(Debug, Clone, Copy)]
+struct Alone {
+    read: Time,
+    write: Time,
+}
+
+/// Of one stack: until the first word of what is asked for is there, as table 1 counts, and until all of it is.
+#[derive(Debug, Clone, Copy)]
+struct Latency {
+    first: Alone,
+    whole: Alone,
+}
+
+/// Figure 6: million requests a second over both directions of the links, and what the compute node's own line has room
+/// for.
+pub fn throughput(scale: Scale) -> Computed {
+    let count = match scale {
+        Scale::Full => 20_000,
+        Scale::Quick => 500,
+    };
+    let workloads = [Workload::A, Workload::B, Workload::F];
+    let mut values = Computed::new();
+    let (mut over, mut over_up) = (0.0, 0.0);
+    for workload in workloads {
+        let accesses = accesses(workload, count);
+        let writes = accesses.iter().filter(|access| !access.is_read).count() as f64 / accesses.len() as f64;
+        let (edm, rdma) = (edm::rate(&accesses), rdma::rate(&accesses));
+        let per_request = |up: fn(bool) -> Time| {
+            (up(true).as_ns_f64() * (1.0 - writes) + up(false).as_ns_f64() * writes) / 1e9
+        };
+        let (edm_up, rdma_up) = (per_request(edm::up), per_request(rdma::up));
+        let goodput = |seconds: f64| writes * f64::from(WRITE) * 8.0 / seconds / 1e9;
+        over += edm / rdma / workloads.len() as f64;
+        over_up += rdma_up / edm_up / workloads.len() as f64;
+        let name = workload.name();
+        values.extend([
+            (format!("{name}_writes"), writes),
+            (format!("{name}_edm"), edm / 1e6),
+            (format!("{name}_rdma"), rdma / 1e6),
+            (format!("{name}_over"), edm / rdma),
+            (format!("{name}_up_over"), rdma_up / edm_up),
+            (format!("{name}_up_edm_gbps"), goodput(edm_up)),
+            (format!("{name}_up_rdma_gbps"), goodput(rdma_up)),
+        ]);
+    }
+    values.extend([("over".into(), over), ("up_over".into(), over_up)]);
+    values
+}
+
+/// Figure 7: mean latency in nanoseconds by where objects are, one request at a time.
+pub fn latency(scale: Scale) -> Computed {
+    let count = match scale {
+        Scale::Full => 200_000,
+        Scale::Quick => 20_000,
+    };
+    let accesses = accesses(Workload::A, count);
+    let stacks = [("edm", edm::latency()), ("cxl", cxl::latency()), ("rdma", rdma::latency())];
+    let mut values = Computed::new();
+    let mut most = [0.0_f64; 2];
+    for (local, remote) in SPLITS {
+        let is_remote = |record: u64| mix(record) % (local + remote) < remote;
+        let mean = |alone: Alone| {
+            let of = |access: &Access| match (is_remote(access.record), access.is_read) {
+                (false, _) => DRAM,
+                (true, true) => alone.read + DRAM,
+                (true, false) => alone.write + DRAM,
+            };
+            accesses.iter().map(|access| of(access).as_ns_f64()).sum::<f64>() / accesses.len() as f64
+        };
+        let [(_, edm), (_, cxl), _] = stacks;
+        most[0] = most[0].max(mean(edm.first) / mean(cxl.first));
+        most[1] = most[1].max(mean(edm.whole) / mean(cxl.whole));
+        for (name, latency) in stacks {
+            values.insert(format!("{name}_first_{local}_{remote}"), mean(latency.first));
+            values.insert(format!("{name}_{local}_{remote}"), mean(latency.whole));
+        }
+    }
+    let [(_, edm), (_, cxl), _] = stacks;
+    let read = |latency: Latency| (latency.first.read + DRAM).as_ns_f64();
+    values.insert("edm_over_cxl_read".into(), read(edm) / read(cxl));
+    values.insert("edm_over_cxl_first".into(), most[0]);
+    values.insert("edm_over_cxl".into(), most[1]);
+    values
+}
+
+/// What a workload asks of memory.
+fn accesses(workload: Workload, operations: usize) -> Vec<Access> {
+    let mut of = Operations::new(workload, RECORDS, SEED);
+    let mut accesses = Vec::with_capacity(2 * operations);
+    for _ in 0..operations {
+        let (operation, record) = of.draw();
+        if operation != Operation::Update {
+            accesses.push(Access { is_read: true, record });
+        }
+        if operation != Operation::Read {
+            accesses.push(Access { is_read: false, record });
+        }
+    }
+    accesses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// §4.2.2: "A: 50% write, B: 5% write, and F: 33% write".
+    #[test]
+    fn writes_are_as_frequent_as_the_paper_says() {
+        for (workload, share) in [(Workload::A, 0.5), (Workload::B, 0.05), (Workload::F, 1.0 / 3.0)] {
+            let accesses = accesses(workload, 40_000);
+            let writes = accesses.iter().filter(|access| !access.is_read).count();
+            let ours = writes as f64 / accesses.len() as f64;
+            assert!((ours - share).abs() < 0.01, "{workload:?}: {ours}");
+        }
+    }
+
+    /// No stack carries more than its links have room for: on the way there, and on the way back 1 KB for each read.
+    #[test]
+    fn no_rate_is_above_that_of_the_links() {
+        for workload in [Workload::A, Workload::B, Workload::F] {
+            let accesses = accesses(workload, 500);
+            let reads = accesses.iter().filter(|access| access.is_read).count() as f64;
+            let all = accesses.len() as f64;
+            let answers = RATE.as_bps() as f64 / 8.0 / f64::from(READ) * all / reads;
+            for (rate, up) in
+                [(edm::rate(&accesses), edm::up as fn(bool) -> Time), (rdma::rate(&accesses), rdma::up)]
+            {
+                let asked =
+                    all / (up(true).as_ns_f64() * reads + up(false).as_ns_f64() * (all - reads)) * 1e9;
+                assert!(rate < answers.min(asked) * 1.01, "{workload:?}: {rate} of {answers} and {asked}");
+                assert!(rate > 0.5 * answers.min(asked), "{workload:?}: {rate} of {answers} and {asked}");
+            }
+        }
+    }
+
+    /// Table 1: nothing is between its totals and ours until the first word of 64 B but what is rounded.
+    #[test]
+    fn first_words_are_as_late_as_table_1_says() {
+        let edm = edm::latency().first;
+        assert_eq!((edm.read.as_ps(), edm.write.as_ps()), (299_520, 296_960));
+        let rdma = rdma::latency().first;
+        assert_eq!((rdma.read.as_ps(), rdma.write.as_ps()), (2_035_680, 1_017_840));
+    }
+}

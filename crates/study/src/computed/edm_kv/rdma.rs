@@ -1,0 +1,82 @@
+//! RoCEv2: frames over a switch that stores each before it sends it on, between stacks with the latencies of table 1.
+//!
+//! Everything is first in, first out, both ways. So a frame's times follow from those of the one before.
+
+use super::super::edm_table1::{ROCE, over_the_mac, wire};
+use super::{Access, Alone, DRAM, Latency, RATE, READ, WINDOW, WRITE};
+use std::collections::VecDeque;
+use unrack_phy::mac::{FCS, GAP, MIN_FRAME};
+use unrack_units::{Bytes, Time};
+
+/// Ethernet 14, IPv4 20, UDP 8, base transport header 12, and the invariant CRC 4 (InfiniBand specification 1.2.1, §9, and
+/// annex A17).
+const HEADERS: usize = 58;
+/// Extended headers of requests and of answers (§9.3).
+const RETH: usize = 16;
+const AETH: usize = 4;
+/// Start, preamble and delimiter.
+const PREAMBLE: usize = 8;
+
+/// Two links and the switch between them, one way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Way {
+    free: [Time; 2],
+}
+
+impl Way {
+    /// A frame with such a payload: when it is with the stack at the other end.
+    fn carry(&mut self, at: Time, payload: usize) -> Time {
+        let frame = (HEADERS + payload + FCS).max(MIN_FRAME + FCS) + PREAMBLE;
+        let stored = self.free.iter_mut().fold(at, |at, free| {
+            let sent = at.max(*free) + RATE.transmit(Bytes::new(frame as u64));
+            *free = sent + RATE.transmit(Bytes::new(GAP as u64));
+            sent
+        });
+        stored + one_way()
+    }
+}
+
+/// What is no transmission: table 1.
+fn one_way() -> Time {
+    over_the_mac(ROCE) + wire(2)
+}
+
+/// Payloads of a request and of its answer: each read and write is one packet, and a write is acknowledged.
+fn payloads(is_read: bool) -> [usize; 2] {
+    match is_read {
+        true => [RETH, AETH + usize::from(READ)],
+        false => [RETH + usize::from(WRITE), AETH],
+    }
+}
+
+/// Requests a second, as many under way as are allowed.
+pub fn rate(accesses: &[Access]) -> f64 {
+    let [mut there, mut back] = [Way::default(); 2];
+    let mut answers = VecDeque::new();
+    let mut last = Time::ZERO;
+    for access in accesses {
+        let now = if answers.len() < WINDOW { Time::ZERO } else { answers.pop_front().unwrap_or_default() };
+        let [request, answer] = payloads(access.is_read);
+        let asked = there.carry(now, request);
+        last = back.carry(asked + DRAM, answer);
+        answers.push_back(last);
+    }
+    accesses.len() as f64 / (last.as_ns_f64() / 1e9)
+}
+
+/// How long a request is on the compute node's line, with its gap.
+pub fn up(is_read: bool) -> Time {
+    let mut way = Way::default();
+    way.carry(Time::ZERO, payloads(is_read)[0]);
+    way.free[0]
+}
+
+/// Alone, but for the time that memory takes.
+pub fn latency() -> Latency {
+    let carry = |payload| Way::default().carry(Time::ZERO, payload);
+    let [[request, answer], [write, _]] = [true, false].map(payloads);
+    Latency {
+        first: Alone { read: one_way() * 2, write: one_way() },
+        whole: Alone { read: carry(request) + carry(answer), write: carry(write) },
+    }
+}

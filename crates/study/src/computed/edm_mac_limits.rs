@@ -1,0 +1,61 @@
+//! EDM §2.4, limitations 1 to 3: what the MAC of Ethernet costs small messages.
+
+use super::Computed;
+use unrack_phy::mac::{FCS, Framer, GAP, MIN_FRAME};
+use unrack_phy::pcs::Column;
+use unrack_units::{Bytes, Rate};
+
+const RATE: Rate = Rate::from_gbps(100);
+/// An RREQ (§2.3).
+const REQUEST: usize = 8;
+/// Frames of which the gaps are averaged.
+const FRAMES: usize = 1_000;
+/// Start, preamble and delimiter, and the end: characters of a frame's columns that are not its bytes.
+const AROUND: usize = 8;
+
+/// Shares and nanoseconds.
+pub fn values() -> Computed {
+    let frame = frame_bytes(REQUEST);
+    let gap = gap_bytes(REQUEST);
+    let time = |bytes| RATE.transmit(Bytes::new(bytes)).as_ns_f64();
+    let values = [
+        ("waste", 1.0 - REQUEST as f64 / frame),
+        ("gap", gap / (frame + gap)),
+        ("behind_1500", time(1_500)),
+        ("behind_9000", time(9_000)),
+    ];
+    values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+/// Bytes of the frame that carries so many.
+fn frame_bytes(contents: usize) -> f64 {
+    let mut columns = Vec::new();
+    Framer::default().frame(&vec![0; contents], &mut columns);
+    let idle = |column: &Column| (0..8).filter(|lane| column.is_control(*lane)).count();
+    // The start is a control character, and so is all from the end on.
+    let controls: usize = columns.iter().map(idle).sum();
+    (8 * columns.len() - controls - (AROUND - 1)) as f64
+}
+
+/// Characters between two such frames, the terminating one counted, on average.
+fn gap_bytes(contents: usize) -> f64 {
+    let (mut framer, mut columns) = (Framer::default(), Vec::new());
+    (0..FRAMES).for_each(|_| framer.frame(&vec![0; contents], &mut columns));
+    8.0 * columns.len() as f64 / FRAMES as f64 - AROUND as f64 - frame_bytes(contents)
+}
+
+const _: () = assert!(MIN_FRAME + FCS == 64 && GAP == 12);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_on_the_line_are_as_the_standard_says() {
+        assert_eq!(frame_bytes(REQUEST), 64.0);
+        assert_eq!(frame_bytes(1_514), 1_518.0);
+        for contents in [REQUEST, 61, 62, 63] {
+            assert!((gap_bytes(contents) - 12.0).abs() < 0.02, "{}", gap_bytes(contents));
+        }
+    }
+}
