@@ -28,6 +28,7 @@ fn studies_are_listed_and_others_refused() {
         "r2c2/fig15",
         "r2c2/fig17",
         "r2c2/fig18",
+        "drack/wiring",
     ];
     assert_eq!(names, issued);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);

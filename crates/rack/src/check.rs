@@ -3,6 +3,7 @@
 mod bounds;
 mod cables;
 mod faults;
+mod jobs;
 
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ use crate::source::{Origin, Source};
 use crate::tree::{Node, Value};
 use crate::wiring::Wiring;
 use crate::workload::{Blades, FileRef, Size, Trace, Workload};
-use crate::{Protocol, fabric, workload};
+use crate::{Protocol, fabric};
 
 pub(crate) struct Checker<'a> {
     root: &'a Node,
@@ -45,7 +46,7 @@ struct Choice {
 
 const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &[] };
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
-const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: workload::LATER };
+const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: &[] };
 
 const SECTIONS: &[&str] = &["seed", "network", "fabric", "workload", "failures", "bit_errors", "extends"];
 
@@ -209,6 +210,7 @@ impl<'a> Checker<'a> {
             "memory" => self.decode(&rest, "workload").map(Workload::Memory),
             "flows" => self.decode(&rest, "workload").map(Workload::Flows),
             "collective" => self.decode(&rest, "workload").map(Workload::Collective),
+            "jobs" => self.decode(&rest, "workload").map(Workload::Jobs),
             _ => self.decode(&rest, "workload").map(Workload::Trace),
         }?;
         self.place_files(&mut workload);
@@ -233,7 +235,7 @@ impl<'a> Checker<'a> {
                 memory.disk.iter_mut().for_each(|disk| size(&mut disk.size, "workload.disk.size.cdf_file"));
             }
             Workload::Flows(flows) => size(&mut flows.size, "workload.size.cdf_file"),
-            Workload::Collective(_) => {}
+            Workload::Collective(_) | Workload::Jobs(_) => {}
         }
     }
 

@@ -127,6 +127,7 @@ fn workload_table(workload: &Workload) -> Table {
         Workload::Flows(flows) => fields_of(flows),
         Workload::Trace(trace) => fields_of(trace),
         Workload::Collective(collective) => fields_of(collective),
+        Workload::Jobs(jobs) => fields_of(jobs),
     };
     table.insert("kind".into(), workload.kind().into());
     table

@@ -61,6 +61,6 @@ pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
 pub use wiring::Wiring;
 pub use workload::{
-    Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Margin, Memory, Operation,
-    Organization, Pattern, Replay, Scale, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload,
+    Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Jobs, Margin, Memory, Operation,
+    Organization, Pattern, Replay, Scale, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload, jobs,
 };

@@ -134,7 +134,7 @@ impl ValidScenario {
             | Workload::Flows(Flows { size: Size::File { file, .. }, .. }) => {
                 Some(("workload.size.cdf_file", file))
             }
-            Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) => None,
+            Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) | Workload::Jobs(_) => None,
         };
         let mut hash = self.hash();
         for (key, file) in cables.into_iter().chain(work) {

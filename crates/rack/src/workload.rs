@@ -2,6 +2,7 @@
 
 mod blades;
 mod collective;
+pub mod jobs;
 mod margin;
 mod shape;
 mod size;
@@ -9,6 +10,7 @@ mod trace;
 
 pub use blades::{Blades, Organization, Scope};
 pub use collective::{Collective, Operation};
+pub use jobs::Jobs;
 pub use margin::Margin;
 pub use shape::{Arrivals, Pattern};
 pub use size::{BUILT_IN_CDFS, Scale, Size, SizeUnit};
@@ -23,11 +25,12 @@ pub enum Workload {
     Flows(Flows),
     Trace(Trace),
     Collective(Collective),
+    Jobs(Jobs),
 }
 
 impl Workload {
     /// As `workload.kind` in a scenario.
-    pub const KINDS: &[&str] = &["memory", "flows", "trace", "collective"];
+    pub const KINDS: &[&str] = &["memory", "flows", "trace", "collective", "jobs"];
 
     /// What is left out of the figures: at the beginning, and at the end.
     pub const fn margins(&self) -> (Margin, Margin) {
@@ -35,7 +38,7 @@ impl Workload {
             Workload::Memory(memory) => (memory.warm_up, memory.cool_down),
             Workload::Flows(flows) => (flows.warm_up, flows.cool_down),
             Workload::Trace(trace) => (trace.warm_up, trace.cool_down),
-            Workload::Collective(_) => (Margin::Messages(0), Margin::Messages(0)),
+            Workload::Collective(_) | Workload::Jobs(_) => (Margin::Messages(0), Margin::Messages(0)),
         }
     }
 
@@ -45,15 +48,13 @@ impl Workload {
             Workload::Flows(_) => "flows",
             Workload::Trace(_) => "trace",
             Workload::Collective(_) => "collective",
+            Workload::Jobs(_) => "jobs",
         }
     }
 }
 
 // Keys that came after the first version are not written where they have their default: the hash of a
 // scenario stays what it was.
-
-/// Kinds of the design that this version does not have.
-pub(crate) const LATER: &[&str] = &["jobs"];
 
 /// Reads, writes and read-modify-writes of remote memory, drawn at random.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

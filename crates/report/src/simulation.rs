@@ -26,6 +26,30 @@ pub struct Simulation {
     pub queue_bytes: Queue,
     /// The program that was replayed, if one was.
     pub program: Option<Replay>,
+    /// By name, if jobs were run.
+    #[serde(default)]
+    pub jobs: BTreeMap<String, Job>,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Job {
+    pub hosts: Vec<u32>,
+    /// `None`: it did not end.
+    pub completion_ns: Option<f64>,
+    pub communication_ns: f64,
+    pub waiting_ns: f64,
+    pub compute_ns: f64,
+    pub bytes: u64,
+    /// From each question to its answer, of a job that asks.
+    #[serde(default)]
+    pub request_ns: Option<Requests>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Requests {
+    pub mean: f64,
+    pub p99: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

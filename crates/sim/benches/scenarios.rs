@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
-use unrack_rack::Protocol;
 use unrack_rack::graph::{Graph, Sides};
+use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
@@ -70,6 +70,11 @@ fn torus() -> Topology {
     Topology::direct(Arc::new(Graph::cube(sides, true).expect("a torus")), link(10, 100))
 }
 
+fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
+    let cores = Wiring::default_cores(racks, hosts_per_rack);
+    Topology::drack(Wiring { racks, hosts_per_rack, cores }, link(100, 200), link(100, 200), link(500, 55))
+}
+
 fn cdf(name: &str) -> Size {
     Size::Cdf(Cdf::built_in(name).expect("is built in"))
 }
@@ -125,6 +130,11 @@ fn scenarios() -> Vec<Scenario> {
     let pareto = Pareto::new(1.05, Scale::Mean(100_000), 10_000_000).expect("is a distribution");
     let direct = ["r2c2", "pfq", "tcp"];
     add(&direct, torus(), "Pareto, load 0.009", flows(Size::Pareto(pareto), 0.009, 10_000));
+    // Racks that pool their NICs, as DRack's prototype and larger.
+    for (racks, hosts) in [(4, 2), (16, 32)] {
+        let flows = flows(cdf("websearch"), 0.4, 1_000);
+        add(&["mptcp", "tcp"], drack(racks, hosts), "websearch, load 0.4", flows);
+    }
     // As nodes grow, at so many messages; as messages grow, on so many nodes.
     for nodes in [144, 1_024, 2_048] {
         add(&["edm"], star(nodes), "growing: 64 B, load 0.8", memory(line.clone(), 0.8, 1_000_000));

@@ -1,6 +1,7 @@
 //! From a checked scenario to a run: the one place where the words of scenarios meet those of the
 //! simulator.
 
+mod jobs;
 mod margins;
 mod size;
 
@@ -17,7 +18,6 @@ use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, ph
 use unrack_rack as rack;
 use unrack_rack::{Protocol, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
-use unrack_workload::collective::{CollectiveSpec, Operation};
 use unrack_workload::trace::{Mode, Offsets, Row};
 use unrack_workload::{
     Arrivals, Blades, CapturedTrace, Disk, Memory, Message, Organization, Pattern, ReplaySpec, Scope,
@@ -105,18 +105,6 @@ impl Setup {
     }
 }
 
-fn collective_spec(collective: &rack::Collective) -> CollectiveSpec {
-    let rack::Collective { operation, size, servers, iterations, compute } = *collective;
-    let operation = match operation {
-        rack::Operation::RingAllReduce => Operation::RingAllReduce,
-        rack::Operation::HalvingDoubling => Operation::HalvingDoubling,
-        rack::Operation::AllGather => Operation::AllGather,
-        rack::Operation::AllToAll => Operation::AllToAll,
-        rack::Operation::ParameterServer => Operation::ParameterServer { servers: servers.unwrap_or(0) },
-    };
-    CollectiveSpec { operation, bytes: size.get(), iterations, compute }
-}
-
 fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<Faults, SetupError> {
     let rack::Faults { failures, bit_errors } = &scenario.faults;
     let failure = |failure: &rack::Failure| Failure {
@@ -169,7 +157,14 @@ impl Work {
             rack::Workload::Memory(memory) => memory_spec(memory),
             rack::Workload::Flows(flows) => flows_spec(flows),
             rack::Workload::Collective(collective) => {
-                return Ok(Some(Work::Collective(collective_spec(collective))));
+                return Ok(Some(Work::Collective(jobs::collective_spec(collective))));
+            }
+            rack::Workload::Jobs(jobs) => {
+                let nodes = scenario.network.topology.nodes();
+                let spec = jobs::jobs_spec(jobs, nodes, scenario.seed);
+                return spec
+                    .map(|spec| Some(Work::Jobs(spec)))
+                    .map_err(|why| SetupError::from(why).in_scenario(scenario));
             }
             rack::Workload::Trace(_) => return Ok(None),
         };

@@ -23,13 +23,14 @@ use crate::fabric::tcp::Tcp;
 use crate::network::Network;
 use crate::observe::Watch;
 use crate::run::Run;
-use crate::summary::{Excluded, Labels, Program, Summary};
+use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, r2c2, tcp};
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
-    CapturedTrace, Collective, CollectiveSpec, Listed, Message, Outbox, Replay, ReplaySpec, Source,
+    CapturedTrace, CollectiveSpec, Jobs, JobsSpec, Listed, Message, Outbox, Replay, ReplaySpec, Source,
     Synthetic, SyntheticSpec, forecast, size,
 };
 
@@ -77,6 +78,7 @@ pub enum Work {
     Listed(Arc<Vec<(Time, Message)>>),
     Replay(Arc<CapturedTrace>, ReplaySpec),
     Collective(CollectiveSpec),
+    Jobs(JobsSpec),
 }
 
 impl Work {
@@ -92,6 +94,17 @@ impl Work {
                 };
                 size::heavy_tailed(mean(1), mean(2))
             }
+            Work::Jobs(spec) => {
+                let (mut count, mut mean, mut square) = (0.0, 0.0, 0.0);
+                for tasks in spec.jobs.iter().flat_map(|job| &job.rounds) {
+                    for (_, _, bytes) in tasks.messages() {
+                        count += 1.0;
+                        mean += bytes as f64;
+                        square += (bytes as f64).powi(2);
+                    }
+                }
+                size::heavy_tailed(mean / count, square / count)
+            }
             // Pages, or chunks, all of one size.
             Work::Replay(..) | Work::Collective(_) => false,
         }
@@ -106,6 +119,8 @@ pub struct Finished {
     pub seed: u64,
     /// What a closed-loop replay says about the program. `None` if it did not come to its end.
     pub program: Option<Program>,
+    /// What became of each job, by its name, if there are jobs.
+    pub jobs: BTreeMap<String, JobSummary>,
 }
 
 impl Finished {
@@ -113,7 +128,7 @@ impl Finished {
     pub fn summary(&self, wall_s: f64, excluded: Excluded) -> Summary {
         let Finished { fabric, nodes, seed, .. } = *self;
         let labels = Labels { fabric, nodes, seed, wall_s, excluded };
-        Summary { program: self.program, ..Summary::new(&self.run, &labels) }
+        Summary { program: self.program, jobs: self.jobs.clone(), ..Summary::new(&self.run, &labels) }
     }
 }
 
@@ -279,7 +294,7 @@ impl Setup {
     pub fn calls(&self, work: &Work) -> Result<Option<Vec<(Time, Message)>>, SetupError> {
         let waits = match work {
             Work::Replay(_, spec) => spec.mode == Mode::ClosedLoop,
-            Work::Collective(_) => true,
+            Work::Collective(_) | Work::Jobs(_) => true,
             Work::Synthetic(_) | Work::Listed(_) => false,
         };
         Ok(if waits { None } else { Some(forecast(self.asker(work)?)) })
@@ -299,14 +314,15 @@ impl Setup {
             return Err(SetupError::new("--threads", rule, part_of.len()));
         }
         let Some(calls) = self.calls(work)? else {
-            let rule = "takes messages that do not wait for others (no collective; of a trace, workload.mode = \"open-loop\")";
+            let rule = "takes messages that do not wait for others (no collective, no jobs; of a trace, workload.mode = \"open-loop\")";
             return Err(SetupError::new("--threads", rule, part_of.len()));
         };
         let topology = &self.network.topology;
         let make = || make().expect("made once already");
         let run =
             run_split(make, &calls, part_of, |node| topology.switch_of(node), self.time_limit, progress);
-        Ok(Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program: None })
+        let (nodes, seed) = (self.network.nodes(), self.seed);
+        Ok(Finished { run, fabric: name, nodes, seed, program: None, jobs: BTreeMap::new() })
     }
 
     fn run_on<F: Fabric>(
@@ -324,7 +340,11 @@ impl Setup {
             Asker::Replay(replay, Mode::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
             _ => None,
         };
-        Ok(Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program })
+        let jobs = match (&asker, work) {
+            (Asker::Jobs(jobs), Work::Jobs(_)) => JobSummary::all(jobs, run.ended),
+            _ => BTreeMap::new(),
+        };
+        Ok(Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program, jobs })
     }
 
     fn asker(&self, work: &Work) -> Result<Asker, SetupError> {
@@ -335,7 +355,11 @@ impl Setup {
                 Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, self.seed)?)
             }
             Work::Listed(messages) => Asker::Listed(Listed::new(messages.clone(), racks.nodes())?),
-            Work::Collective(spec) => Asker::Collective(Collective::new(spec, racks.nodes())?),
+            Work::Collective(spec) => {
+                let jobs = JobsSpec::collective(spec, racks.nodes())?;
+                Asker::Jobs(Jobs::new(&jobs, racks, self.network.host_rate())?)
+            }
+            Work::Jobs(spec) => Asker::Jobs(Jobs::new(spec, racks, self.network.host_rate())?),
             Work::Replay(trace, spec) => Asker::Replay(Replay::new(trace.clone(), spec, racks)?, spec.mode),
         })
     }
@@ -347,7 +371,7 @@ enum Asker {
     Synthetic(Synthetic),
     Listed(Listed),
     Replay(Replay, Mode),
-    Collective(Collective),
+    Jobs(Jobs),
 }
 
 /// Hands a call on to the source that there is.
@@ -357,7 +381,7 @@ macro_rules! ask {
             Asker::Synthetic($source) => $call,
             Asker::Listed($source) => $call,
             Asker::Replay($source, _) => $call,
-            Asker::Collective($source) => $call,
+            Asker::Jobs($source) => $call,
         }
     };
 }

@@ -4,7 +4,8 @@ use crate::run::{Ending, Run};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use unrack_units::Time;
-use unrack_workload::{Kind, Message, Replay};
+use unrack_workload::jobs::Outcome;
+use unrack_workload::{Jobs, Kind, Message, Replay};
 
 /// Which messages count: the first and last of a run are not under its full load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -42,6 +43,9 @@ pub struct Summary {
     pub queue_bytes: QueueStats,
     /// The program that was replayed, if one was, closed loop.
     pub program: Option<Program>,
+    /// By name, if jobs were run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub jobs: BTreeMap<String, JobSummary>,
     pub sim_time_ns: f64,
     pub wall_s: f64,
     pub events: u64,
@@ -103,6 +107,47 @@ pub struct Program {
     pub window_until_ns: f64,
 }
 
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobSummary {
+    /// The node of each rank.
+    pub hosts: Vec<u32>,
+    /// From its start to its end; `None` if it did not end.
+    pub completion_ns: Option<f64>,
+    /// While something of it was under way.
+    pub communication_ns: f64,
+    /// While nothing was, since others were to send first.
+    pub waiting_ns: f64,
+    /// Of the rank that computed longest.
+    pub compute_ns: f64,
+    pub messages: u64,
+    pub bytes: u64,
+    /// From each question to its answer, of a job that asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_ns: Option<Stats>,
+}
+
+impl JobSummary {
+    /// Of all jobs of a run that ended at `ended`.
+    pub fn all(jobs: &Jobs, ended: Time) -> BTreeMap<String, JobSummary> {
+        jobs.outcomes(ended).map(|outcome| (outcome.name.to_string(), JobSummary::new(&outcome))).collect()
+    }
+
+    fn new(outcome: &Outcome) -> JobSummary {
+        let requests = outcome.requests.iter().map(|took| took.as_ns_f64());
+        JobSummary {
+            hosts: outcome.hosts.to_vec(),
+            completion_ns: outcome.ended.map(|at| (at - outcome.started).as_ns_f64()),
+            communication_ns: outcome.communicated.as_ns_f64(),
+            waiting_ns: outcome.waited.as_ns_f64(),
+            compute_ns: outcome.computed.as_ns_f64(),
+            messages: outcome.messages,
+            bytes: outcome.bytes,
+            request_ns: (!outcome.requests.is_empty()).then(|| Stats::of(requests.collect())),
+        }
+    }
+}
+
 /// What a summary says that a [`Run`] does not know.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
@@ -136,6 +181,7 @@ impl Summary {
                 max: run.queue_bytes.max(),
             },
             program: None,
+            jobs: BTreeMap::new(),
             sim_time_ns: run.ended.as_ns_f64(),
             wall_s: labels.wall_s,
             events: run.counters.events,

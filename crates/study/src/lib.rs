@@ -34,7 +34,7 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 18] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
@@ -52,6 +52,7 @@ const FILES: [(&str, &str); 17] = [
     ("r2c2/fig15", include_str!("../../../studies/r2c2/fig15.toml")),
     ("r2c2/fig17", include_str!("../../../studies/r2c2/fig17.toml")),
     ("r2c2/fig18", include_str!("../../../studies/r2c2/fig18.toml")),
+    ("drack/wiring", include_str!("../../../studies/drack/wiring.toml")),
 ];
 
 /// All studies, in the order of the page.

@@ -1,14 +1,15 @@
 //! Collective operations: what each node may send depends on what it has got.
 //!
-//! Data of `bytes` is cut into as many chunks as there are ranks; a rank is a node, in the order of their numbers. An
-//! operation is a number of steps: in each, a rank sends some chunks to some ranks, as soon as all that it gets in the
-//! step before has arrived. An iteration begins when the one before is complete everywhere and each rank has computed.
+//! Data of `bytes` is cut into as many chunks as there are ranks. An operation is a number of steps: in each, a rank
+//! sends some chunks to some ranks, as soon as all that it gets in the step before has arrived. An iteration begins when
+//! the one before is complete everywhere and each rank has computed.
 
 use crate::error::WorkloadError;
-use crate::message::{Message, NodeId};
+use crate::jobs::Job;
+use crate::jobs::tasks::Builder;
 use crate::size::MAX_BYTES;
-use crate::source::{Outbox, Source};
 use std::ops::Range;
+use std::sync::Arc;
 use unrack_units::Time;
 
 /// What is done together.
@@ -40,7 +41,7 @@ pub struct CollectiveSpec {
 /// A message of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sent {
-    to: NodeId,
+    to: u32,
     chunks: Range<u32>,
 }
 
@@ -98,22 +99,6 @@ impl Plan {
         }
     }
 
-    /// Messages that a rank gets in a step.
-    fn gets(&self, rank: u32, step: u32) -> u32 {
-        match self.operation {
-            Operation::AllToAll => self.ranks - 1,
-            Operation::ParameterServer { servers } => {
-                let is_server = rank >= self.ranks - servers;
-                match (is_server, step) {
-                    (true, 0) => self.ranks - servers,
-                    (false, 1) => servers,
-                    _ => 0,
-                }
-            }
-            _ => 1,
-        }
-    }
-
     /// Bytes of some chunks; the first ones are a byte longer where they cannot be equal.
     fn size(&self, chunks: &Range<u32>) -> u64 {
         let until = |chunk: u32| u64::from(chunk) * self.bytes / u64::from(self.ranks);
@@ -121,141 +106,81 @@ impl Plan {
     }
 }
 
-/// Does one operation again and again.
-pub struct Collective {
-    plan: Plan,
-    iterations: u32,
-    compute: Time,
-    /// Of this iteration, from 0.
-    iteration: u32,
-    ranks: Vec<Rank>,
-    /// Ranks that have got all of this iteration.
-    done: u32,
-    submitted: u64,
-    total: u64,
-}
+impl Operation {
+    /// Adds this operation on data of `bytes` among `ranks` to a job: each rank begins when its task in `after` is
+    /// done, and has its part when the task that is returned is. Task n is that of rank n.
+    pub fn append(self, builder: &mut Builder, ranks: u32, bytes: u64, after: u32) -> u32 {
+        let plan = Plan { operation: self, ranks, bytes };
+        let mut before = after;
+        for step in 0..plan.steps() {
+            let next = builder.layer(ranks);
+            for rank in 0..ranks {
+                builder.after(before + rank, next + rank);
+                for Sent { to, chunks } in plan.sends(rank, step) {
+                    builder.send(before + rank, next + to, plan.size(&chunks));
+                }
+            }
+            before = next;
+        }
+        before
+    }
 
-#[derive(Debug, Clone, Default)]
-struct Rank {
-    /// The step whose messages it waits for.
-    step: u32,
-    /// By step: messages that have come.
-    got: Vec<u32>,
-}
-
-impl Collective {
     /// # Errors
-    /// If so many nodes cannot do it.
-    pub fn new(spec: &CollectiveSpec, nodes: u32) -> Result<Collective, WorkloadError> {
-        let CollectiveSpec { operation, bytes, iterations, compute } = *spec;
+    /// If so many ranks cannot do it.
+    pub fn check(self, ranks: u32) -> Result<(), WorkloadError> {
+        let refuse = |key, rule, value: u32| Err(WorkloadError::new(key, rule, value));
+        match self {
+            _ if ranks < 2 => refuse("network.topology", "has 2 nodes at least for a collective", ranks),
+            Operation::HalvingDoubling if !ranks.is_power_of_two() => {
+                refuse("network.topology", "has a power of two of nodes for halving-doubling", ranks)
+            }
+            Operation::ParameterServer { servers } if !(1..ranks).contains(&servers) => {
+                refuse("workload.servers", "is at least 1, and leaves a node that works", servers)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl CollectiveSpec {
+    /// The job that so many ranks do.
+    ///
+    /// # Errors
+    /// If they cannot do it.
+    pub fn job(&self, ranks: u32) -> Result<Job, WorkloadError> {
+        let CollectiveSpec { operation, bytes, iterations, compute } = *self;
         let refuse = |key, rule, value: u64| Err(WorkloadError::new(key, rule, value));
-        if nodes < 2 {
-            return refuse("network.topology", "has 2 nodes at least for a collective", nodes.into());
-        }
-        if operation == Operation::HalvingDoubling && !nodes.is_power_of_two() {
-            return refuse(
-                "network.topology",
-                "has a power of two of nodes for halving-doubling",
-                nodes.into(),
-            );
-        }
-        if let Operation::ParameterServer { servers } = operation
-            && !(1..nodes).contains(&servers)
-        {
-            return refuse("workload.servers", "is at least 1, and leaves a node that works", servers.into());
-        }
-        if !(u64::from(nodes)..=MAX_BYTES).contains(&bytes) {
+        operation.check(ranks)?;
+        if !(u64::from(ranks)..=MAX_BYTES).contains(&bytes) {
             return refuse("workload.size", "is from a byte for each node to 4294967295 bytes", bytes);
         }
         if iterations == 0 {
             return refuse("workload.iterations", "is at least 1", 0);
         }
-        let plan = Plan { operation, ranks: nodes, bytes };
-        let rank = Rank { step: 0, got: vec![0; plan.steps() as usize] };
-        let ranks = vec![rank; nodes as usize];
+        let plan = Plan { operation, ranks, bytes };
         let of = |rank| (0..plan.steps()).map(|step| plan.sends(rank, step).len() as u64).sum::<u64>();
-        let total = (0..nodes).map(of).sum::<u64>() * u64::from(iterations);
+        let total = (0..ranks).map(of).sum::<u64>() * u64::from(iterations);
         if total > u64::from(u32::MAX) {
             return refuse("workload.iterations", "leaves less than 2^32 messages", total);
         }
-        Ok(Collective { plan, iterations, compute, iteration: 0, ranks, done: 0, submitted: 0, total })
-    }
-
-    fn send<O: Outbox>(&mut self, rank: u32, step: u32, out: &mut O) {
-        for Sent { to, chunks } in self.plan.sends(rank, step) {
-            out.submit(Message::flow(rank, to, self.plan.size(&chunks)).tagged(step));
-            self.submitted += 1;
-        }
-    }
-
-    /// Goes on as far as what has come allows.
-    fn advance<O: Outbox>(&mut self, number: u32, now: Time, out: &mut O) {
-        let steps = self.plan.steps();
-        loop {
-            let rank = &mut self.ranks[number as usize];
-            let step = rank.step;
-            if step == steps || rank.got[step as usize] < self.plan.gets(number, step) {
-                return;
-            }
-            rank.step += 1;
-            match step + 1 < steps {
-                true => self.send(number, step + 1, out),
-                false => self.finish(now, out),
-            }
-        }
-    }
-
-    /// A rank has all of this iteration.
-    fn finish<O: Outbox>(&mut self, now: Time, out: &mut O) {
-        self.done += 1;
-        if self.done < self.plan.ranks {
-            return;
-        }
-        self.done = 0;
-        self.iteration += 1;
-        if self.iteration < self.iterations {
-            self.begin(now, out);
-        }
-    }
-
-    fn begin<O: Outbox>(&mut self, now: Time, out: &mut O) {
-        for (number, rank) in (0..).zip(&mut self.ranks) {
-            rank.step = 0;
-            rank.got.fill(0);
-            out.wake_at(now + self.compute, number);
-        }
-    }
-}
-
-impl Source for Collective {
-    fn start<O: Outbox>(&mut self, out: &mut O) {
-        self.begin(Time::ZERO, out);
-    }
-
-    fn wake<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
-        self.send(actor, 0, out);
-        self.advance(actor, now, out);
-    }
-
-    fn completed<O: Outbox>(&mut self, message: &Message, now: Time, out: &mut O) {
-        self.ranks[message.dst as usize].got[message.tag as usize] += 1;
-        self.advance(message.dst, now, out);
-    }
-
-    fn total(&self) -> Option<u64> {
-        Some(self.total)
-    }
-
-    fn is_exhausted(&self) -> bool {
-        self.submitted == self.total
+        let mut builder = Builder::new();
+        let first = builder.task(0, compute);
+        (1..ranks).for_each(|rank| _ = builder.task(rank, compute));
+        operation.append(&mut builder, ranks, bytes, first);
+        let iteration = Arc::new(builder.finish());
+        Ok(Job::new("collective", ranks, vec![iteration; iterations as usize]))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::tests::run_in;
+    use crate::jobs::{Jobs, JobsSpec};
+    use crate::message::Message;
     use proptest::prelude::*;
-    use std::collections::{BTreeSet, VecDeque};
+    use std::collections::BTreeSet;
+    use unrack_units::Rate;
 
     fn any_operation(ranks: u32) -> impl Strategy<Value = Operation> {
         prop_oneof![
@@ -271,39 +196,11 @@ mod tests {
         CollectiveSpec { operation, bytes, iterations: 1, compute: Time::ZERO }
     }
 
-    #[derive(Default)]
-    struct Heard(VecDeque<Message>, VecDeque<(Time, u32)>);
-
-    impl Outbox for Heard {
-        fn submit(&mut self, message: Message) {
-            self.0.push_back(message);
-        }
-        fn wake_at(&mut self, at: Time, actor: u32) {
-            self.1.push_back((at, actor));
-        }
-    }
-
     /// All that was sent, in an order that `pick` chooses; and when the last wake was.
-    fn run(spec: &CollectiveSpec, ranks: u32, mut pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
-        let mut source = Collective::new(spec, ranks).unwrap();
-        let (mut heard, mut sent, mut now) = (Heard::default(), Vec::new(), Time::ZERO);
-        source.start(&mut heard);
-        loop {
-            let waiting = heard.0.len();
-            if let Some((at, actor)) = heard.1.pop_front() {
-                now = at;
-                source.wake(actor, now, &mut heard);
-            } else if waiting > 0 {
-                let message = heard.0.remove(pick(waiting) % waiting).unwrap();
-                sent.push(message);
-                source.completed(&message, now, &mut heard);
-            } else {
-                break;
-            }
-        }
-        assert!(source.is_exhausted());
-        assert_eq!(source.total(), Some(sent.len() as u64));
-        (sent, now)
+    fn run(spec: &CollectiveSpec, ranks: u32, pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
+        let spec = JobsSpec::collective(spec, ranks).unwrap();
+        let mut jobs = Jobs::new(&spec, ranks.into(), Rate::from_gbps(1)).unwrap();
+        run_in(&mut jobs, pick)
     }
 
     /// Whose contributions to each chunk each rank has, when all is done by the plan.
@@ -379,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let refused = |spec: CollectiveSpec, nodes| Collective::new(&spec, nodes).err().unwrap().to_string();
+        let refused = |spec: CollectiveSpec, nodes| spec.job(nodes).err().unwrap().to_string();
         assert!(refused(spec(Operation::HalvingDoubling, 100), 6).contains("power of two"));
         assert!(refused(spec(Operation::ParameterServer { servers: 4 }, 100), 4).contains("leaves a node"));
         assert!(refused(spec(Operation::AllToAll, 3), 4).contains("a byte for each node"));

@@ -8,7 +8,8 @@
 //! | [`size`] | how large: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
 //! | [`forecast`] | what an open-loop source will submit |
-//! | [`collective`] | closed loop: all-reduce and its like, among all nodes |
+//! | [`collective`] | all-reduce and its like, as steps |
+//! | [`jobs`] | closed loop: work whose messages wait for each other and for what is computed |
 //! | [`listed`] | open loop: messages at given times |
 //! | [`ycsb`] | YCSB: which operations, of which records |
 //! | [`trace`] | a captured program, replicated and replayed, closed loop |
@@ -21,6 +22,7 @@ pub mod blades;
 pub mod collective;
 pub mod error;
 pub mod forecast;
+pub mod jobs;
 pub mod listed;
 pub mod message;
 pub mod random;
@@ -31,9 +33,10 @@ pub mod trace;
 pub mod ycsb;
 
 pub use blades::{Blades, Organization, Racks, Scope};
-pub use collective::{Collective, CollectiveSpec};
+pub use collective::CollectiveSpec;
 pub use error::WorkloadError;
 pub use forecast::forecast;
+pub use jobs::{Job, Jobs, JobsSpec};
 pub use listed::Listed;
 pub use message::{Kind, Message, MessageId, NodeId};
 pub use size::{Cdf, Pareto, Scale, Size};

@@ -20,6 +20,15 @@ pub enum Purpose {
     /// Of traffic that a fabric carries besides.
     Frames = 8,
     FrameDestinations = 9,
+    /// Of graphs, and the order of their vertices.
+    Edges = 10,
+    Labels = 11,
+    /// Asked of a store.
+    Keys = 12,
+    /// Of texts.
+    Words = 13,
+    /// Of embeddings.
+    Rows = 14,
 }
 
 /// The generator of one purpose and actor in a run with this seed.

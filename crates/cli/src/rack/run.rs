@@ -135,7 +135,14 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: R
         ended: Time::from_ps(report.ended_ps),
         ending: Ending::Done,
     };
-    Finished { run, fabric: fabric.name(), nodes: setup.network.nodes(), seed: setup.seed, program: None }
+    Finished {
+        run,
+        fabric: fabric.name(),
+        nodes: setup.network.nodes(),
+        seed: setup.seed,
+        program: None,
+        jobs: Default::default(),
+    }
 }
 
 impl Live {

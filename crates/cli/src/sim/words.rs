@@ -1,7 +1,7 @@
 //! The figures of a simulation for a person.
 
 use unrack_report::{Simulation, simulation_text};
-use unrack_sim::summary::Program;
+use unrack_sim::summary::{JobSummary, Program};
 use unrack_sim::{Excluded, Summary};
 
 /// The table of one run, and what of its network.
@@ -16,6 +16,9 @@ pub fn table(name: &str, summary: &Summary) -> serde_json::Result<String> {
     text += &counted(summary).map_or(String::new(), |line| line + "\n");
     if let Some(program) = &summary.program {
         text += &format!("{}\n", replayed(program));
+    }
+    for (name, job) in &summary.jobs {
+        text += &format!("{}\n", job_line(name, job));
     }
     Ok(text)
 }
@@ -68,4 +71,20 @@ fn replayed(program: &Program) -> String {
         program.zero_latency_ns / 1e6,
         program.replicas
     )
+}
+
+fn job_line(name: &str, job: &JobSummary) -> String {
+    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
+    let mut line = format!("job        {name} on {} hosts: ", job.hosts.len());
+    line += &job.completion_ns.map_or("did not end".into(), |ns| format!("{} in all", ms(ns)));
+    line += &format!(", {} communicating", ms(job.communication_ns));
+    if job.waiting_ns > 0.0 {
+        line += &format!(", {} waiting for others", ms(job.waiting_ns));
+    }
+    line += &format!(", {} computing; {} messages", ms(job.compute_ns), job.messages);
+    if let Some(requests) = job.request_ns {
+        let us = |value: Option<f64>| value.unwrap_or(f64::NAN) / 1e3;
+        line += &format!("; requests {:.1} us mean, {:.1} us p99", us(requests.mean), us(requests.p99));
+    }
+    line
 }

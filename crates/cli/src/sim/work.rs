@@ -19,7 +19,7 @@ pub const MOST_TRANSFERS: u64 = 10_000_000;
 pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<Work, ScenarioError> {
     let work = match &scenario.workload {
         Workload::Trace(trace) => read(trace, scenario, setup, most)?,
-        Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) => {
+        Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) | Workload::Jobs(_) => {
             Work::drawn(scenario)?.expect("only a trace is not drawn")
         }
     };

@@ -154,6 +154,7 @@ impl Checker<'_> {
                 self.check_margins(workload, flows.messages);
             }
             Workload::Collective(collective) => self.check_collective(collective),
+            Workload::Jobs(jobs) => self.check_jobs(jobs, nodes),
             Workload::Trace(trace) => {
                 trace.blades.iter().for_each(|blades| self.check_blades(blades, nodes));
                 if trace.file.written.is_empty() {
@@ -164,7 +165,7 @@ impl Checker<'_> {
     }
 
     /// What depends on the nodes is checked by who makes the messages.
-    fn check_collective(&mut self, collective: &Collective) {
+    pub(super) fn check_collective(&mut self, collective: &Collective) {
         self.within("workload.compute", collective.compute, Time::ZERO, LONGEST_DELAY);
         match (collective.operation, collective.servers) {
             (Operation::ParameterServer, None) => {
@@ -222,7 +223,7 @@ impl Checker<'_> {
         }
     }
 
-    fn within<T: PartialOrd + Display>(&mut self, path: &str, value: T, least: T, most: T) {
+    pub(super) fn within<T: PartialOrd + Display>(&mut self, path: &str, value: T, least: T, most: T) {
         if value < least || value > most {
             self.complain(path, format!("{value} is outside {least} to {most}"));
         }

@@ -2,7 +2,8 @@
 
 use super::manifest;
 use super::section::{Group, Section, table};
-use crate::words::{count, listed, number, ratio, short};
+use crate::simulation::{Job, Requests};
+use crate::words::{bytes, count, listed, nanoseconds, number, ratio, short};
 use crate::{KindOfMessage, Run, Simulation, figures};
 
 const COLUMNS: &[Group] = &[
@@ -28,6 +29,18 @@ const NETWORK_COLUMNS: &[Group] = &[
     Group { name: "Program slowdown", term: "replay", columns: &[] },
 ];
 
+const JOB_COLUMNS: &[Group] = &[
+    Group { name: "Run and job", term: "message", columns: &[] },
+    Group { name: "Hosts", term: "fabric", columns: &[] },
+    Group {
+        name: "Time",
+        term: "message",
+        columns: &["in all", "communicating", "waiting for others", "computing"],
+    },
+    Group { name: "Bytes", term: "message", columns: &[] },
+    Group { name: "Request", term: "message", columns: &["mean", "p99"] },
+];
+
 pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
     let named: Vec<_> =
         runs.iter().map(|(run, simulation)| (run.name.clone(), (*simulation).clone())).collect();
@@ -46,6 +59,10 @@ pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
     }
     let network: Vec<_> = named.iter().map(|(name, run)| network_row(name, run)).collect();
     table(&mut section.body, "Network, by run", NETWORK_COLUMNS, &network);
+    let jobs: Vec<_> = named.iter().flat_map(|(name, run)| job_rows(name, run)).collect();
+    if !jobs.is_empty() {
+        table(&mut section.body, "Jobs, by run", JOB_COLUMNS, &jobs);
+    }
     for (run, _) in runs {
         section.body.text("h3", &[], &run.name);
         manifest::draw(&mut section.body, &[], run.manifest.as_ref());
@@ -102,6 +119,26 @@ fn network_row(name: &str, run: &Simulation) -> Vec<String> {
         number(run.queue_bytes.max),
         run.program.as_ref().map_or("–".into(), |program| ratio(program.slowdown)),
     ]
+}
+
+fn job_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
+    let request = |job: &Job, of: fn(&Requests) -> f64| {
+        job.request_ns.as_ref().map_or("–".into(), |requests| nanoseconds(of(requests)))
+    };
+    let row = |(of, job): (&String, &Job)| {
+        vec![
+            format!("{name}: {of}"),
+            count(job.hosts.len() as u64),
+            job.completion_ns.map_or("–".into(), nanoseconds),
+            nanoseconds(job.communication_ns),
+            nanoseconds(job.waiting_ns),
+            nanoseconds(job.compute_ns),
+            bytes(job.bytes),
+            request(job, |requests| requests.mean),
+            request(job, |requests| requests.p99),
+        ]
+    };
+    run.jobs.iter().map(row).collect()
 }
 
 fn unfinished(name: &str, run: &Simulation) -> Option<String> {

@@ -36,7 +36,7 @@ pub fn check_margins(scenario: &ValidScenario, setup: &Setup, work: &Work) -> Re
         }
         Work::Listed(messages) => (messages.len() as u64, messages.last().map_or(Time::ZERO, |last| last.0)),
         // How long it takes is what its run finds out.
-        Work::Replay(..) | Work::Collective(_) => return Ok(()),
+        Work::Replay(..) | Work::Collective(_) | Work::Jobs(_) => return Ok(()),
     };
     let share = |margin| match margin {
         Margin::Messages(count) => count as f64 / messages.max(1) as f64,

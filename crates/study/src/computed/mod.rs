@@ -1,6 +1,7 @@
 //! Figures that are computed: from the parameters and cores that simulations use too.
 
 mod ddc_table4;
+mod drack_wiring;
 mod edm_fig5;
 mod edm_kv;
 mod edm_mac_limits;
@@ -24,6 +25,7 @@ pub fn of(study: &str, scale: Scale) -> Computed {
         "edm/fig5-cycles" => edm_fig5::values(),
         "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),
+        "drack/wiring" => drack_wiring::values(),
         "r2c2/fig2" => r2c2::throughput(),
         "r2c2/arithmetic" => r2c2::arithmetic(),
         "r2c2/fig15" => r2c2::intervals(scale),

@@ -1,0 +1,134 @@
+//! What the jobs of a mix may be. What depends on how they are placed, and on their numbers of ranks, is
+//! checked by who makes their messages.
+
+use super::Checker;
+use crate::workload::jobs::{Embedding, Job, Jobs, KeyValue, Training, WordCount};
+use crate::workload::{Collective, Operation};
+use unrack_units::{Bytes, Time};
+
+/// What takes longer is a slip of units.
+const LONGEST: Time = Time::from_us(3_600_000_000);
+/// A graph of 2^24 vertices has some gigabytes.
+const LARGEST_SCALE: u32 = 24;
+/// Words and keys are drawn one by one before the run.
+const MOST_DRAWS: u64 = 1 << 28;
+const MOST_JOBS: usize = 4096;
+const MOST_SLOTS: u32 = 1024;
+const MOST_RATE: u64 = 1 << 50;
+
+impl Checker<'_> {
+    pub(super) fn check_jobs(&mut self, jobs: &Jobs, nodes: u32) {
+        self.within("workload.slots", jobs.slots, 1, MOST_SLOTS);
+        self.within("workload.jobs", jobs.jobs.len(), 1, MOST_JOBS);
+        let mut names: Vec<&String> = jobs.jobs.iter().filter_map(|job| job.name.as_ref()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+            self.complain("workload.jobs", format!("two jobs have the name `{}`", twice[0].escape_debug()));
+        }
+        for (n, job) in jobs.jobs.iter().enumerate() {
+            self.check_job(&format!("workload.jobs.{n}"), job, nodes);
+        }
+    }
+
+    fn check_job(&mut self, path: &str, job: &Job, nodes: u32) {
+        if job.name.as_ref().is_some_and(|name| name.is_empty() || name.contains(['.', '/'])) {
+            self.complain(&format!("{path}.name"), "expected a word without `.` and `/`");
+        }
+        self.within(&format!("{path}.start"), job.start, Time::ZERO, LONGEST);
+        if let Some(hosts) = job.hosts {
+            self.within(&format!("{path}.hosts"), hosts, 2, u32::MAX);
+        }
+        if let Some(on) = &job.on {
+            if on.len() < 2 || job.hosts.is_some_and(|hosts| hosts as usize != on.len()) {
+                self.complain(&format!("{path}.on"), "expected a node for each of its hosts, at least 2");
+            }
+            if let Some(node) = on.iter().find(|node| **node >= nodes) {
+                self.complain(&format!("{path}.on"), format!("there is no node {node}: {nodes} are there"));
+            }
+        }
+        match job.applications().as_slice() {
+            [_] => {}
+            [] => self.complain(
+                path,
+                "expected one application, such as pagerank = { scale = 16 }, training, key_value, word_count, embedding",
+            ),
+            several => self.complain(path, format!("is one application, not {}", several.join(" and "))),
+        }
+        let graph = job.pagerank.map(|it| it.graph()).or(job.components.map(|it| it.graph()));
+        if let Some(graph) = graph {
+            self.within(&format!("{path}.scale"), graph.scale, 1, LARGEST_SCALE);
+            self.within(&format!("{path}.degree"), graph.degree, 1, 64);
+            self.within(&format!("{path}.edges_per_s"), graph.edges_per_s, 1, MOST_RATE);
+        }
+        if let Some(pagerank) = job.pagerank {
+            self.within(&format!("{path}.iterations"), pagerank.iterations, 1, 1 << 16);
+        }
+        if let Some(training) = &job.training {
+            self.check_training(path, training);
+        }
+        if let Some(key_value) = &job.key_value {
+            self.check_key_value(path, key_value);
+        }
+        if let Some(word_count) = &job.word_count {
+            self.check_word_count(path, word_count);
+        }
+        if let Some(embedding) = &job.embedding {
+            self.check_embedding(path, embedding);
+        }
+        if let Some(collective) = &job.collective {
+            self.check_collective(collective);
+        }
+    }
+
+    fn check_training(&mut self, path: &str, training: &Training) {
+        let Training { operation, servers, iterations, compute, bucket, .. } = *training;
+        self.check_collective(&Collective { operation, size: bucket, servers, iterations, compute });
+        if matches!(operation, Operation::AllGather | Operation::AllToAll) {
+            self.complain(
+                &format!("{path}.operation"),
+                "gradients are summed up: `ring-all-reduce`, `halving-doubling` or `parameter-server`",
+            );
+        }
+        self.within(&format!("{path}.iterations"), iterations, 1, 1 << 16);
+        self.within(&format!("{path}.bucket"), bucket, Bytes::new(4096), Bytes::new(1 << 30));
+    }
+
+    fn check_key_value(&mut self, path: &str, key_value: &KeyValue) {
+        self.within(&format!("{path}.servers"), key_value.servers, 1, u32::MAX);
+        self.within(&format!("{path}.requests"), u64::from(key_value.requests), 1, MOST_DRAWS);
+        self.within(&format!("{path}.connections"), key_value.connections, 1, 1 << 16);
+        self.within(&format!("{path}.keys"), key_value.keys, 1, u32::MAX);
+        self.within(&format!("{path}.value"), key_value.value, Bytes::new(1), Bytes::new(1 << 30));
+        self.within(&format!("{path}.service"), key_value.service, Time::ZERO, LONGEST);
+        self.check_exponent(path, key_value.exponent);
+    }
+
+    fn check_word_count(&mut self, path: &str, word_count: &WordCount) {
+        self.within(&format!("{path}.words"), u64::from(word_count.words), 1, MOST_DRAWS);
+        self.within(&format!("{path}.vocabulary"), word_count.vocabulary, 1, 1 << 24);
+        self.within(&format!("{path}.words_per_s"), word_count.words_per_s, 1, u32::MAX);
+        self.within(&format!("{path}.iterations"), word_count.iterations, 1, 1 << 16);
+        self.check_exponent(path, word_count.exponent);
+    }
+
+    fn check_embedding(&mut self, path: &str, embedding: &Embedding) {
+        let Embedding { batches, batch, dimension, .. } = *embedding;
+        for (key, value) in [
+            ("batches", batches),
+            ("batch", batch),
+            ("dimension", dimension),
+            ("lookups_per_s", embedding.lookups_per_s),
+        ] {
+            self.within(&format!("{path}.{key}"), value, 1, u32::MAX);
+        }
+        let draws = u64::from(batches).saturating_mul(u64::from(batch)).saturating_mul(26);
+        self.within(&format!("{path}.lookups"), draws, 1, MOST_DRAWS);
+        self.within(&format!("{path}.dimension"), dimension, 1, 1 << 16);
+        self.within(&format!("{path}.compute"), embedding.compute, Time::ZERO, LONGEST);
+        self.check_exponent(path, embedding.exponent);
+    }
+
+    fn check_exponent(&mut self, path: &str, exponent: f64) {
+        self.within(&format!("{path}.exponent"), exponent, 0.0, 10.0);
+    }
+}

@@ -1,0 +1,67 @@
+//! The jobs that a scenario describes, computed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use unrack_rack::jobs::{self, Training};
+use unrack_rack::{Collective, Operation as Word};
+use unrack_workload::collective::Operation;
+use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
+use unrack_workload::random::mix;
+use unrack_workload::{CollectiveSpec, Job, JobsSpec, WorkloadError};
+
+/// The jobs of a mix, for so many nodes. What they send is computed here.
+pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsSpec, WorkloadError> {
+    let mut names: BTreeSet<String> = mix.jobs.iter().filter_map(|job| job.name.clone()).collect();
+    let computed = mix.jobs.iter().zip(0u64..).map(|(job, number)| {
+        let name = job.name.clone().unwrap_or_else(|| free_name(job, &mut names));
+        computed(job, name, nodes, seed, number)
+    });
+    let jobs = computed.collect::<Result<Vec<Job>, WorkloadError>>()?;
+    Ok(JobsSpec { jobs: Arc::new(jobs), policy: mix.policy, slots: mix.slots })
+}
+
+/// `pagerank`, `pagerank-2`, and so on.
+fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
+    let application = job.applications()[0];
+    let numbered = (2..).map(|number| format!("{application}-{number}"));
+    let mut all = std::iter::once(application.to_string()).chain(numbered);
+    all.find(|name| names.insert(name.clone())).expect("numbers do not end")
+}
+
+fn computed(job: &jobs::Job, name: String, nodes: u32, seed: u64, number: u64) -> Result<Job, WorkloadError> {
+    let on = job.on.as_ref().map(|on| on.len() as u32);
+    let ranks = on.or(job.hosts).unwrap_or(nodes);
+    // Two jobs that are written the same draw other numbers.
+    let seed = if number == 0 { seed } else { mix(seed ^ mix(number)) };
+    let rounds = match job {
+        jobs::Job { pagerank: Some(spec), .. } => graph::pagerank(spec, ranks, seed).rounds,
+        jobs::Job { components: Some(spec), .. } => graph::components(spec, ranks, seed).rounds,
+        jobs::Job { training: Some(spec), .. } => {
+            let Training { operation, servers, .. } = *spec;
+            training::training(spec, operation_of(operation, servers), ranks)?
+        }
+        jobs::Job { key_value: Some(spec), .. } => key_value::key_value(spec, ranks, seed)?,
+        jobs::Job { word_count: Some(spec), .. } => word_count::word_count(spec, ranks, seed)?.rounds,
+        jobs::Job { embedding: Some(spec), .. } => embedding::embedding(spec, ranks, seed),
+        jobs::Job { collective, .. } => {
+            collective_spec(collective.as_ref().expect("a checked job has an application")).job(ranks)?.rounds
+        }
+    };
+    Ok(Job { start: job.start, on: job.on.clone(), ..Job::new(name, ranks, rounds) })
+}
+
+/// A collective operation as the room of workloads takes it.
+pub(super) fn collective_spec(collective: &Collective) -> CollectiveSpec {
+    let Collective { operation, size, servers, iterations, compute } = *collective;
+    CollectiveSpec { operation: operation_of(operation, servers), bytes: size.get(), iterations, compute }
+}
+
+fn operation_of(operation: Word, servers: Option<u32>) -> Operation {
+    match operation {
+        Word::RingAllReduce => Operation::RingAllReduce,
+        Word::HalvingDoubling => Operation::HalvingDoubling,
+        Word::AllGather => Operation::AllGather,
+        Word::AllToAll => Operation::AllToAll,
+        Word::ParameterServer => Operation::ParameterServer { servers: servers.unwrap_or(0) },
+    }
+}

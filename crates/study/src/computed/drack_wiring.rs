@@ -1,0 +1,86 @@
+//! DRack §4.1 and appendix A.1: the wiring, read off the networks that simulations run on.
+
+use super::Computed;
+use std::collections::BTreeSet;
+use unrack_rack::Wiring;
+use unrack_sim::network::Pace;
+use unrack_sim::topology::{Link, Topology};
+use unrack_units::{Rate, Time};
+
+/// The paper's examples, and its prototype.
+const NETWORKS: [(u32, u32); 5] = [(4, 8), (16, 8), (10, 20), (8, 20), (4, 2)];
+
+/// Counts.
+pub fn values() -> Computed {
+    let networks = NETWORKS.map(|(racks, hosts)| Network::new(racks, hosts));
+    let misplaced: usize = networks.iter().map(Network::misplaced).sum();
+    let [a, b, even, odd, prototype] = networks;
+    let count = |value: usize| value as f64;
+    Computed::from([
+        ("misplaced_nics".into(), count(misplaced)),
+        ("fig12a_reached".into(), a.same(|network, rack| network.reached(rack).len())),
+        ("fig12b_reached".into(), b.same(|network, rack| network.reached(rack).len())),
+        ("fig12b_rack0_first".into(), count(b.first(0))),
+        ("fig12b_rack1_first".into(), count(b.first(1))),
+        ("fig12b_pods".into(), count(b.pods())),
+        ("uplinks_10_20".into(), count(even.least_uplinks())),
+        ("uplinks_8_20".into(), count(odd.least_uplinks())),
+        ("uplinks_4_2".into(), count(prototype.least_uplinks())),
+    ])
+}
+
+/// The aggregation switch of each NIC.
+struct Network {
+    racks: u32,
+    hosts: u32,
+    switches: Vec<u32>,
+}
+
+impl Network {
+    fn new(racks: u32, hosts: u32) -> Network {
+        let link = Link { pace: Pace::new(Rate::from_gbps(10)), propagation: Time::ZERO };
+        let wiring = Wiring { racks, hosts_per_rack: hosts, cores: Wiring::default_cores(racks, hosts) };
+        let topology = Topology::drack(wiring, link, link, link);
+        // CXL switches are numbered before the aggregation switches.
+        let switch = |nic| topology.switch_at(nic) - racks;
+        Network { racks, hosts, switches: (0..racks * hosts).map(switch).collect() }
+    }
+
+    fn misplaced(&self) -> usize {
+        (0..).zip(&self.switches).filter(|(nic, switch)| **switch != nic % self.racks).count()
+    }
+
+    fn nics(&self, rack: u32) -> &[u32] {
+        &self.switches[(rack * self.hosts) as usize..((rack + 1) * self.hosts) as usize]
+    }
+
+    fn reached(&self, rack: u32) -> BTreeSet<u32> {
+        self.nics(rack).iter().copied().collect()
+    }
+
+    fn first(&self, rack: u32) -> usize {
+        self.reached(rack).first().copied().unwrap_or(0) as usize
+    }
+
+    /// A count that all racks have, or NaN.
+    fn same(&self, of: impl Fn(&Network, u32) -> usize) -> f64 {
+        let counts: BTreeSet<usize> = (0..self.racks).map(|rack| of(self, rack)).collect();
+        if counts.len() == 1 { counts.first().map_or(f64::NAN, |count| *count as f64) } else { f64::NAN }
+    }
+
+    /// Sets of switches that racks reach, none of which shares a switch with another.
+    fn pods(&self) -> usize {
+        let sets: BTreeSet<BTreeSet<u32>> = (0..self.racks).map(|rack| self.reached(rack)).collect();
+        let all: usize = sets.iter().map(BTreeSet::len).sum();
+        let union: BTreeSet<&u32> = sets.iter().flatten().collect();
+        if all == union.len() { sets.len() } else { 1 }
+    }
+
+    /// What two racks that share switches can send each other over them, in NICs: the least of all pairs.
+    fn least_uplinks(&self) -> usize {
+        let at = |rack, switch: u32| self.nics(rack).iter().filter(|nic| **nic == switch).count();
+        let uplinks = |a, b| (0..self.racks).map(|switch| at(a, switch).min(at(b, switch))).sum::<usize>();
+        let pairs = (0..self.racks).flat_map(|a| (0..a).map(move |b| (a, b)));
+        pairs.map(|(a, b)| uplinks(a, b)).filter(|uplinks| *uplinks > 0).min().unwrap_or(0)
+    }
+}

@@ -1,0 +1,125 @@
+//! DLRM inference (Naumov et al., 2019): each rank asks the owners for the embeddings that its batch needs, each
+//! once, and computes when it has them all.
+
+use super::tasks::{Builder, Tasks};
+use crate::random::{Purpose, generator, mix, scale};
+use rand_distr::{Distribution, Zipf};
+use std::sync::Arc;
+use unrack_rack::jobs::{Embedding, Spread};
+use unrack_units::Time;
+
+/// Rows of the 26 tables for Criteo's Kaggle data (`arch-embedding-size` of DLRM's scripts).
+pub const ROWS: [u32; 26] = [
+    1_460, 583, 10_131_227, 2_202_608, 305, 24, 12_517, 633, 3, 93_145, 5_683, 8_351_593, 3_194, 27, 14_992,
+    5_461_306, 10, 5_652, 2_173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
+];
+
+/// Of a row's number, as DLRM's `int64`.
+const NUMBER_BYTES: u64 = 8;
+/// Of a number in an embedding, single precision.
+const ELEMENT_BYTES: u64 = 4;
+
+/// All batches: one round. A rank's batches follow each other, and nobody waits for another one's.
+pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
+    let takes = |lookups: u64| Time::from_secs_f64(lookups as f64 / f64::from(spec.lookups_per_s));
+    let zipfs = ROWS.map(|rows| Zipf::new(f64::from(rows), spec.exponent).expect("checked: no less than 0"));
+    let mut builder = Builder::new();
+    for rank in 0..ranks {
+        let mut draws = generator(seed, Purpose::Rows, rank);
+        let mut asks = builder.task(rank, Time::ZERO);
+        for _ in 0..spec.batches {
+            let lookups = lookups(spec, &mut draws, &zipfs, ranks);
+            let served: Vec<(u32, u64, u64)> = (1..=ranks)
+                .map(|ahead| (rank + ahead) % ranks)
+                .map(|owner| (owner, lookups[owner as usize]))
+                .filter(|(_, lookups)| *lookups > 0)
+                .map(|(owner, lookups)| {
+                    (builder.task(owner, takes(lookups)), lookups, lookups * NUMBER_BYTES)
+                })
+                .collect();
+            let gathers = builder.task(rank, Time::ZERO);
+            for (serves, lookups, asked) in served {
+                builder.send(asks, serves, asked);
+                builder.send(serves, gathers, lookups * u64::from(spec.dimension) * ELEMENT_BYTES);
+            }
+            builder.request(asks, gathers);
+            let computes = builder.task(rank, spec.compute);
+            builder.after(gathers, computes);
+            asks = computes;
+        }
+    }
+    vec![Arc::new(builder.finish())]
+}
+
+/// Different rows that a batch needs of each owner.
+fn lookups(
+    spec: &Embedding,
+    draws: &mut crate::random::Generator,
+    zipfs: &[Zipf<f64>],
+    ranks: u32,
+) -> Vec<u64> {
+    let mut needed = vec![0; ranks as usize];
+    let mut rows: Vec<u64> = Vec::with_capacity(spec.batch as usize);
+    for (table, zipf) in (0u64..).zip(zipfs) {
+        rows.clear();
+        rows.extend((0..spec.batch).map(|_| zipf.sample(draws) as u64 - 1));
+        rows.sort_unstable();
+        rows.dedup();
+        match spec.spread {
+            Spread::Tables => needed[(table % u64::from(ranks)) as usize] += rows.len() as u64,
+            Spread::Rows => {
+                for row in &rows {
+                    needed[scale((mix(table << 32 | row) >> 32) as u32, ranks) as usize] += 1;
+                }
+            }
+        }
+    }
+    needed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(spread: Spread, exponent: f64) -> Embedding {
+        let (lookups_per_s, compute) = (1_000_000, Time::from_us(100));
+        Embedding { batches: 3, batch: 256, dimension: 16, exponent, spread, lookups_per_s, compute }
+    }
+
+    /// Bytes that each rank sends as an owner: answers are eight times the questions.
+    fn answered(spec: &Embedding) -> Vec<u64> {
+        let mut answered = vec![0; 8];
+        let tasks = &embedding(spec, 8, 1)[0];
+        let all: u64 = tasks.messages().map(|(_, _, bytes)| bytes).sum();
+        // A microsecond for each lookup; those of a rank's own rows send nothing.
+        let lookups = (tasks.computed() - Time::from_us(8 * 3 * 100)).as_ns() / 1_000;
+        assert!(all < lookups * (8 + 64) && all > lookups / 2 * (8 + 64));
+        for task in 0..tasks.len() {
+            if tasks.compute_of(task) > Time::ZERO && tasks.inputs_of(task) == 1 {
+                answered[tasks.rank_of(task) as usize] +=
+                    tasks.outputs_of(task).iter().map(|output| u64::from(output.bytes)).sum::<u64>();
+            }
+        }
+        answered
+    }
+
+    #[test]
+    fn whole_tables_are_uneven_and_rows_are_even() {
+        let skew = |spread| {
+            let answered = answered(&spec(spread, 1.05));
+            *answered.iter().max().unwrap() as f64 * 8.0 / answered.iter().sum::<u64>() as f64
+        };
+        assert!(
+            skew(Spread::Tables) > 1.3 && skew(Spread::Rows) < 1.2,
+            "{} {}",
+            skew(Spread::Tables),
+            skew(Spread::Rows)
+        );
+    }
+
+    #[test]
+    fn hot_rows_are_asked_for_once() {
+        let sum = |exponent| answered(&spec(Spread::Rows, exponent)).iter().sum::<u64>();
+        assert!(sum(1.5) < sum(0.5));
+    }
+}

@@ -1,0 +1,256 @@
+//! PageRank and connected components, a superstep after the other, on a graph in chunks.
+//!
+//! In a superstep each rank goes through the edges of its active vertices and sums up, for each vertex of another
+//! rank, what that one is to be told: one update for a pair of rank and vertex, of a number and a value. The superstep is
+//! over when all have got theirs, as in Gemini (OSDI 2016).
+
+use super::kronecker::Graph;
+use super::tasks::{Builder, Tasks};
+use std::ops::Range;
+use std::sync::Arc;
+use unrack_rack::jobs::{Components, PageRank};
+use unrack_units::Time;
+
+/// Of a vertex in an update, as Gemini's `VertexId`.
+const NUMBER_BYTES: u64 = 4;
+/// Of a rank, a `double`.
+const RANK_BYTES: u64 = 8;
+/// Of a label: another vertex's number.
+const LABEL_BYTES: u64 = 4;
+/// Brin and Page, 1998.
+pub const DAMPING: f64 = 0.85;
+
+/// What was computed, and what that took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Supersteps<T> {
+    /// By vertex.
+    pub values: Vec<T>,
+    pub rounds: Vec<Arc<Tasks>>,
+}
+
+/// Ranks after the supersteps that the job asks for.
+pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
+    let graph = Graph::draw(&spec.graph(), seed);
+    let chunks = graph.chunks(ranks);
+    let vertices = graph.vertices() as usize;
+    let mut values = vec![1.0 / vertices as f64; vertices];
+    let mut step = Superstep::new(&chunks, vertices);
+    let mut tasks: Option<Arc<Tasks>> = None;
+    for _ in 0..spec.iterations {
+        let mut next = vec![0.0; vertices];
+        // Vertices without edges give their rank to all: one number, told with the superstep's end.
+        let mut lost = 0.0;
+        step.clear();
+        for (rank, chunk) in chunks.iter().enumerate() {
+            for vertex in chunk.clone() {
+                match graph.degree(vertex) {
+                    0 => lost += values[vertex as usize],
+                    degree => {
+                        let share = values[vertex as usize] / f64::from(degree);
+                        for target in graph.targets(vertex) {
+                            next[*target as usize] += share;
+                            step.tell(rank, *target);
+                        }
+                    }
+                }
+            }
+        }
+        let from_all = (1.0 - DAMPING + DAMPING * lost) / vertices as f64;
+        next.iter_mut().for_each(|value| *value = from_all + DAMPING * *value);
+        values = next;
+        // All vertices are active in every superstep: what is sent is the same.
+        tasks.get_or_insert_with(|| Arc::new(step.tasks(NUMBER_BYTES + RANK_BYTES, spec.edges_per_s)));
+    }
+    let rounds = tasks.map_or(Vec::new(), |tasks| vec![tasks; spec.iterations as usize]);
+    Supersteps { values, rounds }
+}
+
+/// The least vertex of each vertex's component.
+pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
+    let graph = Graph::draw(&spec.graph(), seed).undirected();
+    let chunks = graph.chunks(ranks);
+    let vertices = graph.vertices();
+    let mut values: Vec<u32> = (0..vertices).collect();
+    let mut is_active = vec![true; vertices as usize];
+    let mut step = Superstep::new(&chunks, vertices as usize);
+    let mut rounds = Vec::new();
+    while is_active.contains(&true) {
+        let mut next = values.clone();
+        step.clear();
+        for (rank, chunk) in chunks.iter().enumerate() {
+            for vertex in chunk.clone().filter(|vertex| is_active[*vertex as usize]) {
+                for target in graph.targets(vertex) {
+                    let label = &mut next[*target as usize];
+                    *label = values[vertex as usize].min(*label);
+                    step.tell(rank, *target);
+                }
+            }
+        }
+        for ((active, next), before) in is_active.iter_mut().zip(&next).zip(&values) {
+            *active = next != before;
+        }
+        values = next;
+        rounds.push(Arc::new(step.tasks(NUMBER_BYTES + LABEL_BYTES, spec.edges_per_s)));
+    }
+    Supersteps { values, rounds }
+}
+
+/// Who tells whom, in one superstep.
+struct Superstep {
+    ranks: usize,
+    /// Of each vertex.
+    owner: Vec<u32>,
+    /// Of each vertex: the rank that told it last, plus one. Ranks take turns, so that this knows each pair.
+    told_by: Vec<u32>,
+    /// Updates from a rank to another.
+    updates: Vec<u64>,
+    /// Gone through by each rank.
+    edges: Vec<u64>,
+}
+
+impl Superstep {
+    fn new(chunks: &[Range<u32>], vertices: usize) -> Superstep {
+        let mut owner = vec![0; vertices];
+        for (rank, chunk) in (0..).zip(chunks) {
+            owner[chunk.start as usize..chunk.end as usize].fill(rank);
+        }
+        let ranks = chunks.len();
+        Superstep {
+            ranks,
+            owner,
+            told_by: vec![0; vertices],
+            updates: vec![0; ranks * ranks],
+            edges: vec![0; ranks],
+        }
+    }
+
+    fn clear(&mut self) {
+        self.told_by.fill(0);
+        self.updates.fill(0);
+        self.edges.fill(0);
+    }
+
+    fn tell(&mut self, rank: usize, target: u32) {
+        self.edges[rank] += 1;
+        let told_by = &mut self.told_by[target as usize];
+        if *told_by != rank as u32 + 1 {
+            *told_by = rank as u32 + 1;
+            self.updates[rank * self.ranks + self.owner[target as usize] as usize] += 1;
+        }
+    }
+
+    fn tasks(&self, update_bytes: u64, edges_per_s: u64) -> Tasks {
+        let mut builder = Builder::new();
+        for (rank, edges) in (0..).zip(&self.edges) {
+            builder.task(rank, Time::from_secs_f64(*edges as f64 / edges_per_s as f64));
+        }
+        let ends = builder.layer(self.ranks as u32);
+        for from in 0..self.ranks {
+            // Staggered, so that not all begin with the same one.
+            for to in (1..=self.ranks).map(|ahead| (from + ahead) % self.ranks) {
+                let updates = self.updates[from * self.ranks + to];
+                if to == from {
+                    builder.after(from as u32, ends + to as u32);
+                } else if updates > 0 {
+                    builder.send(from as u32, ends + to as u32, updates * update_bytes);
+                }
+            }
+        }
+        builder.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pagerank_spec(iterations: u32) -> PageRank {
+        PageRank { scale: 10, degree: 8, shuffled: false, edges_per_s: 1_000_000, iterations }
+    }
+
+    /// Pull by pull, with nobody's chunks.
+    fn plain_pagerank(graph: &Graph, iterations: u32) -> Vec<f64> {
+        let n = graph.vertices();
+        let mut sources = vec![Vec::new(); n as usize];
+        for from in 0..n {
+            graph.targets(from).iter().for_each(|to| sources[*to as usize].push(from));
+        }
+        let mut ranks = vec![1.0 / f64::from(n); n as usize];
+        for _ in 0..iterations {
+            let share = |from: &u32| ranks[*from as usize] / f64::from(graph.degree(*from));
+            let lost: f64 = (0..n).filter(|v| graph.degree(*v) == 0).map(|v| ranks[v as usize]).sum();
+            let pull = |of: &Vec<u32>| {
+                0.15 / f64::from(n) + 0.85 * (of.iter().map(share).sum::<f64>() + lost / f64::from(n))
+            };
+            ranks = sources.iter().map(pull).collect();
+        }
+        ranks
+    }
+
+    #[test]
+    fn ranks_are_those_of_a_plain_implementation() {
+        let spec = pagerank_spec(10);
+        let plain = plain_pagerank(&Graph::draw(&spec.graph(), 5), 10);
+        for ranks in [2, 7] {
+            let found = pagerank(&spec, ranks, 5).values;
+            assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            assert!(found.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-12));
+        }
+    }
+
+    fn root(parents: &mut [u32], mut vertex: u32) -> u32 {
+        while parents[vertex as usize] != vertex {
+            parents[vertex as usize] = parents[parents[vertex as usize] as usize];
+            vertex = parents[vertex as usize];
+        }
+        vertex
+    }
+
+    #[test]
+    fn components_are_those_of_union_find() {
+        for (degree, seed) in [(1, 1), (2, 2), (8, 3)] {
+            let spec = Components { scale: 10, degree, shuffled: true, edges_per_s: 1_000_000 };
+            let graph = Graph::draw(&spec.graph(), seed);
+            let mut parents: Vec<u32> = (0..graph.vertices()).collect();
+            for from in 0..graph.vertices() {
+                for to in graph.targets(from) {
+                    let (a, b) = (root(&mut parents, from), root(&mut parents, *to));
+                    // The lesser one is the root: as labels.
+                    parents[a.max(b) as usize] = a.min(b);
+                }
+            }
+            let expected: Vec<u32> = (0..graph.vertices()).map(|v| root(&mut parents, v)).collect();
+            assert_eq!(components(&spec, 5, seed).values, expected);
+        }
+    }
+
+    /// Counted pair by pair.
+    #[test]
+    fn an_update_for_each_rank_and_vertex() {
+        let spec = pagerank_spec(3);
+        let graph = Graph::draw(&spec.graph(), 9);
+        let ranks = 4;
+        let owner = |vertex: u32| {
+            graph.chunks(ranks).iter().position(|chunk| chunk.contains(&vertex)).unwrap() as u32
+        };
+        let owners: Vec<u32> = (0..graph.vertices()).map(owner).collect();
+        let pairs: std::collections::BTreeSet<(u32, u32)> = (0..graph.vertices())
+            .flat_map(|from| graph.targets(from).iter().map(move |to| (from, *to)))
+            .map(|(from, to)| (owners[from as usize], to))
+            .filter(|(from, to)| *from != owners[*to as usize])
+            .collect();
+        let rounds = pagerank(&spec, ranks, 9).rounds;
+        let bytes: u64 = rounds[0].messages().map(|(_, _, bytes)| bytes).sum();
+        assert_eq!((rounds.len(), bytes), (3, 12 * pairs.len() as u64));
+        // A million edges a second.
+        assert_eq!(rounds[0].computed(), Time::from_us(graph.edges().into()));
+    }
+
+    #[test]
+    fn fewer_and_fewer_labels_change() {
+        let spec = Components { scale: 12, degree: 2, shuffled: false, edges_per_s: 1_000_000 };
+        let rounds = components(&spec, 4, 1).rounds;
+        let bytes: Vec<u64> = rounds.iter().map(|round| round.messages().map(|sent| sent.2).sum()).collect();
+        assert!(bytes.len() > 3 && bytes[0] > 10 * bytes[bytes.len() - 1], "{bytes:?}");
+    }
+}

@@ -1,0 +1,164 @@
+//! A sharded key-value store, closed loop: each connection of a client has one request open (memtier_benchmark with
+//! a pipeline of 1). A server's one thread takes requests in turn, as Redis.
+
+use super::tasks::{Builder, Tasks};
+use crate::error::WorkloadError;
+use crate::random::{Generator, Purpose, generator, mix, scale, unit};
+use rand_distr::{Distribution, Normal, Zipf};
+use std::sync::Arc;
+use unrack_rack::jobs::{KeyPattern, KeyValue, Sharding};
+
+/// `memtier-` and eight digits.
+const KEY_BYTES: u64 = 16;
+/// RESP: `*2 $3 GET $16 key`, each with its end of line.
+const GET_BYTES: u64 = 4 + 4 + 5 + 5 + KEY_BYTES + 2;
+/// RESP: `+OK`.
+const DONE_BYTES: u64 = 5;
+
+/// RESP: `$length value`.
+fn value_bytes(value: u64) -> u64 {
+    1 + u64::from(value.ilog10() + 1) + 2 + value + 2
+}
+
+/// All requests: one round.
+///
+/// # Errors
+/// If there is no client.
+pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
+    if !(1..ranks).contains(&spec.servers) {
+        let rule = "has at least 1 of `servers`, and a host that asks";
+        return Err(WorkloadError::new("workload.jobs", rule, format!("{} of {ranks}", spec.servers)));
+    }
+    let clients = ranks - spec.servers;
+    let connections = clients * spec.connections;
+    let mut builder = Builder::new();
+    for connection in 0..connections {
+        let share =
+            |until: u32| (u64::from(spec.requests) * u64::from(until) / u64::from(connections)) as u32;
+        let client = spec.servers + connection % clients;
+        let mut draws = Requests::new(spec, seed, connection);
+        let mut last = builder.task(client, unrack_units::Time::ZERO);
+        for _ in share(connection)..share(connection + 1) {
+            let (server, asked, answered) = draws.next();
+            let serves = builder.task(server, spec.service);
+            builder.send(last, serves, asked);
+            let ends = builder.task(client, unrack_units::Time::ZERO);
+            builder.send(serves, ends, answered);
+            builder.request(last, ends);
+            last = ends;
+        }
+    }
+    Ok(vec![Arc::new(builder.finish())])
+}
+
+/// What a connection asks for.
+struct Requests<'a> {
+    spec: &'a KeyValue,
+    keys: Generator,
+    kinds: Generator,
+}
+
+impl Requests<'_> {
+    fn new(spec: &KeyValue, seed: u64, connection: u32) -> Requests<'_> {
+        let of = |purpose| generator(seed, purpose, connection);
+        Requests { spec, keys: of(Purpose::Keys), kinds: of(Purpose::Kinds) }
+    }
+
+    /// The server that holds the next key, and the bytes of request and answer.
+    fn next(&mut self) -> (u32, u64, u64) {
+        let key = self.key();
+        let value = value_bytes(self.spec.value.get());
+        let is_set = unit(&mut self.kinds) * f64::from(self.spec.gets_per_set + 1) < 1.0;
+        let (asked, answered) = if is_set { (GET_BYTES + value, DONE_BYTES) } else { (GET_BYTES, value) };
+        (shard(self.spec, key), asked, answered)
+    }
+
+    fn key(&mut self) -> u32 {
+        let keys = f64::from(self.spec.keys);
+        match self.spec.pattern {
+            KeyPattern::Uniform => (unit(&mut self.keys) * keys) as u32,
+            KeyPattern::Zipf => {
+                let zipf =
+                    Zipf::new(keys, self.spec.exponent).expect("checked: at least a key, no less than 0");
+                zipf.sample(&mut self.keys) as u32 - 1
+            }
+            KeyPattern::Gaussian => {
+                let normal = Normal::new(keys / 2.0, keys / 6.0).expect("a positive deviation");
+                loop {
+                    let key = normal.sample(&mut self.keys);
+                    if (0.0..keys).contains(&key) {
+                        return key as u32;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The server of a key.
+fn shard(spec: &KeyValue, key: u32) -> u32 {
+    match spec.sharding {
+        Sharding::Range => (u64::from(key) * u64::from(spec.servers) / u64::from(spec.keys)) as u32,
+        Sharding::Hash => scale((mix(key.into()) >> 32) as u32, spec.servers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_units::{Bytes, Time};
+
+    fn spec(pattern: KeyPattern, sharding: Sharding) -> KeyValue {
+        KeyValue {
+            servers: 6,
+            requests: 20_000,
+            connections: 50,
+            keys: 1_000_000,
+            pattern,
+            exponent: 0.99,
+            sharding,
+            value: Bytes::new(100),
+            gets_per_set: 10,
+            service: Time::from_us(5),
+        }
+    }
+
+    /// Requests to each server.
+    fn asked(spec: &KeyValue) -> Vec<f64> {
+        let tasks = &key_value(spec, 8, 3).unwrap()[0];
+        let mut asked = [0.0; 8];
+        tasks.messages().filter(|(_, to, _)| *to < 6).for_each(|(_, to, _)| asked[to as usize] += 1.0);
+        assert_eq!(asked.iter().sum::<f64>(), 20_000.0);
+        asked.iter().take(6).map(|asked| asked / 20_000.0).collect()
+    }
+
+    fn near(found: &[f64], expected: [f64; 6]) {
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 0.01), "{found:?}");
+    }
+
+    #[test]
+    fn servers_are_asked_as_keys_are_spread() {
+        near(&asked(&spec(KeyPattern::Uniform, Sharding::Range)), [1.0 / 6.0; 6]);
+        near(&asked(&spec(KeyPattern::Gaussian, Sharding::Hash)), [1.0 / 6.0; 6]);
+        // A standard deviation each, of what is within three: 2.1, 13.6 and 34.2 %.
+        let bell = [0.0215, 0.1363, 0.3422, 0.3422, 0.1363, 0.0215];
+        near(&asked(&spec(KeyPattern::Gaussian, Sharding::Range)), bell);
+        let zipf = asked(&spec(KeyPattern::Zipf, Sharding::Range));
+        assert!(zipf[0] > 0.8 && zipf.windows(2).all(|two| two[0] > two[1]), "{zipf:?}");
+    }
+
+    #[test]
+    fn gets_and_sets_have_the_bytes_of_their_protocol() {
+        let tasks = &key_value(&spec(KeyPattern::Uniform, Sharding::Hash), 8, 3).unwrap()[0];
+        let count = |bytes: u64| tasks.messages().filter(|message| message.2 == bytes).count() as f64;
+        // $100, 100 bytes, and both ends of line.
+        let (gets, sets) = (count(36), count(36 + 108));
+        assert_eq!((gets + sets, count(108), count(5)), (20_000.0, gets, sets));
+        assert!((9.0..11.0).contains(&(gets / sets)), "{}", gets / sets);
+    }
+
+    #[test]
+    fn somebody_must_ask() {
+        assert!(key_value(&KeyValue { servers: 8, ..spec(KeyPattern::Zipf, Sharding::Hash) }, 8, 1).is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! Jobs: work whose messages depend on each other and on what is computed.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`tasks`] | the one way to say what depends on what |
+//! | [`Jobs`] | runs jobs, as a [`Source`] |
+//! | [`policy`] | on which hosts, and who sends first |
+//! | [`graph`], [`kronecker`] | PageRank and connected components |
+//! | [`training`], [`model`] | data-parallel training by the sizes of layers |
+//! | [`key_value`], [`word_count`], [`embedding`] | a sharded store, MapReduce, DLRM's embeddings |
+//!
+//! Applications are computed when their tasks are made, from the seed: what they send is what their data asks for. How
+//! long they compute is said by rates, since no processor is simulated.
+
+pub mod embedding;
+pub mod graph;
+pub mod key_value;
+pub mod kronecker;
+pub mod model;
+pub mod policy;
+mod running;
+pub mod tasks;
+pub mod training;
+pub mod word_count;
+
+use self::policy::{Demand, Policy, Sending};
+use self::running::{Running, Wake};
+use self::tasks::Tasks;
+use crate::blades::Racks;
+use crate::collective::CollectiveSpec;
+use crate::error::WorkloadError;
+use crate::message::{Message, NodeId};
+use crate::source::{Outbox, Source};
+use std::sync::Arc;
+use unrack_units::{Rate, Time};
+
+/// What a job does. A round begins when the one before is over everywhere.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub name: String,
+    pub ranks: u32,
+    pub rounds: Vec<Arc<Tasks>>,
+    pub start: Time,
+    /// The node of each rank, if it is not for the policy to choose.
+    pub on: Option<Vec<NodeId>>,
+}
+
+impl Job {
+    /// A job of these rounds that starts at once, wherever there is room.
+    pub fn new(name: impl Into<String>, ranks: u32, rounds: Vec<Arc<Tasks>>) -> Job {
+        Job { name: name.into(), ranks, rounds, start: Time::ZERO, on: None }
+    }
+
+    /// Messages, if no two ranks share a host.
+    pub fn messages(&self) -> u64 {
+        self.sum(|tasks| tasks.messages().count() as u64)
+    }
+
+    /// Of these messages.
+    pub fn bytes(&self) -> u64 {
+        self.sum(|tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum())
+    }
+
+    /// Rounds are often the same: each is looked at once.
+    fn sum(&self, of: impl Fn(&Tasks) -> u64) -> u64 {
+        let mut sum = 0;
+        let mut last: Option<(&Arc<Tasks>, u64)> = None;
+        for round in &self.rounds {
+            let value = match last {
+                Some((tasks, value)) if Arc::ptr_eq(tasks, round) => value,
+                _ => of(round),
+            };
+            last = Some((round, value));
+            sum += value;
+        }
+        sum
+    }
+}
+
+/// Jobs, and who decides about them.
+#[derive(Debug, Clone)]
+pub struct JobsSpec {
+    pub jobs: Arc<Vec<Job>>,
+    pub policy: unrack_rack::jobs::Policy,
+    /// Ranks that a host has room for.
+    pub slots: u32,
+}
+
+impl JobsSpec {
+    /// One collective operation on all nodes, again and again.
+    pub fn collective(spec: &CollectiveSpec, nodes: u32) -> Result<JobsSpec, WorkloadError> {
+        let on_all = Job { on: Some((0..nodes).collect()), ..spec.job(nodes)? };
+        let jobs = Arc::new(vec![on_all]);
+        Ok(JobsSpec { jobs, policy: unrack_rack::jobs::Policy::FirstFit, slots: 1 })
+    }
+}
+
+/// Runs jobs.
+pub struct Jobs {
+    jobs: Vec<Running>,
+    policy: Box<dyn Policy>,
+    demands: Vec<Demand>,
+    racks: Racks,
+    /// Tasks of all jobs: what follows are the starts of jobs.
+    tasks: u32,
+    wakes: Vec<Wake>,
+    total: u64,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone)]
+pub struct Outcome<'a> {
+    pub name: &'a str,
+    /// Of each rank.
+    pub hosts: &'a [NodeId],
+    pub started: Time,
+    /// `None`: the run ended first, or a message was lost for good.
+    pub ended: Option<Time>,
+    /// While something of it was under way.
+    pub communicated: Time,
+    /// While nothing was, since others were to send first.
+    pub waited: Time,
+    /// Of the rank that computed longest.
+    pub computed: Time,
+    pub messages: u64,
+    pub bytes: u64,
+    /// How long each request took, if it has requests.
+    pub requests: &'a [Time],
+}
+
+impl Jobs {
+    /// Places `spec` on racks whose hosts send at `rate`.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn new(spec: &JobsSpec, racks: Racks, rate: Rate) -> Result<Jobs, WorkloadError> {
+        let policy = policy::policy(spec.policy);
+        let demands: Vec<Demand> = spec.jobs.iter().map(|job| Demand::new(job, rate)).collect();
+        let placed = policy::place(policy.as_ref(), &spec.jobs, racks, spec.slots)?;
+        let (mut jobs, mut base, mut total) = (Vec::new(), 0u64, 0u64);
+        for (job, hosts) in spec.jobs.iter().zip(placed) {
+            let largest = job.rounds.iter().map(|round| u64::from(round.len())).max().unwrap_or(0);
+            let apart = |ranks: (u32, u32)| hosts[ranks.0 as usize] != hosts[ranks.1 as usize];
+            let sent = |tasks: &Tasks| tasks.messages().filter(|(a, b, _)| apart((*a, *b))).count() as u64;
+            total += job.sum(sent);
+            let number = u32::try_from(base).unwrap_or(u32::MAX);
+            jobs.push(Running::new(job.clone(), hosts, number));
+            base += largest;
+        }
+        if total.max(base + jobs.len() as u64) > u64::from(u32::MAX) {
+            return Err(WorkloadError::new(
+                "workload",
+                "has less than 2^32 messages and tasks",
+                total.max(base),
+            ));
+        }
+        Ok(Jobs { jobs, policy, demands, racks, tasks: base as u32, wakes: Vec::new(), total })
+    }
+
+    /// What became of each job by `now`, the end of the run.
+    pub fn outcomes(&self, now: Time) -> impl Iterator<Item = Outcome<'_>> {
+        self.jobs.iter().map(move |running| Outcome {
+            name: &running.job.name,
+            hosts: &running.hosts,
+            started: running.job.start,
+            ended: running.ended,
+            communicated: running.traffic.communicated(now),
+            waited: running.traffic.waited(now),
+            computed: running.computed.iter().copied().max().unwrap_or(Time::ZERO),
+            messages: running.traffic.messages,
+            bytes: running.traffic.bytes,
+            requests: &running.requests,
+        })
+    }
+
+    /// The job of a task, by its number among those of all jobs.
+    fn job_of(&self, number: u32) -> usize {
+        self.jobs.partition_point(|running| running.base <= number) - 1
+    }
+
+    /// Sends what jobs want to send, as far as the policy lets them; and says when cores are done.
+    fn settle<O: Outbox>(&mut self, now: Time, out: &mut O) {
+        for (at, number) in self.wakes.drain(..) {
+            out.wake_at(at, number);
+        }
+        for running in &mut self.jobs {
+            running.traffic.settle(!running.held.is_empty(), now);
+        }
+        for number in 0..self.jobs.len() {
+            if self.jobs[number].held.is_empty() || !self.may_send(number) {
+                continue;
+            }
+            let running = &mut self.jobs[number];
+            for message in running.held.drain(..) {
+                running.traffic.open += 1;
+                running.traffic.messages += 1;
+                running.traffic.bytes += message.bytes;
+                out.submit(message);
+            }
+            running.traffic.settle(false, now);
+        }
+    }
+
+    fn may_send(&self, number: usize) -> bool {
+        let sending = |(running, demand): (&Running, &Demand)| Sending {
+            hosts: running.hosts.clone(),
+            is_sending: running.traffic.open > 0,
+            wants_since: running.traffic.since().filter(|_| !running.held.is_empty()),
+            intensity: demand.intensity,
+        };
+        self.policy.always_sends() || {
+            let all: Vec<Sending> = self.jobs.iter().zip(&self.demands).map(sending).collect();
+            self.policy.may_send(number, &all, self.racks)
+        }
+    }
+}
+
+impl Source for Jobs {
+    fn start<O: Outbox>(&mut self, out: &mut O) {
+        for (number, running) in (self.tasks..).zip(&mut self.jobs) {
+            match running.job.start {
+                Time::ZERO => running.start(Time::ZERO, &mut self.wakes),
+                at => out.wake_at(at, number),
+            }
+        }
+        self.settle(Time::ZERO, out);
+    }
+
+    fn wake<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
+        match actor.checked_sub(self.tasks) {
+            Some(job) => self.jobs[job as usize].start(now, &mut self.wakes),
+            None => {
+                let job = self.job_of(actor);
+                let running = &mut self.jobs[job];
+                running.computed(actor - running.base, now, &mut self.wakes);
+            }
+        }
+        self.settle(now, out);
+    }
+
+    fn completed<O: Outbox>(&mut self, message: &Message, now: Time, out: &mut O) {
+        let job = self.job_of(message.tag);
+        let running = &mut self.jobs[job];
+        running.traffic.open -= 1;
+        running.arrived(message.tag - running.base, now, &mut self.wakes);
+        self.settle(now, out);
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.total)
+    }
+
+    /// Not before the last one has computed, though nothing may be sent any more.
+    fn is_exhausted(&self) -> bool {
+        self.jobs.iter().all(|running| running.ended.is_some())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,292 @@
+//! Where jobs run and when they may send: policies.
+//!
+//! A policy more is a type that implements [`Policy`], and a word in the scenario.
+//!
+//! | policy | places | sends |
+//! |---|---|---|
+//! | first-fit | on the first hosts with room | at once |
+//! | round-robin | racks take turns | at once |
+//! | `ShuffleWatcher` | in as few racks as can be | in turns, among jobs that share hosts |
+//! | `Crux` | as first-fit | by intensity, among jobs that share racks |
+
+use super::Job;
+use crate::blades::Racks;
+use crate::error::WorkloadError;
+use crate::message::NodeId;
+use unrack_rack::jobs::Policy as Word;
+use unrack_units::{Rate, Time};
+
+/// What can be known of a job before it runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// Crux §3.2, equation 2: I = W / t, what all ranks compute over how long the busiest link carries the job's
+    /// bytes. Ours is of the whole job, W in seconds of cores and t for the link of a host.
+    pub intensity: f64,
+}
+
+impl Demand {
+    pub fn new(job: &Job, rate: Rate) -> Demand {
+        let (mut work, mut sent, mut got) =
+            (0.0, vec![0u64; job.ranks as usize], vec![0u64; job.ranks as usize]);
+        for tasks in &job.rounds {
+            work += tasks.computed().as_secs_f64();
+            for (from, to, bytes) in tasks.messages() {
+                sent[from as usize] += bytes;
+                got[to as usize] += bytes;
+            }
+        }
+        let busiest = sent.iter().chain(&got).copied().max().unwrap_or(0);
+        let transfer = busiest as f64 * 8.0 / rate.as_bps() as f64;
+        Demand { intensity: if busiest == 0 { f64::INFINITY } else { work / transfer } }
+    }
+}
+
+/// A job among those that run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sending {
+    pub hosts: Vec<NodeId>,
+    /// Something of it is under way.
+    pub is_sending: bool,
+    /// Since when it communicates, if it has something to send.
+    pub wants_since: Option<Time>,
+    pub intensity: f64,
+}
+
+/// Decides where jobs run, and when they may send.
+pub trait Policy: Send {
+    /// The next host, of those with room: by node, how many ranks more it takes. `ranks` of the job are without a
+    /// host, this one included; `hosts` are those of the ones before.
+    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId>;
+
+    /// Whether nobody has to ask.
+    fn always_sends(&self) -> bool {
+        true
+    }
+
+    /// Whether `job`, which has something to send, may. What is under way stays so. Some job must always be let.
+    fn may_send(&self, job: usize, all: &[Sending], racks: Racks) -> bool {
+        let _ = (job, all, racks);
+        true
+    }
+}
+
+/// The policy that a scenario names.
+pub fn policy(word: Word) -> Box<dyn Policy> {
+    match word {
+        Word::FirstFit => Box::new(FirstFit),
+        Word::RoundRobin => Box::new(RoundRobin),
+        Word::ShuffleWatcher => Box::new(ShuffleWatcher),
+        Word::Crux => Box::new(Crux),
+    }
+}
+
+/// The hosts of each job. What says where it runs has its room first.
+pub(super) fn place(
+    policy: &dyn Policy,
+    jobs: &[Job],
+    racks: Racks,
+    slots: u32,
+) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
+    let mut room = vec![slots; racks.nodes() as usize];
+    for node in jobs.iter().filter_map(|job| job.on.as_ref()).flatten() {
+        let Some(left) = room.get_mut(*node as usize) else {
+            return Err(WorkloadError::new("workload.jobs", "runs on nodes that there are", node));
+        };
+        *left = left.checked_sub(1).ok_or_else(|| {
+            WorkloadError::new(
+                "workload.slots",
+                "has room for all ranks on their nodes",
+                format!("{slots}, too few on node {node}"),
+            )
+        })?;
+    }
+    let mut placed = Vec::new();
+    for job in jobs {
+        if let Some(on) = &job.on {
+            placed.push(on.clone());
+            continue;
+        }
+        let mut hosts = Vec::new();
+        for left in (1..=job.ranks).rev() {
+            let Some(host) = policy.next(&room, left, &hosts, racks) else {
+                let value = format!("{slots}, with {left} of {} ranks of {} left over", job.ranks, job.name);
+                return Err(WorkloadError::new("workload.slots", "has room for all ranks", value));
+            };
+            room[host as usize] -= 1;
+            hosts.push(host);
+        }
+        placed.push(hosts);
+    }
+    Ok(placed)
+}
+
+/// Of two ranks of a job, none is on the other's host if that can be.
+fn first(room: &[u32], hosts: &[NodeId], among: impl Iterator<Item = NodeId> + Clone) -> Option<NodeId> {
+    let free = among.filter(|node| room[*node as usize] > 0);
+    free.clone().find(|node| !hosts.contains(node)).or_else(|| free.clone().next())
+}
+
+struct FirstFit;
+
+impl Policy for FirstFit {
+    fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+        first(room, hosts, 0..racks.nodes())
+    }
+}
+
+struct RoundRobin;
+
+impl Policy for RoundRobin {
+    fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+        first(room, hosts, (0..racks.nodes()).map(|n| racks.in_turn(n)))
+    }
+}
+
+/// Ahmad et al., USENIX ATC 2014, as DRack §7.3 uses it. A shuffle waits while another one loads the network, which
+/// here is: while another job with a rank on the same host sends. Reducers are placed near mappers, here by the whole
+/// job being in as few racks as can be. Not here: the choice among replicas of the input (§3.3 of that paper), the
+/// bounds on unfairness, and elongated shuffles.
+struct ShuffleWatcher;
+
+impl Policy for ShuffleWatcher {
+    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+        let nodes = |rack: u32| rack * racks.hosts..(rack + 1) * racks.hosts;
+        let free = |rack: u32| nodes(rack).map(|node| room[node as usize].min(1)).sum::<u32>();
+        // Where it began, if there is room; else the fullest rack that holds the rest, else the emptiest one.
+        let begun = hosts
+            .last()
+            .map(|host| racks.rack_of(*host))
+            .filter(|rack| nodes(*rack).any(|node| room[node as usize] > 0 && !hosts.contains(&node)));
+        let holds = (0..racks.racks).filter(|rack| free(*rack) >= ranks).min_by_key(|rack| free(*rack));
+        let emptiest = || (0..racks.racks).max_by_key(|rack| (free(*rack), std::cmp::Reverse(*rack)));
+        let rack = begun.or(holds).or_else(emptiest)?;
+        first(room, hosts, nodes(rack)).or_else(|| first(room, hosts, 0..racks.nodes()))
+    }
+
+    fn always_sends(&self) -> bool {
+        false
+    }
+
+    fn may_send(&self, job: usize, all: &[Sending], _: Racks) -> bool {
+        let this = &all[job];
+        let share = |other: &Sending| other.hosts.iter().any(|host| this.hosts.contains(host));
+        let is_before = |number: usize, other: &Sending| {
+            other.wants_since.is_some_and(|since| (Some(since), number) < (this.wants_since, job))
+        };
+        let others = all.iter().enumerate().filter(|(number, other)| *number != job && share(other));
+        this.is_sending
+            || others.into_iter().all(|(number, other)| !other.is_sending && !is_before(number, other))
+    }
+}
+
+/// Cao et al., SIGCOMM 2024, as DRack §7.3 uses it: what is more intense sends, and others that would meet it are
+/// held. Jobs meet in a rack. Not here: the choice of paths (MPTCP takes all), the correction of the intensity for
+/// iterations of different length (§4.2 of that paper), and few levels for many jobs. Messages that are under way are
+/// not stopped.
+struct Crux;
+
+impl Policy for Crux {
+    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+        FirstFit.next(room, ranks, hosts, racks)
+    }
+
+    fn always_sends(&self) -> bool {
+        false
+    }
+
+    fn may_send(&self, job: usize, all: &[Sending], racks: Racks) -> bool {
+        let this = &all[job];
+        let in_rack = |host: &NodeId, other: &Sending| {
+            other.hosts.iter().any(|node| racks.rack_of(*node) == racks.rack_of(*host))
+        };
+        let is_above = |number: usize, other: &Sending| {
+            other.intensity > this.intensity || (other.intensity == this.intensity && number < job)
+        };
+        let holds_up = |(number, other): (usize, &Sending)| {
+            number != job
+                && is_above(number, other)
+                && (other.is_sending || other.wants_since.is_some())
+                && this.hosts.iter().any(|host| in_rack(host, other))
+        };
+        !all.iter().enumerate().any(holds_up)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RACKS: Racks = Racks { racks: 3, hosts: 4 };
+
+    fn jobs(ranks: &[u32]) -> Vec<Job> {
+        ranks.iter().map(|ranks| Job::new("job", *ranks, Vec::new())).collect()
+    }
+
+    fn placed(word: Word, ranks: &[u32], slots: u32) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
+        place(policy(word).as_ref(), &jobs(ranks), RACKS, slots)
+    }
+
+    #[test]
+    fn jobs_are_where_their_policy_puts_them() {
+        assert_eq!(placed(Word::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
+        assert_eq!(placed(Word::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
+        // The third does not fit beside the first; the fourth does, and leaves the others whole.
+        let compact = placed(Word::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
+        assert_eq!(compact, [vec![0, 1, 2], vec![4, 5], vec![8, 9, 10, 11], vec![3]]);
+        assert_eq!(placed(Word::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);
+    }
+
+    #[test]
+    fn no_host_has_more_than_its_slots_and_all_are_used() {
+        for word in [Word::FirstFit, Word::RoundRobin, Word::ShuffleWatcher, Word::Crux] {
+            for slots in [1, 2] {
+                let all = placed(word, &[5, 4, 3 + 12 * (slots - 1)], slots).unwrap();
+                let mut ranks = [0; 12];
+                all.iter().flatten().for_each(|host| ranks[*host as usize] += 1);
+                assert_eq!(ranks, [slots; 12], "{word:?}");
+                let error = placed(word, &[5, 8 + 12 * (slots - 1)], slots).err().unwrap();
+                assert_eq!(error.key, "workload.slots");
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_that_says_where_it_runs_has_its_room() {
+        let mut two = jobs(&[2, 2]);
+        two[1].on = Some(vec![0, 1]);
+        let hosts = place(&FirstFit, &two, RACKS, 1).unwrap();
+        assert_eq!(hosts, [vec![2, 3], vec![0, 1]]);
+        two[0].on = Some(vec![1, 5]);
+        assert_eq!(place(&FirstFit, &two, RACKS, 1).err().unwrap().key, "workload.slots");
+    }
+
+    fn sending(hosts: &[NodeId], is_sending: bool, wants_us: Option<u64>, intensity: f64) -> Sending {
+        Sending { hosts: hosts.to_vec(), is_sending, wants_since: wants_us.map(Time::from_us), intensity }
+    }
+
+    #[test]
+    fn shuffles_on_the_same_hosts_take_turns() {
+        let may = |job, all: &[Sending]| ShuffleWatcher.may_send(job, all, RACKS);
+        let all = [
+            sending(&[0, 1], true, None, 1.0),
+            sending(&[1, 2], false, Some(3), 9.0),
+            sending(&[2, 3], false, Some(5), 1.0),
+        ];
+        assert!(may(0, &all), "it goes on");
+        assert!(!may(1, &all), "another one sends on host 1");
+        assert!(!may(2, &all), "job 1 waits for longer");
+        assert!(may(1, &[sending(&[0, 1], false, None, 1.0), all[1].clone(), all[2].clone()]));
+    }
+
+    #[test]
+    fn the_intense_go_first() {
+        let may = |job, all: &[Sending]| Crux.may_send(job, all, RACKS);
+        let all = [
+            sending(&[0, 4], true, None, 1.0),
+            sending(&[1, 5], false, Some(3), 2.0),
+            sending(&[8], false, Some(3), 0.5),
+        ];
+        assert!(!may(0, &all), "job 1 wants to send in its racks");
+        assert!(may(1, &all) && may(2, &all));
+    }
+}

@@ -1,0 +1,220 @@
+//! One job that runs: which of its tasks wait, compute or are done, and what it wants to send.
+
+use super::Job;
+use super::tasks::Tasks;
+use crate::message::{Message, NodeId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use unrack_units::Time;
+
+/// A job on its hosts.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub job: Job,
+    /// Of each rank.
+    pub hosts: Vec<NodeId>,
+    /// Of its tasks among those of all jobs.
+    pub base: u32,
+    round: usize,
+    /// Tasks of this round that are not done.
+    left: u32,
+    /// By task: inputs that have not come.
+    missing: Vec<u32>,
+    /// By task, if the round has requests: when it was done.
+    done_at: Vec<Time>,
+    cores: Vec<Core>,
+    /// Tasks whose last input has come.
+    ready: VecDeque<u32>,
+    /// What it wants to send.
+    pub held: Vec<Message>,
+    pub traffic: Traffic,
+    pub ended: Option<Time>,
+    /// How long each request took.
+    pub requests: Vec<Time>,
+    /// Of each rank.
+    pub computed: Vec<Time>,
+}
+
+/// The core of a rank: it computes one task at a time, in the order in which they became ready.
+#[derive(Debug, Clone, Default)]
+struct Core {
+    is_busy: bool,
+    waiting: VecDeque<u32>,
+}
+
+/// A job's messages.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Traffic {
+    /// Under way.
+    pub open: u32,
+    /// Since when some are.
+    open_since: Option<Time>,
+    /// Since when none are, but some wait to be sent.
+    waits_since: Option<Time>,
+    communicated: Time,
+    waited: Time,
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// How long something was under way by `now`.
+    pub fn communicated(&self, now: Time) -> Time {
+        self.communicated + self.open_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
+    }
+
+    /// How long nothing was under way by `now`, but something waited to be sent.
+    pub fn waited(&self, now: Time) -> Time {
+        self.waited + self.waits_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
+    }
+
+    /// Since when it has been in a stage of communication, if it is.
+    pub fn since(&self) -> Option<Time> {
+        self.open_since.or(self.waits_since)
+    }
+
+    /// Brings the times up to date: `wants` says whether something waits to be sent.
+    pub fn settle(&mut self, wants: bool, now: Time) {
+        advance(&mut self.open_since, &mut self.communicated, self.open > 0, now);
+        advance(&mut self.waits_since, &mut self.waited, self.open == 0 && wants, now);
+    }
+}
+
+/// Something that lasts, did so since `since`, and in all for `sum` before.
+fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
+    match (*since, lasts) {
+        (None, true) => *since = Some(now),
+        (Some(began), false) => {
+            *sum += now - began;
+            *since = None;
+        }
+        _ => {}
+    }
+}
+
+/// When a task will have computed.
+pub(super) type Wake = (Time, u32);
+
+impl Running {
+    pub fn new(job: Job, hosts: Vec<NodeId>, base: u32) -> Running {
+        let ranks = hosts.len();
+        Running {
+            job,
+            hosts,
+            base,
+            round: 0,
+            left: 0,
+            missing: Vec::new(),
+            done_at: Vec::new(),
+            cores: vec![Core::default(); ranks],
+            ready: VecDeque::new(),
+            held: Vec::new(),
+            traffic: Traffic::default(),
+            ended: None,
+            requests: Vec::new(),
+            computed: vec![Time::ZERO; ranks],
+        }
+    }
+
+    fn tasks(&self) -> Arc<Tasks> {
+        self.job.rounds[self.round].clone()
+    }
+
+    /// Starts it.
+    pub fn start(&mut self, now: Time, wakes: &mut Vec<Wake>) {
+        self.prepare();
+        self.go_on(now, wakes);
+    }
+
+    /// A message for this task has come.
+    pub fn arrived(&mut self, task: u32, now: Time, wakes: &mut Vec<Wake>) {
+        self.input(task);
+        self.go_on(now, wakes);
+    }
+
+    /// A rank's core has computed this task.
+    pub fn computed(&mut self, task: u32, now: Time, wakes: &mut Vec<Wake>) {
+        let tasks = self.tasks();
+        let core = &mut self.cores[tasks.rank_of(task) as usize];
+        core.is_busy = false;
+        if let Some(next) = core.waiting.pop_front() {
+            self.compute(&tasks, next, now, wakes);
+        }
+        self.done(&tasks, task, now);
+        self.go_on(now, wakes);
+    }
+
+    /// The round that is next: all its tasks wait.
+    fn prepare(&mut self) {
+        let tasks = self.tasks();
+        self.left = tasks.len();
+        self.missing.clear();
+        self.missing.extend((0..self.left).map(|task| tasks.inputs_of(task)));
+        if tasks.has_requests() {
+            self.done_at.clear();
+            self.done_at.resize(self.left as usize, Time::ZERO);
+        }
+        self.ready.extend((0..self.left).filter(|task| self.missing[*task as usize] == 0));
+    }
+
+    fn input(&mut self, task: u32) {
+        let missing = &mut self.missing[task as usize];
+        *missing -= 1;
+        if *missing == 0 {
+            self.ready.push_back(task);
+        }
+    }
+
+    /// Until nothing is ready, through as many rounds as that takes.
+    fn go_on(&mut self, now: Time, wakes: &mut Vec<Wake>) {
+        loop {
+            let tasks = self.tasks();
+            while let Some(task) = self.ready.pop_front() {
+                let core = &mut self.cores[tasks.rank_of(task) as usize];
+                // What computes nothing needs no core.
+                match (tasks.compute_of(task), core.is_busy) {
+                    (Time::ZERO, _) => self.done(&tasks, task, now),
+                    (_, true) => core.waiting.push_back(task),
+                    (_, false) => self.compute(&tasks, task, now, wakes),
+                }
+            }
+            if self.left > 0 {
+                return;
+            }
+            if self.round + 1 == self.job.rounds.len() {
+                self.ended = Some(now);
+                return;
+            }
+            self.round += 1;
+            self.prepare();
+        }
+    }
+
+    fn compute(&mut self, tasks: &Tasks, task: u32, now: Time, wakes: &mut Vec<Wake>) {
+        let (rank, compute) = (tasks.rank_of(task) as usize, tasks.compute_of(task));
+        self.cores[rank].is_busy = true;
+        self.computed[rank] += compute;
+        wakes.push((now + compute, self.base + task));
+    }
+
+    fn done(&mut self, tasks: &Tasks, task: u32, now: Time) {
+        self.left -= 1;
+        if tasks.has_requests() {
+            self.done_at[task as usize] = now;
+            if let Some(asked) = tasks.asked_by(task) {
+                self.requests.push(now - self.done_at[asked as usize]);
+            }
+        }
+        let src = self.hosts[tasks.rank_of(task) as usize];
+        for output in tasks.outputs_of(task) {
+            let dst = self.hosts[tasks.rank_of(output.to) as usize];
+            // Ranks on one host share its memory.
+            if output.bytes == 0 || dst == src {
+                self.input(output.to);
+            } else {
+                let message = Message::flow(src, dst, output.bytes.into()).tagged(self.base + output.to);
+                self.held.push(message);
+            }
+        }
+    }
+}

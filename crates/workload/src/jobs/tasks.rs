@@ -1,0 +1,193 @@
+//! What ranks do, as tasks: each waits for its inputs, computes, and sends outputs that are inputs of others.
+//!
+//! Tasks are numbered so that outputs go to higher numbers: there is no cycle, and every order of arrivals comes
+//! to an end.
+
+use unrack_units::Time;
+
+/// A part of a job that is over when all its tasks are: a superstep, an iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tasks {
+    tasks: Vec<Task>,
+    /// By the task that sends them.
+    outputs: Vec<Output>,
+    /// Task at whose end a request is answered, and the one at whose end it was asked.
+    requests: Vec<(u32, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Task {
+    rank: u32,
+    inputs: u32,
+    /// Of its outputs; those of the next task follow.
+    first: u32,
+    compute: Time,
+}
+
+/// What a task tells another when it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Output {
+    pub to: u32,
+    /// 0: without a message, at once.
+    pub bytes: u32,
+}
+
+impl Tasks {
+    pub fn len(&self) -> u32 {
+        self.tasks.len() as u32
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    pub fn rank_of(&self, task: u32) -> u32 {
+        self.tasks[task as usize].rank
+    }
+
+    /// What it waits for.
+    pub fn inputs_of(&self, task: u32) -> u32 {
+        self.tasks[task as usize].inputs
+    }
+
+    /// How long it keeps its rank's core busy.
+    pub fn compute_of(&self, task: u32) -> Time {
+        self.tasks[task as usize].compute
+    }
+
+    pub fn outputs_of(&self, task: u32) -> &[Output] {
+        let next = self.tasks.get(task as usize + 1).map_or(self.outputs.len(), |next| next.first as usize);
+        &self.outputs[self.tasks[task as usize].first as usize..next]
+    }
+
+    /// The task at whose end the request was asked that this one's end answers.
+    pub fn asked_by(&self, task: u32) -> Option<u32> {
+        let found = self.requests.binary_search_by_key(&task, |request| request.0).ok()?;
+        Some(self.requests[found].1)
+    }
+
+    pub fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// Bytes of each message, with the ranks that send and get it.
+    pub fn messages(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
+        let of_task = move |task: u32| {
+            let sent = self.outputs_of(task).iter().filter(|output| output.bytes > 0);
+            sent.map(move |output| (self.rank_of(task), self.rank_of(output.to), u64::from(output.bytes)))
+        };
+        (0..self.len()).flat_map(of_task)
+    }
+
+    /// What all ranks compute together.
+    pub fn computed(&self) -> Time {
+        self.tasks.iter().fold(Time::ZERO, |sum, task| sum + task.compute)
+    }
+}
+
+/// Puts tasks together.
+#[derive(Debug, Clone, Default)]
+pub struct Builder {
+    /// Rank and what it computes.
+    tasks: Vec<(u32, Time)>,
+    /// From, to, bytes.
+    outputs: Vec<(u32, u32, u32)>,
+    requests: Vec<(u32, u32)>,
+}
+
+impl Builder {
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// A task of a rank, after all that are there.
+    pub fn task(&mut self, rank: u32, compute: Time) -> u32 {
+        self.tasks.push((rank, compute));
+        self.tasks.len() as u32 - 1
+    }
+
+    /// A task of each rank, computing nothing; their numbers follow each other.
+    pub fn layer(&mut self, ranks: u32) -> u32 {
+        let first = self.tasks.len() as u32;
+        self.tasks.extend((0..ranks).map(|rank| (rank, Time::ZERO)));
+        first
+    }
+
+    /// `to` waits for `from` to be done.
+    pub fn after(&mut self, from: u32, to: u32) {
+        self.send(from, to, 0);
+    }
+
+    /// `to` waits for so many bytes that `from` sends when it is done. Within a rank, nothing is sent.
+    ///
+    /// # Panics
+    /// If `to` is not behind `from`, or a message is 4 GiB or more.
+    pub fn send(&mut self, from: u32, to: u32, bytes: u64) {
+        assert!(from < to && (to as usize) < self.tasks.len(), "outputs go to later tasks");
+        let inside = self.tasks[from as usize].0 == self.tasks[to as usize].0;
+        let bytes = if inside { 0 } else { u32::try_from(bytes).expect("messages are below 4 GiB") };
+        self.outputs.push((from, to, bytes));
+    }
+
+    /// The end of `answered` answers a request that was asked at the end of `asked`.
+    pub fn request(&mut self, asked: u32, answered: u32) {
+        self.requests.push((answered, asked));
+    }
+
+    pub fn finish(self) -> Tasks {
+        let Builder { tasks, outputs, mut requests } = self;
+        requests.sort_unstable();
+        let mut all: Vec<Task> =
+            tasks.into_iter().map(|(rank, compute)| Task { rank, inputs: 0, first: 0, compute }).collect();
+        // A sort by counting, which keeps the order of a task's outputs.
+        for (from, to, _) in &outputs {
+            all[*from as usize].first += 1;
+            all[*to as usize].inputs += 1;
+        }
+        let mut next = 0;
+        for task in &mut all {
+            next += std::mem::replace(&mut task.first, next);
+        }
+        let mut place: Vec<u32> = all.iter().map(|task| task.first).collect();
+        let mut sorted = vec![Output { to: 0, bytes: 0 }; outputs.len()];
+        for (from, to, bytes) in outputs {
+            let place = &mut place[from as usize];
+            sorted[*place as usize] = Output { to, bytes };
+            *place += 1;
+        }
+        Tasks { tasks: all, outputs: sorted, requests }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_stay_in_their_order() {
+        let mut builder = Builder::new();
+        let [a, b] = [0, 1].map(|rank| builder.task(rank, Time::from_us(1)));
+        let (c, d) = (builder.task(1, Time::ZERO), builder.task(0, Time::from_us(2)));
+        builder.send(b, c, 5);
+        builder.send(a, d, 6);
+        builder.send(a, c, 7);
+        builder.after(c, d);
+        builder.request(a, d);
+        let tasks = builder.finish();
+        assert_eq!(tasks.outputs_of(a), [Output { to: d, bytes: 0 }, Output { to: c, bytes: 7 }]);
+        assert_eq!(tasks.outputs_of(b), [Output { to: c, bytes: 0 }]);
+        assert_eq!([a, b, c, d].map(|task| tasks.inputs_of(task)), [0, 0, 2, 2]);
+        assert_eq!(tasks.messages().collect::<Vec<_>>(), [(0, 1, 7)]);
+        assert_eq!(tasks.asked_by(d), Some(a));
+        assert_eq!(tasks.computed(), Time::from_us(4));
+    }
+
+    #[test]
+    #[should_panic(expected = "later tasks")]
+    fn a_cycle_cannot_be_built() {
+        let mut builder = Builder::new();
+        let (a, b) = (builder.task(0, Time::ZERO), builder.task(1, Time::ZERO));
+        builder.after(a, b);
+        builder.after(b, a);
+    }
+}

@@ -1,0 +1,137 @@
+//! Jobs on a network that takes any time it likes.
+
+use super::tasks::Builder;
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use unrack_rack::jobs::Policy as Word;
+
+#[derive(Default)]
+struct Heard(VecDeque<Message>, Vec<(Time, u32)>);
+
+impl Outbox for Heard {
+    fn submit(&mut self, message: Message) {
+        self.0.push_back(message);
+    }
+    fn wake_at(&mut self, at: Time, actor: u32) {
+        self.1.push((at, actor));
+    }
+}
+
+/// All that was sent, in an order of arrival that `pick` chooses, and when the last wake was. Messages take no time;
+/// those under way arrive before anybody wakes.
+pub(crate) fn run_in(jobs: &mut Jobs, mut pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
+    let (mut heard, mut sent, mut now) = (Heard::default(), Vec::new(), Time::ZERO);
+    jobs.start(&mut heard);
+    loop {
+        let waiting = heard.0.len();
+        if waiting > 0 {
+            let message = heard.0.remove(pick(waiting) % waiting).unwrap();
+            sent.push(message);
+            jobs.completed(&message, now, &mut heard);
+        } else if let Some(earliest) = (0..heard.1.len()).min_by_key(|n| heard.1[*n]) {
+            let (at, actor) = heard.1.remove(earliest);
+            assert!(at >= now);
+            now = at;
+            jobs.wake(actor, now, &mut heard);
+        } else {
+            break;
+        }
+    }
+    assert!(jobs.is_exhausted());
+    assert_eq!(jobs.total(), Some(sent.len() as u64));
+    assert!(jobs.outcomes(Time::ZERO).all(|outcome| outcome.ended.is_some()));
+    (sent, now)
+}
+
+/// Jobs on a rack of so many hosts.
+pub(crate) fn jobs_on(nodes: u32, jobs: Vec<Job>, policy: Word, slots: u32) -> Jobs {
+    let spec = JobsSpec { jobs: Arc::new(jobs), policy, slots };
+    Jobs::new(&spec, nodes.into(), Rate::from_gbps(10)).unwrap()
+}
+
+/// Each rank computes, then sends to the next one.
+fn shift(name: &str, ranks: u32, compute: Time, rounds: usize) -> Job {
+    let mut builder = Builder::new();
+    let all: Vec<u32> = (0..ranks).map(|rank| builder.task(rank, compute)).collect();
+    let end = builder.layer(ranks);
+    all.iter().zip(0..).for_each(|(task, rank)| builder.send(*task, end + (rank + 1) % ranks, 1_000));
+    let round = Arc::new(builder.finish());
+    Job::new(name, ranks, vec![round; rounds])
+}
+
+#[test]
+fn a_core_computes_one_task_at_a_time() {
+    let mut builder = Builder::new();
+    for _ in 0..3 {
+        builder.task(0, Time::from_us(5));
+    }
+    builder.task(1, Time::from_us(7));
+    let job = Job::new("job", 2, vec![Arc::new(builder.finish())]);
+    let mut jobs = jobs_on(2, vec![job], Word::FirstFit, 1);
+    assert_eq!(run_in(&mut jobs, |_| 0).1, Time::from_us(15));
+    assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().computed, Time::from_us(15));
+}
+
+#[test]
+fn ranks_on_one_host_send_each_other_nothing() {
+    let job = shift("job", 4, Time::from_us(1), 3);
+    assert_eq!((job.messages(), job.bytes()), (12, 12_000));
+    let mut jobs = jobs_on(2, vec![job], Word::FirstFit, 2);
+    // Ranks 0 and 2 are on host 0: each sends to a rank on the other.
+    assert_eq!(run_in(&mut jobs, |_| 0).0.len(), 12);
+    let mut jobs = jobs_on(
+        2,
+        vec![Job { on: Some(vec![0, 0, 1, 1]), ..shift("job", 4, Time::ZERO, 3) }],
+        Word::FirstFit,
+        2,
+    );
+    assert_eq!(run_in(&mut jobs, |_| 0).0.len(), 6);
+}
+
+#[test]
+fn a_job_starts_when_it_is_to_start() {
+    let late = Job { start: Time::from_us(20), ..shift("late", 2, Time::from_us(3), 2) };
+    let mut jobs = jobs_on(4, vec![shift("early", 2, Time::from_us(1), 1), late], Word::FirstFit, 1);
+    assert_eq!(run_in(&mut jobs, |_| 0).1, Time::from_us(26));
+    let ended: Vec<_> = jobs.outcomes(Time::ZERO).map(|outcome| outcome.ended.unwrap()).collect();
+    assert_eq!(ended, [Time::from_us(1), Time::from_us(26)]);
+}
+
+#[test]
+fn a_request_takes_from_its_question_to_its_answer() {
+    let mut builder = Builder::new();
+    let asks = builder.task(0, Time::from_us(2));
+    let answers = builder.task(1, Time::from_us(9));
+    let end = builder.task(0, Time::ZERO);
+    builder.send(asks, answers, 10);
+    builder.send(answers, end, 100);
+    builder.request(asks, end);
+    let mut jobs = jobs_on(2, vec![Job::new("job", 2, vec![Arc::new(builder.finish())])], Word::FirstFit, 1);
+    run_in(&mut jobs, |_| 0);
+    assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().requests, [Time::from_us(9)]);
+}
+
+proptest! {
+    /// Under every policy, with any times and any order, all jobs end and all their bytes are carried once.
+    #[test]
+    fn every_mix_comes_to_an_end(
+        word in prop::sample::select(vec![Word::FirstFit, Word::RoundRobin, Word::ShuffleWatcher, Word::Crux]),
+        drawn in prop::collection::vec((2u32..6, 0u64..20, 1usize..4, 0u64..30), 1..6),
+        picks in prop::collection::vec(any::<usize>(), 1..50),
+    ) {
+        let job = |(ranks, compute, rounds, start): (u32, u64, usize, u64)| {
+            Job { start: Time::from_us(start), ..shift("job", ranks, Time::from_us(compute), rounds) }
+        };
+        let all: Vec<Job> = drawn.into_iter().map(job).collect();
+        let expected: u64 = all.iter().map(Job::bytes).sum();
+        let spec = JobsSpec { jobs: Arc::new(all), policy: word, slots: 3 };
+        let racks = Racks { racks: 3, hosts: 3 };
+        let mut jobs = Jobs::new(&spec, racks, Rate::from_gbps(10)).unwrap();
+        let mut picks = picks.into_iter().cycle();
+        let (sent, _) = run_in(&mut jobs, |_| picks.next().unwrap());
+        // Three slots on nine hosts are enough for ranks to be apart where a job has no more than nine.
+        prop_assert_eq!(sent.iter().map(|message| message.bytes).sum::<u64>(), jobs.outcomes(Time::ZERO).map(|outcome| outcome.bytes).sum());
+        prop_assert!(sent.iter().map(|message| message.bytes).sum::<u64>() <= expected);
+    }
+}

@@ -1,0 +1,86 @@
+//! Data-parallel training: each rank computes on its part of a batch, then the gradients are summed up.
+//!
+//! Gradients go in buckets, from the last layer to the first, one bucket after the other. They are not sent while
+//! others are computed: DRack §7.2.1 speaks of a stage that computes and one that communicates.
+
+use super::model::tensors;
+use super::tasks::{Builder, Tasks};
+use crate::collective::Operation;
+use crate::error::WorkloadError;
+use std::sync::Arc;
+use unrack_rack::jobs::Training;
+use unrack_units::Time;
+
+/// Of a gradient in single precision.
+const BYTES: u64 = 4;
+
+/// An iteration of training for each that the job asks for.
+///
+/// # Errors
+/// If so many ranks cannot do it.
+pub fn training(spec: &Training, operation: Operation, ranks: u32) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
+    operation.check(ranks)?;
+    let workers = match operation {
+        Operation::ParameterServer { servers } => ranks - servers,
+        _ => ranks,
+    };
+    let mut builder = Builder::new();
+    for rank in 0..ranks {
+        builder.task(rank, if rank < workers { spec.compute } else { Time::ZERO });
+    }
+    let mut before = 0;
+    for bucket in buckets(&tensors(spec.model), spec.bucket.get()) {
+        before = operation.append(&mut builder, ranks, bucket, before);
+    }
+    let iteration = Arc::new(builder.finish());
+    Ok(vec![iteration; spec.iterations as usize])
+}
+
+/// Bytes of buckets, from the last tensor to the first: full when the next one would not fit.
+fn buckets(tensors: &[u64], full: u64) -> Vec<u64> {
+    let mut buckets: Vec<u64> = Vec::new();
+    for bytes in tensors.iter().rev().map(|parameters| parameters * BYTES) {
+        match buckets.last_mut().filter(|bucket| **bucket + bytes <= full) {
+            Some(bucket) => *bucket += bytes,
+            None => buckets.push(bytes),
+        }
+    }
+    buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_rack::jobs::Model;
+    use unrack_units::Bytes;
+
+    fn spec(model: Model) -> Training {
+        let operation = unrack_rack::Operation::RingAllReduce;
+        let (compute, bucket) = (Time::from_us(10), Bytes::new(25 << 20));
+        Training { model, operation, servers: None, iterations: 2, compute, bucket }
+    }
+
+    #[test]
+    fn buckets_hold_all_and_are_not_too_full() {
+        assert_eq!(buckets(&[1, 2, 3, 100, 4, 5], 48), [36, 400, 24]);
+        let layers = tensors(Model::ResNet18);
+        let full = 25 << 20;
+        let buckets = buckets(&layers, full);
+        assert_eq!(buckets.iter().sum::<u64>(), 4 * 11_181_642);
+        assert!(buckets.len() == 2 && buckets.iter().all(|bucket| *bucket <= full));
+    }
+
+    #[test]
+    fn a_ring_moves_what_it_must_and_servers_all_of_it() {
+        let sum = |tasks: &Tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum::<u64>();
+        let bytes = 4 * 68_514_048;
+        let ring = training(&spec(Model::TinyStories33M), Operation::RingAllReduce, 8).unwrap();
+        assert_eq!((ring.len(), sum(&ring[0])), (2, 14 * bytes));
+        assert_eq!(ring[0].computed(), Time::from_us(80));
+        let servers = Operation::ParameterServer { servers: 4 };
+        let served = training(&spec(Model::TinyStories33M), servers, 8).unwrap();
+        assert_eq!(sum(&served[0]), 4 * 2 * bytes);
+        assert_eq!(served[0].computed(), Time::from_us(40));
+        assert!(training(&spec(Model::ResNet18), Operation::HalvingDoubling, 6).is_err());
+    }
+}
