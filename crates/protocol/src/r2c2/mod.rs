@@ -12,6 +12,8 @@
 //! | [`demand`] | what a flow can use, as its sender sees it |
 //! | [`bucket`] | what holds a flow to its rate |
 //! | [`view`] | what a node knows of all flows, and the rates that follow |
+//! | [`map`] | ways, trees and weights of what is known to be there |
+//! | [`host`] | what a program has given a flow to send |
 //! | [`transfer`] | what of a flow is there, and what is sent again |
 //! | [`selection`] | which routing each flow should use |
 //! | [`trees`] | along which links a broadcast goes |
@@ -20,6 +22,8 @@
 
 pub mod bucket;
 pub mod demand;
+pub mod host;
+pub mod map;
 pub mod packet;
 mod params;
 pub mod rates;

@@ -20,7 +20,8 @@ pub struct Params {
     pub trees: u8,
     /// A receiver acknowledges so many packets at once. Default 16; not of the paper, which has no reliability (§6).
     pub ack_every: u32,
-    /// Silence after all was sent, after which what is not acknowledged is sent again; it doubles. Default 1 ms.
+    /// Silence after all was sent, after which what is not acknowledged is sent again, at the least: it follows measured
+    /// round trips, and doubles ([`Patience`](super::transfer::Patience)). Default 1 ms.
     pub timeout: Time,
     /// Weight of what a sender sees of its demand in an interval, in the moving average (eq. 1). Default 1/2; the paper
     /// says none.

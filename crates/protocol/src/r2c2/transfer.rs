@@ -2,10 +2,12 @@
 //! again.
 //!
 //! A receiver acknowledges so many segments at once; a sender sends again what is not acknowledged once all was sent
-//! and a time-out has passed. What comes before its turn waits in a [`Reorder`].
+//! and its [`Patience`] has run out. What comes before its turn waits in a [`Reorder`].
 
+mod patience;
 mod reorder;
 
+pub use patience::Patience;
 pub use reorder::{Placed, Reorder};
 
 use crate::segments::SegmentSet;
@@ -70,6 +72,11 @@ impl Sender {
     /// So many segments are there.
     pub fn acknowledged(&self) -> u32 {
         self.acked.count()
+    }
+
+    /// Whether this one is there.
+    pub fn is_acknowledged(&self, segment: u32) -> bool {
+        self.acked.contains(segment)
     }
 
     /// All of it is there.

@@ -3,11 +3,10 @@
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::demand::Demand;
+use unrack_protocol::r2c2::host::Host;
 use unrack_protocol::r2c2::packet::Broadcast;
-use unrack_protocol::r2c2::transfer;
+use unrack_protocol::r2c2::transfer::{self, Patience};
 use unrack_protocol::segments::SegmentSet;
-use unrack_protocol::silence::Silence;
-use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::MessageId;
 
 /// One end sends, the other receives.
@@ -43,7 +42,7 @@ pub(super) struct Sender {
     /// Names the one event that sends its next packet, and the one timer. 0: there is none.
     pub turn: u32,
     pub alarm: u32,
-    pub silence: Silence,
+    pub patience: Patience,
     pub host: Host,
     pub demand: Demand,
     /// Bytes on the wire since its node computed rates.
@@ -51,48 +50,9 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub fn new(bucket: TokenBucket, segments: u32, (host, demand): (Host, Demand)) -> Sender {
+    pub fn new(bucket: TokenBucket, segments: u32, patience: Patience, (host, demand): (Host, Demand)) -> Sender {
         let transfer = transfer::Sender::new(segments);
-        Sender { transfer, bucket, turn: 0, alarm: 0, silence: Silence::default(), host, demand, sent: 0 }
-    }
-}
-
-/// The program at the source: what it has given to be sent, by time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Host {
-    /// `None`: all of it.
-    rate: Option<Rate>,
-    since: Time,
-    /// Given before.
-    before: u64,
-}
-
-impl Host {
-    pub fn new(rate: Option<Rate>, now: Time) -> Host {
-        Host { rate, since: now, before: 0 }
-    }
-
-    pub fn rate(&self) -> Option<Rate> {
-        self.rate
-    }
-
-    /// At another rate from now on.
-    pub fn at(self, rate: Option<Rate>, now: Time) -> Host {
-        Host { rate, since: now, before: self.given(u64::MAX, now) }
-    }
-
-    /// Of so many bytes, those that it has given by now.
-    pub fn given(&self, bytes: u64, now: Time) -> u64 {
-        let Some(rate) = self.rate else { return bytes };
-        let since = u128::from((now - self.since).as_ps()) * u128::from(rate.as_bps()) / 8_000_000_000_000;
-        bytes.min(self.before.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
-    }
-
-    /// When it has given so many bytes. `None`: from the start.
-    pub fn has(&self, bytes: u64) -> Option<Time> {
-        let missing = bytes.saturating_sub(self.before);
-        let time = self.rate?.transmit(Bytes::new(missing));
-        Some(Time::from_ps(self.since.as_ps().saturating_add(time.as_ps())))
+        Sender { transfer, bucket, turn: 0, alarm: 0, patience, host, demand, sent: 0 }
     }
 }
 

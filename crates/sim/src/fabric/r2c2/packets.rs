@@ -109,7 +109,7 @@ impl R2c2 {
         self.packets.release(index);
         match packet.body {
             Body::Data(segment) => self.take_data(core, packet, segment),
-            Body::Ack { next, mask } => self.take_ack(packet.flow, next, mask),
+            Body::Ack { next, mask } => self.take_ack(core.now(), packet.flow, next, mask),
             Body::Lost(news) => self.repeat_later(core, news),
         }
         if packet.flow != NONE {

@@ -1,14 +1,17 @@
 //! Flows: opened, sent packet by packet, acknowledged, sent again.
 
-use super::flow::{Flow, Host, Receiver, Role, Sender};
+use super::flow::{Flow, Receiver, Role, Sender};
 use super::wire::{Body, News, Packet};
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer, Wait};
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::demand::Demand;
+use unrack_protocol::r2c2::host::Host;
 use unrack_protocol::r2c2::packet::{Broadcast, Event as Told};
+use unrack_protocol::r2c2::transfer::Patience;
 use unrack_protocol::r2c2::weights::Ways;
+use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl R2c2 {
@@ -37,7 +40,8 @@ impl R2c2 {
         };
         let host = Host::new(terms.demand, core.now());
         let demand = Demand::new(self.params.demand_gain.get());
-        let sender = Sender::new(bucket, segments, (host, demand));
+        let patience = Patience::new(self.params.timeout, u32::from(told.src) << 16 | u32::from(told.flow));
+        let sender = Sender::new(bucket, segments, patience, (host, demand));
         let receiver = Receiver::new(segments);
         let routing = terms.routing;
         let (references, is_given_up) = (0, false);
@@ -106,6 +110,7 @@ impl R2c2 {
         let sender = &mut self.flows[flow].sender;
         sender.bucket.take(core.now(), wire);
         sender.sent += u64::from(wire);
+        sender.patience.sent(core.now(), (segment, is_again), self.params.ack_every);
         let payload = payload as u32;
         let packet = Packet { flow, body: Body::Data(segment), route, done: 0, wire, payload };
         self.put(core, src, packet);
@@ -132,11 +137,15 @@ impl R2c2 {
     }
 
     fn set_alarm<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
+        self.flows[flow].sender.patience.begin(core.now());
+        self.schedule_alarm(core, flow);
+    }
+
+    fn schedule_alarm<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
         let turn = self.turn();
         let sender = &mut self.flows[flow].sender;
         sender.alarm = turn;
-        let timeout = sender.silence.timeout(self.params.timeout, 0);
-        core.schedule(core.now() + timeout, Event::Alarm { flow, turn });
+        core.schedule(sender.patience.until(), Event::Alarm { flow, turn });
         core.waits(self.flows[flow].message, || Wait::Retransmission);
     }
 
@@ -145,8 +154,12 @@ impl R2c2 {
         if sender.alarm != turn || sender.transfer.is_done() {
             return;
         }
+        // It was heard of meanwhile.
+        if sender.patience.until() > core.now() {
+            return self.schedule_alarm(core, flow);
+        }
         sender.alarm = 0;
-        if sender.silence.handle_timeout(self.params.timeout, 0).is_none() {
+        if !sender.patience.run_out() {
             return self.give_up(core, flow);
         }
         if sender.transfer.is_through() {
@@ -209,7 +222,7 @@ impl R2c2 {
         }
     }
 
-    pub(super) fn take_ack(&mut self, flow: u32, next: u32, mask: u64) {
+    pub(super) fn take_ack(&mut self, now: Time, flow: u32, next: u32, mask: u64) {
         let place = &mut self.flows[flow];
         if place.is_given_up {
             return;
@@ -217,7 +230,7 @@ impl R2c2 {
         let before = place.sender.transfer.acknowledged();
         place.sender.transfer.acknowledge(next, mask);
         if place.sender.transfer.acknowledged() > before {
-            place.sender.silence.end();
+            place.sender.patience.heard(now, &place.sender.transfer);
             if place.sender.transfer.is_done() {
                 let src = place.src;
                 self.close(src, flow);

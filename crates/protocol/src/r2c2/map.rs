@@ -2,15 +2,16 @@
 //!
 //! Links that are left have numbers of their own here, and so have the ports of a node; rates and weights are by these.
 
+use super::Routing;
+use super::packet::Route;
+use super::routing::{MOST_HOPS, Router};
+use super::trees::Trees;
+use super::weights::{Ways, Weights};
 use std::sync::Arc;
-use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::packet::Route;
-use unrack_protocol::r2c2::routing::{MOST_HOPS, Router};
-use unrack_protocol::r2c2::trees::Trees;
-use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::{FAR, Graph};
 
-pub(super) struct Map {
+/// Ways, trees and weights of what is left of a rack.
+pub struct Map {
     whole: Arc<Graph>,
     graph: Arc<Graph>,
     /// By link of `graph`, which it is of the whole. `None`: nothing is down.
@@ -25,6 +26,7 @@ pub(super) struct Map {
 }
 
 impl Map {
+    /// Nothing is down. `trees`: of each source.
     pub fn whole(whole: &Arc<Graph>, trees: u8) -> Map {
         Map::of(whole, whole.clone(), None, trees)
     }

@@ -1,0 +1,66 @@
+//! The program at a flow's source: what it has given to be sent (§3.3.2: host-limited flows).
+
+use unrack_units::{Bytes, Rate, Time};
+
+/// By time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Host {
+    /// `None`: all of it.
+    rate: Option<Rate>,
+    since: Time,
+    /// Given before.
+    before: u64,
+}
+
+impl Host {
+    /// That gives a flow its bytes at this rate from now on; without one, all at once.
+    pub fn new(rate: Option<Rate>, now: Time) -> Host {
+        Host { rate, since: now, before: 0 }
+    }
+
+    pub fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+
+    /// At another rate from now on.
+    pub fn at(self, rate: Option<Rate>, now: Time) -> Host {
+        Host { rate, since: now, before: self.given(u64::MAX, now) }
+    }
+
+    /// Of so many bytes, those that it has given by now.
+    pub fn given(&self, bytes: u64, now: Time) -> u64 {
+        let Some(rate) = self.rate else { return bytes };
+        let since = u128::from((now - self.since).as_ps()) * u128::from(rate.as_bps()) / 8_000_000_000_000;
+        bytes.min(self.before.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
+    }
+
+    /// When it has given so many bytes. `None`: from the start.
+    pub fn has(&self, bytes: u64) -> Option<Time> {
+        let missing = bytes.saturating_sub(self.before);
+        let time = self.rate?.transmit(Bytes::new(missing));
+        Some(Time::from_ps(self.since.as_ps().saturating_add(time.as_ps())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What it has given when it says that it has is at least that, and nothing is taken back when the rate changes.
+        #[test]
+        fn it_gives_what_it_says(
+            bps in 1_000u64..100_000_000_000, then in prop::option::of(1_000u64..1_000_000_000), bytes in 1u64..1 << 30, us in 0u64..1_000_000,
+        ) {
+            let host = Host::new(Some(Rate::from_bps(bps)), Time::from_us(3));
+            let at = host.has(bytes).unwrap();
+            prop_assert!(host.given(u64::MAX, at) >= bytes && host.given(bytes, at) == bytes);
+            let changed = Time::from_us(3 + us);
+            let before = host.given(u64::MAX, changed);
+            let host = host.at(then.map(Rate::from_bps), changed);
+            prop_assert!(host.given(u64::MAX, changed) >= before);
+            prop_assert!(host.has(before).is_none_or(|at| at == changed));
+        }
+    }
+}

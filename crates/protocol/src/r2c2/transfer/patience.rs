@@ -1,0 +1,158 @@
+//! How long a sender waits for its destination before it sends again: as round trips are, not as somebody guessed.
+//!
+//! RFC 6298: a sender times one segment at a time, the last of as many as are acknowledged at once, and none that was sent
+//! twice (§3, Karn). News starts the wait anew (§5.3), a time-out in vain doubles it
+//! (§5.5). Waits are up to an eighth longer, by the flow: flows that lost at the same time do not come back at the same.
+
+use super::Sender;
+use crate::silence::Silence;
+use unrack_units::Time;
+
+/// Of one flow, at its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    least: Time,
+    /// Round trips, smoothed, and how far they are from that (§2.3).
+    round_trip: Option<(Time, Time)>,
+    /// A segment under way, and since when.
+    timed: Option<(u32, Time)>,
+    silence: Silence,
+    /// Since when it waits for news.
+    since: Time,
+    /// Of the flow.
+    salt: u32,
+}
+
+impl Patience {
+    /// That never lasts less than `least`. `salt` is another one for other flows.
+    pub fn new(least: Time, salt: u32) -> Patience {
+        let (round_trip, timed, silence, since) = (None, None, Silence::default(), Time::ZERO);
+        Patience { least, round_trip, timed, silence, since, salt }
+    }
+
+    /// A segment was sent, and `ack_every` segments are acknowledged at once.
+    pub fn sent(&mut self, now: Time, (segment, is_again): (u32, bool), ack_every: u32) {
+        match self.timed {
+            Some((timed, _)) if timed == segment => self.timed = None,
+            None if !is_again && (segment + 1).is_multiple_of(ack_every) => self.timed = Some((segment, now)),
+            _ => {}
+        }
+    }
+
+    /// An acknowledgement brought something new; `sender` knows what.
+    pub fn heard(&mut self, now: Time, sender: &Sender) {
+        self.silence.end();
+        self.since = now;
+        if let Some((_, since)) = self.timed.take_if(|(segment, _)| sender.is_acknowledged(*segment)) {
+            self.observe(now.saturating_sub(since));
+        }
+    }
+
+    fn observe(&mut self, took: Time) {
+        self.round_trip = Some(match self.round_trip {
+            // §2.2.
+            None => (took, Time::from_ps(took.as_ps() / 2)),
+            // §2.3: alpha = 1/8, beta = 1/4.
+            Some((smoothed, variance)) => {
+                let apart = smoothed.as_ps().abs_diff(took.as_ps());
+                let mean = |old: u64, new: u64, part: u64| Time::from_ps(old - old / part + new / part);
+                (mean(smoothed.as_ps(), took.as_ps(), 8), mean(variance.as_ps(), apart, 4))
+            }
+        });
+    }
+
+    /// All was sent that there is to send: it waits from now on.
+    pub fn begin(&mut self, now: Time) {
+        self.since = now;
+    }
+
+    /// Until when it waits.
+    pub fn until(&self) -> Time {
+        let timeout = self.silence.timeout(self.timeout(), 0).as_ps();
+        let drawn = u64::from((self.salt ^ self.since.as_ns() as u32).wrapping_mul(0x9E37_79B9) >> 24);
+        Time::from_ps(self.since.as_ps().saturating_add(timeout).saturating_add(timeout / 2048 * drawn))
+    }
+
+    /// It has waited in vain. Whether there is any more of it: `false` says to give up, when TCP would.
+    pub fn run_out(&mut self) -> bool {
+        self.silence.handle_timeout(self.timeout(), 0).is_some()
+    }
+
+    /// §2.4: the first time-out after news.
+    pub fn timeout(&self) -> Time {
+        let measured = self.round_trip.map_or(Time::ZERO, |(smoothed, variance)| smoothed + variance * 4);
+        measured.max(self.least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEAST: Time = Time::from_us(1_000);
+
+    /// Sends a flow of sixteen segments, whose acknowledgement comes after this time.
+    fn acknowledged_after(patience: &mut Patience, now: Time, took: Time) {
+        let mut sender = Sender::new(16);
+        for segment in 0..16 {
+            patience.sent(now, (segment, false), 16);
+            sender.sent(segment);
+        }
+        sender.acknowledge(16, 0);
+        patience.heard(now + took, &sender);
+    }
+
+    #[test]
+    fn it_follows_round_trips() {
+        let mut patience = Patience::new(LEAST, 1);
+        patience.begin(Time::ZERO);
+        assert!((LEAST..LEAST * 2).contains(&patience.until()));
+        // §2.2: R + 4 R / 2.
+        acknowledged_after(&mut patience, Time::ZERO, Time::from_us(10_000));
+        assert_eq!(patience.timeout(), Time::from_us(30_000));
+        for n in 1..200 {
+            acknowledged_after(&mut patience, Time::from_us(20_000 * n), Time::from_us(10_000));
+        }
+        assert!((10_000.0..10_100.0).contains(&patience.timeout().as_us_f64()), "{}", patience.timeout());
+        for n in 200..400 {
+            acknowledged_after(&mut patience, Time::from_us(20_000 * n), Time::from_us(50));
+        }
+        assert_eq!(patience.timeout(), LEAST);
+    }
+
+    /// Karn: nobody knows which of two was acknowledged.
+    #[test]
+    fn what_was_sent_twice_is_not_timed() {
+        let (mut patience, mut sender) = (Patience::new(LEAST, 1), Sender::new(16));
+        patience.sent(Time::ZERO, (15, false), 16);
+        patience.sent(Time::from_us(5_000), (15, true), 16);
+        sender.acknowledge(16, 0);
+        patience.heard(Time::from_us(90_000), &sender);
+        assert_eq!(patience.timeout(), LEAST);
+    }
+
+    proptest! {
+        /// News starts the wait anew, time-outs double it, and it ends; whatever round trips were.
+        #[test]
+        fn it_ends(salt: u32, took_us in 0u64..10_000_000, now_us in 0u64..1_000_000) {
+            let now = Time::from_us(now_us);
+            let mut patience = Patience::new(LEAST, salt);
+            acknowledged_after(&mut patience, now, Time::from_us(took_us));
+            let mut waits = Vec::new();
+            for _ in 0..100 {
+                let at = Time::from_us(now_us + took_us);
+                patience.begin(at);
+                waits.push((patience.until() - at).as_ps() as f64);
+                if !patience.run_out() {
+                    break;
+                }
+            }
+            prop_assert!(waits.len() < 100 && waits[0] >= LEAST.as_ps() as f64);
+            let doubled = |pair: &[f64]| (16.0 / 9.0..18.0 / 8.0 + 0.01).contains(&(pair[1] / pair[0]));
+            prop_assert!(waits.windows(2).all(doubled), "{waits:?}");
+            acknowledged_after(&mut patience, now, Time::from_us(took_us));
+            prop_assert!((patience.until() - patience.since).as_ps() as f64 <= waits[1] * 1.2);
+        }
+    }
+}
