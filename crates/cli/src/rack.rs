@@ -29,7 +29,7 @@ Hosts are network namespaces, called host0, host1 and so on; NICs are links that
 is not touched.
 
 The nodes of a torus or mesh are threads of a process that `up` leaves behind, asleep while nobody asks; they run R2C2 over \
-links of the scenario's rate and delay, in real time. `run` has them carry the scenario's flows and prints what \
+links of the scenario's rates and delays, in real time; what the scenario says is to fail, fails. `run` has them carry the scenario's flows and prints what \
 `unrack sim` does of the same file. No privilege is needed. With --machines, each has a part of the nodes, and links to \
 those of others are UDP datagrams: every machine says `up` with its own --here, and `run` sends the flows of its own nodes. \
 Packets of 1,456 bytes (network.mtu) fit into frames of 1,500.

@@ -83,7 +83,7 @@ fn nothing_is_left_behind() {
             .contains("already")
     );
     let other = [&torus.verb("run")[..], &["--set", "network.link.rate=10Mbps"]].concat();
-    assert!(desk.refused(2, &other).contains("another network or fabric"));
+    assert!(desk.refused(2, &other).contains("another network, fabric or failures"));
     let reads = desk.file("reads.csv", "src,dst,bytes,start_ns,kind\n0,1,64,0,read\n");
     let set = format!("workload={{kind=\"trace\", file=\"{reads}\"}}");
     assert!(desk.refused(2, &[&torus.verb("run")[..], &["--set", &set]].concat()).contains("not a read"));
@@ -92,6 +92,58 @@ fn nothing_is_left_behind() {
     assert!(!Path::new(&torus.state).exists());
     assert!(desk.refused(2, &torus.verb("run")).contains("no torus or mesh is up"));
     assert_eq!(stdout(&desk.unrack(&torus.verb("down"))), "");
+}
+
+/// Cables that differ, one of which fails for a while; a slow program, another rule later on, better routings: as the
+/// simulator does.
+#[test]
+fn a_graph_of_cables_that_differ_and_fail() {
+    let desk = Desk::new("torus-graph");
+    desk.file("cables.txt", "0 1\n1 2 50Mbps 20us\n2 3\n3 0 200Mbps\n0 2\n");
+    let text = r#"
+[network]
+topology = { kind = "graph", file = "cables.txt" }
+link = { rate = "100Mbps", propagation = "10us" }
+switch = { buffer = "256KiB" }
+[fabric]
+protocol = "r2c2"
+interval = "2.5ms"
+timeout = "10ms"
+selection = { period = "20ms", utility = "sum(log(rate))" }
+[[fabric.rules]]
+src = [1]
+demand = "20Mbps"
+[[fabric.rules]]
+at = "50ms"
+weight = 3
+dst = [2]
+[workload]
+kind = "flows"
+size = "100kB"
+load = "20%"
+messages = 80
+[[failures]]
+between = [0, 1]
+from = "40ms"
+until = "90ms"
+detected_after = "5ms"
+"#;
+    let (scenario, state) = (desk.file("graph.toml", text), desk.path("state"));
+    let verb = |verb: &'static str| ["rack", verb, &scenario, "--state", &state].map(String::from);
+    assert_eq!(desk.done(&verb("up").each_ref().map(String::as_str)), "4 nodes of a graph are up\n");
+    let other = [&verb("run").each_ref().map(String::as_str)[..], &["--set", "failures=[]"]].concat();
+    assert!(desk.refused(2, &other).contains("another network, fabric or failures"));
+    // Twice: times of rules and failures are since a run began.
+    for _ in 0..2 {
+        let run = [&verb("run").each_ref().map(String::as_str)[..], &["--json"]].concat();
+        let live = json(&desk.done(&run));
+        assert_eq!((&live["completed"], &live["live"]["wrong_bytes"]), (&Value::from(80), &Value::from(0)));
+        assert!(live["live"]["most_queued_bytes"].as_array().unwrap().len() == 10);
+    }
+    desk.unrack(&["rack", "down", "--state", &state]);
+    let machines = ["--machines", "127.0.0.1:1,127.0.0.1:2", "--here", "1"];
+    let up = [&verb("up").each_ref().map(String::as_str)[..], &machines].concat();
+    assert!(desk.refused(2, &up).contains("times of one machine"));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn plan(rate: Rate, mtu: u64) -> Plan {
     (network.link, network.mtu) = (Link { rate, propagation: Time::ZERO }, Bytes::new(mtu));
     let params =
         Params { interval: Time::from_us(2_500), timeout: Time::from_us(50_000), ..Params::default() };
-    Plan::new(&network, &params, 1).expect("it is ours")
+    Plan::new(&network, &unrack_rack::Faults::default(), &params, 1).expect("it is ours")
 }
 
 fn main() {

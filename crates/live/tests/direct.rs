@@ -16,7 +16,7 @@ fn plan(shape: &str, rate: Rate, params: Params) -> Plan {
     let scenario = Scenario::parse("test", &text, &std::iter::empty::<String>().collect()).unwrap();
     let mut network: Network = scenario.check().unwrap().network;
     network.link = Link { rate, propagation: Time::from_us(5) };
-    Plan::new(&network, &params, 3).unwrap()
+    Plan::new(&network, &unrack_rack::Faults::default(), &params, 3).unwrap()
 }
 
 /// All to all, one after the other.

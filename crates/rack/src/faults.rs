@@ -1,5 +1,9 @@
 //! What fails, and when: written before the run.
 
+mod outage;
+
+pub use outage::Outage;
+
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 

@@ -54,7 +54,7 @@ mod wiring;
 mod workload;
 
 pub use fabric::Protocol;
-pub use faults::{BitErrors, Failure, Faults};
+pub use faults::{BitErrors, Failure, Faults, Outage};
 pub use network::{Buffer, Cabling, Headers, Link, Network, Switch, Topology};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;

@@ -10,6 +10,7 @@ use crate::error::SetupError;
 use crate::network::{Departure, Pace};
 use crate::topology::{End, Topology};
 use std::collections::BTreeMap;
+use unrack_rack::Outage;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 use unrack_workload::random::mix;
@@ -70,15 +71,14 @@ impl Faults {
         let cables = Cables::of(topology);
         let mut outages = vec![Vec::new(); cables.count as usize];
         for failure in failures {
-            let outage = Outage::new(failure)?;
+            let Failure { from, until, every, detected_after, .. } = *failure;
+            let outage = Outage::new(from, until, every, detected_after);
+            let outage = outage.map_err(|(rule, value)| SetupError::new("failures", rule, value))?;
             for cable in cables.broken(failure.what)? {
                 outages[cable as usize].push(outage);
             }
         }
-        let detected = outages
-            .iter()
-            .flatten()
-            .map(|outage| Time::from_ps(outage.from.as_ps().saturating_add(outage.detected_after.as_ps())));
+        let detected = outages.iter().flatten().map(Outage::first_known);
         let of = |rate, pace| (rate > 0.0).then(|| Errors::new(rate, pace));
         Ok(Faults {
             first_detected: detected.min().unwrap_or(Time::MAX),
@@ -152,9 +152,7 @@ impl Faults {
     }
 
     fn known(&self, cable: u32, now: Time) -> bool {
-        let known =
-            |outage: &Outage| now >= outage.detected_after && outage.covers(now - outage.detected_after);
-        self.outages[cable as usize].iter().any(known)
+        self.outages[cable as usize].iter().any(|outage| outage.is_known(now))
     }
 
     fn cable(&self, link: LinkId) -> usize {
@@ -226,72 +224,6 @@ impl Cables<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Outage {
-    from: Time,
-    length: Time,
-    /// `MAX`: once.
-    every: Time,
-    /// `MAX`: never.
-    detected_after: Time,
-}
-
-impl Outage {
-    fn new(failure: &Failure) -> Result<Outage, SetupError> {
-        let Failure { from, until, every, detected_after, .. } = *failure;
-        if until <= from {
-            return Err(SetupError::new("failures", "end after they begin", format!("{from} until {until}")));
-        }
-        let length = until - from;
-        if let Some(every) = every.filter(|every| *every <= length) {
-            let rule = "are over before they happen again";
-            return Err(SetupError::new("failures", rule, format!("{length} every {every}")));
-        }
-        let every = every.unwrap_or(Time::MAX);
-        Ok(Outage { from, length, every, detected_after: detected_after.unwrap_or(Time::MAX) })
-    }
-
-    /// Whether any of it is within these times, ends included.
-    fn meets(&self, first: Time, last: Time) -> bool {
-        if first < self.from {
-            return last >= self.from;
-        }
-        let since = self.since_start(first);
-        since < self.length || self.every - since <= last - first
-    }
-
-    fn covers(&self, at: Time) -> bool {
-        self.meets(at, at)
-    }
-
-    /// When it is over, if it covers `at`. `None`: never.
-    fn end_after(&self, at: Time) -> Option<Time> {
-        let start = at - self.since_start(at);
-        start.as_ps().checked_add(self.length.as_ps()).filter(|end| *end < u64::MAX).map(Time::from_ps)
-    }
-
-    /// When one of its turns is found to have begun or ended, after `now`.
-    fn next_known(&self, now: Time) -> Option<Time> {
-        let Outage { from, length, every, detected_after } = *self;
-        // In the middle of a turn the next to be known is its end, else the start of one.
-        let then = now.as_ps().saturating_sub(detected_after.as_ps());
-        let start = if then < from.as_ps() || now < detected_after {
-            from.as_ps()
-        } else {
-            let turns = (then - from.as_ps()) / every.as_ps();
-            from.as_ps() + turns * every.as_ps()
-        };
-        let ends = [0, length.as_ps(), every.as_ps()].map(|after| start.saturating_add(after));
-        let known = ends.map(|at| at.saturating_add(detected_after.as_ps()));
-        known.into_iter().filter(|at| (now.as_ps() + 1..u64::MAX).contains(at)).min().map(Time::from_ps)
-    }
-
-    /// How long ago its latest turn began.
-    fn since_start(&self, at: Time) -> Time {
-        Time::from_ps((at - self.from).as_ps() % self.every.as_ps())
-    }
-}
-
 /// Bit errors of a class of links. In whole numbers, so that every machine draws the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Errors {
@@ -328,7 +260,6 @@ fn product(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::topology::Link;
-    use proptest::prelude::*;
     use unrack_units::Rate;
 
     fn link() -> Link {
@@ -338,21 +269,6 @@ mod tests {
     fn failure(what: Broken, from: u64, until: u64) -> Failure {
         let time = Time::from_ps;
         Failure { what, from: time(from), until: time(until), every: None, detected_after: None }
-    }
-
-    proptest! {
-        /// From one change to the next, what is known stays as it is.
-        #[test]
-        fn changes_are_known_one_after_the_other(
-            from in 0u64..40, length in 1u64..30, every in prop::option::of(31u64..60), after in 0u64..50, now in 0u64..300,
-        ) {
-            let (every, detected_after) = (every.map(Time::from_ps), Some(Time::from_ps(after)));
-            let failure = Failure { every, detected_after, ..failure(Broken::Node(0), from, from + length) };
-            let outage = Outage::new(&failure).unwrap();
-            let known = |at: u64| at >= after && outage.covers(Time::from_ps(at - after));
-            let change = (now + 1..now + 400).find(|at| known(*at) != known(*at - 1));
-            prop_assert_eq!(outage.next_known(Time::from_ps(now)).map(Time::as_ps), change);
-        }
     }
 
     fn crossing(first: u64, last: u64) -> Departure {
@@ -410,26 +326,5 @@ mod tests {
         let lost = (0..100_000).filter(|n| faults.loses(&star, LinkId::Host(0), packet(*n))).count();
         let expected = 100_000.0 * (1.0 - (1.0f64 - 1e-4).powi(1000));
         assert!((lost as f64 - expected).abs() < 4.0 * expected.sqrt(), "{lost} for {expected}");
-    }
-
-    proptest! {
-        /// Against asking at every single time.
-        #[test]
-        fn an_outage_meets_what_it_covers(
-            from in 0u64..50, length in 1u64..20, pause in 0u64..20, first in 0u64..200, more in 0u64..40,
-        ) {
-            let every = if pause == 0 { Time::MAX } else { Time::from_ps(length + pause) };
-            let time = Time::from_ps;
-            let outage = Outage { from: time(from), length: time(length), every, detected_after: Time::MAX };
-            let down = |at: u64| at >= from && match pause {
-                0 => at - from < length,
-                _ => (at - from) % (length + pause) < length,
-            };
-            prop_assert_eq!(outage.meets(time(first), time(first + more)), (first..=first + more).any(down));
-            if down(first) {
-                let end = (first..).find(|at| !down(*at)).unwrap();
-                prop_assert_eq!(outage.end_after(time(first)), Some(time(end)));
-            }
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use unrack_live::direct::{Emulation, Plan, Seat};
 use unrack_protocol::r2c2::Params;
-use unrack_rack::ValidScenario;
+use unrack_rack::{Flows, Size, Topology, ValidScenario, Workload};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::{FabricConfig, Setup};
 
@@ -25,23 +25,42 @@ pub struct Loaded {
 }
 
 pub fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
-    let (scenario, setup) = scenario::load(file, set)?;
+    let (mut scenario, setup) = scenario::load(file, set)?;
+    anchor(&mut scenario);
     let FabricConfig::R2c2(params) = setup.fabric.clone() else {
         let why = "is r2c2 for a live torus or mesh: `unrack sim` does others";
         return Err(scenario.error_at("fabric.protocol", why).into());
     };
-    if !scenario.faults.is_empty() {
-        return Err(scenario.error_at("faults", "are simulated only: leave them out").into());
-    }
     let fabric = R2c2::new(&setup.network, &setup.ethernet, &params, setup.seed);
     let fabric = fabric.map_err(|why| why.in_scenario(&scenario))?;
-    let plan = Plan::new(&scenario.network, &params, scenario.seed)?;
+    let plan = Plan::new(&scenario.network, &scenario.faults, &params, scenario.seed)?;
     Ok(Loaded { scenario, setup, params, fabric, plan })
+}
+
+/// Has the scenario name its files so that it can be read from elsewhere.
+fn anchor(scenario: &mut ValidScenario) {
+    let cables = match &mut scenario.network.topology {
+        Topology::Graph(cabling) => Some(&mut cabling.file),
+        _ => None,
+    };
+    let work = match &mut scenario.workload {
+        Workload::Trace(trace) => Some(&mut trace.file),
+        Workload::Flows(Flows { size: Size::File { file, .. }, .. }) => Some(file),
+        _ => None,
+    };
+    for file in cables.into_iter().chain(work) {
+        file.path = absolute(&file.path);
+        file.written = file.path.display().to_string();
+    }
 }
 
 pub fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
     let machines = among.machines()?;
+    if machines.is_some() && !scenario.faults.failures.is_empty() {
+        let why = "happen at times of one machine: leave them out, or have all nodes on one";
+        return Err(scenario.error_at("failures", why).into());
+    }
     let seat = Seat::claim(folder, &scenario.explain())?;
     if let Err(failure) = leave_behind(&seat, among, folder) {
         // The first error says more.

@@ -74,9 +74,10 @@ pub fn main(args: &Args) -> Result<ExitCode, Failure> {
     let folder = args.place.folder();
     let seat = direct::find(&folder)?;
     let up = direct::load(&seat.scenario(), &[])?;
-    if (&up.scenario.network, &up.params) != (&scenario.network, &params) {
+    let is = |of: &ValidScenario| (of.network.clone(), of.faults.clone());
+    if (is(&up.scenario), &up.params) != (is(&scenario), &params) {
         return Err(Failure::Usage(format!(
-            "the rack in {} has another network or fabric than this scenario: take it down, and this one up",
+            "the rack in {} has another network, fabric or failures than this scenario: take it down, and this one up",
             folder.display()
         )));
     }

@@ -4,17 +4,18 @@ use super::line::Line;
 use super::node::{Counters, Node};
 use super::plan::Plan;
 use super::report::{Ledger, News, Report, Told, Totals, empty_histogram};
+use super::seeker;
 use super::site::{Crossing, Outlet, Queues, Site};
-use super::thread::{Clock, Order, Place, Sleeper, Submission, Worker, ring_places, wake};
+use super::thread::{Callers, Clock, Order, Place, Sleeper, Submission, Worker, ring_places};
 use super::udp::{Door, Entrance, Exit, Lane, Machines, Traffic};
 use crate::error::Error;
 use rtrb::Consumer;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
@@ -25,11 +26,9 @@ pub struct Emulation {
     /// The nodes that are here.
     own: Range<u32>,
     clock: Clock,
-    /// To each thread of nodes.
-    orders: Vec<Sender<Order>>,
+    /// The threads of nodes.
+    callers: Callers,
     news: Receiver<News>,
-    sleepers: Arc<Vec<Sleeper>>,
-    threads: Arc<OnceLock<Vec<Thread>>>,
     /// Of nodes, and then those of the socket.
     handles: Vec<JoinHandle<()>>,
     traffic: Arc<Traffic>,
@@ -57,6 +56,10 @@ impl Emulation {
         if own.is_empty() {
             return Err(Error::Usage(format!("{} nodes are too few for so many machines", plan.nodes())));
         }
+        if plan.fails() {
+            let rule = "times are of one machine: leave failures out, or have all nodes on one";
+            return Err(Error::Usage(format!("failures: {rule}")));
+        }
         Emulation::of(plan, threads, own, Some(machines))
     }
 
@@ -69,41 +72,51 @@ impl Emulation {
         let plan = Arc::new(plan);
         let (tell, news) = channel();
         let workers = threads.clamp(1, own.len());
+        let (orders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel()).unzip();
+        let (seek, asked) = channel();
         let mut emulation = Emulation {
             plan: plan.clone(),
             own,
             clock: Clock::new(),
-            orders: Vec::new(),
+            callers: Callers {
+                orders: orders.into(),
+                // One more for the thread that sends to other machines.
+                sleepers: Arc::new((0..=workers).map(|_| Sleeper::new()).collect()),
+                threads: Arc::new(OnceLock::new()),
+            },
             news,
-            // One more for the thread that sends to other machines.
-            sleepers: Arc::new((0..=workers).map(|_| Sleeper::new()).collect()),
-            threads: Arc::new(OnceLock::new()),
             handles: Vec::new(),
             traffic: Arc::default(),
         };
         let mut ends = Ends::new(&plan, &emulation.own, workers, machines);
-        for own in 0..workers {
-            let (order, orders) = channel();
+        let seeker = plan.params.selection.as_ref().map(|_| seek);
+        for (own, orders) in inboxes.into_iter().enumerate() {
+            let outlets = std::mem::take(&mut ends.outlets[own]);
             let worker = Worker {
                 places: ends.places(&plan, &emulation.own, own),
-                site: Site::new(&plan, std::mem::take(&mut ends.outlets[own]), workers + 1, tell.clone()),
+                site: Site::new(&plan, outlets, (own, workers + 1), tell.clone(), seeker.clone()),
                 orders,
                 clock: emulation.clock,
                 own,
-                sleepers: emulation.sleepers.clone(),
-                threads: emulation.threads.clone(),
+                sleepers: emulation.callers.sleepers.clone(),
+                threads: emulation.callers.threads.clone(),
                 submissions: Vec::new(),
+                discovers: None,
                 late: empty_histogram(),
                 popped: 0,
             };
             emulation.spawn(format!("unrack-nodes-{own}"), move || worker.run())?;
-            emulation.orders.push(order);
         }
         if let Some(machines) = machines {
             emulation.open_socket(machines, ends)?;
         }
-        let _ =
-            emulation.threads.set(emulation.handles.iter().map(|handle| handle.thread().clone()).collect());
+        if seeker.is_some() {
+            let (callers, own, seed) = (emulation.callers.clone(), emulation.own.clone(), plan.seed);
+            let of = move |node| thread_of(&own, workers, node);
+            emulation.spawn("unrack-seeker".into(), move || seeker::run(&asked, &callers, of, seed))?;
+        }
+        let threads = emulation.handles.iter().map(|handle| handle.thread().clone()).collect();
+        let _ = emulation.callers.threads.set(threads);
         Ok(emulation)
     }
 
@@ -116,8 +129,8 @@ impl Emulation {
             socket: copy,
             rack: self.plan.fingerprint(),
             clock: self.clock,
-            own: self.orders.len(),
-            sleepers: self.sleepers.clone(),
+            own: self.callers.orders.len(),
+            sleepers: self.callers.sleepers.clone(),
             traffic: self.traffic.clone(),
         };
         let entrance = Entrance {
@@ -125,8 +138,8 @@ impl Emulation {
             socket,
             plan: self.plan.clone(),
             clock: self.clock,
-            sleepers: self.sleepers.clone(),
-            threads: self.threads.clone(),
+            sleepers: self.callers.sleepers.clone(),
+            threads: self.callers.threads.clone(),
             traffic: self.traffic.clone(),
         };
         self.spawn("unrack-exit".into(), move || exit.run())?;
@@ -153,14 +166,16 @@ impl Emulation {
         self.settle()?;
         let began = self.clock.now() + LEAD;
         let mut ledger = Ledger::new(messages.iter().map(|(_, message)| message.bytes).collect(), began);
-        let threads = self.orders.len();
+        let threads = self.callers.orders.len();
         let mut parts = vec![Vec::new(); threads];
         for (number, (at, Message { src, dst, bytes, .. })) in messages.iter().enumerate() {
             let thread = thread_of(&self.own, threads, *src);
             let (at, message) = (began + *at, number as u32);
             parts[thread].push(Submission { at, message, src: *src, dst: *dst, bytes: *bytes });
         }
-        parts.into_iter().enumerate().for_each(|(thread, part)| self.order(thread, Order::Submit(part)));
+        for (thread, part) in parts.into_iter().enumerate() {
+            self.callers.call(thread, Order::Begin(began, part));
+        }
         while !ledger.is_over() {
             let News { at, told } = self.next_news()?;
             ledger.enter(at, &told);
@@ -186,7 +201,7 @@ impl Emulation {
 
     /// A node stops, as if its power were cut: what comes to it is lost, and what it was to send is given up.
     pub fn stop_node(&self, node: u32) {
-        (0..self.orders.len()).for_each(|thread| self.order(thread, Order::Stop(node)));
+        self.callers.call_all(|| Order::Stop(node));
     }
 
     /// Waits until nothing is under way, and takes what was counted.
@@ -201,8 +216,8 @@ impl Emulation {
         };
         for turn in 0.. {
             (sum.pushed, sum.popped) = (0, 0);
-            (0..self.orders.len()).for_each(|thread| self.order(thread, Order::Count));
-            for _ in 0..self.orders.len() {
+            self.callers.call_all(|| Order::Count);
+            for _ in 0..self.callers.orders.len() {
                 let totals = loop {
                     if let News { told: Told::Totals(totals), .. } = self.next_news()? {
                         break totals;
@@ -242,13 +257,6 @@ impl Emulation {
             }
         }
     }
-
-    fn order(&self, thread: usize, order: Order) {
-        // One that is gone is met by `next_news`.
-        let _ = self.orders[thread].send(order);
-        self.sleepers[thread].called.store(true, Ordering::Release);
-        self.sleepers[thread].bell.ring(0, || wake(&self.threads, thread));
-    }
 }
 
 fn thread_of(own: &Range<u32>, threads: usize, node: u32) -> usize {
@@ -278,7 +286,7 @@ impl Ends {
         for link in 0..graph.links() {
             let (from, to) = (graph.from(link), graph.to(link));
             let (ring, inlet) = rtrb::RingBuffer::new(ring_places(plan));
-            let line = Line::new(plan.link.rate, plan.buffer);
+            let line = Line::new(plan.link(link).rate, plan.buffer);
             let of = |node| own.contains(&node).then(|| thread_of(own, threads, node));
             let address = |node| machines.expect("nodes are elsewhere").address(node, nodes);
             match (of(from), of(to)) {
@@ -319,8 +327,8 @@ const MOST_TURNS: u32 = 1_000;
 impl Drop for Emulation {
     fn drop(&mut self) {
         self.traffic.leaves.store(true, Ordering::Relaxed);
-        (0..self.orders.len()).for_each(|thread| self.order(thread, Order::Leave));
-        self.sleepers.iter().for_each(|sleeper| sleeper.called.store(true, Ordering::Release));
+        self.callers.call_all(|| Order::Leave);
+        self.callers.sleepers.iter().for_each(|sleeper| sleeper.called.store(true, Ordering::Release));
         for handle in self.handles.drain(..) {
             handle.thread().unpark();
             // One that panicked has said so.

@@ -15,6 +15,7 @@
 //! | [`content`] | what flows carry, and whether it came |
 //! | [`site`] | what the nodes of a thread have around them |
 //! | [`thread`] | a thread that does the work of nodes |
+//! | [`seeker`] | one that looks for better routings |
 //! | [`bell`] | how it sleeps, and is woken |
 //! | [`report`] | what became of messages |
 //! | [`emulation`] | all of it |
@@ -35,6 +36,7 @@ mod node;
 mod plan;
 mod report;
 mod seat;
+mod seeker;
 mod site;
 mod thread;
 mod udp;

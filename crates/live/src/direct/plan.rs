@@ -2,13 +2,12 @@
 
 use crate::error::Error;
 use std::sync::Arc;
+use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::terms::Rule;
 use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::graph::Graph;
-use unrack_rack::graph::list::Cable;
-use unrack_rack::{Buffer, Cabling, Headers, Link, Network, Topology};
+use unrack_rack::{Buffer, Cabling, Failure, Faults, Headers, Link, Network, Outage, Topology};
 use unrack_units::{Bytes, Time};
 use unrack_workload::random::mix;
 
@@ -19,7 +18,12 @@ pub struct Plan {
     pub(crate) params: Params,
     /// Routings whose ways there are here.
     allowed: Vec<Routing>,
-    pub(crate) link: Link,
+    /// By number.
+    links: Vec<Link>,
+    /// By number of a cable.
+    outages: Vec<Vec<Outage>>,
+    /// Probability that a bit is flipped on a link.
+    bit_errors: f64,
     /// Payload of a full packet.
     pub(crate) most: u64,
     /// What each queue of a link holds.
@@ -38,57 +42,38 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Usage`] if only the simulator can do it.
-    pub fn new(network: &Network, params: &Params, seed: u64) -> Result<Plan, Error> {
-        let refuse = |key: &str, rule: String| Err(Error::Usage(format!("{key}: {rule}")));
+    pub fn new(network: &Network, faults: &Faults, params: &Params, seed: u64) -> Result<Plan, Error> {
         let Some(graph) = network.topology.graph() else {
-            return refuse(
-                "network.topology.kind",
-                "only a torus, mesh or graph has nodes that run r2c2".into(),
-            );
+            return refuse("network.topology.kind", "only a torus, mesh or graph has nodes that run r2c2");
         };
-        if let Topology::Graph(Cabling { cables, .. }) = &network.topology
-            && cables.iter().any(|cable| *cable != Cable::default())
-        {
-            let rule = "live links are all alike: leave out rates and propagations".into();
-            return refuse("network.topology.file", rule);
-        }
-        if params.selection.is_some() {
-            return refuse("fabric.selection", "live flows keep their routings: leave it out".into());
-        }
-        let changes = |rule: &&Rule| rule.at > Time::ZERO || rule.demand.is_some();
-        if params.rules.iter().find(changes).is_some() {
-            return refuse(
-                "fabric.rules",
-                "a live rack keeps weight, priority and routing of a flow: no `at`, no `demand`".into(),
-            );
-        }
-        let routings = params.rules.iter().filter_map(|rule| rule.routing).chain([params.routing]);
-        if let Some(why) = routings.filter_map(|routing| routing.check(&graph).err()).next() {
-            return refuse("fabric.routing", why.to_string());
+        let rules = params.rules.iter().filter_map(|rule| rule.routing);
+        let chosen = params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
+        let mut routings = [params.routing].into_iter().chain(rules).chain(chosen);
+        if let Some(why) = routings.find_map(|routing| routing.check(&graph).err()) {
+            return refuse("fabric.routing", &why.to_string());
         }
         let buffer = match network.switch.buffer {
             Buffer::Limited(size) if size <= MOST_BUFFER => size.get(),
             _ => {
                 let rule = format!("a live link holds at most {MOST_BUFFER}: say how much, such as \"1MiB\"");
-                return refuse("network.switch.buffer", rule);
+                return refuse("network.switch.buffer", &rule);
             }
         };
         if network.headers != Headers::Ethernet {
-            return refuse("network.headers", "live packets have headers".into());
+            return refuse("network.headers", "live packets have headers");
         }
         let most = network.mtu.get().saturating_sub(DATA_HEADER as u64).min(u64::from(u16::MAX));
         if most == 0 || buffer < most + DATA_HEADER as u64 {
-            return refuse(
-                "network.mtu",
-                "a packet has 36 B of header and some payload, and fits in a queue".into(),
-            );
+            let rule = "a packet has 36 B of header and some payload, and fits in a queue";
+            return refuse("network.mtu", rule);
         }
-        let allowed = Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok()).collect();
         Ok(Plan {
-            allowed,
+            allowed: Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok()).collect(),
+            links: links(network, &graph),
+            outages: outages(&graph, &faults.failures)?,
+            bit_errors: faults.bit_errors.core_link,
             graph,
             params: params.clone(),
-            link: network.link,
             most,
             buffer,
             cut_through: network.switch.cut_through,
@@ -103,9 +88,9 @@ impl Plan {
 
     /// The same for the same rack, on every machine.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let Plan { graph, params, link, most, buffer, cut_through, latency, seed, .. } = self;
+        let Plan { graph, params, links, most, buffer, cut_through, latency, seed, .. } = self;
         let wires: Vec<u32> = (0..graph.links()).map(|link| graph.to(link)).collect();
-        let text = format!("{wires:?}{params:?}{link:?}{most}{buffer}{cut_through}{latency}{seed}");
+        let text = format!("{wires:?}{params:?}{links:?}{most}{buffer}{cut_through}{latency}{seed}");
         text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
     }
 
@@ -118,12 +103,19 @@ impl Plan {
         self.graph.links_of(node).len() as u32
     }
 
-    pub(crate) fn link_kbps(&self) -> u32 {
-        u32::try_from(self.link.rate.as_bps() / 1_000).unwrap_or(u32::MAX)
+    pub(crate) fn link(&self, link: u32) -> Link {
+        self.links[link as usize]
     }
 
-    pub(crate) fn rates(&self) -> Rates {
-        Rates::new((0..self.graph.links()).map(|_| self.link.rate), self.params.headroom.get())
+    /// Of a flow of which no rate is known yet: that of the source's fastest link.
+    pub(crate) fn first_kbps(&self, src: u32) -> u32 {
+        let of = |link| self.link(link).rate.as_bps() / 1_000;
+        u32::try_from(self.graph.links_of(src).map(of).max().unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+
+    /// Of what is left of the links, without flows.
+    pub(crate) fn rates(&self, map: &Map) -> Rates {
+        Rates::new(map.links().map(|link| self.link(link).rate), self.params.headroom.get())
     }
 
     pub(crate) fn segments(&self, bytes: u64) -> u32 {
@@ -137,4 +129,73 @@ impl Plan {
     pub(crate) fn payload(&self, bytes: u64, segment: u32) -> u64 {
         (bytes - self.offset(segment)).min(self.most)
     }
+}
+
+/// What fails. Times are since a run began.
+impl Plan {
+    pub(crate) fn fails(&self) -> bool {
+        self.outages.iter().any(|outages| !outages.is_empty())
+    }
+
+    fn outages_of(&self, link: u32) -> &[Outage] {
+        &self.outages[self.graph.cable(link) as usize]
+    }
+
+    /// Whether a packet of so many bytes that is on a link from `first` to `last` is lost there: the link is down
+    /// meanwhile, or a bit is flipped, which the check of a frame shows. `random` decides that.
+    pub(crate) fn loses(&self, link: u32, (first, last): (Time, Time), bytes: u64, random: u64) -> bool {
+        let arrived = last + self.link(link).propagation;
+        if self.outages_of(link).iter().any(|outage| outage.meets(first, arrived)) {
+            return true;
+        }
+        // 1 - (1 - p)^bits.
+        let flips = || -((bytes * 8) as f64 * (-self.bit_errors).ln_1p()).exp_m1();
+        self.bit_errors > 0.0 && (random >> 11) as f64 / (1u64 << 53) as f64 <= flips()
+    }
+
+    /// The links that are known to be down.
+    pub(crate) fn known_down(&self, since: Time) -> Vec<u32> {
+        let is_known = |link: &u32| self.outages_of(*link).iter().any(|outage| outage.is_known(since));
+        (0..self.graph.links()).filter(is_known).collect()
+    }
+
+    /// When what is known may change next.
+    pub(crate) fn next_known(&self, since: Time) -> Option<Time> {
+        self.outages.iter().flatten().filter_map(|outage| outage.next_known(since)).min()
+    }
+}
+
+fn refuse<T>(key: &str, rule: &str) -> Result<T, Error> {
+    Err(Error::Usage(format!("{key}: {rule}")))
+}
+
+fn links(network: &Network, graph: &Graph) -> Vec<Link> {
+    let cable = |link| match &network.topology {
+        Topology::Graph(Cabling { cables, .. }) => {
+            let cable = cables[graph.cable(link) as usize];
+            let Link { rate, propagation } = network.link;
+            Link { rate: cable.rate.unwrap_or(rate), propagation: cable.propagation.unwrap_or(propagation) }
+        }
+        _ => network.link,
+    };
+    (0..graph.links()).map(cable).collect()
+}
+
+/// By cable. A node or switch that is down is one whose cables all are.
+fn outages(graph: &Graph, failures: &[Failure]) -> Result<Vec<Vec<Outage>>, Error> {
+    let mut outages = vec![Vec::new(); graph.links() as usize];
+    for Failure { node, switch, between, from, until, every, detected_after } in failures {
+        let outage = Outage::new(*from, until.unwrap_or(Time::MAX), *every, *detected_after)
+            .map_err(|(rule, value)| Error::Usage(format!("failures: {rule}: {value}")))?;
+        let broken: Vec<u32> = match (node.or(*switch), between) {
+            (Some(node), _) if node < graph.nodes() => graph.links_of(node).collect(),
+            (None, Some((a, b))) => graph.link_to(*a, *b).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        if broken.is_empty() {
+            return refuse("failures", "there is no such node or cable");
+        }
+        broken.into_iter().for_each(|link| outages[graph.cable(link) as usize].push(outage));
+    }
+    Ok(outages)
 }

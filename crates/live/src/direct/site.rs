@@ -2,15 +2,18 @@
 
 use super::content::{self, Checks};
 use super::line::Line;
-use super::node::{Around, Event, FlowKey, Maps, Packet};
+use super::node::{Around, Event, FlowKey, Packet};
 use super::plan::Plan;
 use super::report::{News, Told, empty_histogram};
 use hdrhistogram::Histogram;
 use rtrb::Producer;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::packet::{Broadcast, Data, Kind};
-use unrack_units::Time;
+use unrack_protocol::r2c2::selection::Problem;
+use unrack_units::{Bytes, Time};
+use unrack_workload::random::mix;
 
 /// A packet on a link, and when it is at its other end.
 pub(crate) struct Crossing {
@@ -28,7 +31,14 @@ pub(crate) struct Outlet {
 
 pub(crate) struct Site {
     plan: Arc<Plan>,
-    pub maps: Maps,
+    /// The rack as it is known, and the links that are known to be down.
+    map: Map,
+    down: Vec<u32>,
+    /// When the run began: times of failures are since then.
+    began: Time,
+    random: u64,
+    /// To whoever looks for better routings: for which node.
+    seeker: Option<Sender<(u32, Box<Problem>)>>,
     /// By link; only those that leave nodes of this thread.
     outlets: Vec<Option<Outlet>>,
     spare: Vec<Packet>,
@@ -55,9 +65,20 @@ const REST: Time = Time::from_us(100);
 const MOST_SPARE: usize = 4_096;
 
 impl Site {
-    pub fn new(plan: &Arc<Plan>, outlets: Vec<Option<Outlet>>, threads: usize, news: Sender<News>) -> Site {
+    /// `number` is another one for other threads.
+    pub fn new(
+        plan: &Arc<Plan>,
+        outlets: Vec<Option<Outlet>>,
+        (number, threads): (usize, usize),
+        news: Sender<News>,
+        seeker: Option<Sender<(u32, Box<Problem>)>>,
+    ) -> Site {
         Site {
-            maps: Maps::new(plan),
+            map: Map::whole(&plan.graph, plan.params.trees),
+            down: Vec::new(),
+            began: Time::ZERO,
+            random: mix(plan.seed ^ mix(number as u64)),
+            seeker,
             queues: Queues::new(outlets.len()),
             outlets,
             spare: Vec::new(),
@@ -72,7 +93,36 @@ impl Site {
     /// As one of its nodes sees it.
     pub fn around(&mut self, node: u32) -> Here<'_> {
         let first = self.plan.graph.links_of(node).start as usize;
-        Here { site: self, first }
+        Here { site: self, node, first }
+    }
+
+    /// A run begins then. Whether another rack is known since.
+    pub fn begin(&mut self, began: Time) -> bool {
+        self.began = began;
+        self.discover(began)
+    }
+
+    /// Looks at what is known to be down now. Whether that is something else than before: nodes are to be told.
+    pub fn discover(&mut self, now: Time) -> bool {
+        let down = self.plan.known_down(now.saturating_sub(self.began));
+        if down == self.down {
+            return false;
+        }
+        self.map = self.map.without(|link| down.binary_search(&link).is_ok());
+        self.down = down;
+        true
+    }
+
+    /// When what is known may change.
+    pub fn next_known(&self, now: Time) -> Option<Time> {
+        let next = self.plan.next_known(now.saturating_sub(self.began))?;
+        Some(Time::from_ps(next.as_ps().saturating_add(self.began.as_ps())))
+    }
+
+    fn loses(&mut self, link: usize, (first, last): (Time, Time), bytes: u64) -> bool {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let since = |at: Time| at.saturating_sub(self.began);
+        self.plan.loses(link as u32, (since(first), since(last)), bytes, mix(self.random))
     }
 
     pub fn tell(&self, at: Time, told: Told) {
@@ -90,6 +140,7 @@ impl Queues {
 /// The surroundings of one node.
 pub(crate) struct Here<'a> {
     site: &'a mut Site,
+    node: u32,
     first: usize,
 }
 
@@ -102,8 +153,8 @@ impl Here<'_> {
 }
 
 impl Around for Here<'_> {
-    fn maps(&mut self) -> &mut Maps {
-        &mut self.site.maps
+    fn map(&mut self) -> &mut Map {
+        &mut self.site.map
     }
 
     fn empty(&mut self) -> Packet {
@@ -124,9 +175,9 @@ impl Around for Here<'_> {
     }
 
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet> {
-        let Site { plan, outlets, due, pushed, queues, .. } = &mut *self.site;
+        let Site { plan, outlets, queues, .. } = &mut *self.site;
         let link = self.first + port as usize;
-        let Outlet { line, ring, thread } = outlets[link].as_mut().expect("a link of this thread");
+        let Outlet { line, ring, .. } = outlets[link].as_mut().expect("a link of this thread");
         let (wire, ahead) = (packet.len() as u64, line.backlog(now));
         if Kind::of(&packet).is_some_and(Kind::is_data) {
             queues.found.saturating_record(ahead);
@@ -136,9 +187,23 @@ impl Around for Here<'_> {
         }
         let Some(departure) = line.enqueue(now, wire) else { return Err(packet) };
         queues.most[link] = queues.most[link].max(ahead + wire);
-        let goes_on = !Broadcast::is(&packet) && Data::hops_left(&packet) > 0;
-        let ready = if goes_on && plan.cut_through { departure.first } else { departure.last };
-        let at = ready + plan.link.propagation + if goes_on { plan.latency } else { Time::ZERO };
+        let next = if Broadcast::is(&packet) { None } else { Data::next_port(&packet) };
+        let ready = match next {
+            Some(port) if plan.cut_through => {
+                let next = plan.graph.links_of(plan.graph.to(link as u32)).start + port;
+                // A faster link must not run out of bits in the middle of a packet. A port that there is not is refused there.
+                let next = plan.link(next.min(plan.graph.links() - 1)).rate.transmit(Bytes::new(wire));
+                departure.first.max(departure.last.saturating_sub(next))
+            }
+            _ => departure.last,
+        };
+        let latency = if next.is_some() { plan.latency } else { Time::ZERO };
+        let at = ready + plan.link(link as u32).propagation + latency;
+        if self.site.loses(link, (departure.first, departure.last), wire) {
+            return Err(packet);
+        }
+        let Site { outlets, due, pushed, .. } = &mut *self.site;
+        let Outlet { ring, thread, .. } = outlets[link].as_mut().expect("a link of this thread");
         if let Err(rtrb::PushError::Full(crossing)) = ring.push(Crossing { at, packet }) {
             return Err(crossing.packet);
         }
@@ -153,6 +218,13 @@ impl Around for Here<'_> {
 
     fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
         self.site.checks.deliver(flow, offset, bytes);
+    }
+
+    fn seek(&mut self, problem: Problem) {
+        // Whoever looks may have gone: the rack is going down.
+        if let Some(seeker) = &self.site.seeker {
+            let _ = seeker.send((self.node, Box::new(problem)));
+        }
     }
 
     fn happened(&mut self, now: Time, event: Event) {

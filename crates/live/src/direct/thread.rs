@@ -10,9 +10,10 @@ use rtrb::Consumer;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
+use unrack_protocol::r2c2::packet::Assignment;
 use unrack_units::Time;
 
 /// The time of a rack.
@@ -37,10 +38,33 @@ pub(crate) struct Sleeper {
     pub called: AtomicBool,
 }
 
+/// How threads of nodes are told what to do.
+#[derive(Clone)]
+pub(crate) struct Callers {
+    pub orders: Arc<[Sender<Order>]>,
+    pub sleepers: Arc<Vec<Sleeper>>,
+    pub threads: Arc<std::sync::OnceLock<Vec<Thread>>>,
+}
+
+impl Callers {
+    pub fn call(&self, thread: usize, order: Order) {
+        // Whoever waits for one that is gone sees that.
+        let _ = self.orders[thread].send(order);
+        self.sleepers[thread].called.store(true, Ordering::Release);
+        self.sleepers[thread].bell.ring(0, || wake(&self.threads, thread));
+    }
+
+    pub fn call_all(&self, order: impl Fn() -> Order) {
+        (0..self.orders.len()).for_each(|thread| self.call(thread, order()));
+    }
+}
+
 /// What a thread is told to do.
 pub(crate) enum Order {
-    /// At this time, this node is to send so many bytes to that one.
-    Submit(Vec<Submission>),
+    /// A run begins then, in which this is to be sent.
+    Begin(Time, Vec<Submission>),
+    /// A node's flows, and others that it knows of, are to use these routings.
+    Choose(u32, Vec<Assignment>),
     /// The node does nothing any more.
     Stop(u32),
     /// Tell what was counted since the last time.
@@ -48,6 +72,7 @@ pub(crate) enum Order {
     Leave,
 }
 
+/// At this time, this node is to send so many bytes to that one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Submission {
     pub at: Time,
@@ -76,6 +101,8 @@ pub(crate) struct Worker {
     pub threads: Arc<std::sync::OnceLock<Vec<Thread>>>,
     /// Sorted by time, the first last.
     pub submissions: Vec<Submission>,
+    /// When it may become known that something is down, or up again.
+    pub discovers: Option<Time>,
     pub late: Histogram<u64>,
     pub popped: u64,
 }
@@ -110,10 +137,12 @@ impl Worker {
     fn obey(&mut self) -> bool {
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Submit(submissions) => {
-                    self.submissions.extend(submissions);
-                    self.submissions
-                        .sort_by_key(|submission| std::cmp::Reverse((submission.at, submission.message)));
+                Order::Begin(began, submissions) => self.begin(began, submissions),
+                Order::Choose(node, chosen) => {
+                    let now = self.clock.now();
+                    if let Some(place) = self.places.iter_mut().find(|place| place.number == node) {
+                        place.node.choose(now, &chosen, &mut self.site.around(node));
+                    }
                 }
                 Order::Stop(node) => self.stop(node),
                 Order::Count => {
@@ -124,6 +153,32 @@ impl Worker {
             }
         }
         true
+    }
+
+    fn begin(&mut self, began: Time, submissions: Vec<Submission>) {
+        self.submissions.extend(submissions);
+        self.submissions.sort_by_key(|submission| std::cmp::Reverse((submission.at, submission.message)));
+        self.places.iter_mut().for_each(|place| place.node.begin(began));
+        if self.site.begin(began) {
+            self.tell_of_failures(self.clock.now());
+        }
+        self.discovers = self.site.next_known(began);
+    }
+
+    fn discover(&mut self) {
+        let now = self.clock.now();
+        if self.discovers.is_some_and(|at| at <= now) {
+            if self.site.discover(now) {
+                self.tell_of_failures(now);
+            }
+            self.discovers = self.site.next_known(now);
+        }
+    }
+
+    fn tell_of_failures(&mut self, now: Time) {
+        for place in self.places.iter_mut().filter(|place| !place.is_dead) {
+            place.node.discover(now, &mut self.site.around(place.number));
+        }
     }
 
     fn stop(&mut self, number: u32) {
@@ -146,8 +201,10 @@ impl Worker {
 
     /// Does all that is due. When something is due next.
     fn work(&mut self) -> Time {
+        self.discover();
         self.submit();
         let mut next = self.submissions.last().map_or(Time::MAX, |submission| submission.at);
+        next = next.min(self.discovers.unwrap_or(Time::MAX));
         for Place { number, node, inlets, is_dead } in &mut self.places {
             let mut around = self.site.around(*number);
             let now = self.clock.now();

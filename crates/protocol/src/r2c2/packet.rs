@@ -26,7 +26,7 @@
 mod assignment;
 mod crc;
 
-pub use assignment::{Assignment, MOST_ASSIGNMENTS};
+pub use assignment::{Announcement, Assignment, MOST_ASSIGNMENTS};
 
 use super::Routing;
 use super::rates::Asked;
@@ -227,9 +227,11 @@ impl Data {
         Ok(port)
     }
 
-    /// Hops that are left of a packet's route.
-    pub fn hops_left(packet: &[u8]) -> u8 {
-        packet.get(1..3).map_or(0, |hops| hops[0].saturating_sub(hops[1]))
+    /// The port by which a packet leaves the node that it comes to next. `None`: it is at its end there.
+    pub fn next_port(packet: &[u8]) -> Option<u32> {
+        let header: &[u8; DATA_HEADER] = packet.first_chunk()?;
+        let ports = u128::from_be_bytes(*header[16..].first_chunk()?);
+        Route { ports, hops: header[1].min(MOST_HOPS as u8) }.port(u32::from(header[2]))
     }
 
     fn checksum(packet: &[u8]) -> u32 {

@@ -5,8 +5,10 @@
 //! of whom each gene is, and mutate. The search ends when nothing better was found for a while.
 
 mod expression;
+mod problem;
 
 pub use expression::{Expression, NotAnExpression};
+pub use problem::Problem;
 
 use super::Routing;
 use super::rates::{Asked, Rates, Slot};

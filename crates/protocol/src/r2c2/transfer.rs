@@ -18,13 +18,20 @@ pub struct Sender {
     next: u32,
     acked: SegmentSet,
     segments: u32,
+    /// How many beyond the first that is not acknowledged the destination has room for.
+    window: u32,
     /// Sends again what is not acknowledged, from here on.
     again: Option<u32>,
 }
 
 impl Sender {
     pub fn new(segments: u32) -> Sender {
-        Sender { next: 0, acked: SegmentSet::new(segments), segments, again: None }
+        Sender { next: 0, acked: SegmentSet::new(segments), segments, window: u32::MAX, again: None }
+    }
+
+    /// To a destination that has room for so many: what is further ahead it would not keep.
+    pub fn within(self, window: u32) -> Sender {
+        Sender { window, ..self }
     }
 
     /// What it sends next, and whether that was sent before.
@@ -32,23 +39,25 @@ impl Sender {
         match self.again {
             Some(from) => {
                 let segment = self.acked.first_absent(from);
-                (segment < self.segments).then_some((segment, true))
+                (segment < self.next).then_some((segment, true))
             }
-            None => (self.next < self.segments).then_some((self.next, false)),
+            None => {
+                let has_room = self.next - self.acked.first_absent(0) < self.window;
+                (self.next < self.segments && has_room).then_some((self.next, false))
+            }
         }
     }
 
-    /// That was sent. Whether it was the last for now.
+    /// That was sent. Whether it was the last for now: all was sent, or more would find no room.
     pub fn sent(&mut self, segment: u32) -> bool {
         match &mut self.again {
             Some(from) => *from = segment + 1,
             None => self.next = segment + 1,
         }
-        let is_last = self.next().is_none();
-        if is_last {
+        if self.again.is_some() && self.next().is_none() {
             self.again = None;
         }
-        is_last
+        self.next().is_none()
     }
 
     /// Has sent all of it at least once.

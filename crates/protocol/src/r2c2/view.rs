@@ -98,6 +98,11 @@ impl View {
         self.rerouted.sort_unstable();
     }
 
+    /// Knows of no flow.
+    pub fn is_idle(&self) -> bool {
+        self.flows.values().all(|known| known.over)
+    }
+
     /// The flows that have a rate, in the order of their keys.
     pub fn counting(&self) -> Vec<Broadcast> {
         let counting = self.flows.values().filter(|known| known.slot.is_some());

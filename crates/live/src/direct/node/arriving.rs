@@ -7,7 +7,7 @@ use unrack_protocol::r2c2::transfer::{Placed, Reorder};
 use unrack_units::Time;
 
 /// Of a flow, packets ahead of the next: twenty times what the paper's longest re-order buffer held (§5.2).
-const WINDOW: u32 = 1_024;
+pub(super) const WINDOW: u32 = 1_024;
 /// Of all flows, places of packets ahead of their turn: what a sender of nonsense can make a node keep.
 const MOST_PLACES: usize = 1 << 14;
 /// As many as two nodes can have open between them.

@@ -1,7 +1,7 @@
 //! Broadcasts: told by a source, passed on along a tree, reported and repeated if a copy is lost (§3.2).
 
 use super::{Around, Node, Packet, Timer};
-use unrack_protocol::r2c2::packet::{BROADCAST, Broadcast, DATA_HEADER, Event as Told, Kind};
+use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Event as Told, Kind};
 use unrack_units::Time;
 
 /// As in the simulator.
@@ -9,10 +9,50 @@ const REPEAT_AFTER: Time = Time::from_us(10);
 /// How far numbers of a source's flows are apart that are open at the same time, at the most.
 const HALF: u16 = 1 << 15;
 
+/// What is broadcast, but for the pairs of chosen routings.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum News {
+    Flow(Broadcast),
+    Routings { src: u16, tree: u8, number: u16 },
+}
+
+impl News {
+    fn src(&self) -> u16 {
+        match *self {
+            News::Flow(told) => told.src,
+            News::Routings { src, .. } => src,
+        }
+    }
+
+    fn tree(&self) -> u8 {
+        match *self {
+            News::Flow(told) => told.tree,
+            News::Routings { tree, .. } => tree,
+        }
+    }
+
+    fn along(self, tree: u8) -> News {
+        match self {
+            News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
+            News::Routings { src, number, .. } => News::Routings { src, tree, number },
+        }
+    }
+
+    /// Whether to repeat one is to repeat the other.
+    fn is_like(&self, other: &News) -> bool {
+        match (self, other) {
+            (News::Flow(one), News::Flow(other)) => (one.flow, one.event) == (other.flow, other.event),
+            (News::Routings { number: one, .. }, News::Routings { number: other, .. }) => one == other,
+            _ => false,
+        }
+    }
+}
+
 impl Node {
     pub(super) fn announce(&mut self, now: Time, told: Broadcast, around: &mut impl Around) {
         self.view.hear(now, &told);
-        self.spread(now, &told, around);
+        self.start_selecting(now);
+        self.spread(now, &News::Flow(told), &told.encode(), around);
     }
 
     /// Another node's broadcast, or what claims to be one.
@@ -25,65 +65,94 @@ impl Node {
         let Some(told) = Broadcast::decode(&packet).ok().filter(is_ours) else {
             return self.refuse(packet, around);
         };
-        around.spare(packet);
         if told.event == Told::Start {
             self.arriving.forget((told.src, told.flow.wrapping_add(HALF)));
+            self.start_selecting(now);
         }
-        self.view.hear(now, &told);
-        self.spread(now, &told, around);
+        // What was on its way when a failure was found out may name a routing that is no more.
+        let routing = around.map().usable(told.routing);
+        self.view.hear(now, &Broadcast { routing, ..told });
+        self.spread(now, &News::Flow(told), &packet, around);
+        around.spare(packet);
     }
 
     /// Passes a broadcast on.
-    fn spread(&mut self, now: Time, told: &Broadcast, around: &mut impl Around) {
-        let mut mask = around.maps().trees.ports(self.me.into(), told.src.into(), told.tree);
-        while mask != 0 {
-            let port = mask.trailing_zeros();
-            mask &= mask - 1;
+    pub(super) fn spread(&mut self, now: Time, news: &News, packet: &[u8], around: &mut impl Around) {
+        let first = self.plan.graph.links_of(self.me.into()).start;
+        for link in around.map().onward(self.me.into(), news.src().into(), news.tree()) {
             let mut copy = around.empty();
-            copy.extend_from_slice(&told.encode());
+            copy.extend_from_slice(packet);
             self.counters.packet_hops += 1;
-            if let Err(copy) = around.put(now, port, copy) {
+            if let Err(copy) = around.put(now, link - first, copy) {
                 around.spare(copy);
                 self.counters.lost_broadcasts += 1;
-                self.report(now, told, around);
+                self.report(now, news, packet, around);
             }
         }
     }
 
     /// Had to drop a broadcast, and tells its source.
-    fn report(&mut self, now: Time, told: &Broadcast, around: &mut impl Around) {
-        if told.src == self.me {
-            return self.repeat_later(now, *told);
+    fn report(&mut self, now: Time, news: &News, packet: &[u8], around: &mut impl Around) {
+        if news.src() == self.me {
+            return self.repeat_later(now, *news);
         }
-        self.put_control(now, (Kind::Lost, told.flow, 0), told.src, &told.encode(), around);
+        self.put_control(now, (Kind::Lost, 0, 0), news.src(), &packet[..BROADCAST], around);
     }
 
     pub(super) fn take_report(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
-        match Broadcast::decode(&packet[DATA_HEADER..]) {
+        let body = &packet[DATA_HEADER..];
+        let own = |number| self.announced.iter().find(|(known, _)| *known == number);
+        let told = match Broadcast::decode(body) {
             Ok(told) if told.src == self.me && u32::from(told.dst) < self.plan.nodes() => {
-                self.repeat_later(now, told);
+                Some(News::Flow(told))
+            }
+            Ok(_) => None,
+            // Its pairs are not there, so nor is its checksum: it is compared with what was sent.
+            Err(_) if Announcement::is(body) && body.len() == BROADCAST => {
+                let number = u16::from_be_bytes([body[4], body[5]]);
+                own(number).map(|_| News::Routings { src: self.me, tree: body[1], number })
+            }
+            Err(_) => None,
+        };
+        match told {
+            Some(news) => {
+                self.repeat_later(now, news);
                 around.spare(packet);
             }
-            _ => self.refuse(packet, around),
+            None => self.refuse(packet, around),
         }
     }
 
     /// Other losses of the same are no reason to tell it twice.
-    fn repeat_later(&mut self, now: Time, told: Broadcast) {
-        let is_same = |repeat: &Broadcast| (repeat.flow, repeat.event) == (told.flow, told.event);
-        if self.repeats.iter().any(is_same) {
+    fn repeat_later(&mut self, now: Time, news: News) {
+        if self.repeats.iter().any(|repeat| repeat.is_like(&news)) {
             return;
         }
-        let tree = ((u16::from(told.tree) + 1) % u16::from(self.plan.params.trees)) as u8;
-        self.repeats.push_back(Broadcast { tree, ..told });
+        let tree = ((u16::from(news.tree()) + 1) % u16::from(self.plan.params.trees)) as u8;
+        self.repeats.push_back(news.along(tree));
         self.at(now + REPEAT_AFTER, Timer::Repeat);
     }
 
     /// What is no longer so is not told again.
     pub(super) fn repeat(&mut self, now: Time, around: &mut impl Around) {
-        let Some(told) = self.repeats.pop_front() else { return };
-        if told.event == Told::End || self.is_open(told.flow) {
-            self.spread(now, &told, around);
+        match self.repeats.pop_front() {
+            Some(News::Flow(told)) => {
+                let open = self.sending.get(&told.flow).filter(|flow| !flow.transfer.is_through());
+                // As it is now: a flow may ask for something else meanwhile.
+                let now_told = open.map(|flow| Broadcast { event: told.event, tree: told.tree, ..flow.told });
+                let told = if told.event == Told::End { Some(told) } else { now_told };
+                if let Some(told) = told {
+                    self.spread(now, &News::Flow(told), &told.encode(), around);
+                }
+            }
+            Some(news @ News::Routings { src, tree, number }) => {
+                let known = self.announced.iter().find(|(known, _)| *known == number);
+                if let Some(mut packet) = known.map(|(_, packet)| packet.clone()) {
+                    Announcement { tree, src, number }.seal(&mut packet);
+                    self.spread(now, &news, &packet, around);
+                }
+            }
+            None => {}
         }
     }
 }

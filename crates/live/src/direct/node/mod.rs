@@ -1,8 +1,8 @@
 //! A node of a rack without switches: it sends flows, forwards for others, and puts together what comes to it.
 //!
 //! It has no clock, thread or socket: whoever drives it says what came and when, and lends it what is [`Around`] it.
-//! The parts that decide are those of the simulator: rates and what is known ([`View`]), ways ([`Maps`]), buckets, what is
-//! sent again. Here they meet bytes: every packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says,
+//! The parts that decide are those of the simulator: rates and what is known ([`View`]), ways ([`Map`]), buckets, what a flow
+//! can use, what is sent again, which routings are better. Here they meet bytes: every packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says,
 //! whoever sent it.
 //!
 //! Departure from the simulator: a bucket holds what its flow may send in [`SLACK`], since a thread wakes late; and a
@@ -10,21 +10,25 @@
 
 mod arriving;
 mod broadcasts;
+mod discovery;
+mod rating;
+mod selecting;
 mod sending;
 #[cfg(test)]
 mod tests;
 
 use self::arriving::Arriving;
+use self::broadcasts::News;
 use self::sending::Sending;
 use super::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
-use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told, Kind, Route};
-use unrack_protocol::r2c2::routing::Router;
-use unrack_protocol::r2c2::trees::Trees;
+use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::packet::{Announcement, Broadcast, DATA_HEADER, Data, Kind, Route};
+use unrack_protocol::r2c2::selection::Problem;
 use unrack_protocol::r2c2::view::View;
-use unrack_protocol::r2c2::weights::{Ways, Weights};
+use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
 use unrack_workload::random::mix;
 
@@ -36,19 +40,22 @@ pub type FlowKey = (u16, u16);
 
 /// What a node finds around it.
 pub trait Around {
-    fn maps(&mut self) -> &mut Maps;
+    /// The rack as it is known. It is the same for all nodes, so those of a thread share it.
+    fn map(&mut self) -> &mut Map;
     /// An empty packet to write into.
     fn empty(&mut self) -> Packet;
     /// Nobody needs this one any more.
     fn spare(&mut self, packet: Packet);
     /// When the queue of a port has room for so many bytes: `now`, if it has.
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time;
-    /// Queues a packet at a port, or gives it back if there is no room.
+    /// Queues a packet at a port, or gives it back if there is no room, or the link loses it.
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet>;
     /// Writes what a flow of this node has from `offset` on.
     fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]);
     /// The next bytes of a flow to this node.
     fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]);
+    /// Has somebody look for better routings, who calls [`Node::choose`] with what is found.
+    fn seek(&mut self, problem: Problem);
     /// Something that whoever asked for flows wants to know.
     fn happened(&mut self, now: Time, event: Event);
 }
@@ -64,23 +71,6 @@ pub enum Event {
     Acknowledged { message: u32, retransmissions: u32 },
     /// At its source: nothing was heard of its destination for too long.
     GivenUp { message: u32, retransmissions: u32 },
-}
-
-/// Ways and trees of a rack. They are the same for all nodes, so those of a thread share them.
-pub struct Maps {
-    router: Router,
-    weights: Weights,
-    trees: Trees,
-}
-
-impl Maps {
-    pub fn new(plan: &Plan) -> Maps {
-        Maps {
-            router: Router::new(plan.graph.clone()),
-            weights: Weights::new(plan.graph.clone()),
-            trees: Trees::new(plan.graph.clone(), plan.params.trees),
-        }
-    }
 }
 
 /// Totals of a node. Bytes are payload.
@@ -133,8 +123,13 @@ pub struct Node {
     turns: u32,
     /// Whether it computes rates once an interval.
     ticks: bool,
-    /// Broadcasts to be told again, in that order.
-    repeats: VecDeque<Broadcast>,
+    /// What is to be told again, in that order.
+    repeats: VecDeque<News>,
+    /// Whether it looks for better routings at its next turn, and the last of what it announced of these.
+    selects: bool,
+    announced: VecDeque<(u16, Packet)>,
+    /// When the run began: times of rules and failures are since then.
+    began: Time,
     random: u64,
     pub counters: Counters,
 }
@@ -143,21 +138,29 @@ pub struct Node {
 enum Timer {
     Tick,
     Repeat,
-    Send { flow: u16, turn: u32 },
-    Alarm { flow: u16, turn: u32 },
+    /// From now on this rule holds.
+    Rule(u32),
+    Select,
+    Send {
+        flow: u16,
+        turn: u32,
+    },
+    Alarm {
+        flow: u16,
+        turn: u32,
+    },
 }
 
 /// What a flow may send ahead of its rate, beyond a packet: that of this time. Threads that are late by less do not slow
 /// it down; on a machine with other work they may well be late by more.
 pub const SLACK: Time = Time::from_us(1_000);
-/// With time-outs of a millisecond, doubled up to a second, this is four seconds.
+/// With time-outs of a millisecond, doubled, this is 16 seconds. However long they are, it is not more than TCP's patience.
 const MOST_SILENCE: u32 = 13;
-const LONGEST_TIMEOUT: Time = Time::from_us(1_000_000);
 
 impl Node {
     pub fn new(plan: &Arc<Plan>, me: u32) -> Node {
         Node {
-            view: View::new(plan.rates()),
+            view: View::new(plan.rates(&Map::whole(&plan.graph, 1))),
             me: me as u16,
             sending: HashMap::new(),
             number: 0,
@@ -167,6 +170,9 @@ impl Node {
             turns: 0,
             ticks: false,
             repeats: VecDeque::new(),
+            selects: false,
+            announced: VecDeque::new(),
+            began: Time::ZERO,
             random: mix(plan.seed ^ u64::from(me).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             counters: Counters::default(),
             plan: plan.clone(),
@@ -188,6 +194,8 @@ impl Node {
             match timer {
                 Timer::Tick => self.tick(now, around),
                 Timer::Repeat => self.repeat(now, around),
+                Timer::Rule(rule) => self.rule(now, rule, around),
+                Timer::Select => self.select(now, around),
                 Timer::Send { flow, turn } => self.send(now, flow, turn, around),
                 Timer::Alarm { flow, turn } => self.alarm(now, flow, turn, around),
             }
@@ -197,6 +205,9 @@ impl Node {
     /// Bytes have come over a link: from a neighbour, or from whoever wrote to its socket.
     pub fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
         self.counters.events += 1;
+        if Announcement::is(&packet) {
+            return self.hear_routings(now, packet, around);
+        }
         if Broadcast::is(&packet) {
             return self.hear(now, packet, around);
         }
@@ -256,7 +267,8 @@ impl Node {
     ) {
         let (kind, flow, seq) = header;
         let ways = Ways { src: self.me.into(), dst: dst.into(), flow: 0, ..CONTROL };
-        let route = self.draw(ways, around);
+        // Without a way there, whoever waits for it will hear of that.
+        let Some(route) = self.draw(ways, around) else { return };
         let Some(port) = route.port(0) else { return };
         let data = Data { kind, flow, src: self.me, dst, seq, plen: body.len() as u16, route, ridx: 1 };
         let mut packet = around.empty();
@@ -266,9 +278,10 @@ impl Node {
         self.put(now, port, packet, around);
     }
 
-    fn draw(&mut self, ways: Ways, around: &mut impl Around) -> Route {
+    /// `None`: no way is known.
+    fn draw(&mut self, ways: Ways, around: &mut impl Around) -> Option<Route> {
         let random = &mut self.random;
-        around.maps().router.draw(ways, &mut || {
+        around.map().draw(ways, &mut || {
             *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
             mix(*random)
         })
@@ -287,49 +300,3 @@ impl Node {
 
 /// By any shortest way.
 const CONTROL: Ways = Ways { routing: unrack_protocol::r2c2::Routing::Spraying, src: 0, dst: 0, flow: 0 };
-
-/// Rates.
-impl Node {
-    /// A node that sends computes once an interval, at a time of its own.
-    fn start_ticking(&mut self, now: Time) {
-        if !std::mem::replace(&mut self.ticks, true) {
-            let interval = self.plan.params.interval.as_ps();
-            let phase = interval / u64::from(self.plan.nodes()) * u64::from(self.me);
-            let since = (now.as_ps() + interval - phase) % interval;
-            self.at(now + Time::from_ps(interval - since), Timer::Tick);
-        }
-    }
-
-    fn tick(&mut self, now: Time, around: &mut impl Around) {
-        if self.sending.is_empty() {
-            self.ticks = false;
-            return;
-        }
-        let interval = self.plan.params.interval;
-        self.view.settle(now, interval, &mut around.maps().weights);
-        self.at(now + interval, Timer::Tick);
-        let changed: Vec<(u16, u32)> = self
-            .sending
-            .iter()
-            .filter_map(|(flow, sending)| {
-                let kbps = self.view.kbps((self.me, *flow))?;
-                (kbps != sending.bucket.kbps()).then_some((*flow, kbps))
-            })
-            .collect();
-        for (flow, kbps) in changed {
-            let (turn, depth) = (self.turn(), self.depth(kbps));
-            let Some(sending) = self.sending.get_mut(&flow) else { continue };
-            sending.bucket.set_rate(now, kbps);
-            sending.bucket.set_depth(depth);
-            if sending.turn != 0 {
-                sending.turn = turn;
-                self.send(now, flow, turn, around);
-            }
-        }
-    }
-}
-
-/// Tells others of flows.
-fn told(event: Told, flow: &Sending) -> Broadcast {
-    Broadcast { event, ..flow.told }
-}

@@ -1,24 +1,33 @@
 //! The flows that a node sends.
 
-use super::{Around, Event, LONGEST_TIMEOUT, MOST_SILENCE, Node, Packet, SLACK, Timer, told};
+use super::arriving::WINDOW;
+use super::{Around, Event, MOST_SILENCE, Node, Packet, SLACK, Timer};
+use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bucket::TokenBucket;
+use unrack_protocol::r2c2::demand::Demand;
+use unrack_protocol::r2c2::host::Host;
 use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told, Kind, MASK};
-use unrack_protocol::r2c2::terms::Terms;
-use unrack_protocol::r2c2::transfer::Sender;
+use unrack_protocol::r2c2::transfer::{Patience, Sender};
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
 
 pub(super) struct Sending {
     message: u32,
-    bytes: u64,
+    pub bytes: u64,
     /// What all nodes are told of it.
     pub told: Broadcast,
-    transfer: Sender,
+    /// That it should have, if the topology has it.
+    pub routing: Routing,
+    pub host: Host,
+    pub demand: Demand,
+    /// Bytes on the wire since the node computed rates.
+    pub sent: u64,
+    pub transfer: Sender,
     pub bucket: TokenBucket,
     /// Names the one timer that sends its next packet, and the one that ends its patience. 0: there is none.
     pub turn: u32,
     alarm: u32,
-    timeout: Time,
+    patience: Patience,
     /// Time-outs in a row without news of its destination.
     silence: u32,
     retransmissions: u32,
@@ -32,27 +41,31 @@ impl Node {
             return around.happened(now, Event::GivenUp { message, retransmissions: 0 });
         };
         self.number = number;
+        let terms = self.terms(now, dst);
         let (plan, params) = (&self.plan, &self.plan.params);
-        let terms = Terms::of(&params.rules, params.routing, (self.me.into(), dst), Time::ZERO);
-        let first_kbps = plan.link_kbps();
+        let first_kbps = plan.first_kbps(self.me.into());
         let told = Broadcast {
             event: Told::Start,
             src: self.me,
             dst: dst as u16,
             flow: number,
             asked: terms.asked,
-            routing: terms.routing,
+            routing: around.map().usable(terms.routing),
             tree: (number % u16::from(params.trees)) as u8,
         };
         let sending = Sending {
             message,
             bytes,
             told,
-            transfer: Sender::new(plan.segments(bytes)),
+            routing: terms.routing,
+            host: Host::new(terms.demand, now),
+            demand: Demand::new(params.demand_gain.get()),
+            sent: 0,
+            transfer: Sender::new(plan.segments(bytes)).within(WINDOW),
             bucket: TokenBucket::new(first_kbps, self.depth(first_kbps)),
             turn: 0,
             alarm: 0,
-            timeout: params.timeout,
+            patience: Patience::new(params.timeout, u32::from(self.me) << 16 | u32::from(number)),
             silence: 0,
             retransmissions: 0,
         };
@@ -67,7 +80,14 @@ impl Node {
         DATA_HEADER as u32 + self.plan.most as u32 + (u64::from(kbps) * SLACK.as_ns() / 8_000_000) as u32
     }
 
-    fn go_on(&mut self, now: Time, flow: u16, around: &mut impl Around) {
+    /// Looks again at a flow that waits to send.
+    pub(super) fn resume(&mut self, now: Time, flow: u16, around: &mut impl Around) {
+        if self.sending.get(&flow).is_some_and(|sending| sending.turn != 0) {
+            self.go_on(now, flow, around);
+        }
+    }
+
+    pub(super) fn go_on(&mut self, now: Time, flow: u16, around: &mut impl Around) {
         let turn = self.turn();
         if let Some(sending) = self.sending.get_mut(&flow) {
             sending.turn = turn;
@@ -98,9 +118,14 @@ impl Node {
                 Some(at) if at > now => return self.at(at, wait),
                 Some(_) => {}
             }
+            let offset = self.plan.offset(segment);
+            match sending.host.has(offset + payload) {
+                Some(at) if at > now => return self.at(at, wait),
+                _ => {}
+            }
             let ways =
                 Ways { routing: told.routing, src: told.src.into(), dst: told.dst.into(), flow: flow.into() };
-            let route = self.draw(ways, around);
+            let Some(route) = self.draw(ways, around) else { return self.wait_for_way(now, flow) };
             let port = route.port(0).expect("another node is a hop away at least");
             // A node does not drop what it has not sent: it waits for room in its queue.
             let room = around.room_at(now, port, wire.into());
@@ -120,7 +145,7 @@ impl Node {
             };
             let mut packet = around.empty();
             packet.resize(wire as usize, 0);
-            around.fill((self.me, flow), self.plan.offset(segment), &mut packet[DATA_HEADER..]);
+            around.fill((self.me, flow), offset, &mut packet[DATA_HEADER..]);
             header.seal(&mut packet);
             self.counters.sent_bytes += payload;
             self.put(now, port, packet, around);
@@ -131,11 +156,14 @@ impl Node {
     fn was_sent(&mut self, now: Time, flow: u16, part: (u32, bool), wire: u32, around: &mut impl Around) {
         let ((segment, is_again), Some(sending)) = (part, self.sending.get_mut(&flow)) else { return };
         sending.bucket.take(now, wire);
+        sending.sent += u64::from(wire);
+        sending.patience.sent(now, part, self.plan.params.ack_every);
         sending.retransmissions += u32::from(is_again);
         let was_through = sending.transfer.is_through();
         let is_last_for_now = sending.transfer.sent(segment);
-        let start = (segment == 0 && !is_again).then(|| told(Told::Start, sending));
-        let end = (is_last_for_now && !was_through).then(|| told(Told::End, sending));
+        let start = (segment == 0 && !is_again).then_some(sending.told);
+        let end = (sending.transfer.is_through() && !was_through)
+            .then_some(Broadcast { event: Told::End, ..sending.told });
         if is_last_for_now {
             sending.turn = 0;
         }
@@ -145,11 +173,27 @@ impl Node {
         }
     }
 
+    /// As for an acknowledgement.
+    fn wait_for_way(&mut self, now: Time, flow: u16) {
+        let Some(sending) = self.sending.get_mut(&flow) else { return };
+        sending.turn = 0;
+        if sending.alarm == 0 {
+            self.set_alarm(now, flow);
+        }
+    }
+
     fn set_alarm(&mut self, now: Time, flow: u16) {
+        if let Some(sending) = self.sending.get_mut(&flow) {
+            sending.patience.begin(now);
+            self.schedule_alarm(flow);
+        }
+    }
+
+    fn schedule_alarm(&mut self, flow: u16) {
         let turn = self.turn();
         let Some(sending) = self.sending.get_mut(&flow) else { return };
         sending.alarm = turn;
-        let at = now + sending.timeout;
+        let at = sending.patience.until();
         self.at(at, Timer::Alarm { flow, turn });
     }
 
@@ -157,16 +201,32 @@ impl Node {
         let Some(sending) = self.sending.get_mut(&flow).filter(|sending| sending.alarm == turn) else {
             return;
         };
+        // It was heard of meanwhile.
+        if sending.patience.until() > now {
+            return self.schedule_alarm(flow);
+        }
         sending.alarm = 0;
         sending.silence += 1;
-        if sending.silence > MOST_SILENCE {
-            let event = Event::GivenUp { message: sending.message, retransmissions: sending.retransmissions };
-            self.sending.remove(&flow);
-            return around.happened(now, event);
+        if !sending.patience.run_out() || sending.silence > MOST_SILENCE {
+            return self.give_up(now, flow, around);
         }
-        sending.timeout = (sending.timeout + sending.timeout).min(LONGEST_TIMEOUT);
-        sending.transfer.send_again();
+        // Or else it waited for a way.
+        if sending.transfer.next().is_none() {
+            sending.transfer.send_again();
+        }
         self.go_on(now, flow, around);
+    }
+
+    /// Nothing comes of it: all are told that it has ended.
+    fn give_up(&mut self, now: Time, flow: u16, around: &mut impl Around) {
+        let Some(Sending { message, retransmissions, transfer, told, .. }) = self.sending.remove(&flow)
+        else {
+            return;
+        };
+        if !transfer.is_through() {
+            self.announce(now, Broadcast { event: Told::End, ..told }, around);
+        }
+        around.happened(now, Event::GivenUp { message, retransmissions });
     }
 
     /// A flow's destination says what it has.
@@ -181,11 +241,16 @@ impl Node {
         sending.transfer.acknowledge(data.seq, mask);
         if sending.transfer.acknowledged() > before {
             sending.silence = 0;
+            sending.patience.heard(now, &sending.transfer);
         }
         if sending.transfer.is_done() {
             let Sending { message, retransmissions, .. } = *sending;
             self.sending.remove(&data.flow);
-            around.happened(now, Event::Acknowledged { message, retransmissions });
+            return around.happened(now, Event::Acknowledged { message, retransmissions });
+        }
+        // Its destination has room again.
+        if sending.turn == 0 && sending.transfer.next().is_some() {
+            self.go_on(now, data.flow, around);
         }
     }
 

@@ -5,6 +5,9 @@ use crate::direct::content::{self, Checks};
 use crate::direct::line::Line;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use unrack_protocol::r2c2::packet::{Assignment, Event as Told};
+use unrack_protocol::r2c2::selection::Selection;
+use unrack_protocol::r2c2::terms::Rule;
 use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::{Link, Network, Scenario};
 use unrack_units::Rate;
@@ -20,7 +23,7 @@ fn network(kind: &str, shape: &str) -> Network {
 fn plan(kind: &str, shape: &str, params: Params) -> Arc<Plan> {
     let mut network = network(kind, shape);
     network.link = Link { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
-    Arc::new(Plan::new(&network, &params, 7).unwrap())
+    Arc::new(Plan::new(&network, &unrack_rack::Faults::default(), &params, 7).unwrap())
 }
 
 /// What happens to packets on their way: so many of 256.
@@ -40,9 +43,12 @@ struct Net {
 
 struct Wires {
     plan: Arc<Plan>,
-    maps: Maps,
+    map: Map,
     lines: Vec<Line>,
+    down: Vec<u32>,
     at: u32,
+    /// For whom better routings are sought.
+    sought: Vec<(u32, Problem)>,
     crossings: BTreeMap<(Time, u64), (u32, Packet)>,
     serial: u64,
     random: u64,
@@ -78,8 +84,8 @@ fn payload(packet: &Packet) -> u64 {
 }
 
 impl Around for Wires {
-    fn maps(&mut self) -> &mut Maps {
-        &mut self.maps
+    fn map(&mut self) -> &mut Map {
+        &mut self.map
     }
     fn empty(&mut self) -> Packet {
         Packet::new()
@@ -94,9 +100,9 @@ impl Around for Wires {
             return Err(packet);
         };
         self.carried[link as usize] += packet.len() as u64;
-        let (at, to) = (departure.last + self.plan.link.propagation, self.plan.graph.to(link));
+        let (at, to) = (departure.last + self.plan.link(link).propagation, self.plan.graph.to(link));
         let Faults { lost, doubled, flipped } = self.faults;
-        if self.strikes(lost) {
+        if self.down.contains(&link) || self.strikes(lost) {
             self.lost += payload(&packet);
             return Ok(());
         }
@@ -116,6 +122,9 @@ impl Around for Wires {
     }
     fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
         self.checks.deliver(flow, offset, bytes);
+    }
+    fn seek(&mut self, problem: Problem) {
+        self.sought.push((self.at, problem));
     }
     fn happened(&mut self, now: Time, event: Event) {
         match event {
@@ -140,8 +149,10 @@ impl Net {
     fn new(plan: Arc<Plan>, faults: Faults, seed: u64) -> Net {
         let links = plan.graph.links() as usize;
         let around = Wires {
-            maps: Maps::new(&plan),
-            lines: vec![Line::new(plan.link.rate, plan.buffer); links],
+            map: Map::whole(&plan.graph, plan.params.trees),
+            sought: Vec::new(),
+            down: Vec::new(),
+            lines: (0..plan.graph.links()).map(|link| Line::new(plan.link(link).rate, plan.buffer)).collect(),
             at: 0,
             crossings: BTreeMap::new(),
             serial: 0,
@@ -185,6 +196,23 @@ impl Net {
                 self.around.at = node as u32;
                 self.nodes[node].wake(self.now, &mut self.around);
             }
+        }
+    }
+
+    /// From now on, what crosses a cable of this node is lost.
+    fn fail(&mut self, node: u32) {
+        let graph = &self.around.plan.graph;
+        let cables = graph.links_of(node).flat_map(|link| [link, graph.reverse(link)]);
+        self.around.down = cables.collect();
+    }
+
+    /// That is known to all.
+    fn discover(&mut self) {
+        let down = self.around.down.clone();
+        self.around.map = self.around.map.without(|link| down.contains(&link));
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            self.around.at = number as u32;
+            node.discover(self.now, &mut self.around);
         }
     }
 
@@ -296,7 +324,16 @@ fn any_junk() -> impl Strategy<Value = Packet> {
         }
         bytes
     });
-    prop_oneof![any, told]
+    let chosen = (0u8..6, 0u16..20, 0u16..9, prop::collection::vec((0u16..16, 0u16..4, 0u8..7), 0..20))
+        .prop_map(|(tree, src, number, pairs)| {
+            let mut packet = vec![0; 16];
+            for (src, flow, code) in pairs {
+                packet.extend(src.to_be_bytes().into_iter().chain(flow.to_be_bytes()).chain([code]));
+            }
+            Announcement { tree, src, number }.seal(&mut packet);
+            packet
+        });
+    prop_oneof![any, told, chosen]
 }
 
 /// The same fields with a right length and checksum, at the end of a route.
@@ -357,4 +394,111 @@ fn who_sends_to_the_dead_gives_up() {
     net.around.acknowledged.sort();
     assert_eq!((net.around.given_up, net.around.acknowledged), (vec![0, 2], vec![1, 3, 4]));
     assert!(net.now < Time::from_us(20_000_000), "{}", net.now);
+}
+
+fn complete_ms(net: &Net) -> [f64; 2] {
+    [0, 1].map(|message| net.around.complete[&message].as_us_f64() / 1e3)
+}
+
+/// §3.3.2: who has less to send than it gets says so, and the other has the rest.
+#[test]
+fn what_a_host_cannot_use_is_others() {
+    let slow = Rule { dst: Some(vec![2]), demand: Some(Rate::from_bps(50_000_000)), ..Rule::default() };
+    // Thirty packets of it are in an interval: of two, a sender cannot tell how fast they come.
+    let params = Params { rules: vec![slow], interval: Time::from_us(7_000), ..Params::default() };
+    let mut net = Net::new(plan("mesh", "[3]", params), Faults::default(), 1);
+    net.submit(0, (0, 2), 5_000_000);
+    net.run(Time::from_us(5_000));
+    net.submit(1, (0, 1), 5_000_000);
+    net.run(END);
+    let [limited, other] = complete_ms(&net);
+    assert_eq!(net.counters().dropped_packets, 0);
+    // 5 MB at 50 Mb/s; 5.12 MB at the rest of 950 Mb/s, when that is known; 86 ms if it were not.
+    assert!((800.0..801.0).contains(&limited), "{limited}");
+    assert!((49.0..60.0).contains(&other), "{other}");
+}
+
+/// A rule that holds later on: from then on, three parts of four.
+#[test]
+fn rules_hold_from_their_time_on() {
+    let later = Rule { dst: Some(vec![2]), at: Time::from_us(43_000), weight: Some(3), ..Rule::default() };
+    let params = Params { rules: vec![later], ..Params::default() };
+    let mut net = Net::new(plan("mesh", "[4]", params), Faults::default(), 1);
+    net.nodes.iter_mut().for_each(|node| node.begin(Time::ZERO));
+    (0..2).for_each(|message| net.submit(message, (0, 2 + message), 5_000_000));
+    net.run(END);
+    let [first, second] = complete_ms(&net);
+    assert_eq!(net.counters().dropped_packets, 0);
+    // Half of it by then at 475 Mb/s; the rest at 712 Mb/s, and the other, when that is done, alone.
+    assert!((70.0..73.0).contains(&first), "{first}");
+    assert!((83.0..88.0).contains(&second), "{second}");
+}
+
+/// Node 5 of 16 fails. As soon as that is known, all ways lead around it, and nothing more is lost.
+#[test]
+fn what_is_known_to_be_down_is_avoided() {
+    for routing in Routing::ALL {
+        let plan = plan("torus", "[4, 4]", Params { routing, ..Params::default() });
+        let mut net = Net::new(plan.clone(), Faults::default(), 1);
+        let flows = [(4, 6), (1, 9), (0, 10), (8, 2), (0, 5), (5, 3)];
+        for (message, ends) in flows.into_iter().enumerate() {
+            net.submit(message as u32, ends, 2_000_000);
+        }
+        net.run(Time::from_us(3_000));
+        net.fail(5);
+        net.run(Time::from_us(3_500));
+        net.discover();
+        // What was on its way has come or is lost.
+        net.run(Time::from_us(5_500));
+        let lost = net.around.lost;
+        net.run(END);
+        assert_eq!(net.around.lost, lost, "{routing}");
+        net.around.given_up.sort();
+        net.around.acknowledged.sort();
+        assert_eq!(
+            (&net.around.given_up[..], &net.around.acknowledged[..]),
+            (&[4, 5][..], &[0, 1, 2, 3][..])
+        );
+        assert_eq!(net.around.wrong, 0);
+    }
+}
+
+/// §3.4: the tornado, which spraying sends all one way round. A node finds better, and all use it.
+#[test]
+fn better_routings_are_announced_to_all() {
+    let selection = Selection {
+        period: Time::from_us(2_000),
+        routings: vec![Routing::Spraying, Routing::Vlb],
+        utility: unrack_protocol::r2c2::selection::Expression::aggregate(),
+        search: Default::default(),
+    };
+    let plan = plan("torus", "[5, 5]", Params { selection: Some(selection), ..Params::default() });
+    let mut net = Net::new(plan, Faults::default(), 1);
+    for src in 0..25 {
+        net.submit(src, (src, src / 5 * 5 + (src + 2) % 5), 1_000_000);
+    }
+    net.run(Time::from_us(2_500));
+    let (node, problem) = net.around.sought.pop().expect("node 1 looks for better ones at 2 ms");
+    let mut random = 1u64;
+    let chosen = problem.solve(&mut || {
+        random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(random)
+    });
+    assert_eq!(node, 1);
+    assert!(!chosen.is_empty());
+    net.around.at = node;
+    net.nodes[node as usize].choose(net.now, &chosen, &mut net.around);
+    net.run(net.now + Time::from_us(1_000));
+    for node in &net.nodes {
+        let has = |pair: &&Assignment| {
+            node.view
+                .counting()
+                .iter()
+                .any(|told| (told.src, told.flow, told.routing) == (pair.src, pair.flow, pair.routing))
+        };
+        assert_eq!(chosen.iter().filter(has).count(), chosen.len(), "node {}", node.me);
+    }
+    net.run(END);
+    assert_eq!(net.around.acknowledged.len(), 25);
+    assert!(net.nodes.iter().all(|node| node.next_wake().is_none()));
 }

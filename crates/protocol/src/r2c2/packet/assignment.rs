@@ -1,8 +1,68 @@
 //! Announcements of chosen routings (§3.4): pairs of four bytes for the flow, its source and number, and one for the
-//! routing; 300 of them in a packet of 1,500 bytes.
+//! routing; 300 of them in a packet of 1,500 bytes. Like a broadcast of a flow, one has what names it and its tree before it:
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0 | type: 5 in the upper half |
+//! | 1 | tree |
+//! | 2-3 | src: the node that chose |
+//! | 4-5 | number of the announcement, of those of its source |
+//! | 6-11 | zero |
+//! | 12-15 | CRC-32 of all else |
 
-use super::Malformed;
+use super::crc::crc32;
+use super::{BROADCAST, Malformed};
 use crate::r2c2::Routing;
+
+/// What is before the pairs of an announcement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announcement {
+    pub tree: u8,
+    pub src: u16,
+    pub number: u16,
+}
+
+const ANNOUNCEMENT: u8 = 5 << 4;
+
+impl Announcement {
+    /// Whether these are the bytes of one, as far as the first says.
+    pub fn is(packet: &[u8]) -> bool {
+        packet.first() == Some(&ANNOUNCEMENT)
+    }
+
+    /// Writes the header before pairs that are in their place already.
+    ///
+    /// # Panics
+    /// If there is no room for it.
+    pub fn seal(self, packet: &mut [u8]) {
+        packet[..BROADCAST].fill(0);
+        (packet[0], packet[1]) = (ANNOUNCEMENT, self.tree);
+        packet[2..4].copy_from_slice(&self.src.to_be_bytes());
+        packet[4..6].copy_from_slice(&self.number.to_be_bytes());
+        let checksum = checksum(packet);
+        packet[12..BROADCAST].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// Header and pairs of a packet.
+    pub fn decode(packet: &[u8]) -> Result<(Announcement, impl Iterator<Item = Assignment>), Malformed> {
+        let header: &[u8; BROADCAST] = packet.first_chunk().ok_or(Malformed::Length)?;
+        if !Announcement::is(packet) {
+            return Err(Malformed::Unknown);
+        }
+        if header[12..] != checksum(packet).to_be_bytes() {
+            return Err(Malformed::Checksum);
+        }
+        if header[6..12] != [0; 6] {
+            return Err(Malformed::Field);
+        }
+        let [src, number] = [2, 4].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
+        Ok((Announcement { tree: header[1], src, number }, Assignment::decode(&packet[BROADCAST..])?))
+    }
+}
+
+fn checksum(packet: &[u8]) -> u32 {
+    crc32([&packet[..12], &packet[BROADCAST..]])
+}
 
 /// A flow is to use this routing from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

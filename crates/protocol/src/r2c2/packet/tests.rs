@@ -67,6 +67,26 @@ proptest! {
     }
 
     #[test]
+    fn announcements_read_back(
+        (tree, src, number) in any::<(u8, u16, u16)>(), pairs in prop::collection::vec((any::<u16>(), any::<u16>(), 0u8..6), 0..40),
+        bit in any::<prop::sample::Index>(), junk in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let of = |(src, flow, code)| Assignment { src, flow, routing: Routing::from_code(code).unwrap() };
+        let pairs: Vec<Assignment> = pairs.into_iter().map(of).collect();
+        let mut packet = vec![1; BROADCAST + pairs.len() * Assignment::BYTES];
+        Assignment::encode(&pairs, &mut packet[BROADCAST..]);
+        let announcement = Announcement { tree, src, number };
+        announcement.seal(&mut packet);
+        prop_assert!(Announcement::is(&packet) && Broadcast::is(&packet) && Broadcast::decode(&packet).is_err());
+        let (read, list) = Announcement::decode(&packet).unwrap();
+        prop_assert_eq!((read, list.collect::<Vec<_>>()), (announcement, pairs));
+        let bit = bit.index(packet.len() * 8);
+        packet[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(Announcement::decode(&packet).is_err());
+        prop_assert!(Announcement::decode(&junk).is_err());
+    }
+
+    #[test]
     fn broadcasts_read_back(broadcast in any_broadcast(), bit in 0usize..128) {
         let mut packet = broadcast.encode();
         prop_assert_eq!(Broadcast::decode(&packet), Ok(broadcast));

@@ -50,7 +50,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub fn new(bucket: TokenBucket, segments: u32, patience: Patience, (host, demand): (Host, Demand)) -> Sender {
+    pub fn new(
+        bucket: TokenBucket,
+        segments: u32,
+        patience: Patience,
+        (host, demand): (Host, Demand),
+    ) -> Sender {
         let transfer = transfer::Sender::new(segments);
         Sender { transfer, bucket, turn: 0, alarm: 0, patience, host, demand, sent: 0 }
     }

@@ -1,0 +1,83 @@
+//! Other routings for flows under way (§3.4): once a period one node, each in turn, looks for the best that it knows of,
+//! and tells all.
+
+use super::broadcasts::News;
+use super::{Around, Node, Packet, Timer};
+use unrack_protocol::r2c2::packet::{Announcement, Assignment, BROADCAST, MOST_ASSIGNMENTS};
+use unrack_protocol::r2c2::selection::Problem;
+use unrack_units::Time;
+
+/// Announcements that a node can repeat: it is told of a loss within a round trip.
+const MOST_ANNOUNCED: usize = 64;
+
+impl Node {
+    /// While it knows of flows, at each of its turns.
+    pub(super) fn start_selecting(&mut self, now: Time) {
+        let Some(selection) = &self.plan.params.selection else { return };
+        if !std::mem::replace(&mut self.selects, true) {
+            let period = selection.period.as_ps();
+            let (nodes, me) = (u64::from(self.plan.nodes()), u64::from(self.me));
+            let past = now.saturating_sub(self.began).as_ps() / period;
+            // The next turn after it that is this node's.
+            let turn = past + 1 + (me + nodes - (past + 1) % nodes) % nodes;
+            self.at(self.began + Time::from_ps(turn * period), Timer::Select);
+        }
+    }
+
+    pub(super) fn select(&mut self, now: Time, around: &mut impl Around) {
+        self.selects = false;
+        let Some(selection) = self.plan.params.selection.clone() else { return };
+        // It may have none of its own.
+        self.view.settle(now, self.plan.params.interval, &mut around.map().weights);
+        if !self.view.is_idle() {
+            self.start_selecting(now);
+        }
+        let links = self.plan.rates(around.map());
+        let problem = Problem::new(&selection, around.map(), links, self.view.counting());
+        problem.into_iter().for_each(|problem| around.seek(problem));
+    }
+
+    /// These flows are to use these routings: what was looked for is found.
+    pub fn choose(&mut self, now: Time, chosen: &[Assignment], around: &mut impl Around) {
+        let fit = ((self.plan.most as usize).saturating_sub(BROADCAST) / Assignment::BYTES).max(1);
+        for pairs in chosen.chunks(fit.min(MOST_ASSIGNMENTS)) {
+            let number = self.announced.back().map_or(0, |(number, _)| number.wrapping_add(1));
+            let tree = (number % u16::from(self.plan.params.trees)) as u8;
+            let mut packet = vec![0; BROADCAST + pairs.len() * Assignment::BYTES];
+            Assignment::encode(pairs, &mut packet[BROADCAST..]);
+            Announcement { tree, src: self.me, number }.seal(&mut packet);
+            self.announced.push_back((number, packet.clone()));
+            if self.announced.len() > MOST_ANNOUNCED {
+                self.announced.pop_front();
+            }
+            self.learn(pairs.iter().copied(), around);
+            self.spread(now, &News::Routings { src: self.me, tree, number }, &packet, around);
+        }
+    }
+
+    fn learn(&mut self, pairs: impl Iterator<Item = Assignment>, around: &mut impl Around) {
+        for Assignment { src, flow, routing } in pairs.filter(|pair| self.plan.clone().allows(pair.routing)) {
+            let usable = around.map().usable(routing);
+            self.view.reroute((src, flow), usable);
+            if let Some(own) = self.sending.get_mut(&flow).filter(|_| src == self.me) {
+                (own.routing, own.told.routing) = (routing, usable);
+            }
+        }
+    }
+
+    /// Another node's announcement, or what claims to be one.
+    pub(super) fn hear_routings(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
+        let decoded =
+            Announcement::decode(&packet).map(|(header, pairs)| (header, pairs.collect::<Vec<_>>()));
+        match decoded {
+            Ok((Announcement { tree, src, number }, pairs))
+                if src != self.me && u32::from(src) < self.plan.nodes() =>
+            {
+                self.learn(pairs.into_iter(), around);
+                self.spread(now, &News::Routings { src, tree, number }, &packet, around);
+                around.spare(packet);
+            }
+            _ => self.refuse(packet, around),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What one node looks for: other routings for the flows that it knows of.
+
+use super::{Candidate, Search, Selection, Utility, worth};
+use crate::r2c2::Routing;
+use crate::r2c2::map::Map;
+use crate::r2c2::packet::{Assignment, Broadcast};
+use crate::r2c2::rates::Rates;
+use crate::r2c2::weights::Ways;
+
+/// All that a search needs to know: it can be done elsewhere, and later.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    selection: Selection,
+    /// Without flows.
+    links: Rates,
+    told: Vec<Broadcast>,
+    flows: Vec<Candidate>,
+    /// Of each flow.
+    choices: Vec<Vec<Routing>>,
+}
+
+impl Problem {
+    /// For the flows `told` on what is left of a rack, with these links. `None`: there are no flows.
+    pub fn new(selection: &Selection, map: &mut Map, links: Rates, told: Vec<Broadcast>) -> Option<Problem> {
+        let routings = selection.routings.iter().copied().filter(|of| map.usable(*of) == *of);
+        let routings: Vec<Routing> = routings.collect();
+        // A flow may keep what it has, whatever that is.
+        let choices = |told: &Broadcast| -> Vec<Routing> {
+            let other = (!routings.contains(&told.routing)).then_some(told.routing);
+            routings.iter().copied().chain(other).collect()
+        };
+        let choices: Vec<Vec<Routing>> = told.iter().map(choices).collect();
+        let candidate = |(told, choices): (&Broadcast, &Vec<Routing>)| {
+            let shares = |routing: &Routing| {
+                let mut shares = Vec::new();
+                let (src, dst) = (u32::from(told.src), u32::from(told.dst));
+                map.weights
+                    .append(Ways { routing: *routing, src, dst, flow: u32::from(told.flow) }, &mut shares);
+                shares.into()
+            };
+            Candidate { asked: told.asked, choices: choices.iter().map(shares).collect() }
+        };
+        let flows: Vec<Candidate> = told.iter().zip(&choices).map(candidate).collect();
+        (!flows.is_empty()).then(|| Problem { selection: selection.clone(), links, told, flows, choices })
+    }
+
+    /// The flows that should take other ways. None, if no search finds better.
+    pub fn solve(&self, random: &mut impl FnMut() -> u64) -> Vec<Assignment> {
+        let both = || self.told.iter().zip(&self.choices);
+        let gene = |(told, choices): (&Broadcast, &Vec<Routing>)| {
+            let at = choices.iter().position(|routing| *routing == told.routing);
+            at.expect("what a flow has is one of its choices") as u8
+        };
+        let current: Vec<u8> = both().map(gene).collect();
+        let value = |rates: &[u32]| self.selection.utility.of(rates);
+        let before = worth(self.links.clone(), &self.flows, &current, &value);
+        let with = (self.selection.search.clone(), &value as Utility);
+        let found = Search::new(self.links.clone(), &self.flows, current, with, random).run(random);
+        if found.utility <= before {
+            return Vec::new();
+        }
+        let chosen = |((told, choices), gene): ((&Broadcast, &Vec<Routing>), u8)| {
+            let routing = choices[usize::from(gene)];
+            (routing != told.routing).then_some(Assignment { src: told.src, flow: told.flow, routing })
+        };
+        both().zip(found.genes).filter_map(chosen).collect()
+    }
+}
