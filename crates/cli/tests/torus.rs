@@ -129,20 +129,19 @@ until = "90ms"
 detected_after = "5ms"
 "#;
     let (scenario, state) = (desk.file("graph.toml", text), desk.path("state"));
-    let verb = |verb: &'static str| ["rack", verb, &scenario, "--state", &state].map(String::from);
-    assert_eq!(desk.done(&verb("up").each_ref().map(String::as_str)), "4 nodes of a graph are up\n");
-    let other = [&verb("run").each_ref().map(String::as_str)[..], &["--set", "failures=[]"]].concat();
+    let verb = |verb| ["rack", verb, &scenario, "--state", &state];
+    assert_eq!(desk.done(&verb("up")), "4 nodes of a graph are up\n");
+    let other = [&verb("run")[..], &["--set", "failures=[]"]].concat();
     assert!(desk.refused(2, &other).contains("another network, fabric or failures"));
     // Twice: times of rules and failures are since a run began.
     for _ in 0..2 {
-        let run = [&verb("run").each_ref().map(String::as_str)[..], &["--json"]].concat();
-        let live = json(&desk.done(&run));
+        let live = json(&desk.done(&[&verb("run")[..], &["--json"]].concat()));
         assert_eq!((&live["completed"], &live["live"]["wrong_bytes"]), (&Value::from(80), &Value::from(0)));
         assert!(live["live"]["most_queued_bytes"].as_array().unwrap().len() == 10);
     }
     desk.unrack(&["rack", "down", "--state", &state]);
     let machines = ["--machines", "127.0.0.1:1,127.0.0.1:2", "--here", "1"];
-    let up = [&verb("up").each_ref().map(String::as_str)[..], &machines].concat();
+    let up = [&verb("up")[..], &machines].concat();
     assert!(desk.refused(2, &up).contains("times of one machine"));
 }
 

@@ -89,6 +89,8 @@ impl Emulation {
             traffic: Arc::default(),
         };
         let mut ends = Ends::new(&plan, &emulation.own, workers, machines);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let has_core = workers <= cores;
         let seeker = plan.params.selection.as_ref().map(|_| seek);
         for (own, orders) in inboxes.into_iter().enumerate() {
             let outlets = std::mem::take(&mut ends.outlets[own]);
@@ -104,6 +106,7 @@ impl Emulation {
                 discovers: None,
                 late: empty_histogram(),
                 popped: 0,
+                has_core,
             };
             emulation.spawn(format!("unrack-nodes-{own}"), move || worker.run())?;
         }

@@ -34,6 +34,8 @@ pub(crate) struct Site {
     /// The rack as it is known, and the links that are known to be down.
     map: Map,
     down: Vec<u32>,
+    /// The time of what is told: nodes may be told an earlier one, at which something was due.
+    pub now: Time,
     /// When the run began: times of failures are since then.
     began: Time,
     random: u64,
@@ -76,6 +78,7 @@ impl Site {
         Site {
             map: Map::whole(&plan.graph, plan.params.trees),
             down: Vec::new(),
+            now: Time::ZERO,
             began: Time::ZERO,
             random: mix(plan.seed ^ mix(number as u64)),
             seeker,
@@ -238,6 +241,6 @@ impl Around for Here<'_> {
                 Told::Over { message, retransmissions, is_there: false }
             }
         };
-        self.site.tell(now, told);
+        self.site.tell(now.max(self.site.now), told);
     }
 }

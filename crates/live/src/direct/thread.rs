@@ -105,10 +105,15 @@ pub(crate) struct Worker {
     pub discovers: Option<Time>,
     pub late: Histogram<u64>,
     pub popped: u64,
+    /// There are as many cores as threads.
+    pub has_core: bool,
 }
 
 /// Going to sleep and waking up takes longer.
 pub(crate) const NOT_WORTH_SLEEPING: Time = Time::from_us(10);
+/// A thread that has had something to do looks for more for so long, if it has a core for itself: as long as another takes to
+/// wake it.
+const LOOKS_FOR: Time = Time::from_us(50);
 /// Of one link, before others have their turn.
 const MOST_AT_ONCE: usize = 32;
 
@@ -117,13 +122,21 @@ impl Worker {
     pub fn run(mut self) {
         // A sleep is to end when it should, not up to 50 us later. Without, it only takes longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
+        let mut last = (Time::ZERO, 0);
         loop {
-            if self.sleeper().called.swap(false, Ordering::Acquire) && !self.obey() {
+            if self.sleeper().called.load(Ordering::Relaxed)
+                && self.sleeper().called.swap(false, Ordering::Acquire)
+                && !self.obey()
+            {
                 return;
             }
             let next = self.work();
             self.ring();
-            if next > self.clock.now() + NOT_WORTH_SLEEPING {
+            if self.popped != last.1 {
+                last = (self.site.now, self.popped);
+            }
+            let looks = self.has_core && self.site.now < last.0 + LOOKS_FOR;
+            if next > self.site.now + NOT_WORTH_SLEEPING && !looks {
                 self.sleep(next);
             }
         }
@@ -199,38 +212,53 @@ impl Worker {
         Totals { counters, queues, late, pushed: self.site.pushed, popped: self.popped }
     }
 
-    /// Does all that is due. When something is due next.
+    /// Does what is due. When something is due next.
     fn work(&mut self) -> Time {
         self.discover();
-        self.submit();
-        let mut next = self.submissions.last().map_or(Time::MAX, |submission| submission.at);
-        next = next.min(self.discovers.unwrap_or(Time::MAX));
+        // What is under way comes first: a thread that is late would be later for all that its nodes send themselves.
+        let mut next = self.take();
+        if next > self.site.now {
+            self.submit();
+            let asked = self.submissions.last().map(|submission| submission.at);
+            next = next.min(asked.unwrap_or(Time::MAX)).min(self.discovers.unwrap_or(Time::MAX));
+            let now = self.site.now;
+            for Place { number, node, .. } in &mut self.places {
+                if node.next_wake().is_some_and(|at| at <= now) {
+                    node.wake(now, &mut self.site.around(*number));
+                }
+                next = next.min(node.next_wake().unwrap_or(Time::MAX));
+            }
+        }
+        // Of what nodes of this thread sent each other.
+        next.min(self.site.due[self.own])
+    }
+
+    /// Takes from links what is due, some of each. When more of it is.
+    fn take(&mut self) -> Time {
+        let now = self.clock.now();
+        self.site.now = now;
+        let mut next = Time::MAX;
         for Place { number, node, inlets, is_dead } in &mut self.places {
-            let mut around = self.site.around(*number);
-            let now = self.clock.now();
             for inlet in inlets {
                 for _ in 0..MOST_AT_ONCE {
                     let Ok(Crossing { at, .. }) = inlet.peek() else { break };
                     if *at > now {
-                        next = next.min(*at);
                         break;
                     }
                     let Ok(Crossing { at, packet }) = inlet.pop() else { break };
                     self.popped += 1;
                     self.late.saturating_record((now - at).as_ns());
+                    let mut around = self.site.around(*number);
                     match *is_dead {
                         true => node.lose(packet, &mut around),
-                        false => node.take(now, packet, &mut around),
+                        // As if the thread were not late: else what came meanwhile would be in the next queue all at once.
+                        false => node.take(at, packet, &mut around),
                     }
                 }
-                // More of it: at once.
                 next = next.min(inlet.peek().map_or(Time::MAX, |crossing| crossing.at));
             }
-            node.wake(now, &mut around);
-            next = next.min(node.next_wake().unwrap_or(Time::MAX));
         }
-        // Of what nodes of this thread sent each other.
-        next.min(self.site.due[self.own])
+        next
     }
 
     fn submit(&mut self) {
