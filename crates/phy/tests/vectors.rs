@@ -99,6 +99,19 @@ fn scrambled_as_the_standard_says_bit_by_bit() {
     }
 }
 
+/// Wherever a scrambler begins: a descrambler that has the block before gives what it was given.
+#[test]
+fn what_is_scrambled_is_descrambled() {
+    let mut word = 0x0123_4567_89ab_cdef_u64;
+    for _ in 0..1_000 {
+        word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).rotate_left(17) ^ 0x2545;
+        let (mut scrambler, mut descrambler) = (Scrambler::after(word), Descrambler::after(word));
+        for plain in [0, word, !word, u64::MAX] {
+            assert_eq!(descrambler.descramble(scrambler.scramble(plain)), plain);
+        }
+    }
+}
+
 /// Figure 49-7, row by row: columns as (control, lanes 7 to 0), blocks as fields from bit 0 on with their widths.
 #[test]
 fn every_row_of_figure_49_7() {

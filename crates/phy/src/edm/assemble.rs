@@ -122,12 +122,12 @@ impl Assembler {
             return Err(Malformed::Check);
         }
         open.body.extend(&payload.to_le_bytes()[1..7]);
-        let (body, padding) = open.body.split_at(open.length);
-        if padding.iter().any(|byte| *byte != 0) {
+        if open.body[open.length..].iter().any(|byte| *byte != 0) {
             return Err(Malformed::Field);
         }
+        open.body.truncate(open.length);
         let Start { kind, last, node, id, size, .. } = open.start;
-        let body = parse_body(kind, last, size, body).ok_or(Malformed::Field)?;
+        let body = parse_body(kind, last, size, open.body).ok_or(Malformed::Field)?;
         Ok(Event::Message(Message { node, id, body }))
     }
 
@@ -151,16 +151,18 @@ impl Assembler {
     }
 }
 
-fn parse_body(kind: Kind, last: bool, size: u16, body: &[u8]) -> Option<Body> {
+fn parse_body(kind: Kind, last: bool, size: u16, mut body: Vec<u8>) -> Option<Body> {
     if kind == Kind::Response {
-        return Some(Body::Response { last, data: body.to_vec() });
+        return Some(Body::Response { last, data: body });
     }
-    let (address, rest) = body.split_first_chunk::<8>()?;
-    let address = u64::from_le_bytes(*address);
+    let address = u64::from_le_bytes(*body.first_chunk::<8>()?);
     Some(match kind {
         Kind::Read => Body::Read { address, bytes: size },
-        Kind::Write => Body::Write { address, last, data: rest.to_vec() },
-        _ => Body::Modify { address, operation: Operation::from_operands(size, rest)? },
+        Kind::Write => {
+            body.drain(..8);
+            Body::Write { address, last, data: body }
+        }
+        _ => Body::Modify { address, operation: Operation::from_operands(size, &body[8..])? },
     })
 }
 

@@ -129,12 +129,13 @@ impl Message {
         blocks.extend([first]);
         let rest = &body[HEAD.min(body.len())..];
         let (data, tail) = rest.split_at((8 * data_blocks(body.len())).min(rest.len()));
-        let data = data.chunks(8).map(|bytes| {
-            let payload = word(bytes);
+        let (words, last) = data.as_chunks::<8>();
+        let words = words.iter().map(|bytes| u64::from_le_bytes(*bytes));
+        let last = (!last.is_empty()).then(|| word(last));
+        blocks.extend(words.chain(last).map(|payload| {
             check = check.block(payload);
             Block::data(payload)
-        });
-        blocks.extend(data);
+        }));
         blocks.extend([Block::control(check.close(u64::from(MT) | word(tail) << 8))]);
     }
 

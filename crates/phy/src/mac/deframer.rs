@@ -42,6 +42,31 @@ impl Deframer {
         self.handle_control(column)
     }
 
+    /// Columns that follow each other, each as [`handle`](Deframer::handle) has it.
+    pub fn handle_all(&mut self, columns: &[Column], mut tell: impl FnMut(Result<&[u8], FrameError>)) {
+        let mut rest = columns;
+        while !rest.is_empty() {
+            let run = rest.iter().position(|column| column.control != 0).unwrap_or(rest.len());
+            let (data, others) = rest.split_at(run);
+            if self.open && self.bytes.len() <= MOST {
+                let taken = run.min((MOST - self.bytes.len()) / 8 + 1);
+                let at = self.bytes.len();
+                self.bytes.resize(at + 8 * taken, 0);
+                let room = self.bytes[at..].as_chunks_mut::<8>().0;
+                room.iter_mut().zip(data).for_each(|(bytes, column)| *bytes = column.data.to_le_bytes());
+            }
+            rest = match others.split_first() {
+                Some((column, rest)) => {
+                    if let Some(frame) = self.handle_control(*column) {
+                        tell(frame);
+                    }
+                    rest
+                }
+                None => &[],
+            };
+        }
+    }
+
     fn handle_control(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
         let was_open = self.open;
         if let Some(lane) = [0, 4].into_iter().find(|lane| is_start(column, *lane)) {

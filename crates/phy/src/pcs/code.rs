@@ -83,6 +83,10 @@ fn ordered(column: Column, lane: usize) -> Option<u64> {
 
 /// Seven bits for each control character, from bit `at` on.
 fn codes(column: Column, lanes: std::ops::Range<usize>, at: usize) -> Option<u64> {
+    let of_lanes = lanes_mask(&lanes);
+    if column.data & of_lanes == Column::IDLE.data & of_lanes {
+        return Some(0); // most gaps
+    }
     let mut fields = 0;
     for (index, lane) in lanes.enumerate() {
         fields |= u64::from(code_of(column.lane(lane))?) << (at + 7 * index);
@@ -98,6 +102,17 @@ fn code_of(character: u8) -> Option<u8> {
         other => RESERVED.iter().find(|(reserved, _)| *reserved == other).map(|(_, code)| *code),
     }
 }
+
+/// By block type: the lane in which a frame ends, 8 for types with which none does.
+const END_LANES: [u8; 256] = {
+    let mut lanes = [8; 256];
+    let mut lane = 0;
+    while lane < 8 {
+        lanes[types::TERMINATE[lane] as usize] = lane as u8;
+        lane += 1;
+    }
+    lanes
+};
 
 /// The column of a block; an error column if it is no block of the standard.
 #[inline]
@@ -135,7 +150,10 @@ fn decode_control(block: Block) -> Option<(Class, Column)> {
         }
         types::ORDERED_START => built(Class::Start, set_of(payload >> 32)? | low | start << 32 | high, 0x11),
         kind => {
-            let end = types::TERMINATE.iter().position(|known| *known == kind)?;
+            let end = usize::from(END_LANES[usize::from(kind)]);
+            if end == 8 {
+                return None;
+            }
             let data = payload >> 8 & ((1 << (8 * end)) - 1);
             let after = characters(payload >> (15 + 7 * end).min(63), end + 1..8)?;
             built(Class::Terminate, data | u64::from(TERMINATE) << (8 * end) | after, 0xff << end)
@@ -154,11 +172,21 @@ fn set_of(bits: u64) -> Option<u64> {
 
 /// Characters of the codes that `bits` begin with, in their lanes.
 fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
+    let codes = bits & ((1 << (7 * lanes.len())) - 1);
+    if codes == 0 {
+        return Some(Column::IDLE.data & lanes_mask(&lanes)); // most gaps
+    }
     let mut data = 0;
     for (index, lane) in lanes.enumerate() {
         data |= u64::from(character_of(bits >> (7 * index) & 0x7f)?) << (8 * lane);
     }
     Some(data)
+}
+
+/// All bits of these lanes.
+fn lanes_mask(lanes: &std::ops::Range<usize>) -> u64 {
+    let below = |lane: usize| if lane == 8 { u64::MAX } else { (1 << (8 * lane)) - 1 };
+    below(lanes.end) & !below(lanes.start)
 }
 
 fn character_of(code: u64) -> Option<u8> {
