@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use unrack_phy::Block;
-use unrack_phy::edm::{Control, Kind, Operation, Policy, Start, layout};
+use unrack_phy::edm::{Control, Kind, Malformed, Operation, Policy, Start, layout};
 use unrack_phy::mac::{Deframer, Framer};
 use unrack_phy::pcs::{Decoder, Encoder};
 use unrack_phy::stack::{Completion, HostConfig, Outcome, Request, SwitchConfig, Testbed};
@@ -185,6 +185,66 @@ fn small_writes_go_under_one_notification() {
     assert_eq!(notified(Some(256)), 2, "the first alone, then what waited");
 }
 
+fn malformed(bed: &Testbed, node: usize) -> Vec<(Malformed, u64)> {
+    let count = |kind: &Malformed| (*kind, bed.hosts[node].assembler().malformed(*kind));
+    Malformed::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect()
+}
+
+/// A write of node 0 to node 1, whose line is spoilt from its 15th block of data on, and another of node 2 behind it.
+fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed {
+    let mut bed = testbed(3, Policy::Fair);
+    if watched {
+        bed.switch.watch(16);
+    }
+    let data = vec![0x5a; 256];
+    bed.hosts[0].submit(0, Request::Write { dst: 1, address: 0, data: data.clone() });
+    let mut sent = 0;
+    for now in 0..400 {
+        if now == 30 {
+            bed.hosts[2].submit(now, Request::Write { dst: 1, address: 4096, data: data.clone() });
+        }
+        bed.tick();
+        bed.replace_up(0, |block| {
+            sent += u64::from(sent > 0 || block.block_type() == Some(layout::MS));
+            if sent > 15 { spoil(sent - 16, block) } else { block }
+        });
+    }
+    bed
+}
+
+/// A sender that falls silent within a message that was granted: others wait for it no longer than the switch does.
+#[test]
+fn a_silent_sender_does_not_hold_up_others() {
+    let bed = spoilt(true, |_, _| Block::IDLE);
+    assert_eq!(bed.switch.violations().silent, 1);
+    assert_eq!(malformed(&bed, 1), [(Malformed::Marked, 1)]);
+    assert_eq!(bed.memory[1].writes.iter().map(|write| write.0).collect::<Vec<_>>(), [4096]);
+    assert!(!bed.switch.is_disabled(0), "it may be at fault, its link is not");
+    let waits = spoilt(false, |_, _| Block::IDLE);
+    assert!(waits.memory[1].writes.is_empty() && waits.switch.violations() == Default::default());
+    // It goes on in the end: too late, and the rest of its message is nobody's.
+    let late = spoilt(true, |at, block| if at < 17 { Block::IDLE } else { block });
+    assert_eq!(malformed(&late, 1), [(Malformed::Marked, 1)]);
+    assert_eq!(late.memory[1].writes.len(), 1);
+}
+
+/// Whatever bit is wrong on the way to the switch: its receiver knows that its own link is good.
+#[test]
+fn the_switch_marks_what_came_to_it_damaged() {
+    for at in 0..18 {
+        for bit in 0..66 {
+            let flip = |block: Block| match bit {
+                0 | 1 => Block { header: block.header ^ 1 << bit, ..block },
+                _ => Block { payload: block.payload ^ 1 << (bit - 2), ..block },
+            };
+            let bed = spoilt(true, |now, block| if now == at { flip(block) } else { block });
+            assert!(bed.switch.is_disabled(0), "block {at}, bit {bit}");
+            assert_eq!(malformed(&bed, 1), [(Malformed::Marked, 1)], "block {at}, bit {bit}");
+            assert_eq!(bed.memory[1].writes.len(), 1);
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Step {
     after: u8,
@@ -260,6 +320,7 @@ proptest! {
         let policy = if strict { Policy::Strict } else { Policy::Fair };
         let host = HostConfig { mega: mega.then_some(1_000), ..HOST };
         let mut bed = testbed_with(NODES, policy, host);
+        bed.switch.watch(16);
         let frames: Vec<Vec<u8>> = if with_frames { (0..6).map(|n| vec![n; 400]).collect() } else { Vec::new() };
         for node in 0..NODES {
             bed.send_up(node, encoded(&frames));

@@ -127,6 +127,7 @@ fn malformed_text(why: Malformed) -> &'static str {
         Malformed::Stray => "a part of no message",
         Malformed::Check => "a message whose check fails",
         Malformed::Broken => "a message that lost a block",
+        Malformed::Marked => "a message that the switch ended",
     }
 }
 

@@ -30,10 +30,12 @@ pub enum Malformed {
     Check,
     /// A block between is damaged.
     Broken,
+    /// The switch ended it, since its sender's link is damaged or silent: this link is not.
+    Marked,
 }
 
 impl Malformed {
-    pub const ALL: [Malformed; 7] = [
+    pub const ALL: [Malformed; 8] = [
         Malformed::Field,
         Malformed::Unfinished,
         Malformed::Short,
@@ -41,6 +43,7 @@ impl Malformed {
         Malformed::Stray,
         Malformed::Check,
         Malformed::Broken,
+        Malformed::Marked,
     ];
 }
 
@@ -115,10 +118,14 @@ impl Assembler {
 
     fn end(&mut self, payload: u64) -> Result<Event, Malformed> {
         let mut open = self.open.take().ok_or(Malformed::Stray)?;
+        let check = open.check.block(payload);
+        if check.is_mark() {
+            return Err(Malformed::Marked);
+        }
         if open.data_left > 0 {
             return Err(Malformed::Short);
         }
-        if !open.check.block(payload).holds() {
+        if !check.holds() {
             return Err(Malformed::Check);
         }
         open.body.extend(&payload.to_le_bytes()[1..7]);

@@ -52,6 +52,18 @@ impl Check {
         payload | u64::from(check) << 56
     }
 
+    /// The last block with a check that is wrong in every bit: a switch's word that the message was not damaged on the
+    /// way from it, but before. One wrong bit of a line does not look like it, nor does what becomes of it if all three
+    /// bits are in the message: an odd number, and this is an even one. Of two, one pair in 127 does.
+    pub fn mark(self, payload: u64) -> u64 {
+        self.close(payload) ^ 0xff << 56
+    }
+
+    /// Whether these blocks end with a [`mark`](Check::mark).
+    pub fn is_mark(self) -> bool {
+        self.0 == TABLES[0][0xff]
+    }
+
     /// Whether these blocks end with their own check.
     pub fn holds(self) -> bool {
         self.0 == 0
@@ -75,5 +87,12 @@ mod tests {
     fn what_is_closed_holds() {
         let closed = Check::START.block(0x0123_4567_89ab_cdef).close(0x0042_1234_5678_9abc);
         assert!(Check::START.block(0x0123_4567_89ab_cdef).block(closed).holds());
+    }
+
+    #[test]
+    fn a_mark_is_no_check() {
+        let check = Check::START.block(0x0123_4567_89ab_cdef);
+        let (closed, marked) = (check.block(check.close(0x65)), check.block(check.mark(0x65)));
+        assert!(marked.is_mark() && !marked.holds() && closed.holds() && !closed.is_mark());
     }
 }

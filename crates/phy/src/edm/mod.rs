@@ -9,7 +9,7 @@
 //! | [`demux`] | the two told apart, and frames put together again |
 
 pub mod assemble;
-mod check;
+pub(crate) mod check;
 pub mod demux;
 pub mod layout;
 pub mod message;

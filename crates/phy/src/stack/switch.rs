@@ -6,6 +6,7 @@
 
 use super::outbox::{Order, Queue, due};
 use crate::block::Block;
+use crate::edm::check::Check;
 use crate::edm::demux::Memory;
 use crate::edm::layout::{Control, G, Kind, MS, MST, MT, Short, Start};
 use crate::edm::mux::opens_message;
@@ -34,6 +35,8 @@ pub struct Violations {
     pub ungranted: u64,
     /// Notifications and requests to nobody, to oneself, or of no size; grants.
     pub senseless: u64,
+    /// Messages whose sender fell silent within them.
+    pub silent: u64,
 }
 
 /// A circuit that was granted and on which data is still to come.
@@ -43,13 +46,23 @@ pub struct Circuit {
     pub bytes: u32,
 }
 
+/// A message of which a part has gone over its circuit.
+#[derive(Debug, Clone, Copy)]
+struct Passing {
+    dst: u16,
+    /// The cycle of its last block.
+    heard: u64,
+    /// Of what has gone.
+    check: Check,
+}
+
 #[derive(Debug, Clone, Default)]
 struct Port {
     assembler: Assembler,
     /// Granted and not yet used up, in the order of their grants.
     circuits: VecDeque<Circuit>,
-    /// Where the data message under way goes.
-    passing: Option<u16>,
+    /// The data message under way.
+    passing: Option<Passing>,
     /// Data that came: from when on it may go, where, and what.
     forward: VecDeque<(u64, u16, Block)>,
     /// The cycle in which one of them left last: one leaves a cycle.
@@ -90,6 +103,8 @@ pub struct Switch {
     unused: Vec<u32>,
     grants: Vec<Grant>,
     violations: Violations,
+    /// See [`Switch::watch`].
+    silence: Option<u64>,
 }
 
 /// Blocks of a chunk beside those of its bytes: start or end, and a write's address.
@@ -118,7 +133,15 @@ impl Switch {
             unused: Vec::new(),
             grants: Vec::new(),
             violations: Violations::default(),
+            silence: None,
         }
+    }
+
+    /// From now on ends messages whose sender is silent for so many cycles within one, and marks what it ends, so that
+    /// receivers do not take the damage for that of their own link. A sender that has nothing but a message and a frame to
+    /// send is silent for one cycle at most. (The hardware does neither.)
+    pub fn watch(&mut self, silence: u64) {
+        self.silence = Some(silence);
     }
 
     /// The block that may leave `port` in this cycle.
@@ -202,6 +225,7 @@ impl Switch {
 
     /// Once a cycle, after all ports: demands become grants.
     pub fn tick(&mut self, now: u64) {
+        self.end_silent(now);
         let time = self.config.cycle * now;
         if let Some(demand) = self.entering.take() {
             self.scheduler.handle_demand(time, demand);
@@ -209,6 +233,16 @@ impl Switch {
         self.match_ports(now, time);
         if self.ends != Some(now) {
             self.enter(now);
+        }
+    }
+
+    fn end_silent(&mut self, now: u64) {
+        let Some(silence) = self.silence else { return };
+        for port in 0..self.config.ports {
+            if self.ports[usize::from(port)].passing.is_some_and(|passing| now - passing.heard > silence) {
+                self.violations.silent += 1;
+                self.abandon(now, port);
+            }
         }
     }
 
@@ -246,8 +280,12 @@ impl Switch {
                 Short::Response { length, .. } => u16::from(length),
                 Short::Read { .. } => return None, // on its own: also between the blocks of a message
             },
-            Some(MT) => return self.ports[at].passing.take(),
-            None => return self.ports[at].passing,
+            Some(MT) => return self.ports[at].passing.take().map(|passing| passing.dst),
+            None => {
+                let passing = self.ports[at].passing.as_mut()?;
+                (passing.heard, passing.check) = (now, passing.check.block(block.payload));
+                return Some(passing.dst);
+            }
             Some(_) => return None,
         };
         if self.ports[at].passing.is_some() {
@@ -265,7 +303,8 @@ impl Switch {
         if circuit.bytes == 0 {
             self.ports[at].circuits.pop_front();
         }
-        self.ports[at].passing = (block.block_type() == Some(MS)).then_some(dst);
+        let passing = || Passing { dst, heard: now, check: Check::START.block(block.payload) };
+        self.ports[at].passing = (block.block_type() == Some(MS)).then(passing);
         Some(dst)
     }
 
@@ -277,8 +316,10 @@ impl Switch {
     /// The message under way at this port will not end: it gets an end with a check that cannot hold, so that nothing
     /// waits behind it and no receiver takes it.
     fn abandon(&mut self, now: u64, port: u16) {
-        if let Some(dst) = self.ports[usize::from(port)].passing.take() {
-            self.forward(now, port, dst, Block::control(u64::from(MT)));
+        if let Some(Passing { dst, check, .. }) = self.ports[usize::from(port)].passing.take() {
+            let end = u64::from(MT);
+            let end = if self.silence.is_some() { check.mark(end) } else { end };
+            self.forward(now, port, dst, Block::control(end));
         }
     }
 
