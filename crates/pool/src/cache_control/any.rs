@@ -3,7 +3,9 @@
 use super::{Coherent, Incoherent, Memory, Model, Uncached};
 use crate::sync::AtomicU64;
 
-/// One of the kinds. Which one is asked with each access: a branch that is always foretold.
+/// One of the kinds. Which one is asked with each access: a branch that is always foretold. Coherent memory, in which an
+/// access is a few instructions, comes first and is inlined; the others' are functions, so that what accesses memory is
+/// not all of them four times over.
 #[derive(Clone)]
 pub enum AnyMemory {
     Coherent(Coherent),
@@ -23,32 +25,82 @@ macro_rules! of_its_kind {
     };
 }
 
+impl AnyMemory {
+    #[inline(never)]
+    unsafe fn publish_far(&self, at: *const u8, bytes: usize) {
+        // SAFETY: as the caller says.
+        of_its_kind!(self, memory => unsafe { memory.publish(at, bytes) });
+    }
+
+    #[inline(never)]
+    unsafe fn refresh_far(&self, at: *const u8, bytes: usize) {
+        // SAFETY: as the caller says.
+        of_its_kind!(self, memory => unsafe { memory.refresh(at, bytes) });
+    }
+
+    #[inline(never)]
+    fn load_far(&self, entry: &AtomicU64) -> u64 {
+        of_its_kind!(self, memory => memory.load(entry))
+    }
+
+    #[inline(never)]
+    fn store_far(&self, entry: &AtomicU64, value: u64) {
+        of_its_kind!(self, memory => memory.store(entry, value));
+    }
+}
+
 impl Memory for AnyMemory {
     #[inline(always)]
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         // SAFETY: as the caller says.
-        of_its_kind!(self, memory => unsafe { memory.publish(at, bytes) });
+        unsafe {
+            match self {
+                AnyMemory::Coherent(memory) => memory.publish(at, bytes),
+                _ => self.publish_far(at, bytes),
+            }
+        }
     }
 
     #[inline(always)]
     unsafe fn refresh(&self, at: *const u8, bytes: usize) {
         // SAFETY: as the caller says.
-        of_its_kind!(self, memory => unsafe { memory.refresh(at, bytes) });
+        unsafe {
+            match self {
+                AnyMemory::Coherent(memory) => memory.refresh(at, bytes),
+                _ => self.refresh_far(at, bytes),
+            }
+        }
     }
 
     #[inline(always)]
     fn load(&self, entry: &AtomicU64) -> u64 {
-        of_its_kind!(self, memory => memory.load(entry))
+        match self {
+            AnyMemory::Coherent(memory) => memory.load(entry),
+            _ => self.load_far(entry),
+        }
     }
 
     #[inline(always)]
     fn store(&self, entry: &AtomicU64, value: u64) {
-        of_its_kind!(self, memory => memory.store(entry, value));
+        match self {
+            AnyMemory::Coherent(memory) => memory.store(entry, value),
+            _ => self.store_far(entry, value),
+        }
+    }
+
+    /// Only coherent memory has something to hint.
+    #[inline(always)]
+    fn claim(&self, line: *const u8) {
+        if let AnyMemory::Coherent(memory) = self {
+            memory.claim(line);
+        }
     }
 
     #[inline(always)]
-    fn claim(&self, line: *const u8) {
-        of_its_kind!(self, memory => memory.claim(line));
+    fn expect(&self, line: *const u8) {
+        if let AnyMemory::Coherent(memory) = self {
+            memory.expect(line);
+        }
     }
 
     #[inline]

@@ -51,6 +51,11 @@ impl Memory for Coherent {
     fn claim(&self, line: *const u8) {
         claim(line);
     }
+
+    #[inline(always)]
+    fn expect(&self, line: *const u8) {
+        fetch(line);
+    }
 }
 
 /// The most bytes that are pushed out, or fetched ahead: of more, hints cost more than they save.

@@ -74,6 +74,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// This host is going to write the line: a hint, to have it as its own by then.
     fn claim(&self, _line: *const u8) {}
 
+    /// This host is going to read the line: a hint, to have it near by then.
+    fn expect(&self, _line: *const u8) {}
+
     /// Copies bytes into shared memory and publishes them. Unlike writing in place, this may go around the
     /// cache.
     ///

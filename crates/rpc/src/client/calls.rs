@@ -1,16 +1,20 @@
 //! The calls that threads of a process have under way, behind one lock: slots, buffers, tasks that wait.
 
 use super::road::Buffers;
-use crate::ends::{Buffer, Caller, Change};
+use crate::ends::{self, Caller, Change};
 use crate::error::Error;
 use crate::queue::entry::{Kind, MOST_BYTES};
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use unrack_pool::cache_control::AnyMemory;
+use unrack_pool::arena::Buffer;
+use unrack_pool::cache_control::{AnyMemory, LINE};
 
-impl Buffer for unrack_pool::arena::Buffer {
+/// Bytes of the largest buffer that is kept for the next request.
+const MOST_KEPT: u64 = 64 * 1024;
+
+impl ends::Buffer for Buffer {
     #[inline]
     fn offset(&self) -> u64 {
         self.offset()
@@ -28,8 +32,10 @@ impl Buffer for unrack_pool::arena::Buffer {
 }
 
 pub struct Calls {
-    pub caller: Caller<AnyMemory, unrack_pool::arena::Buffer>,
+    pub caller: Caller<AnyMemory, Buffer>,
     buffers: Buffers,
+    /// The one that was given back last, if it is small: mostly the next request is as long.
+    last: Option<Buffer>,
     /// A request was sent, and the server may have gone to sleep before.
     pub unrung: bool,
     /// By slot: the task that waits for its answer.
@@ -47,11 +53,12 @@ pub struct Calls {
 }
 
 impl Calls {
-    pub fn new(caller: Caller<AnyMemory, unrack_pool::arena::Buffer>, buffers: Buffers) -> Calls {
+    pub fn new(caller: Caller<AnyMemory, Buffer>, buffers: Buffers) -> Calls {
         let slots = caller.lines();
         Calls {
             caller,
             buffers,
+            last: None,
             unrung: false,
             wakers: (0..slots).map(|_| None).collect(),
             deadlines: vec![None; slots],
@@ -68,7 +75,10 @@ impl Calls {
         if self.caller.free_slots() == 0 {
             return None;
         }
-        let buffer = self.buffers.take_kept(bytes as u64)?;
+        let buffer = match self.last.take_if(|last| fits(last, bytes as u64)) {
+            Some(last) => last,
+            None => self.buffers.take_kept(bytes as u64)?,
+        };
         self.give_slot(buffer)
     }
 
@@ -80,12 +90,15 @@ impl Calls {
         if self.caller.free_slots() == 0 {
             return Ok(None);
         }
+        if let Some(last) = self.last.take() {
+            self.buffers.free(last);
+        }
         let buffer = self.buffers.alloc(bytes.max(1) as u64)?;
         Ok(self.give_slot(buffer))
     }
 
     #[inline(always)]
-    fn give_slot(&mut self, buffer: unrack_pool::arena::Buffer) -> Option<(u16, NonNull<u8>)> {
+    fn give_slot(&mut self, buffer: Buffer) -> Option<(u16, NonNull<u8>)> {
         let base = NonNull::new(buffer.as_ptr())?;
         match self.caller.reserve(buffer) {
             Ok(slot) => Some((slot, base)),
@@ -165,9 +178,14 @@ impl Calls {
     pub fn release(&mut self, slot: u16) {
         self.wakers[usize::from(slot)] = None;
         self.deadlines[usize::from(slot)] = None;
-        if let Some(buffer) = self.caller.release(slot) {
-            self.buffers.free(buffer);
+        let Some(mut buffer) = self.caller.release(slot) else { return };
+        if buffer.capacity() <= MOST_KEPT {
+            match self.last.replace(buffer) {
+                Some(before) => buffer = before,
+                None => return,
+            }
         }
+        self.buffers.free(buffer);
     }
 
     /// When the call of a slot is given up: if it has no deadline of its own, so long after it was first asked.
@@ -221,4 +239,11 @@ impl Calls {
         self.seekers -= self.seeking.len();
         self.wakers.iter_mut().filter_map(Option::take).chain(self.seeking.drain(..)).collect()
     }
+}
+
+/// Whether a buffer is what a request is given of so many bytes, or not much more.
+#[inline(always)]
+fn fits(buffer: &Buffer, bytes: u64) -> bool {
+    let capacity = buffer.capacity();
+    bytes <= capacity && capacity - bytes < capacity / 4 + LINE as u64
 }

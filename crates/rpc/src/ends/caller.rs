@@ -19,6 +19,11 @@ pub enum Change<B> {
     Freed(B),
 }
 
+/// While so many calls more are under way, what the answer so many after the one that is taken will be read from is
+/// fetched: its line, and the first of its buffer, if answers come in the order of requests. A miss takes as long as all else
+/// that a call costs, and these would come one after the other.
+const EXPECTED: usize = 2;
+
 /// The end of a pair of queues that asks.
 pub struct Caller<M, B> {
     memory: M,
@@ -26,6 +31,8 @@ pub struct Caller<M, B> {
     answers: Receiver<M>,
     slots: Vec<Slot<B>>,
     free: Vec<u16>,
+    /// By line of the request queue: the slot whose call was last sent in it.
+    sent: Vec<u16>,
     /// Entries that are not answered.
     owed: usize,
     /// Answers to nothing that was asked: the peer breaks the protocol.
@@ -88,6 +95,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
             answers,
             slots: (0..count).map(slot).collect(),
             free: (0..count).rev().collect(),
+            sent: vec![0; lines],
             owed: 0,
             foreign: 0,
         }
@@ -151,6 +159,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         slot.state = State::Waiting;
         slot.owed = 1;
         self.owed += 1;
+        self.sent[self.requests.next_line()] = index;
         self.requests.send(entries);
         Ok(())
     }
@@ -167,6 +176,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         assert!(slot.state == State::Waiting);
         slot.owed += 1;
         self.owed += 1;
+        self.sent[self.requests.next_line()] = index;
         self.requests.send(slot.request);
         Ok(())
     }
@@ -178,12 +188,24 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         let mut count = 0;
         while let Some(entries) = self.answers.receive() {
             count += 1;
+            if self.owed > EXPECTED {
+                self.expect();
+            }
             let flow = self.take(entries).map_or(ControlFlow::Continue(()), &mut changed);
             if flow.is_break() || count == self.requests.lines() {
                 break;
             }
         }
         count
+    }
+
+    /// Fetches what will be read soon.
+    #[inline(always)]
+    fn expect(&self) {
+        let slot = self.sent[self.answers.expect(EXPECTED - 1)];
+        if let Some(buffer) = &self.slots[usize::from(slot)].buffer {
+            self.memory.expect(buffer.base());
+        }
     }
 
     #[inline(always)]

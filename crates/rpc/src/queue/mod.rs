@@ -91,6 +91,11 @@ impl<M: Memory> Sender<M> {
         self.0.memory.claim(ptr::from_ref(self.0.ahead(CLAIMED)).cast());
     }
 
+    /// The line of the next message.
+    pub fn next_line(&self) -> usize {
+        (self.0.passed & (self.0.lines - 1)) as usize
+    }
+
     pub fn lines(&self) -> usize {
         self.0.lines as usize
     }
@@ -124,6 +129,13 @@ impl<M: Memory> Receiver<M> {
         }
         self.0.passed += 1;
         Some(entries)
+    }
+
+    /// The line so many after the next message's will be read soon. Says which it is.
+    #[inline(always)]
+    pub fn expect(&self, ahead: usize) -> usize {
+        self.0.memory.expect(ptr::from_ref(self.0.ahead(ahead as u64)).cast());
+        (self.0.passed as usize + ahead) & (self.0.lines as usize - 1)
     }
 
     /// The entry that the next message begins with, for whoever waits for it.
