@@ -1,6 +1,6 @@
 //! Traffic of several racks is as asked: who talks to whom, what, and how much.
 
-mod common;
+use crate::common;
 
 use common::Fixed;
 use unrack_sim::{Run, Sim};

@@ -1,6 +1,6 @@
 //! Racks of any cables, each as it is, under all that forwards: whole messages, no faster than can be.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, setup_on};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Links and switches that fail under every fabric that has links.
 
-mod common;
+use crate::common;
 
 use common::completion_ps;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Transports that send packet by packet, each on networks of one, two and three tiers of switches.
 
-mod common;
+use crate::common;
 
 use common::{SIZES, assert_conserved, completion_ps};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! `cxl` against closed forms.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_protocol::cxl::{Flit, Params};

@@ -1,5 +1,4 @@
 //! What the tests of several fabrics share.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::{Buffer, Ethernet};

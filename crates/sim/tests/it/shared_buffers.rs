@@ -1,6 +1,6 @@
 //! Switches whose ports share a buffer.
 
-mod common;
+use crate::common;
 
 use common::{assert_same, setup_on};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! R2C2 on tori and meshes: arithmetic of lone flows, conservation, fair rates, what is lost.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, completion_ps, run};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! `edm` beyond the plain case: mega messages, read-modify-writes, time-outs, failures.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! `ideal` against closed forms, and against every other fabric.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps};
 use proptest::prelude::*;

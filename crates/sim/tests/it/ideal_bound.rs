@@ -1,7 +1,7 @@
 //! That `ideal` is a lower bound, proven on small cases: every schedule of a few unit packets on a star is
 //! tried, and the best that any schedule does for a message is no better.
 
-mod common;
+use crate::common;
 
 use common::{completion_ps, run};
 use std::collections::BTreeSet;

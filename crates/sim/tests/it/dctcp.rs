@@ -1,6 +1,6 @@
 //! `dctcp` against closed forms.
 
-mod common;
+use crate::common;
 
 use common::{Script, assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_protocol::dctcp::Params;

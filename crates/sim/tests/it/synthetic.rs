@@ -1,6 +1,6 @@
 //! Synthetic traffic is as asked, and runs repeat to the byte.
 
-mod common;
+use crate::common;
 
 use common::{Fixed, Ports, assert_conserved};
 use unrack_sim::fabric::edm::{Edm, EdmConfig};

@@ -1,6 +1,6 @@
 //! Replay of a captured program: on a network of fixed latency it is arithmetic.
 
-mod common;
+use crate::common;
 
 use common::{Fixed, assert_conserved};
 use std::sync::Arc;

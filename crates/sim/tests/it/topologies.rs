@@ -1,6 +1,6 @@
 //! Fabrics on networks of more than one switch.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact_between};
 use proptest::prelude::*;

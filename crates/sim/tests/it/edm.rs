@@ -1,6 +1,6 @@
 //! `edm` against the paper and against arithmetic.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_sim::fabric::edm::{Edm, EdmConfig, Order};

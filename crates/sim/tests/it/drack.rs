@@ -1,6 +1,6 @@
 //! Fabrics on racks that pool their NICs, beside racks of the same parts where each host has its own.
 
-mod common;
+use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact_between};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! What is down for ever: every protocol reports what is lost by it, and finishes all else.
 
-mod common;
+use crate::common;
 
 use common::{assert_same, setup_on};
 use unrack_rack::Protocol;

@@ -1,6 +1,6 @@
 //! A run that is split is the same run.
 
-mod common;
+use crate::common;
 
 use common::{assert_same, setup_on};
 use proptest::prelude::*;

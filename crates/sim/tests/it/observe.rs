@@ -1,6 +1,6 @@
 //! What is told of a run, of every fabric: against the run's own books and against arithmetic.
 
-mod common;
+use crate::common;
 
 use common::SIZES;
 use proptest::prelude::*;
