@@ -1,6 +1,6 @@
 //! `unrack run`: a program does what it does natively, and what its memory did is told.
 
-mod common;
+use crate::common;
 
 use common::{Lab, compile, run_folders, stderr};
 use std::process::{Command, Stdio};

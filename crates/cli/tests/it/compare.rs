@@ -1,6 +1,6 @@
 //! `unrack compare`: from a program to the table, in one command.
 
-mod common;
+use crate::common;
 
 use common::{Lab, stderr};
 

@@ -1,6 +1,6 @@
 //! `unrack study`: what programs rely on.
 
-mod desk;
+use crate::desk;
 
 use desk::Desk;
 use serde_json::Value;

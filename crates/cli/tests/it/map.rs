@@ -1,6 +1,6 @@
 //! `unrack map`: what is measured, drawn, kept and refused.
 
-mod common;
+use crate::common;
 
 use common::{Lab, stderr};
 use std::ffi::OsStr;

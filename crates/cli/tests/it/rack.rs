@@ -1,6 +1,6 @@
 //! `unrack rack`: programs on hosts that are network namespaces. Where these cannot be made, tests are skipped, and say so.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example, stderr, stdout};
 use std::io::{Read, Write};

@@ -1,6 +1,6 @@
 //! `unrack sim`: what counts in the figures, and work that is refused before the run starts.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `unrack sim --pcap --perfetto --ports --explain`: what other programs read.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example};
 use pcap_file::pcapng::PcapNgReader;

@@ -1,6 +1,6 @@
 //! `unrack run --remote`: programs whose pages are at a memory node, over real connections.
 
-mod common;
+use crate::common;
 
 use common::{Lab, stderr};
 use std::io::{BufRead, BufReader};

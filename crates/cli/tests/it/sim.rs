@@ -1,6 +1,6 @@
 //! `unrack sim`: what programs rely on.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example, stderr, stdout};
 use serde_json::Value;

@@ -1,5 +1,4 @@
 //! Runs the `unrack` that was built with these tests, for verbs that need no preload library.
-#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

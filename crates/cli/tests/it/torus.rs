@@ -1,6 +1,6 @@
 //! `unrack rack` on a torus: nodes in a process that `up` leaves behind. No privilege is needed.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example, stderr, stdout};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `unrack phy`.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example, stdout};
 use std::path::Path;

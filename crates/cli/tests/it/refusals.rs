@@ -1,6 +1,6 @@
 //! What cannot be run is found out before anything starts, and the exit status says whose fault it is.
 
-mod common;
+use crate::common;
 
 use common::{Lab, compile, stderr};
 use std::os::unix::fs::PermissionsExt;

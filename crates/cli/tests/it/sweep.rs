@@ -1,6 +1,6 @@
 //! `unrack sweep`: what it keeps, and that it does not depend on how it was run.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example};
 use std::process::{Command, Stdio};

@@ -1,5 +1,4 @@
 //! Runs the `unrack` that was built with these tests.
-#![allow(dead_code)]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! `unrack run --fast`: the same output, and a clear end where that cannot be promised.
 #![cfg(target_arch = "x86_64")]
 
-mod common;
+use crate::common;
 
 use common::{Lab, compile, stderr};
 use std::process::Command;

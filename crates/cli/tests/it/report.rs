@@ -1,6 +1,6 @@
 //! `unrack report`: from folders to a page.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example, stderr};
 

@@ -1,6 +1,6 @@
 //! `unrack scenario` and `unrack completions`.
 
-mod desk;
+use crate::desk;
 
 use desk::{Desk, example};
 
