@@ -12,6 +12,7 @@ mod give_up;
 mod graph;
 mod ideal;
 mod ideal_bound;
+mod jobs;
 mod observe;
 mod packet;
 mod r2c2;
