@@ -3,6 +3,7 @@
 mod bounds;
 mod cables;
 mod faults;
+mod host;
 mod jobs;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use unrack_units::Bytes;
 use crate::decode::decode;
 use crate::faults::Faults;
 use crate::graph::Sides;
+use crate::host::Host;
 use crate::nearest::hint;
 use crate::network::{Headers, Link, Network, Switch, Topology};
 use crate::problem::Problem;
@@ -36,6 +38,7 @@ pub(crate) struct Parts {
     pub protocol: Protocol,
     pub workload: Workload,
     pub faults: Faults,
+    pub host: Option<Host>,
 }
 
 /// The words that a key may hold: those of this version, and those of later ones.
@@ -48,7 +51,8 @@ const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &[] };
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
 const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: &[] };
 
-const SECTIONS: &[&str] = &["seed", "network", "fabric", "workload", "failures", "bit_errors", "extends"];
+const SECTIONS: &[&str] =
+    &["seed", "network", "fabric", "host", "workload", "failures", "bit_errors", "extends"];
 
 /// Of a scenario that names none.
 const DEFAULT_SEED: u64 = 1;
@@ -140,6 +144,7 @@ impl<'a> Checker<'a> {
             self.chosen("fabric", "protocol", &PROTOCOL).and_then(|(name, _)| Protocol::from_name(name));
         let workload = self.workload(network.as_ref());
         let faults = self.faults(network.as_ref(), protocol);
+        let host = self.host(network.as_ref(), protocol);
         if let (Some(network), Some(protocol)) = (&network, protocol) {
             self.check_sharing(network.switch.buffer, protocol);
         }
@@ -149,6 +154,7 @@ impl<'a> Checker<'a> {
             protocol: protocol?,
             workload: workload?,
             faults: faults?,
+            host: host?,
         };
         self.problems.is_empty().then_some(parts)
     }
@@ -168,9 +174,11 @@ impl<'a> Checker<'a> {
         let topology = self.topology();
         let common = self.decode::<Common>(&table.without("topology"), "network");
         let (topology, Common { link, core_link, cxl_link, switch, mtu, headers }) = (topology?, common?);
-        if cxl_link.is_some() && topology.wiring().is_none() {
-            let message =
-                format!("only hosts of a `drack` have such a link, not those of a `{}`", topology.kind());
+        if cxl_link.is_some() && topology.wiring().is_none() && self.root.get("host").is_none() {
+            let message = format!(
+                "only hosts of a `drack` have such a link, not those of a `{}` without `[host]`",
+                topology.kind()
+            );
             self.complain("network.cxl_link", message);
         }
         let (core_link, cxl_link) = (core_link.unwrap_or(link), cxl_link.unwrap_or(Link::CXL));

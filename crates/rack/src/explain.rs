@@ -4,6 +4,7 @@ use serde::Serialize;
 use toml::{Table, Value as Toml};
 
 use crate::faults::{BitErrors, Faults};
+use crate::host::Host;
 use crate::network::{Cabling, Network, Topology};
 use crate::source::Source;
 use crate::tree::{Node, Value};
@@ -23,6 +24,7 @@ pub(crate) fn sections(
     seed: u64,
     network: &Network,
     fabric: &Table,
+    host: &Option<Host>,
     workload: &Workload,
     faults: &Faults,
 ) -> Vec<Section> {
@@ -32,8 +34,11 @@ pub(crate) fn sections(
         general.insert("failures".into(), toml_of(&faults.failures));
     }
     flatten(&[], general, &mut sections);
-    flatten(&["network".into()], network_table(network), &mut sections);
+    flatten(&["network".into()], network_table(network, host.is_some()), &mut sections);
     flatten(&["fabric".into()], fabric.clone(), &mut sections);
+    if let Some(host) = host {
+        flatten(&["host".into()], fields_of(host), &mut sections);
+    }
     flatten(&["workload".into()], workload_table(workload), &mut sections);
     if faults.bit_errors != BitErrors::default() {
         flatten(&["bit_errors".into()], fields_of(&faults.bit_errors), &mut sections);
@@ -81,7 +86,7 @@ fn toml_of_node(node: &Node) -> Toml {
     }
 }
 
-fn network_table(network: &Network) -> Table {
+fn network_table(network: &Network, has_hosts: bool) -> Table {
     let Network { topology, link, core_link, cxl_link, switch, mtu, headers } = network;
     let mut shape = match topology {
         Topology::Star { nodes } => table([("nodes", toml_of(nodes))]),
@@ -115,7 +120,7 @@ fn network_table(network: &Network) -> Table {
     if !matches!(topology, Topology::Star { .. }) && !topology.is_direct() {
         network.insert("core_link".into(), toml_of(core_link));
     }
-    if topology.wiring().is_some() {
+    if topology.wiring().is_some() || has_hosts {
         network.insert("cxl_link".into(), toml_of(cxl_link));
     }
     network

@@ -1,7 +1,7 @@
 //! What a rack is: the scenario file, its errors, and the topologies it names.
 //!
 //! ```text
-//! file --load--> Scenario --check--> ValidScenario { seed, network, protocol, workload, faults }
+//! file --load--> Scenario --check--> ValidScenario { seed, network, protocol, host, workload, faults }
 //!  + extends                              | fabric_params::<P>()  the protocol's own parameters
 //!  + --set                                | explain(), hash()     every value, and where from
 //! ```
@@ -41,6 +41,7 @@ mod explain;
 mod fabric;
 mod faults;
 pub mod graph;
+mod host;
 mod load;
 mod nearest;
 mod network;
@@ -55,6 +56,7 @@ mod workload;
 
 pub use fabric::Protocol;
 pub use faults::{BitErrors, Failure, Faults, Outage};
+pub use host::{Cache, Cpu, Host, HostMemory, Nic};
 pub use network::{Buffer, Cabling, Headers, Link, Network, Switch, Topology};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;

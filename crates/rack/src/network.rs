@@ -17,7 +17,7 @@ pub struct Network {
     pub link: Link,
     /// Between switches.
     pub core_link: Link,
-    /// Of each host to the CXL switch of its rack, on a `drack`.
+    /// Of each host to the CXL switch of its rack, on a `drack` or with `[host]`.
     pub cxl_link: Link,
     pub switch: Switch,
     /// Largest packet, without headers of the fabric.

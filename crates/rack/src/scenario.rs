@@ -14,7 +14,7 @@ use crate::overrides::Overrides;
 use crate::problem::{Problem, ScenarioError};
 use crate::source::Source;
 use crate::tree::Node;
-use crate::{Cabling, Faults, Flows, Memory, Network, Protocol, Size, Topology, Workload};
+use crate::{Cabling, Faults, Flows, Host, Memory, Network, Protocol, Size, Topology, Workload};
 
 /// A scenario as written, with what it extends and what overrides it; its keys are not looked at
 /// yet.
@@ -53,7 +53,7 @@ impl Scenario {
     /// [`ValidScenario::fabric_params`] checks.
     pub fn check(self) -> Result<ValidScenario, ScenarioError> {
         let mut checker = Checker::new(&self.root, &self.sources);
-        let Some(Parts { seed, network, protocol, workload, faults }) = checker.parts() else {
+        let Some(Parts { seed, network, protocol, workload, faults, host }) = checker.parts() else {
             return Err(ScenarioError::new(checker.problems, self.sources));
         };
         let fabric = self.root.get("fabric").map(explain::table_of).unwrap_or_default();
@@ -63,6 +63,7 @@ impl Scenario {
             protocol,
             workload,
             faults,
+            host,
             fabric,
             root: self.root,
             sources: self.sources,
@@ -78,6 +79,8 @@ pub struct ValidScenario {
     pub protocol: Protocol,
     pub workload: Workload,
     pub faults: Faults,
+    /// What is inside hosts; nothing unless the scenario says so.
+    pub host: Option<Host>,
     /// The table `fabric`: as written, or in full once its parameters were read.
     fabric: toml::Table,
     root: Node,
@@ -146,6 +149,6 @@ impl ValidScenario {
     }
 
     fn sections(&self) -> Vec<Section> {
-        explain::sections(self.seed, &self.network, &self.fabric, &self.workload, &self.faults)
+        explain::sections(self.seed, &self.network, &self.fabric, &self.host, &self.workload, &self.faults)
     }
 }

@@ -174,6 +174,47 @@ fn only_pooled_hosts_have_cxl_ports() {
 }
 
 #[test]
+fn hosts_that_cannot_be() {
+    let checked = |host: &str, protocol: &str, shape: &str| {
+        let text = format!(
+            "network.topology = {{ {shape} }}\nfabric.protocol = \"{protocol}\"\nhost = {{ {host} }}\n\
+             workload = {{ kind = \"flows\", size = \"1kB\", load = 0.5, messages = 1 }}"
+        );
+        Scenario::parse("rack.toml", &text, &Overrides::none()).unwrap().check()
+    };
+    let pool = "kind = \"drack\", racks = 2, hosts_per_rack = 4";
+    assert!(checked("", "tcp", pool).is_ok());
+    for (host, why) in [
+        ("memory_pol = true", "did you mean `memory_pool`?"),
+        (
+            "memory = { interleave = \"128B\" }",
+            "host.memory.interleave: 128B is no power of two from 256B to 16KiB",
+        ),
+        (
+            "memory = { size = \"6MiB\" }",
+            "host.memory.size: 6MiB of a host does not hold what its queues receive into",
+        ),
+        ("memory = { outstanding_loads = 0 }", "host.memory.outstanding_loads: 0 is outside 1"),
+        (
+            "memory_pool = false, references = true",
+            "host.references: a reference is to memory that both hosts reach",
+        ),
+        ("cache = { lines = [] }", "host.cache.lines: expected 1 to 8 sizes"),
+        ("cache = { lines = [\"4KiB\", \"128B\"] }", "each larger than the one before"),
+        ("cache = { size = \"4KiB\" }", "host.cache.size: 4KiB does not hold one set"),
+        ("nic = { headroom = \"1KiB\" }", "host.nic.headroom: 1KiB never holds a packet"),
+        ("cpu = { cores = 0 }", "host.cpu.cores: 0 is outside 1"),
+    ] {
+        let error = checked(host, "tcp", pool).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains("rack.toml:3"), "{error}");
+    }
+    let error = checked("", "homa", pool).unwrap_err().to_string();
+    assert!(error.contains("host: `homa` knows nothing of hosts"), "{error}");
+    let error = checked("", "tcp", "kind = \"torus\", shape = [2, 2]").unwrap_err().to_string();
+    assert!(error.contains("host: hosts are at switches, not in a `torus`"), "{error}");
+}
+
+#[test]
 fn a_choice_that_is_none() {
     let expected = r#"error: workload.pattern: no such choice: `all-to-al`; did you mean `all-to-all`?
   --> rack.toml:11:11

@@ -338,3 +338,24 @@ fn racks_with_pooled_nics() {
     assert_eq!(uplinks(&[]), expected(3));
     assert_eq!(uplinks(&["network.topology.uplinks=1"]), expected(1));
 }
+
+#[test]
+fn hosts_read_back_as_they_are() {
+    let text = SMALL.replace(r#""star", nodes = 4"#, r#""torack", racks = 4, hosts_per_rack = 2"#);
+    assert_eq!(parsed(&text, &[]).host, None);
+    let sets = [
+        "fabric.protocol=tcp",
+        "host.memory_pool=false",
+        "host.cache.lines=[\"256B\"]",
+        "network.cxl_link.rate=1Gbps",
+    ];
+    let set = parsed(&text, &sets);
+    let host = set.host.as_ref().unwrap();
+    assert_eq!((host.memory_pool, host.references(), host.cpu.cores), (false, false, 4));
+    let again = Scenario::parse("again.toml", &set.explain(), &Overrides::none()).unwrap().check().unwrap();
+    assert_eq!(
+        (&again.host, again.network.cxl_link, again.hash()),
+        (&set.host, set.network.cxl_link, set.hash())
+    );
+    assert_ne!(set.hash(), parsed(&text, &sets[..3]).hash());
+}

@@ -7,6 +7,7 @@
 //! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
 //! | [`topology`] | who is wired to whom, and which way a packet goes |
 //! | [`faults`] | links and switches that fail, bits that flip |
+//! | [`host`] | what is inside nodes: memory, NICs, cores, a cache |
 //! | [`observe`] | what is seen of a run besides: links over time, packets, where a message spent its time |
 //! | [`setup`] | a run from plain parts: any fabric, any work |
 //! | [`scenario`] | the same from a checked scenario file |
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod error;
 pub mod fabric;
 pub mod faults;
+pub mod host;
 pub mod network;
 pub mod observe;
 pub mod run;

@@ -1,6 +1,7 @@
 //! What a run leaves behind, under 100 bytes per message.
 
 use crate::engine::Counters;
+use crate::host::Counts;
 use hdrhistogram::Histogram;
 use unrack_units::Time;
 use unrack_workload::Message;
@@ -93,6 +94,8 @@ pub struct Run {
     pub counters: Counters,
     /// Bytes found waiting ahead by each data packet at each switch port.
     pub queue_bytes: Histogram<u64>,
+    /// What happened inside hosts, if anything takes time there.
+    pub hosts: Option<Counts>,
     /// When the run ended, in simulated time.
     pub ended: Time,
     pub ending: Ending,

@@ -10,6 +10,7 @@ use self::size::read_size;
 use crate::error::SetupError;
 use crate::fabric::stream::{Buffer, Ethernet};
 use crate::faults::{BitErrors, Broken, Failure, Faults};
+use crate::host::Inside;
 use crate::network::{Network, Pace};
 use crate::setup::{FabricConfig, Setup, Work};
 use crate::topology::{Link, Topology};
@@ -85,6 +86,12 @@ impl Setup {
                 let graph = scenario.network.topology.graph().expect("tori and meshes are graphs");
                 Topology::direct(graph, host)
             }
+        };
+        let topology = match &scenario.host {
+            Some(spec) => {
+                topology.with_hosts(Inside { spec: Arc::new(spec.clone()), cxl: link_of(cxl_link) })
+            }
+            None => topology,
         };
         Setup {
             network: Network { topology, switch_latency: switch.latency },

@@ -168,6 +168,10 @@ impl Setup {
     pub(crate) fn check_links(&self) -> Result<(), SetupError> {
         use FabricConfig::{Dctcp, Ideal, Mptcp, Tcp};
         let uses_all = matches!(self.fabric, Ideal | Dctcp(_) | Tcp(_) | Mptcp(_));
+        let knows_hosts = matches!(self.fabric, Dctcp(_) | Tcp(_) | Mptcp(_));
+        if self.network.topology.hosts().is_some() && !knows_hosts {
+            return Err(SetupError::new("host", "is for dctcp, tcp and mptcp", "another fabric's"));
+        }
         match self.network.topology.attachments() > self.network.nodes() && !uses_all {
             true => Err(SetupError::new("network.topology.kind", ONE_LINK, "drack")),
             false => Ok(()),
@@ -257,6 +261,9 @@ impl Setup {
             let racks = self.network.topology.racks().racks;
             SetupError::new("--threads", rule, format!("{threads} ({racks} racks)"))
         })?;
+        if self.network.topology.hosts().is_some() {
+            return Err(SetupError::new("--threads", "is 1 with [host]", threads));
+        }
         let (network, ethernet) = (&self.network, &self.ethernet);
         match &self.fabric {
             FabricConfig::Dctcp(params) => {

@@ -1,5 +1,6 @@
 //! The figures of a run, as `unrack sim --json` prints them.
 
+use crate::host::Counts;
 use crate::run::{Ending, Run};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,6 +42,9 @@ pub struct Summary {
     pub background_gbps: Option<f64>,
     /// Found waiting ahead by each data packet at each switch port.
     pub queue_bytes: QueueStats,
+    /// What happened inside hosts, if anything takes time there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostSummary>,
     /// The program that was replayed, if one was, closed loop.
     pub program: Option<Program>,
     /// By name, if jobs were run.
@@ -148,6 +152,43 @@ impl JobSummary {
     }
 }
 
+/// What happened inside hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HostSummary {
+    /// Of loads of 64 B that went to DRAM caches. `None` (null) without any.
+    pub cache_hit_rate: Option<f64>,
+    pub interrupts: u64,
+    pub doorbells: u64,
+    /// Packets lost: no room in a NIC, no receive descriptor, no buffer left.
+    pub lost_no_room: u64,
+    pub lost_no_descriptor: u64,
+    pub lost_no_buffer: u64,
+    /// Share of the run that the busiest core worked, and the mean one.
+    pub busiest_core: f64,
+    pub mean_core: f64,
+    /// Bytes loaded and stored, by programs and NICs: not over the CXL port of a host, and over one.
+    pub local_bytes: u64,
+    pub cxl_bytes: u64,
+}
+
+impl HostSummary {
+    fn new(counts: &Counts, ended: Time) -> HostSummary {
+        let share = |busy: Time| busy.as_ps() as f64 / ended.as_ps().max(1) as f64;
+        HostSummary {
+            cache_hit_rate: (counts.loads > 0).then(|| counts.hits as f64 / counts.loads as f64),
+            interrupts: counts.interrupts,
+            doorbells: counts.doorbells,
+            lost_no_room: counts.no_room,
+            lost_no_descriptor: counts.no_descriptor,
+            lost_no_buffer: counts.no_buffer,
+            busiest_core: share(counts.busiest),
+            mean_core: share(counts.mean),
+            local_bytes: counts.local_bytes,
+            cxl_bytes: counts.remote_bytes,
+        }
+    }
+}
+
 /// What a summary says that a [`Run`] does not know.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
@@ -180,6 +221,7 @@ impl Summary {
                 p99: run.queue_bytes.value_at_quantile(0.99),
                 max: run.queue_bytes.max(),
             },
+            hosts: run.hosts.as_ref().map(|counts| HostSummary::new(counts, run.ended)),
             program: None,
             jobs: BTreeMap::new(),
             sim_time_ns: run.ended.as_ns_f64(),

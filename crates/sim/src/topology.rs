@@ -21,6 +21,7 @@ use self::drack::Drack;
 pub use self::draw::MOST_NODES as MOST_DRAWN;
 use crate::engine::LinkId;
 use crate::faults::Faults;
+use crate::host::Inside;
 use crate::network::{Departure, Pace};
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,11 +103,22 @@ pub struct Topology {
     graph: Option<Arc<Graph>>,
     /// Of such a network, its links, unless they are all as `core_link`.
     cables: Option<Arc<Cables>>,
+    /// What is inside its nodes, if that takes time.
+    hosts: Option<Arc<Inside>>,
 }
 
 impl Topology {
     fn new(shape: Shape, host_link: Link, core_link: Link) -> Topology {
-        Topology { shape, host_link, core_link, cxl_link: host_link, faults: None, graph: None, cables: None }
+        Topology {
+            shape,
+            host_link,
+            core_link,
+            cxl_link: host_link,
+            faults: None,
+            graph: None,
+            cables: None,
+            hosts: None,
+        }
     }
 
     pub fn star(nodes: u32, link: Link) -> Topology {
@@ -184,6 +196,15 @@ impl Topology {
     /// The same with none.
     pub fn without_faults(self) -> Topology {
         Topology { faults: None, ..self }
+    }
+
+    /// The same with nodes in which packets take their time.
+    pub fn with_hosts(self, hosts: Inside) -> Topology {
+        Topology { hosts: Some(Arc::new(hosts)), ..self }
+    }
+
+    pub fn hosts(&self) -> Option<&Inside> {
+        self.hosts.as_deref()
     }
 
     pub fn faults(&self) -> Option<&Arc<Faults>> {

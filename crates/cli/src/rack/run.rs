@@ -132,6 +132,7 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: R
             dropped_packets: counted.dropped_packets,
             ..Counters::default()
         },
+        hosts: None,
         queue_bytes: report.queue_bytes,
         ended: Time::from_ps(report.ended_ps),
         ending: Ending::Done,

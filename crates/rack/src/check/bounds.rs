@@ -99,7 +99,7 @@ impl Checker<'_> {
         }
     }
 
-    fn check_link(&mut self, path: &str, link: &Link) {
+    pub(super) fn check_link(&mut self, path: &str, link: &Link) {
         self.within(&format!("{path}.rate"), link.rate, Link::SLOWEST, Link::FASTEST);
         self.within(&format!("{path}.propagation"), link.propagation, Time::ZERO, LONGEST_DELAY);
     }

@@ -277,6 +277,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
             unloaded,
             counters: self.counters,
             queue_bytes: self.queue_bytes,
+            hosts: None,
             ended: self.now,
             ending,
         };

@@ -112,7 +112,7 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         progress(self.progress());
         let Sim { core, fabric, source, .. } = self;
         let (run, observer) = core.finish(ending, |message| fabric.unloaded(message));
-        (run, source, observer)
+        (Run { hosts: fabric.hosts(), ..run }, source, observer)
     }
 
     /// Runs on until nothing is left to happen, and gives the fabric back.

@@ -268,7 +268,7 @@ fn join<F: Split>(
         }
     }
     let ended = parts.iter().map(|part| part.core.now()).max().unwrap_or(Time::ZERO);
-    Run { messages, outcomes, unloaded, counters, queue_bytes, ended, ending }
+    Run { messages, outcomes, unloaded, counters, queue_bytes, hosts: None, ended, ending }
 }
 
 impl<F: Split> Part<F> {

@@ -4,6 +4,7 @@ use super::Fabric;
 use super::stream::{self, Ethernet, Plan, Streams};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
+use crate::host::Counts;
 use crate::network::Network;
 use unrack_protocol::dctcp::{Control, Params};
 use unrack_units::Time;
@@ -40,6 +41,9 @@ impl Fabric for Dctcp {
     }
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)
+    }
+    fn hosts(&self) -> Option<Counts> {
+        self.streams.host_counts()
     }
     fn lookahead(&self) -> Time {
         self.streams.lookahead()

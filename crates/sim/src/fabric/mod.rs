@@ -54,6 +54,7 @@ pub mod tcp;
 mod timers;
 
 use crate::engine::{Core, Observer, Tied};
+use crate::host::Counts;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
@@ -109,6 +110,11 @@ pub trait Fabric {
     /// Completion time of `message` alone on this fabric: arithmetic, no simulation. At least
     /// [`Star::ideal`](crate::network::Star::ideal).
     fn unloaded(&self, message: &Message) -> Time;
+
+    /// What happened inside hosts, if anything takes time there.
+    fn hosts(&self) -> Option<Counts> {
+        None
+    }
 
     /// What happens at one switch, or at its nodes, is felt elsewhere after this time at the earliest. Zero: there
     /// is no such time.

@@ -5,6 +5,7 @@ use super::Fabric;
 use super::stream::{self, Ethernet, Plan, Streams};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
+use crate::host::Counts;
 use crate::network::Network;
 use unrack_protocol::tcp::{LossBased, Params};
 use unrack_units::{Bytes, Time};
@@ -24,6 +25,11 @@ impl Tcp {
         let (control, timeouts) = (LossBased::new(params), params.timeouts(plan.round_trip()));
         Ok(Tcp { streams: Streams::new(&plan, control, timeouts, |_| NEVER_MARKED) })
     }
+
+    #[cfg(test)]
+    pub(super) fn streams(&self) -> &Streams<LossBased> {
+        &self.streams
+    }
 }
 
 impl Fabric for Tcp {
@@ -40,6 +46,9 @@ impl Fabric for Tcp {
     }
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)
+    }
+    fn hosts(&self) -> Option<Counts> {
+        self.streams.host_counts()
     }
     fn lookahead(&self) -> Time {
         self.streams.lookahead()

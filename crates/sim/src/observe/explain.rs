@@ -80,7 +80,10 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     let ((submitted, message), completed) = (submission?, completion?);
     let hops: Vec<Hop> = journal.hops(id).copied().collect();
     let mut story = Story { network, hops: &hops, told: told(journal, id), parts: Vec::new() };
-    if hops.is_empty() {
+    if hops.is_empty() && network.topology.hosts().is_some() {
+        // A reference in a rack: no link is crossed that is looked at.
+        story.add(submitted, completed, Place::Node(message.dst));
+    } else if hops.is_empty() {
         story.alone(&message, (submitted, completed));
     } else if message.kind.is_answered() {
         let data = way(network, &hops, PacketKind::Data, completed);

@@ -10,6 +10,7 @@ mod edm_more;
 mod faults;
 mod give_up;
 mod graph;
+mod host;
 mod ideal;
 mod ideal_bound;
 mod jobs;

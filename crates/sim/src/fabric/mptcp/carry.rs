@@ -11,19 +11,19 @@ use unrack_workload::NodeId;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet {
-    connection: u32,
+    pub connection: u32,
     subflow: u32,
-    to: NodeId,
+    pub to: NodeId,
     /// The switch port it is on its way to, or in.
-    port: u32,
-    hash: u32,
+    pub port: u32,
+    pub hash: u32,
     wire: u32,
-    payload: u32,
-    body: Body,
+    pub payload: u32,
+    pub body: Body,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Body {
+pub(super) enum Body {
     /// With the number of the data in it.
     Data(Segment, u32),
     /// With the data ACK.
@@ -69,20 +69,39 @@ impl Mptcp {
         let hash = place.hash + subflow;
         let topology = &self.plan.network.topology;
         let nic = topology.attachment_at(from, to, hash, core.now());
-        let port = topology.route_at(topology.switch_at(nic), to, hash, core.now());
-        let packet = Packet { connection, subflow, to, port, hash, wire, payload, body };
+        // Of the switch port it is on its way to, more is known on the wire.
+        let packet = Packet { connection, subflow, to, port: 0, hash, wire, payload, body };
+        let index = self.packets.insert(packet);
+        match &mut self.hosts {
+            Some(_) => self.enter_host(core.now(), from, nic, index),
+            None => {
+                self.launch(core, nic, index);
+            }
+        }
+    }
+
+    /// Puts a packet into the queue of a link by which nodes send.
+    pub(super) fn launch<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        nic: u32,
+        index: u32,
+    ) -> Departure {
+        let topology = &self.plan.network.topology;
+        let packet = &mut self.packets[index];
+        packet.port = topology.route_at(topology.switch_at(nic), packet.to, packet.hash, core.now());
+        let packet = self.packets[index];
         let link = LinkId::Host(nic);
-        let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(wire));
-        let next = self.hops[port as usize].pace;
-        let at = self.plan.ready(departure, wire, next) + topology.propagation(link);
+        let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(packet.wire));
+        let next = self.hops[packet.port as usize].pace;
+        let at = self.plan.ready(departure, packet.wire, next) + topology.propagation(link);
         let now = core.now();
         core.hop(|| self.seen(&packet, link, now, departure, at));
-        let is_lost = topology.loses(link, departure);
-        let index = self.packets.insert(packet);
-        match is_lost {
+        match topology.loses(link, departure) {
             true => self.lose(core, index),
             false => core.schedule(at, Event::AtSwitch(index)),
         }
+        departure
     }
 
     pub(super) fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
@@ -122,26 +141,32 @@ impl Mptcp {
         }
     }
 
-    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+    pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         let packet = self.packets[index];
         core.dropped(self.connections[packet.connection].id, u64::from(packet.payload));
         self.finish_packet(index);
     }
 
     pub(super) fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        if self.hosts.is_some() {
+            return self.reach_host(core.now(), index);
+        }
         let packet = self.packets[index];
         match packet.body {
             Body::Data(segment, data) => self.take_data(core, packet, segment, data),
-            Body::Ack(ack, data_next) => {
-                let sender = &mut self.connections[packet.connection].sender;
-                sender.handle_ack(core.now(), packet.subflow, &ack, data_next);
-                self.send(core, packet.connection);
-            }
+            Body::Ack(..) => self.take_ack(core, &packet),
         }
         self.finish_packet(index);
     }
 
-    fn take_data<O: Observer>(
+    pub(super) fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet) {
+        let Body::Ack(ack, data_next) = packet.body else { return };
+        let sender = &mut self.connections[packet.connection].sender;
+        sender.handle_ack(core.now(), packet.subflow, &ack, data_next);
+        self.send(core, packet.connection);
+    }
+
+    pub(super) fn take_data<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         packet: Packet,
@@ -161,14 +186,16 @@ impl Mptcp {
             self.drop_reference(request);
         }
         match (complete, role) {
-            (true, Role::Request) => return self.answer(core, packet.connection),
-            (true, _) => core.complete(id),
-            (false, _) => {}
+            (true, Role::Request) if self.hosts.is_none() => return self.answer(core, packet.connection),
+            (true, Role::Request) => return,
+            (true, _) if self.hosts.is_none() => core.complete(id),
+            // In hosts, a message is complete, or answered, when the program has read it.
+            _ => {}
         }
         self.send_acks(core, packet.connection, packet.subflow);
     }
 
-    fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
+    pub(super) fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
         let place = &mut self.connections[request];
         place.references += 1;
         let (id, ends) = (place.id, (place.dst, place.src));
@@ -176,7 +203,7 @@ impl Mptcp {
         self.open(core, id, ends, bytes, Role::Answer(request));
     }
 
-    fn finish_packet(&mut self, index: u32) {
+    pub(super) fn finish_packet(&mut self, index: u32) {
         let connection = self.packets[index].connection;
         self.packets.release(index);
         self.drop_reference(connection);

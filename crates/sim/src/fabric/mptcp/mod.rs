@@ -6,16 +6,19 @@
 //! drop what does not fit.
 
 mod carry;
+mod inside;
 
 use self::carry::Packet;
 use super::Fabric;
 use super::buffer::Room;
 use super::occupancy::Occupancy;
 use super::slab::Slab;
+use super::stream::lone::places;
 use super::stream::nic::{Nic, QUANTUM};
 use super::stream::{Ethernet, Plan, flow_hash, transfer_name};
 use crate::engine::{Core, Observer, Sim, Tie, Tied, Wait};
 use crate::error::SetupError;
+use crate::host::{self, Counts, Hosts, Reading};
 use crate::network::{Network, Pace, Port};
 use crate::topology::End;
 use std::cell::RefCell;
@@ -44,6 +47,8 @@ pub struct Mptcp {
     packets: Slab<Packet>,
     connections: Slab<Connection>,
     opened: u32,
+    /// If packets take their time in nodes.
+    hosts: Option<Box<Hosts>>,
     /// What messages take alone, as far as it is known. `None`: this run is to find that out.
     alone: Option<RefCell<BTreeMap<Lone, Time>>>,
 }
@@ -71,6 +76,7 @@ struct Connection {
     references: u32,
     sender: Sender,
     receiver: Receiver,
+    reading: Reading,
     /// By subflow: whether it waits for its turn at its link, and the earliest timer set.
     links: Vec<(bool, Time)>,
 }
@@ -98,6 +104,8 @@ pub enum Event {
         serial: u32,
         subflow: u32,
     },
+    /// Something in a host.
+    Host(host::Event),
 }
 
 impl Tied for Event {
@@ -106,8 +114,9 @@ impl Tied for Event {
     }
 }
 
-/// What the completion of a message alone depends on: links on its way, whether it is in its rack, and its sizes.
-type Lone = (usize, bool, bool, u64, u32);
+/// What the completion of a message alone depends on: links on its way, whether it is in its rack, its sizes, and, with
+/// hosts, which of their racks.
+type Lone = (usize, bool, bool, u64, u32, [u32; 2]);
 
 /// Those of a connection are told apart in six bits.
 const MOST_SUBFLOWS: u32 = 64;
@@ -151,8 +160,17 @@ impl Mptcp {
             connections: Slab::new(),
             opened: 0,
             alone: Some(RefCell::default()),
+            hosts: plan.hosts().map(Box::new),
             plan,
         }
+    }
+
+    /// Nothing is under way, in hosts either.
+    #[cfg(test)]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.packets.used() == 0
+            && self.connections.used() == 0
+            && self.hosts.as_ref().is_none_or(|hosts| hosts.is_at_rest())
     }
 
     fn open<O: Observer>(
@@ -182,6 +200,7 @@ impl Mptcp {
             references: 0,
             sender: Sender::new(&self.params, subflows, self.timeouts, segments),
             receiver: Receiver::new(subflows),
+            reading: Reading::default(),
             links: vec![(false, Time::MAX); subflows as usize],
         });
         self.send(core, connection);
@@ -198,16 +217,18 @@ impl Mptcp {
         let subflows = self.connections[connection].links.len() as u32;
         let nics: Vec<u32> = (0..subflows).map(|k| self.nic_of(core.now(), connection, k)).collect();
         loop {
-            let place = &mut self.connections[connection];
             for (k, nic) in (0..).zip(&nics) {
-                let open = self.nics[*nic as usize].is_open(core.now(), self.nic_limit);
+                let open = self.is_open(core.now(), connection, k, *nic);
+                let place = &mut self.connections[connection];
                 place.sender.set_blocked(k, place.links[k as usize].0 || !open);
             }
             if !self.send_one(core, connection) {
                 break;
             }
         }
-        core.waits(self.connections[connection].id, || Wait::Window);
+        let in_host = self.hosts.is_some();
+        let wait = || if in_host { Wait::Nothing } else { Wait::Window };
+        core.waits(self.connections[connection].id, wait);
         for (k, nic) in (0..).zip(nics) {
             let place = &mut self.connections[connection];
             if !place.links[k as usize].0 && place.sender.wants(k) {
@@ -221,6 +242,9 @@ impl Mptcp {
         let place = &mut self.connections[connection];
         place.links[subflow as usize].0 = true;
         core.waits(place.id, || Wait::Turn);
+        if self.hosts.is_some() {
+            return self.wait_in_host(core.now(), connection, subflow);
+        }
         self.nics[nic as usize].wait(connection * MOST_SUBFLOWS + subflow);
         self.schedule_refill(core, nic);
     }
@@ -242,19 +266,7 @@ impl Mptcp {
         self.nics[nic as usize].refilling = false;
         while let Some(waiting) = self.nics[nic as usize].next_ready() {
             let (connection, subflow) = (waiting / MOST_SUBFLOWS, waiting % MOST_SUBFLOWS);
-            let place = &mut self.connections[connection];
-            place.links[subflow as usize].0 = false;
-            (0..place.links.len() as u32).for_each(|k| place.sender.set_blocked(k, k != subflow));
-            let mut sent = 0;
-            while sent < QUANTUM && self.send_one(core, connection) {
-                sent += 1;
-            }
-            match self.connections[connection].sender.wants(subflow) {
-                true => self.wait(core, connection, subflow, nic),
-                false => core.waits(self.connections[connection].id, || Wait::Window),
-            }
-            self.set_timers(core, connection);
-            self.free_if_over(connection);
+            self.take_turn(core, connection, subflow);
             // A turn may be empty: what the subflow waited to send has gone by another.
             if self.nics[nic as usize].free_at() > core.now() {
                 break;
@@ -323,6 +335,7 @@ impl Fabric for Mptcp {
             false => (message.bytes, Role::Data),
         };
         self.open(core, id, (message.src, message.dst), bytes, role);
+        self.settle_hosts(core);
     }
 
     fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
@@ -331,7 +344,13 @@ impl Fabric for Mptcp {
             Event::AtNode(packet) => self.arrive(core, packet),
             Event::Refill(nic) => self.refill(core, nic),
             Event::Timer { connection, serial, subflow } => self.expire(core, connection, serial, subflow),
+            Event::Host(event) => self.handle_host(core.now(), event),
         }
+        self.settle_hosts(core);
+    }
+
+    fn hosts(&self) -> Option<Counts> {
+        self.hosts.as_ref().map(|hosts| hosts.counts())
     }
 
     // Departure from the contract: which subflow takes which segment depends on when acknowledgements come, so that
@@ -341,7 +360,14 @@ impl Fabric for Mptcp {
         let network = &self.plan.network;
         let inside = network.topology.switch_of(message.src) == network.topology.switch_of(message.dst);
         let links = network.links(message.src, message.dst).count();
-        let key: Lone = (links, inside, message.kind.is_answered(), message.bytes, message.request);
+        let key: Lone = (
+            links,
+            inside,
+            message.kind.is_answered(),
+            message.bytes,
+            message.request,
+            places(network, message),
+        );
         if let Some(time) = known.borrow().get(&key) {
             return *time;
         }

@@ -18,14 +18,23 @@ pub(super) struct Lone {
     known: RefCell<BTreeMap<Key, Time>>,
 }
 
-/// What the time depends on: links on the way, whether it is in a rack, and its sizes.
-type Key = (usize, bool, bool, u64, u32);
+/// What the time depends on: links on the way, whether it is in a rack, and its sizes; with hosts, which of their racks.
+type Key = (usize, bool, bool, u64, u32, [u32; 2]);
 
 impl Lone {
     fn key(network: &Network, message: &Message) -> Key {
         let inside = network.topology.switch_of(message.src) == network.topology.switch_of(message.dst);
         let links = network.links(message.src, message.dst).count();
-        (links, inside, message.kind.is_answered(), message.bytes, message.request)
+        (links, inside, message.kind.is_answered(), message.bytes, message.request, places(network, message))
+    }
+}
+
+/// The first lines of buffers are in the memory of one host: who loads them, matters.
+pub(in crate::fabric) fn places(network: &Network, message: &Message) -> [u32; 2] {
+    let of_rack = network.topology.racks().hosts;
+    match network.topology.hosts() {
+        Some(_) => [message.src, message.dst].map(|host| host % of_rack),
+        None => [0; 2],
     }
 }
 

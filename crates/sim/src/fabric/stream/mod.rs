@@ -10,8 +10,10 @@
 //! not fit in the port's buffer, and marks data that finds more than the threshold ahead of it.
 //! Acknowledgements are neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
 
+mod alarms;
 mod alone;
-mod lone;
+mod inside;
+pub(super) mod lone;
 pub(super) mod nic;
 mod packet;
 mod parts;
@@ -29,8 +31,9 @@ use super::buffer::Room;
 use super::occupancy::Occupancy;
 use super::parts::Part;
 use super::slab::Slab;
-use super::timers::{Alarm, Needs, Side, Timers};
+use super::timers::{Alarm, Timers};
 use crate::engine::{Core, Observer, Tie, Tied, Wait};
+use crate::host::{self, Counts, Hosts, Reading};
 use crate::network::{Network, Pace, Port};
 use crate::topology::End;
 use unrack_protocol::tcp::{Ack, Control, Receiver, Sack, Segment, Sender, Timeouts};
@@ -70,6 +73,8 @@ pub(super) struct Streams<C> {
     timers: Vec<Timers>,
     /// Of a run that is split.
     part: Option<Box<Part<Parcel>>>,
+    /// If packets take their time in nodes.
+    hosts: Option<Box<Hosts>>,
     lone: Lone,
 }
 
@@ -87,6 +92,8 @@ pub enum Event {
     /// The first timer of the queue of this switch's nodes is due.
     Timers(u32),
     Timer(Alarm),
+    /// Something in a host.
+    Host(host::Event),
 }
 
 /// Instead of a port: a node.
@@ -127,6 +134,7 @@ struct Stream<C> {
     answers: Option<u32>,
     sender: Sender<C>,
     receiver: Receiver,
+    reading: Reading,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +178,7 @@ impl<C: Control + Clone> Streams<C> {
             streams_opened: 0,
             timers: (0..topology.switches()).map(|_| Timers::default()).collect(),
             part: None,
+            hosts: plan.hosts().map(Box::new),
             lone: Lone::default(),
         }
     }
@@ -187,7 +196,7 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     pub(super) fn unloaded(&self, message: &Message) -> Time {
-        if self.plan.spraying {
+        if self.plan.spraying || self.hosts.is_some() {
             return self.carried_alone(message);
         }
         let alone = self.plan.alone(message.src, message.dst);
@@ -195,6 +204,10 @@ impl<C: Control + Clone> Streams<C> {
             if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
         // Where nodes forward for each other by links that differ, a bound.
         (request + alone.stream(message.bytes)).max(self.plan.network.ideal(message))
+    }
+
+    pub(super) fn host_counts(&self) -> Option<Counts> {
+        self.hosts.as_ref().map(|hosts| hosts.counts())
     }
 
     pub(super) fn lookahead(&self) -> Time {
@@ -208,6 +221,7 @@ impl<C: Control + Clone> Streams<C> {
             false => (message.bytes, Role::Data),
         };
         self.open(core, id, (message.src, message.dst), bytes, role);
+        self.settle_hosts(core);
     }
 
     pub(super) fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
@@ -217,7 +231,9 @@ impl<C: Control + Clone> Streams<C> {
             Event::Refill(nic) => self.refill(core, nic),
             Event::Timers(switch) => self.expire_due(core, switch),
             Event::Timer(alarm) => self.expire(core, alarm),
+            Event::Host(event) => self.handle_host(core.now(), event),
         }
+        self.settle_hosts(core);
     }
 
     fn open<O: Observer>(
@@ -257,6 +273,7 @@ impl<C: Control + Clone> Streams<C> {
             answers: None,
             sender: Sender::new(self.fresh.clone(), self.timeouts, segments),
             receiver: Receiver::new(1, Time::ZERO),
+            reading: Reading::default(),
         });
         if let Some(part) = &mut self.part {
             part.keep(name, stream);
@@ -269,6 +286,9 @@ impl<C: Control + Clone> Streams<C> {
         let place = &mut self.streams[stream];
         if place.waits || !place.sender.is_ready() {
             return;
+        }
+        if self.hosts.is_some() {
+            return self.send_from_host(core, stream);
         }
         loop {
             let nic = self.nic_of(core.now(), stream);
@@ -312,7 +332,8 @@ impl<C: Control + Clone> Streams<C> {
             sent += 1;
         }
         self.set_timer(core, stream);
-        core.waits(self.streams[stream].id, || Wait::Window);
+        let in_host = self.hosts.is_some();
+        core.waits(self.streams[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
         sent == quantum && self.streams[stream].sender.is_ready()
     }
 
@@ -374,6 +395,9 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        if self.hosts.is_some() {
+            return self.reach_host(core.now(), index);
+        }
         let packet = self.packets[index];
         match packet.body {
             Body::Data(segment) => self.take_data(core, packet, segment),
@@ -394,9 +418,11 @@ impl<C: Control + Clone> Streams<C> {
         }
         match (complete, role) {
             // The answer acknowledges the request.
-            (true, Role::Request) => return self.answer(core, packet.stream),
-            (true, _) => core.complete(id),
-            (false, _) => {}
+            (true, Role::Request) if self.hosts.is_none() => return self.answer(core, packet.stream),
+            (true, Role::Request) => return,
+            (true, _) if self.hosts.is_none() => core.complete(id),
+            // In hosts, a message is complete, or answered, when the program has read it.
+            _ => {}
         }
         while let Some(ack) = self.streams[packet.stream].receiver.poll_ack() {
             self.send_ack(core, packet.stream, ack);
@@ -457,52 +483,5 @@ impl<C: Control + Clone> Streams<C> {
         if let Some(request) = answers {
             self.drop_reference(request);
         }
-    }
-}
-
-/// Retransmission timers.
-impl<C: Control + Clone> Streams<C> {
-    fn set_timer<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
-        let place = &mut self.streams[stream];
-        let Some(at) = place.sender.poll_timeout().filter(|at| *at < place.alarm) else { return };
-        place.alarm = at;
-        let alarm = Alarm { owner: stream, serial: place.serial, side: Side::Sender };
-        let switch = self.plan.network.topology.switch_of(place.src);
-        match self.timers[switch as usize].set(at, alarm) {
-            Needs::Nothing => {}
-            Needs::QueueEvent => core.schedule(at, Event::Timers(switch)),
-            Needs::OwnEvent => core.schedule(at, Event::Timer(alarm)),
-        }
-    }
-
-    fn expire_due<O: Observer>(&mut self, core: &mut Core<Event, O>, switch: u32) {
-        while let Some(alarm) = self.timers[switch as usize].pop_due(core.now()) {
-            self.expire(core, alarm);
-        }
-        let streams = &self.streams;
-        let timers = &mut self.timers[switch as usize];
-        // Of a stream that has sent and heard all, the place may still be kept.
-        let is_live = |alarm: Alarm| {
-            let stream = &streams[alarm.owner];
-            stream.serial == alarm.serial && !stream.sender.is_done()
-        };
-        if let Some(at) = timers.next(is_live) {
-            core.schedule(at, Event::Timers(switch));
-        }
-    }
-
-    fn expire<O: Observer>(&mut self, core: &mut Core<Event, O>, alarm: Alarm) {
-        let stream = &mut self.streams[alarm.owner];
-        if stream.serial != alarm.serial || core.now() < stream.alarm {
-            return;
-        }
-        stream.alarm = Time::MAX;
-        stream.sender.handle_timeout(core.now());
-        if stream.sender.has_given_up() {
-            core.give_up(stream.id);
-            return self.free_if_over(alarm.owner);
-        }
-        self.send(core, alarm.owner);
-        self.set_timer(core, alarm.owner);
     }
 }

@@ -3,6 +3,7 @@
 use super::alone::Alone;
 use crate::error::SetupError;
 use crate::fabric::buffer::Buffer;
+use crate::host::{self, Hosts};
 use crate::network::{Departure, Network, Pace};
 use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
@@ -26,6 +27,7 @@ pub struct Ethernet {
 pub(in super::super) struct Plan {
     pub network: Network,
     pub framing: Framing,
+    pub mtu: Bytes,
     /// Of switches.
     pub buffer: Buffer,
     pub cut_through: bool,
@@ -66,8 +68,15 @@ impl Plan {
             return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
         }
         let initial_window = u32::MAX;
-        let plan =
-            Plan { network: network.clone(), framing, buffer, cut_through, initial_window, spraying: false };
+        let plan = Plan {
+            network: network.clone(),
+            framing,
+            mtu,
+            buffer,
+            cut_through,
+            initial_window,
+            spraying: false,
+        };
         if let Buffer::Shared { alpha, .. } = buffer
             && !(alpha > 0.0 && alpha.is_finite())
         {
@@ -109,7 +118,9 @@ impl Plan {
     /// From the start of a full packet until its acknowledgement is back, in an empty network, between
     /// the first node and the last: none are further apart.
     pub(in super::super) fn round_trip(&self) -> Time {
-        self.alone(0, self.network.nodes() - 1).round_trip()
+        let topology = &self.network.topology;
+        let hosts = topology.hosts().map(|inside| host::Plan::new(inside, topology, 0).patience());
+        self.alone(0, self.network.nodes() - 1).round_trip() + hosts.unwrap_or_default() * 2
     }
 
     /// Packets that a sender may have under way without acknowledgement: as asked, or one bandwidth-delay
@@ -151,6 +162,19 @@ impl Plan {
             true => Time::ZERO,
             false => self.network.topology.core_link().propagation + self.network.switch_latency,
         }
+    }
+
+    /// What is inside nodes, if that takes time: as it is before the first message.
+    pub(in super::super) fn hosts(&self) -> Option<Hosts> {
+        let topology = &self.network.topology;
+        let packet = u64::from(self.in_memory(self.framing.mss().get() as u32));
+        topology.hosts().map(|inside| Hosts::new(host::Plan::new(inside, topology, packet)))
+    }
+
+    /// Bytes that a packet takes in memory: headers are those of IP and TCP, at least a line.
+    pub(in super::super) fn in_memory(&self, payload: u32) -> u32 {
+        let headers = self.mtu.get() - self.framing.mss().get();
+        (headers as u32 + payload).max(64)
     }
 
     /// Bytes of a full packet on the wire.

@@ -27,21 +27,39 @@ impl<C: Control + Clone> Streams<C> {
             Body::Ack(_) => flow_hash(place.name),
         };
         place.sprayed += u32::from(self.plan.spraying && matches!(body, Body::Data(_)));
+        let nic = self.plan.network.topology.attachment_at(from, to, hash, core.now());
+        // Of the switch port it is on its way to, more is known on the wire.
+        let packet = Packet { stream, to, port: 0, hash, wire, payload, marked: false, body };
+        let index = self.packets.insert(packet);
+        match &mut self.hosts {
+            Some(_) => self.enter_host(core.now(), (from, to), nic, index),
+            None => {
+                self.launch(core, nic, index);
+            }
+        }
+    }
+
+    /// Puts a packet into the queue of a link by which nodes send.
+    pub(super) fn launch<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        nic: u32,
+        index: u32,
+    ) -> Departure {
         let topology = &self.plan.network.topology;
-        let nic = topology.attachment_at(from, to, hash, core.now());
         let link = LinkId::Host(nic);
-        let port = topology.route_at(topology.switch_at(nic), to, hash, core.now());
-        let packet = Packet { stream, to, port, hash, wire, payload, marked: false, body };
-        let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(wire));
+        let packet = &mut self.packets[index];
+        packet.port = topology.route_at(topology.switch_at(nic), packet.to, packet.hash, core.now());
+        let packet = self.packets[index];
+        let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(packet.wire));
         let at = self.ready(departure, &packet) + topology.propagation(link);
         let now = core.now();
         core.hop(|| self.seen(&packet, link, now, departure, at));
-        let is_lost = topology.loses(link, departure);
-        let index = self.packets.insert(packet);
-        match is_lost {
+        match topology.loses(link, departure) {
             true => self.lose(core, index),
             false => core.schedule(at, Event::AtSwitch { packet: index, by: FROM_NODE }),
         }
+        departure
     }
 
     /// When, but for propagation, a packet that leaves so can be queued at the next port.
@@ -93,7 +111,7 @@ impl<C: Control + Clone> Streams<C> {
         }
     }
 
-    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+    pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         let packet = self.packets[index];
         core.dropped(self.streams[packet.stream].id, u64::from(packet.payload));
         self.finish_packet(index);

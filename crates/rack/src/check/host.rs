@@ -1,0 +1,129 @@
+//! What a scenario says of the inside of hosts.
+
+use super::Checker;
+use crate::host::{Cache, Host};
+use crate::network::{Link, Network};
+use crate::{Protocol, Topology};
+use unrack_units::{Bytes, Time};
+
+/// The granularities of CXL (DRack §2.5).
+const INTERLEAVES: [Bytes; 2] = [Bytes::new(256), Bytes::new(16 << 10)];
+/// A line of a processor, and a section.
+const LINES: [Bytes; 2] = [Bytes::new(64), Bytes::new(64 << 10)];
+/// Bytes of a huge page (DRack §4.2).
+const SECTION: u64 = 2 << 20;
+const MOST_PARTS: usize = 8;
+const MOST_CORES: u32 = 1024;
+const MOST_QUEUED: u32 = 1 << 16;
+/// Each host has a queue for each other of its rack.
+const MOST_HOSTS: u32 = 1024;
+const LARGEST_MEMORY: Bytes = Bytes::new(1 << 44);
+
+impl Checker<'_> {
+    pub(super) fn host(
+        &mut self,
+        network: Option<&Network>,
+        protocol: Option<Protocol>,
+    ) -> Option<Option<Host>> {
+        let Some(node) = self.root.get("host") else { return Some(None) };
+        let host = self.decode::<Host>(node, "host")?;
+        self.check_parts(&host);
+        self.check_cache(&host.cache);
+        if let Some(network) = network {
+            self.check_hosts_of(&host, network);
+        }
+        if let Some(protocol) = protocol
+            && !matches!(protocol, Protocol::Tcp | Protocol::Dctcp | Protocol::Mptcp)
+        {
+            let message = format!(
+                "`{protocol}` knows nothing of hosts; use `tcp`, `dctcp` or `mptcp`, or leave this out"
+            );
+            self.complain("host", message);
+        }
+        Some(Some(host))
+    }
+
+    fn check_parts(&mut self, host: &Host) {
+        let Host { memory, cpu, nic, .. } = host;
+        self.within("host.memory.rate", memory.rate, Link::SLOWEST, Link::FASTEST);
+        self.within("host.memory.latency", memory.latency, Time::ZERO, Link::LONGEST);
+        // Buffers of each size have sections of their own.
+        let sections = Bytes::new(SECTION * host.cache.lines.len().max(1) as u64);
+        self.within("host.memory.size", memory.size, sections, LARGEST_MEMORY);
+        self.power_of_two("host.memory.interleave", memory.interleave, INTERLEAVES);
+        self.within("host.memory.outstanding_loads", memory.outstanding_loads, 1, MOST_QUEUED);
+        self.within("host.cpu.cores", cpu.cores, 1, MOST_CORES);
+        self.within("host.cpu.packet_time", cpu.packet_time, Time::ZERO, Link::LONGEST);
+        self.within("host.cpu.header_loads", cpu.header_loads, 0, MOST_QUEUED);
+        self.within("host.cpu.interrupt_time", cpu.interrupt_time, Time::ZERO, Link::LONGEST);
+        self.check_link("host.nic.dma", &nic.dma);
+        self.within("host.nic.transmit_queue", nic.transmit_queue, 1, MOST_QUEUED);
+        self.within("host.nic.receive_queue", nic.receive_queue, 1, MOST_QUEUED);
+        self.within("host.nic.interrupt_batch", nic.interrupt_batch, 1, MOST_QUEUED);
+        self.within("host.nic.interrupt_delay", nic.interrupt_delay, Time::ZERO, Link::LONGEST);
+        if host.references() && !host.memory_pool {
+            self.complain(
+                "host.references",
+                "a reference is to memory that both hosts reach: this takes `memory_pool`",
+            );
+        }
+    }
+
+    fn check_cache(&mut self, cache: &Cache) {
+        let Cache { size, ways, lines, latency, .. } = cache;
+        self.within("host.cache.latency", *latency, Time::ZERO, Link::LONGEST);
+        self.within("host.cache.ways", *ways, 1, MOST_QUEUED);
+        self.within("host.cache.size", *size, Bytes::new(64), LARGEST_MEMORY);
+        if !(1..=MOST_PARTS).contains(&lines.len()) || !lines.is_sorted_by(|a, b| a < b) {
+            let message =
+                format!("expected 1 to {MOST_PARTS} sizes of lines, each larger than the one before");
+            return self.complain("host.cache.lines", message);
+        }
+        lines.iter().for_each(|line| self.power_of_two("host.cache.lines", *line, LINES));
+        let set: u64 = lines.iter().map(|line| line.get()).sum::<u64>() * u64::from(*ways);
+        if size.get() < set {
+            let message =
+                format!("{size} does not hold one set of {ways} lines in each part, {}", Bytes::new(set));
+            self.complain("host.cache.size", message);
+        }
+    }
+
+    fn check_hosts_of(&mut self, host: &Host, network: &Network) {
+        let topology = &network.topology;
+        if topology.is_direct() {
+            let message = format!("hosts are at switches, not in a `{}`; leave this out", topology.kind());
+            return self.complain("host", message);
+        }
+        let (of_rack, nics) = match *topology {
+            Topology::Drack { hosts_per_rack, .. } => (hosts_per_rack, hosts_per_rack),
+            Topology::LeafSpine { hosts_per_rack, .. } | Topology::Torack { hosts_per_rack, .. } => {
+                (hosts_per_rack, 1)
+            }
+            Topology::FatTree { ports } => (ports / 2, 1),
+            _ => (topology.nodes(), 1),
+        };
+        if of_rack > MOST_HOSTS {
+            self.complain("host", format!("{of_rack} hosts to a rack are more than {MOST_HOSTS}"));
+        }
+        if host.nic.headroom < network.mtu {
+            let message = format!("{} never holds a packet of {}, the mtu", host.nic.headroom, network.mtu);
+            self.complain("host.nic.headroom", message);
+        }
+        let queues = u64::from(nics) + u64::from(of_rack);
+        let posted = u64::from(host.nic.receive_queue) * queues * network.mtu.get().next_power_of_two();
+        if posted > host.memory.size.get() {
+            let message = format!(
+                "{} of a host does not hold what its queues receive into, {}",
+                host.memory.size,
+                Bytes::new(posted)
+            );
+            self.complain("host.memory.size", message);
+        }
+    }
+
+    fn power_of_two(&mut self, path: &str, size: Bytes, [least, most]: [Bytes; 2]) {
+        if !size.get().is_power_of_two() || !(least..=most).contains(&size) {
+            self.complain(path, format!("{size} is no power of two from {least} to {most}"));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What is inside a host: memory, its CXL port, what NICs do in it, cores, a cache of its rack's memory.
+
+use crate::network::Link;
+use serde::{Deserialize, Serialize};
+use unrack_units::{Bytes, Rate, Time};
+
+/// The parts of every host (DRack §4, §5), each of which can be turned off. `network.cxl_link` is that of a host's CXL
+/// port: a load from another host's memory crosses it four times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Buffers are spread over the memories of the rack (DRack's M); else each lies in the memory of its host. Default
+    /// true.
+    pub memory_pool: bool,
+    /// Each host has a cache of what it loads from the pool (C). Default true.
+    pub dram_cache: bool,
+    /// Programs read data where they lie, and within a rack only references pass (§4.3, §5.1); else data are sent, and
+    /// copied once more on their way to the program. Default: as `memory_pool`, which it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub references: Option<bool>,
+    /// A message is complete when its program has loaded all of it (as latencies in appendix A.4 are measured). Else, with
+    /// references, when it lies where the program can load it while it computes (§5.1), which is what communication times
+    /// are. Default true.
+    pub program_loads: bool,
+    pub memory: HostMemory,
+    pub cache: Cache,
+    pub cpu: Cpu,
+    pub nic: Nic,
+}
+
+/// The memory of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostMemory {
+    /// Default two channels, as in the prototype (§6), of DDR5-4800: 614.4 Gb/s.
+    pub rate: Rate,
+    /// Of a load by the host itself. Default 80 ns (§7.1: 50 to 100 ns), so that with the default `network.cxl_link` a
+    /// load from another host's takes 3.75 times as long (§7.1: 2.7 to 6.4).
+    pub latency: Time,
+    /// What each host has for buffers: its share of the interleave set IS0. Default 12 GiB (table 1).
+    pub size: Bytes,
+    /// Bytes in one memory before the next has its turn. Default 256 B (§4.2).
+    pub interleave: Bytes,
+    /// Loads that a core waits for at the same time, at most. Default 64 (§2.5).
+    pub outstanding_loads: u32,
+}
+
+/// The cache in front of the pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cache {
+    /// Default 1 GiB (table 1).
+    pub size: Bytes,
+    /// Lines of a set. Default 8; the paper says "multi-way".
+    pub ways: u32,
+    /// Of each of its parts, which have as many lines: the buffers it is for, and what it fetches at once. Default 128 B
+    /// and 4 KiB (§5.2).
+    pub lines: Vec<Bytes>,
+    /// Lines of the same buffer that are fetched along with one that was missing. Default 0: a line is all that is fetched.
+    pub prefetch: u32,
+    /// Of a load that hits. Default 80 ns, as of local memory.
+    pub latency: Time,
+}
+
+/// Who handles packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// All packets of a stream are handled by the same one (§7.1: XPS, RPS). Default 4 (table 1).
+    pub cores: u32,
+    /// Of a packet in the network's stack, sent or received, but for what it waits for memory. Default 1 us, 33 Gb/s a core
+    /// in packets of 4 KiB; about what is measured of Linux (Cai et al., SIGCOMM 2021).
+    pub packet_time: Time,
+    /// How often the stack loads a header that came, one load after the other. Default 4: by the driver, and for link, IP
+    /// and TCP. (DRack appendix A.4: "multiple times".)
+    pub header_loads: u32,
+    /// Of an interrupt, besides its packets. Default 1 us.
+    pub interrupt_time: Time,
+}
+
+/// A NIC, and what each host has of it: its virtual NIC.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nic {
+    /// Of a NIC's DMA engine to its host, or where NICs are pooled to the CXL switch. Default 256 Gb/s (PCIe 5.0 x8) and
+    /// 55 ns, as `network.cxl_link`.
+    pub dma: Link,
+    /// Packets that a host may have given to a virtual NIC and that are not yet sent. Default 64: Linux shortens the queues
+    /// of drivers to what keeps a link busy (byte queue limits).
+    pub transmit_queue: u32,
+    /// Descriptors for packets to come, of a virtual NIC; and entries of a queue of references. Default 512, as Linux gives
+    /// the 82599 of the prototype.
+    pub receive_queue: u32,
+    /// What a NIC holds of packets that are not yet in memory. Default 256 KiB (table 1: headroom of a port).
+    pub headroom: Bytes,
+    /// So many packets raise an interrupt. Default 64, what Linux handles at once (NAPI).
+    pub interrupt_batch: u32,
+    /// And so do fewer, after this time. Default 10 us.
+    pub interrupt_delay: Time,
+}
+
+impl Host {
+    /// Whether data pass by reference.
+    pub fn references(&self) -> bool {
+        self.references.unwrap_or(self.memory_pool)
+    }
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host {
+            memory_pool: true,
+            dram_cache: true,
+            references: None,
+            program_loads: true,
+            memory: HostMemory::default(),
+            cache: Cache::default(),
+            cpu: Cpu::default(),
+            nic: Nic::default(),
+        }
+    }
+}
+
+impl Default for HostMemory {
+    fn default() -> HostMemory {
+        HostMemory {
+            rate: Rate::from_bps(614_400_000_000),
+            latency: Time::from_ns(80),
+            size: Bytes::new(12 << 30),
+            interleave: Bytes::new(256),
+            outstanding_loads: 64,
+        }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Cache {
+        Cache {
+            size: Bytes::new(1 << 30),
+            ways: 8,
+            lines: vec![Bytes::new(128), Bytes::new(4096)],
+            prefetch: 0,
+            latency: Time::from_ns(80),
+        }
+    }
+}
+
+impl Default for Cpu {
+    fn default() -> Cpu {
+        Cpu { cores: 4, packet_time: Time::from_us(1), header_loads: 4, interrupt_time: Time::from_us(1) }
+    }
+}
+
+impl Default for Nic {
+    fn default() -> Nic {
+        Nic {
+            dma: Link { rate: Rate::from_gbps(256), propagation: Time::from_ns(55) },
+            transmit_queue: 64,
+            receive_queue: 512,
+            headroom: Bytes::new(256 << 10),
+            interrupt_batch: 64,
+            interrupt_delay: Time::from_us(10),
+        }
+    }
+}

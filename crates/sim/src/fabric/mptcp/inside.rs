@@ -1,0 +1,151 @@
+//! Packets of subflows inside hosts, where that takes time: as in [`crate::fabric::stream`].
+
+use super::carry::{Body, Packet};
+use super::{Event, MOST_SUBFLOWS, Mptcp, QUANTUM, Role};
+use crate::engine::{Core, Observer, Wait};
+use crate::host::{self, Output, Way};
+use crate::topology::End;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+impl Mptcp {
+    /// A node sends a packet, by this NIC if by any.
+    pub(super) fn enter_host(&mut self, now: Time, from: NodeId, nic: u32, index: u32) {
+        let Some(hosts) = &mut self.hosts else { return };
+        let Packet { to, hash, payload, .. } = self.packets[index];
+        let way = hosts.way(from, to, nic);
+        let bytes = self.plan.in_memory(payload);
+        hosts.send(now, index, host::Packet::new((from, to), hash, (bytes, payload), way));
+    }
+
+    /// A packet has come to the NIC at the end of its way.
+    pub(super) fn reach_host(&mut self, now: Time, index: u32) {
+        let End::Node(nic) = self.hops[self.packets[index].port as usize].end else { return };
+        self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
+    }
+
+    pub(super) fn handle_host(&mut self, now: Time, event: host::Event) {
+        self.hosts.as_mut().expect("asked for with hosts only").handle(now, event);
+    }
+
+    /// Does what hosts say.
+    pub(super) fn settle_hosts<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        while let Some(output) = self.hosts.as_mut().and_then(|hosts| hosts.poll()) {
+            match output {
+                Output::At(at, event) => core.schedule(at, Event::Host(event)),
+                Output::Wire(packet, nic) => {
+                    let departure = self.launch(core, nic, packet);
+                    self.hosts.iter_mut().for_each(|hosts| hosts.leaves(packet, departure.last));
+                }
+                Output::Stack(packet) => self.reach_stack(core, packet),
+                Output::Read(packet) => self.have_read(core, packet),
+                Output::Lost(packet) => self.lose(core, packet),
+                Output::Room(queue) => self.use_room(core, queue),
+            }
+        }
+    }
+
+    /// Whether the queue that a subflow sends by takes a packet that comes now.
+    pub(super) fn is_open(&self, now: Time, connection: u32, subflow: u32, nic: u32) -> bool {
+        match &self.hosts {
+            None => self.nics[nic as usize].is_open(now, self.nic_limit),
+            Some(hosts) => {
+                let (from, to, way) = self.way_of(now, connection, subflow);
+                hosts.is_open(from, to, way)
+            }
+        }
+    }
+
+    fn way_of(&self, now: Time, connection: u32, subflow: u32) -> (NodeId, NodeId, Way) {
+        let (from, to) = (self.connections[connection].src, self.connections[connection].dst);
+        let hosts = self.hosts.as_ref().expect("asked for with hosts only");
+        (from, to, hosts.way(from, to, self.nic_of(now, connection, subflow)))
+    }
+
+    /// A subflow waits for room, behind others.
+    pub(super) fn wait_in_host(&mut self, now: Time, connection: u32, subflow: u32) {
+        let (from, to, way) = self.way_of(now, connection, subflow);
+        let waiting = connection * MOST_SUBFLOWS + subflow;
+        self.hosts.iter_mut().for_each(|hosts| hosts.wait(from, to, way, waiting));
+    }
+
+    /// Subflows take turns at a queue that has room.
+    fn use_room<O: Observer>(&mut self, core: &mut Core<Event, O>, queue: u32) {
+        while let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.has_room(queue))
+            && let Some(waiting) = hosts.next_waiting(queue)
+        {
+            let (connection, subflow) = (waiting / MOST_SUBFLOWS, waiting % MOST_SUBFLOWS);
+            self.take_turn(core, connection, subflow);
+        }
+    }
+
+    fn reach_stack<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = self.packets[index];
+        let (segment, data) = match packet.body {
+            Body::Data(segment, data) => (segment, data),
+            Body::Ack(..) => {
+                self.take_ack(core, &packet);
+                return self.forget_packet(index);
+            }
+        };
+        let place = &self.connections[packet.connection];
+        let is_copy = place.reading.has(data, place.receiver.next());
+        self.take_data(core, packet, segment, data);
+        let place = &mut self.connections[packet.connection];
+        if !is_copy {
+            place.reading.keep(data, index);
+        }
+        let Some(hosts) = &mut self.hosts else { return };
+        // A copy may be what its subflow waited for, so that others are in order now.
+        for packet in place.reading.take(place.receiver.next()) {
+            hosts.read(core.now(), packet);
+        }
+        if is_copy {
+            self.forget_packet(index);
+        }
+    }
+
+    fn have_read<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let connection = self.packets[index].connection;
+        let place = &mut self.connections[connection];
+        let all = place.reading.read() && place.receiver.next() == place.segments;
+        let (id, role) = (place.id, place.role);
+        match (all, role) {
+            (true, Role::Request) => self.answer(core, connection),
+            (true, _) => core.complete(id),
+            (false, _) => {}
+        }
+        self.finish_packet(index);
+    }
+
+    /// Of which nobody reads anything.
+    fn forget_packet(&mut self, index: u32) {
+        self.hosts.iter_mut().for_each(|hosts| hosts.release(index));
+        self.finish_packet(index);
+    }
+
+    /// A subflow that waited sends what it may at once, and waits again if there is more.
+    pub(super) fn take_turn<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        connection: u32,
+        subflow: u32,
+    ) {
+        let place = &mut self.connections[connection];
+        place.links[subflow as usize].0 = false;
+        (0..place.links.len() as u32).for_each(|k| place.sender.set_blocked(k, k != subflow));
+        let mut sent = 0;
+        while sent < QUANTUM && self.send_one(core, connection) {
+            sent += 1;
+        }
+        match self.connections[connection].sender.wants(subflow) {
+            true => {
+                let nic = self.nic_of(core.now(), connection, subflow);
+                self.wait(core, connection, subflow, nic);
+            }
+            false => core.waits(self.connections[connection].id, || Wait::Window),
+        }
+        self.set_timers(core, connection);
+        self.free_if_over(connection);
+    }
+}

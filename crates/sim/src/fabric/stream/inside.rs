@@ -1,0 +1,207 @@
+//! Packets inside hosts, where that takes time.
+//!
+//! A message is complete when the program has read its last byte.
+
+use super::packet::Body;
+use super::{Event, Role, Streams, flow_hash};
+use crate::engine::{Core, Observer, Wait};
+use crate::host::{self, Output, Way};
+use crate::topology::End;
+use unrack_protocol::tcp::Control;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+impl<C: Control + Clone> Streams<C> {
+    /// A node sends a packet, by this NIC if by any.
+    pub(super) fn enter_host(&mut self, now: Time, (from, to): (NodeId, NodeId), nic: u32, index: u32) {
+        let Some(hosts) = &mut self.hosts else { return };
+        let packet = &self.packets[index];
+        let bytes = self.plan.in_memory(packet.payload);
+        let hash = flow_hash(self.streams[packet.stream].name);
+        let way = hosts.way(from, to, nic);
+        hosts.send(now, index, host::Packet::new((from, to), hash, (bytes, packet.payload), way));
+    }
+
+    /// A packet has come to the NIC at the end of its way.
+    pub(super) fn reach_host(&mut self, now: Time, index: u32) {
+        let End::Node(nic) = self.hops[self.packets[index].port as usize].end else { return };
+        self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
+    }
+
+    pub(super) fn handle_host(&mut self, now: Time, event: host::Event) {
+        self.hosts.as_mut().expect("asked for with hosts only").handle(now, event);
+    }
+
+    /// Does what hosts say.
+    pub(super) fn settle_hosts<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        while let Some(output) = self.hosts.as_mut().and_then(|hosts| hosts.poll()) {
+            match output {
+                Output::At(at, event) => core.schedule(at, Event::Host(event)),
+                Output::Wire(packet, nic) => {
+                    let departure = self.launch(core, nic, packet);
+                    self.hosts.iter_mut().for_each(|hosts| hosts.leaves(packet, departure.last));
+                }
+                Output::Stack(packet) => self.reach_stack(core, packet),
+                Output::Read(packet) => self.have_read(core, packet),
+                Output::Lost(packet) => self.lose(core, packet),
+                Output::Room(queue) => self.use_room(core, queue),
+            }
+        }
+    }
+
+    pub(super) fn send_from_host<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
+        loop {
+            let (from, to, way) = self.way_of(core.now(), stream);
+            let Some(hosts) = &mut self.hosts else { return };
+            if !hosts.is_open(from, to, way) {
+                hosts.wait(from, to, way, stream);
+                self.streams[stream].waits = true;
+                return core.waits(self.streams[stream].id, || Wait::Turn);
+            }
+            if !self.take_turn(core, stream) {
+                return;
+            }
+        }
+    }
+
+    fn way_of(&self, now: Time, stream: u32) -> (NodeId, NodeId, Way) {
+        let (from, to) = (self.streams[stream].src, self.streams[stream].dst);
+        let nic = self.nic_of(now, stream);
+        let hosts = self.hosts.as_ref().expect("asked for with hosts only");
+        (from, to, hosts.way(from, to, nic))
+    }
+
+    /// Streams take turns at a queue that has room.
+    fn use_room<O: Observer>(&mut self, core: &mut Core<Event, O>, queue: u32) {
+        while let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.has_room(queue))
+            && let Some(stream) = hosts.next_waiting(queue)
+        {
+            self.streams[stream].waits = false;
+            if self.take_turn(core, stream) {
+                self.send_from_host(core, stream);
+            }
+            self.free_if_over(stream);
+        }
+    }
+
+    fn reach_stack<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = self.packets[index];
+        let segment = match packet.body {
+            Body::Data(segment) => segment,
+            Body::Ack(ack) => {
+                self.take_ack(core, packet.stream, &ack);
+                return self.forget_packet(index);
+            }
+        };
+        let number = segment.number;
+        let stream = &self.streams[packet.stream];
+        let is_copy = stream.reading.has(number, stream.receiver.next());
+        self.take_data(core, packet, segment);
+        let stream = &mut self.streams[packet.stream];
+        if !is_copy {
+            stream.reading.keep(number, index);
+        }
+        let Some(hosts) = &mut self.hosts else { return };
+        for packet in stream.reading.take(stream.receiver.next()) {
+            hosts.read(core.now(), packet);
+        }
+        if is_copy {
+            self.forget_packet(index);
+        }
+    }
+
+    fn have_read<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let number = self.packets[index].stream;
+        let stream = &mut self.streams[number];
+        let all = stream.reading.read() && stream.receiver.next() == stream.segments;
+        let (id, role) = (stream.id, stream.role);
+        match (all, role) {
+            (true, Role::Request) => self.answer(core, number),
+            (true, _) => core.complete(id),
+            (false, _) => {}
+        }
+        self.finish_packet(index);
+    }
+
+    /// Of which nobody reads anything.
+    fn forget_packet(&mut self, index: u32) {
+        self.hosts.iter_mut().for_each(|hosts| hosts.release(index));
+        self.finish_packet(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::Sim;
+    use crate::fabric::mptcp::Mptcp;
+    use crate::fabric::stream::{Buffer, Ethernet};
+    use crate::fabric::tcp::Tcp;
+    use crate::host::Inside;
+    use crate::network::{Network, Pace};
+    use crate::topology::{Link, Topology};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+    use unrack_protocol::mptcp;
+    use unrack_protocol::tcp::Params;
+    use unrack_rack::{Host, Wiring};
+    use unrack_units::{Bytes, Rate, Time};
+    use unrack_workload::{Listed, Message};
+
+    fn link(gbps: u64, ns: u64) -> Link {
+        Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Whatever is turned off and however little room there is, each message is read once, and then nothing is left:
+        /// no packet, stream, buffer, place in a queue.
+        #[test]
+        fn hosts_come_to_rest(
+            (racks, hosts) in (1u32..4, 2u32..4),
+            (pooled, spraying, multipath) in any::<(bool, bool, bool)>(),
+            (memory_pool, dram_cache, references, program_loads) in any::<(bool, bool, bool, bool)>(),
+            (transmit_queue, receive_queue, headroom, batch) in (1u32..9, 1u32..9, 4_096u64..20_000, 1u32..9),
+            drawn in prop::collection::vec((0u64..50, any::<u32>(), any::<u32>(), 1u64..60_000), 1..40),
+        ) {
+            let topology = match pooled {
+                true => {
+                    let wiring = Wiring { racks, hosts_per_rack: hosts, cores: Wiring::default_cores(racks, hosts) };
+                    Topology::drack(wiring, link(100, 200), link(100, 350), link(500, 55))
+                }
+                false => Topology::leaf_spine(racks, hosts, hosts, link(100, 200), link(100, 350)),
+            };
+            let mut spec = Host { memory_pool, dram_cache, program_loads, ..Host::default() };
+            spec.references = Some(references && memory_pool);
+            (spec.nic.transmit_queue, spec.nic.receive_queue) = (transmit_queue, receive_queue);
+            (spec.nic.headroom, spec.nic.interrupt_batch) = (Bytes::new(headroom), batch);
+            // Two sections.
+            spec.memory.size = Bytes::new(4 << 20);
+            let topology = topology.with_hosts(Inside { spec: Arc::new(spec), cxl: link(500, 55) });
+            let nodes = topology.nodes();
+            let network = Network { topology, switch_latency: Time::from_ns(300) };
+            let buffer = Buffer::Private(Bytes::new(100_000));
+            let ethernet = Ethernet { mtu: Bytes::new(4096), headers: true, buffer, cut_through: true };
+            let mut messages: Vec<_> = drawn.into_iter().map(|(at, src, offset, bytes)| {
+                let src = src % nodes;
+                let dst = (src + 1 + offset % (nodes - 1)) % nodes;
+                (Time::from_us(at), if bytes % 2 == 0 { Message::read(src, dst, bytes) } else { Message::write(src, dst, bytes) })
+            }).collect();
+            messages.sort_by_key(|(at, _)| *at);
+            let listed = Listed::new(messages.into(), nodes).unwrap();
+            let (run, at_rest) = if multipath {
+                let mptcp = Mptcp::new(&network, &ethernet, &mptcp::Params::default()).unwrap();
+                let (mptcp, run) = Sim::new(mptcp, listed).run_dry();
+                (run, mptcp.is_at_rest())
+            } else {
+                let params = Params { spraying, ..Params::default() };
+                let (tcp, run) = Sim::new(Tcp::new(&network, &ethernet, &params).unwrap(), listed).run_dry();
+                let streams = tcp.streams();
+                let used = (streams.packets.used(), streams.streams.used());
+                (run, used == (0, 0) && streams.hosts.as_ref().unwrap().is_at_rest())
+            };
+            prop_assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()));
+            prop_assert_eq!(run.counters.sent_bytes, run.counters.arrived_bytes + run.counters.dropped_bytes);
+            prop_assert!(at_rest);
+        }
+    }
+}

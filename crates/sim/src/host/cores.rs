@@ -1,0 +1,82 @@
+//! Who handles packets, one task after the other.
+//!
+//! What the network's stack has to do and what programs do take turns, as far as both wait: Linux's soft interrupts, and the
+//! thread that they are left to under load.
+
+use std::collections::VecDeque;
+use unrack_units::Time;
+
+/// What a core does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// The stack sends a packet.
+    Send(u32),
+    /// A receive queue has interrupted.
+    Interrupt(u32),
+    /// The stack handles a packet that came.
+    Stack(u32),
+    /// The program loads what a packet brought.
+    Read(u32),
+}
+
+#[derive(Default)]
+pub(super) struct Core {
+    stack: VecDeque<Task>,
+    programs: VecDeque<Task>,
+    running: Option<Task>,
+    program_ran_last: bool,
+    /// How long it has worked.
+    pub busy: Time,
+}
+
+impl Core {
+    /// Whether it has nothing else to do.
+    pub fn give(&mut self, task: Task) -> bool {
+        match task {
+            Task::Read(_) => self.programs.push_back(task),
+            Task::Send(_) | Task::Interrupt(_) | Task::Stack(_) => self.stack.push_back(task),
+        }
+        self.running.is_none()
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Begins the next task, if there is one.
+    pub fn begin(&mut self) -> Option<Task> {
+        debug_assert!(self.running.is_none());
+        let program = match (self.stack.is_empty(), self.programs.is_empty()) {
+            (false, false) => !self.program_ran_last,
+            (_, none) => !none,
+        };
+        self.program_ran_last = program;
+        self.running = if program { self.programs.pop_front() } else { self.stack.pop_front() };
+        self.running
+    }
+
+    /// What it did is done.
+    pub fn end(&mut self) -> Task {
+        self.running.take().expect("a core ends what it began")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stack_and_programs_take_turns() {
+        let mut core = Core::default();
+        let given = [Task::Stack(1), Task::Stack(2), Task::Stack(3), Task::Read(1), Task::Read(2)];
+        assert!(given.map(|task| core.give(task)).iter().all(|idle| *idle));
+        let mut done = Vec::new();
+        while core.begin().is_some() {
+            assert!(!core.give(Task::Send(9)) || done.len() > 9);
+            core.stack.pop_back();
+            done.push(core.end());
+        }
+        let [s1, s2, s3, r1, r2] = given;
+        assert_eq!(done, [r1, s1, r2, s2, s3]);
+    }
+}

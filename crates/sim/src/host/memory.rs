@@ -1,0 +1,302 @@
+//! Ways between cores, NICs and memories, and loads of many lines at once.
+//!
+//! A transfer crosses, piece by piece, the links between who asks and each memory that has a part of it: a NIC's own to
+//! its host or, where NICs are pooled, to the CXL switch; the CXL ports of the hosts on both sides. A piece is all
+//! lines of the transfer in one memory. Links pass on what comes in (cut-through).
+//!
+//! A core has so many loads outstanding at most. Of lines in one memory, of which each takes it `s`, after `t` without
+//! waiting, line i + w is asked for when line i has come: so of l lines the last comes after
+//! t + ((l - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
+
+use super::interleave::shares;
+use super::plan::Plan;
+use super::timeline::Timeline;
+use crate::network::{Departure, Pace};
+use std::ops::Range;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// Bytes of a line of a processor.
+pub(super) const LINE: u64 = 64;
+
+/// Who loads or stores.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Agent {
+    Core(NodeId),
+    Nic(u32),
+}
+
+/// Where bytes are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// In the memory of this host that is not shared (ISi).
+    Own(NodeId),
+    /// At this address of what this host has buffers in: the pool of its rack (IS0), or its own memory.
+    Buffer(NodeId, u64),
+}
+
+pub(super) struct Memory {
+    plan: Plan,
+    /// Memories; then the CXL ports of hosts, outward, and inward; then the links of NICs, inward, and outward.
+    timelines: Vec<Timeline>,
+    dma: Time,
+    /// Pieces of the transfer at hand.
+    pieces: Vec<(NodeId, u64)>,
+    loaded: [u64; 2],
+}
+
+/// Links that a piece crosses: at most three.
+#[derive(Debug, Clone, Copy)]
+struct Legs {
+    legs: [usize; 3],
+    len: usize,
+}
+
+impl Memory {
+    pub fn new(plan: &Plan) -> Memory {
+        let memory = Pace::new(plan.spec.memory.rate);
+        let dma = Pace::new(plan.spec.nic.dma.rate);
+        let paces = [memory, plan.cxl.pace, plan.cxl.pace, dma, dma];
+        let timelines = paces.iter().flat_map(|pace| (0..plan.hosts).map(|_| Timeline::new(*pace))).collect();
+        let dma = plan.spec.nic.dma.propagation;
+        Memory { plan: plan.clone(), timelines, dma, pieces: Vec::new(), loaded: [0; 2] }
+    }
+
+    /// Bytes that crossed no CXL port of a host, and that did.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.loaded[0], self.loaded[1])
+    }
+
+    /// Until `bytes`, sent at `at`, are there.
+    pub fn write(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
+        let latency = self.plan.spec.memory.latency;
+        let mut done = at;
+        for n in self.divide(place, bytes) {
+            let (host, share) = self.pieces[n];
+            let legs = self.legs(agent, host, true);
+            self.count(legs, share);
+            let (first, last) = self.cross(now, legs, (at, at), share);
+            let stored = self.book(now, host as usize, first, share);
+            done = done.max(last.max(stored.last) + latency);
+        }
+        done
+    }
+
+    /// Until `bytes`, asked for at `at`, have come.
+    pub fn read(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
+        let mut done = at;
+        for n in self.divide(place, bytes) {
+            done = done.max(self.read_piece(now, agent, at, n));
+        }
+        done
+    }
+
+    /// The same, in whole lines, by a core whose loads are limited.
+    pub fn load(&mut self, now: Time, core: NodeId, place: Place, bytes: u64) -> Time {
+        let most = u64::from(self.plan.spec.memory.outstanding_loads);
+        let lines = bytes.div_ceil(LINE);
+        let mut done = now;
+        for n in self.divide(place, bytes) {
+            let (host, share) = self.pieces[n];
+            let here = share.div_ceil(LINE);
+            let window = (most * here / lines.max(1)).max(1);
+            let (wait, line) = self.unhindered(core, host);
+            let least = now + last_of(here, window, wait, line);
+            self.pieces[n].1 = here * LINE;
+            done = done.max(self.read_piece(now, Agent::Core(core), now, n)).max(least);
+        }
+        done
+    }
+
+    /// Until `bytes` from a core are in its host's memory.
+    pub fn store(&mut self, now: Time, core: NodeId, at: Time, bytes: u64) -> Time {
+        self.loaded[0] += bytes;
+        self.book(now, core as usize, at, bytes).last
+    }
+
+    /// Until a NIC has what is stored to its registers.
+    pub fn to_nic(&self) -> Time {
+        self.dma + if self.plan.nics_are_pooled() { self.plan.cxl.propagation } else { Time::ZERO }
+    }
+
+    /// Until a line has come to a core that nothing hinders, but for the line's own time; and that time, by the slowest
+    /// that it crosses.
+    fn unhindered(&self, core: NodeId, host: NodeId) -> (Time, Time) {
+        let legs = self.legs(Agent::Core(core), host, false);
+        let wait = self.plan.spec.memory.latency + self.distance(legs) * 2;
+        let pace = Pace::new(self.plan.spec.memory.rate).transmit(LINE);
+        (wait, if legs.len == 0 { pace } else { pace.max(self.plan.cxl.pace.transmit(LINE)) })
+    }
+
+    fn read_piece(&mut self, now: Time, agent: Agent, at: Time, piece: usize) -> Time {
+        let (host, share) = self.pieces[piece];
+        let legs = self.legs(agent, host, false);
+        self.count(legs, share);
+        let found = self.book(now, host as usize, at + self.distance(legs), share);
+        let latency = self.plan.spec.memory.latency;
+        self.cross(now, legs, (found.first + latency, found.last + latency), share).1
+    }
+
+    /// From the first bit ready to leave, and the last, to both there.
+    fn cross(
+        &mut self,
+        now: Time,
+        legs: Legs,
+        (mut first, mut last): (Time, Time),
+        bytes: u64,
+    ) -> (Time, Time) {
+        for leg in &legs.legs[..legs.len] {
+            let departure = self.book(now, *leg, first, bytes);
+            let propagation = self.propagation(*leg);
+            (first, last) = (departure.first + propagation, last.max(departure.last) + propagation);
+        }
+        (first, last)
+    }
+
+    fn book(&mut self, now: Time, timeline: usize, at: Time, bytes: u64) -> Departure {
+        self.timelines[timeline].book(now, at, bytes)
+    }
+
+    /// Says in `pieces` what is in which memory.
+    fn divide(&mut self, place: Place, bytes: u64) -> Range<usize> {
+        self.pieces.clear();
+        match place {
+            Place::Buffer(host, address) if self.plan.spec.memory_pool => {
+                let first = self.plan.rack_of(host) * self.plan.of_rack;
+                let granule = self.plan.spec.memory.interleave.get();
+                let shares = shares(self.plan.of_rack, granule, address, bytes);
+                self.pieces.extend(shares.map(|(memory, share)| (first + memory, share)));
+            }
+            Place::Buffer(host, _) | Place::Own(host) => self.pieces.push((host, bytes)),
+        }
+        0..self.pieces.len()
+    }
+
+    fn count(&mut self, legs: Legs, bytes: u64) {
+        let hosts = self.plan.hosts as usize;
+        let remote = legs.legs[..legs.len].iter().any(|leg| leg / hosts < 3);
+        self.loaded[usize::from(remote)] += bytes;
+    }
+
+    /// What is between an agent and a memory, in the order of crossing.
+    fn legs(&self, agent: Agent, memory: NodeId, outward: bool) -> Legs {
+        let n = self.plan.hosts as usize;
+        let of = |kind: usize, number: u32| kind * n + number as usize;
+        // Outward is away from the agent.
+        let (leave, enter) = (|host| of(1, host), |host| of(2, host));
+        let (up, down) = (|nic| of(3, nic), |nic| of(4, nic));
+        let found: &[usize] = &match (agent, outward) {
+            (Agent::Core(host), _) if host == memory => [usize::MAX; 3],
+            (Agent::Core(host), true) => [leave(host), enter(memory), usize::MAX],
+            (Agent::Core(host), false) => [leave(memory), enter(host), usize::MAX],
+            (Agent::Nic(nic), true) if self.plan.nics_are_pooled() => [up(nic), enter(memory), usize::MAX],
+            (Agent::Nic(nic), false) if self.plan.nics_are_pooled() => [leave(memory), down(nic), usize::MAX],
+            // A NIC that is its host's.
+            (Agent::Nic(nic), true) if nic == memory => [up(nic), usize::MAX, usize::MAX],
+            (Agent::Nic(nic), false) if nic == memory => [down(nic), usize::MAX, usize::MAX],
+            (Agent::Nic(nic), true) => [up(nic), leave(nic), enter(memory)],
+            (Agent::Nic(nic), false) => [leave(memory), enter(nic), down(nic)],
+        };
+        let len = found.iter().take_while(|leg| **leg != usize::MAX).count();
+        Legs { legs: [found[0], found[1], found[2]], len }
+    }
+
+    fn propagation(&self, leg: usize) -> Time {
+        let is_dma = leg / self.plan.hosts as usize >= 3;
+        if is_dma { self.dma } else { self.plan.cxl.propagation }
+    }
+
+    fn distance(&self, legs: Legs) -> Time {
+        legs.legs[..legs.len].iter().fold(Time::ZERO, |sum, leg| sum + self.propagation(*leg))
+    }
+}
+
+/// When the last of so many lines has come: see the module.
+pub(super) fn last_of(lines: u64, window: u64, wait: Time, line: Time) -> Time {
+    let last = lines.saturating_sub(1);
+    let round = (line * window).max(wait + line);
+    wait + line * (last % window + 1) + round * (last / window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Inside;
+    use crate::topology::{Link, Topology};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+    use unrack_rack::Wiring;
+    use unrack_units::Rate;
+
+    const T: fn(u64) -> Time = Time::from_ps;
+
+    fn link(gbps: u64, ns: u64) -> Link {
+        Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+    }
+
+    /// One rack of these hosts; memories of 20 ps a byte and 80 ns, ports of 16 ps a byte and 55 ns.
+    fn memory(hosts: u32, spec: unrack_rack::Host) -> Memory {
+        let wiring = Wiring { racks: 1, hosts_per_rack: hosts, cores: 0 };
+        let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
+        let mut spec = spec;
+        spec.memory.rate = Rate::from_gbps(400);
+        let inside = Inside { spec: Arc::new(spec), cxl: link(500, 55) };
+        Memory::new(&Plan::new(&inside, &topology, 4096))
+    }
+
+    #[test]
+    fn a_load_here_and_a_load_there() {
+        let mut memory = memory(2, unrack_rack::Host::default());
+        let at = |memory: &mut Memory, core| memory.load(T(0), core, Place::Buffer(0, 0), 64);
+        // The line's 1,280 ps, and what it takes without: 80 ns; there, the request and the line cross two links each.
+        assert_eq!(at(&mut memory, 0), T(80_000 + 1_280));
+        let mut fresh = super::tests::memory(2, unrack_rack::Host::default());
+        assert_eq!(at(&mut fresh, 1), T(80_000 + 4 * 55_000 + 1_280));
+    }
+
+    #[test]
+    fn a_pool_has_the_bandwidth_of_all_memories() {
+        let done = |pool, hosts| {
+            let spec = unrack_rack::Host { memory_pool: pool, ..Default::default() };
+            let mut memory = memory(hosts, spec);
+            // 4 MiB by all NICs to buffers of host 0.
+            let writes = (0..1024u64).map(|n| {
+                memory.write(T(0), Agent::Nic(n as u32 % hosts), T(0), Place::Buffer(0, n * 4096), 4096)
+            });
+            writes.max().unwrap().as_ps() as f64
+        };
+        // Without a pool, all is for one memory: 20 ps a byte, as its port is faster. With one, a NIC's link is the limit: 31.25.
+        assert!((done(false, 4) / (4_194_304.0 * 20.0) - 1.0).abs() < 0.01);
+        assert!((done(true, 4) / (4_194_304.0 * 31.25 / 4.0) - 1.0).abs() < 0.01);
+    }
+
+    proptest! {
+        /// Line by line: the next is asked for when the one a window before it has come.
+        #[test]
+        fn many_lines_are_arithmetic(lines in 1u64..300, window in 1u64..80, wait in 0u64..5_000, line in 1u64..100) {
+            let (mut served, mut came) = (0, Vec::new());
+            for n in 0..lines as usize {
+                let asked = if n < window as usize { 0 } else { came[n - window as usize] };
+                served = u64::max(served, asked) + line;
+                came.push(served + wait);
+            }
+            prop_assert_eq!(last_of(lines, window, T(wait), T(line)), T(came[lines as usize - 1]));
+        }
+
+        /// Line by line, over memories that have them in turn, as many outstanding as there are lines.
+        #[test]
+        fn lines_of_several_memories_are_arithmetic(hosts in 1u32..6, address in 0u64..64, granules in 1u64..24, core in 0u32..6) {
+            let (core, address, bytes) = (core % hosts, address * 256, granules * 256);
+            let mut spec = unrack_rack::Host::default();
+            spec.memory.outstanding_loads = 1 << 16;
+            let together = memory(hosts, spec.clone()).load(T(0), core, Place::Buffer(0, address), bytes);
+            let mut apart = memory(hosts, spec);
+            let each = (0..bytes / LINE).map(|n| apart.load(T(0), core, Place::Buffer(0, address + n * LINE), LINE));
+            let last = each.max().unwrap();
+            // Pieces of several memories cross the core's port one after the other, lines as they come: the same
+            // but for a line's time on the port.
+            let apart_by = together.as_ps().abs_diff(last.as_ps());
+            prop_assert!(apart_by <= 2 * 64 * 16, "{together} {last}");
+        }
+    }
+}

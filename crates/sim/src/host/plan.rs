@@ -1,0 +1,126 @@
+//! The numbering of hosts, queues, cores and buffers.
+
+use super::Way;
+use crate::topology::{Link, Topology};
+use std::sync::Arc;
+use unrack_rack::Host;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// What every host of a network is like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inside {
+    pub spec: Arc<Host>,
+    /// Of its CXL port.
+    pub cxl: Link,
+}
+
+/// The hosts of a network, numbered.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub spec: Arc<Host>,
+    pub hosts: u32,
+    /// Hosts to a rack.
+    pub of_rack: u32,
+    /// NICs that a host may use.
+    pub nics_each: u32,
+    /// Of a host's CXL port.
+    pub cxl: Link,
+    /// Bytes of the buffers of each class.
+    pub sizes: Arc<[u64]>,
+}
+
+impl Plan {
+    /// `packet` is the most that a packet takes in memory.
+    pub fn new(inside: &Inside, topology: &Topology, packet: u64) -> Plan {
+        let Inside { spec, cxl } = inside.clone();
+        let mut sizes: Vec<u64> = spec.cache.lines.iter().map(|line| line.get()).collect();
+        if let Some(largest) = sizes.last_mut() {
+            *largest = packet.max(1).next_multiple_of(*largest);
+        }
+        let (hosts, of_rack) = (topology.nodes(), topology.racks().hosts);
+        Plan { spec, hosts, of_rack, nics_each: topology.pooled(), cxl, sizes: sizes.into() }
+    }
+
+    /// What a packet alone takes between the stacks of two hosts, but for wires: about, and rather more. For timers.
+    pub fn patience(&self) -> Time {
+        let Host { memory, cpu, nic, .. } = &*self.spec;
+        let far = memory.latency + self.cxl.propagation * 4 + nic.dma.propagation * 2;
+        let handled = cpu.packet_time * 2 + cpu.interrupt_time + far * u64::from(cpu.header_loads + 1);
+        // Descriptors and data are read; data, completion and interrupt are written.
+        handled + nic.interrupt_delay + far * 5
+    }
+
+    /// Queues of a host in each direction: of its virtual NICs, then of the hosts of its rack.
+    pub fn queues(&self) -> u32 {
+        self.nics_each + self.of_rack
+    }
+
+    /// One for each host, whoever uses them.
+    pub fn nics(&self) -> u32 {
+        self.hosts
+    }
+
+    pub fn rack_of(&self, host: NodeId) -> u32 {
+        host / self.of_rack
+    }
+
+    fn first_nic(&self, host: NodeId) -> u32 {
+        if self.nics_are_pooled() { self.rack_of(host) * self.of_rack } else { host }
+    }
+
+    pub fn nics_are_pooled(&self) -> bool {
+        self.nics_each > 1
+    }
+
+    pub fn transmit_queue(&self, from: NodeId, to: NodeId, way: Way) -> u32 {
+        from * self.queues()
+            + match way {
+                Way::Nic(nic) => nic - self.first_nic(from),
+                Way::Rack => self.nics_each + to % self.of_rack,
+            }
+    }
+
+    pub fn receive_queue_of_nic(&self, to: NodeId, nic: u32) -> u32 {
+        to * self.queues() + nic - self.first_nic(to)
+    }
+
+    /// One for each sender (§4.3).
+    pub fn reference_queue(&self, from: NodeId, to: NodeId) -> u32 {
+        to * self.queues() + self.nics_each + from % self.of_rack
+    }
+
+    pub fn host_of_queue(&self, queue: u32) -> NodeId {
+        queue / self.queues()
+    }
+
+    /// Whether a transmit queue is of a virtual NIC.
+    pub fn is_of_nic(&self, queue: u32) -> bool {
+        queue % self.queues() < self.nics_each
+    }
+
+    /// The NIC of a transmit queue.
+    pub fn nic_of_queue(&self, queue: u32) -> u32 {
+        self.first_nic(self.host_of_queue(queue)) + queue % self.queues()
+    }
+
+    /// That handles a stream of this hash, or the interrupts of a queue of this number.
+    pub fn core(&self, host: NodeId, hash: u32) -> u32 {
+        host * self.spec.cpu.cores + hash % self.spec.cpu.cores
+    }
+
+    pub fn host_of_core(&self, core: u32) -> NodeId {
+        core / self.spec.cpu.cores
+    }
+
+    /// Whose sections a host takes.
+    pub fn stock(&self, host: NodeId) -> u32 {
+        if self.spec.memory_pool { self.rack_of(host) } else { host }
+    }
+
+    /// The smallest buffers that hold a packet.
+    pub fn class(&self, bytes: u32) -> u8 {
+        let class = self.sizes.iter().position(|size| u64::from(bytes) <= *size);
+        class.expect("the largest buffers hold every packet") as u8
+    }
+}

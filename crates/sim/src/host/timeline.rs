@@ -1,0 +1,142 @@
+//! A link, or a memory, that serves one transfer at a time.
+//!
+//! Transfers are told of in the order in which they are decided, which is not always that of their times: one
+//! that has to cross a busy link first may be told of before one that is there already. So a transfer takes what time
+//! is free from its own on, in pieces if need be. What is told in order of time is served in that order.
+
+use crate::network::{Departure, Pace};
+use std::collections::VecDeque;
+use unrack_units::Time;
+
+#[derive(Debug, Clone)]
+pub(super) struct Timeline {
+    pace: Pace,
+    /// When it is busy: in order, apart from each other.
+    busy: VecDeque<(Time, Time)>,
+}
+
+impl Timeline {
+    pub fn new(pace: Pace) -> Timeline {
+        Timeline { pace, busy: VecDeque::new() }
+    }
+
+    /// Takes the time that `bytes` need, from `at` on: which is not before `now`, and `now` does not go back.
+    pub fn book(&mut self, now: Time, at: Time, bytes: u64) -> Departure {
+        debug_assert!(now <= at);
+        while self.busy.front().is_some_and(|(_, end)| *end < now) {
+            self.busy.pop_front();
+        }
+        let need = self.pace.transmit(bytes);
+        match self.busy.back_mut() {
+            // Behind all others.
+            Some((start, end)) if at >= *start => {
+                let first = at.max(*end);
+                let last = first + need;
+                match first == *end {
+                    true => *end = last,
+                    false => self.busy.push_back((first, last)),
+                }
+                Departure { first, last }
+            }
+            Some(_) => self.fill(at, need),
+            None => {
+                self.busy.push_back((at, at + need));
+                Departure { first: at, last: at + need }
+            }
+        }
+    }
+
+    /// Takes free time before what is busy last.
+    fn fill(&mut self, at: Time, need: Time) -> Departure {
+        let mut next = self.busy.partition_point(|(_, end)| *end < at);
+        let (mut first, mut from, mut need) = (None, at, need);
+        loop {
+            // What is busy at `from`, or joins it, is left behind.
+            while let Some((start, end)) = self.busy.get(next).copied()
+                && start <= from
+            {
+                from = from.max(end);
+                next += 1;
+            }
+            let free = self.busy.get(next).map_or(need, |(start, _)| (*start - from).min(need));
+            first.get_or_insert(from);
+            let until = from + free;
+            need = need - free;
+            next = self.insert(next, from, until);
+            from = until;
+            if need == Time::ZERO {
+                return Departure { first: first.unwrap_or(at), last: until };
+            }
+        }
+    }
+
+    /// Marks a free time before the `next` busy one, and joins it with its neighbours. The number of one that
+    /// ends then or later.
+    fn insert(&mut self, next: usize, from: Time, until: Time) -> usize {
+        let joins_next = self.busy.get(next).is_some_and(|(start, _)| *start == until);
+        let joins_last = next > 0 && self.busy[next - 1].1 == from;
+        match (joins_last, joins_next) {
+            (true, true) => {
+                self.busy[next - 1].1 = self.busy[next].1;
+                self.busy.remove(next);
+                next - 1
+            }
+            (true, false) => {
+                self.busy[next - 1].1 = until;
+                next
+            }
+            (false, true) => {
+                self.busy[next].0 = from;
+                next
+            }
+            (false, false) => {
+                self.busy.insert(next, (from, until));
+                next + 1
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Port;
+    use proptest::prelude::*;
+    use unrack_units::Rate;
+
+    /// A byte takes 80 ps.
+    fn timeline() -> Timeline {
+        Timeline::new(Pace::new(Rate::from_gbps(100)))
+    }
+
+    proptest! {
+        /// In order of time it is a port.
+        #[test]
+        fn what_is_told_in_order_is_served_in_order(gaps in prop::collection::vec((0u64..4_000, 1u64..40), 1..60)) {
+            let (mut timeline, mut port, mut now) = (timeline(), Port::new(Pace::new(Rate::from_gbps(100))), Time::ZERO);
+            for (gap, bytes) in gaps {
+                now += Time::from_ps(gap);
+                prop_assert_eq!(timeline.book(now, now, bytes), port.enqueue(now, bytes));
+            }
+        }
+
+        /// No time is given twice, none is lost, and nobody waits while there is free time.
+        #[test]
+        fn any_order_takes_each_time_once(told in prop::collection::vec((0u64..3_000, 1u64..20), 1..60)) {
+            let mut timeline = timeline();
+            let mut taken = [false; 16_384];
+            for (at, bytes) in told {
+                // All of it in whole byte times.
+                let at = at / 80;
+                let free: Vec<usize> = (at as usize..).filter(|slot| !taken[*slot]).take(bytes as usize).collect();
+                free.iter().for_each(|slot| taken[*slot] = true);
+                let departure = timeline.book(Time::ZERO, Time::from_ps(at * 80), bytes);
+                prop_assert_eq!(departure.first.as_ps(), free[0] as u64 * 80);
+                prop_assert_eq!(departure.last.as_ps(), (free[free.len() - 1] as u64 + 1) * 80);
+                prop_assert!(timeline.busy.iter().zip(timeline.busy.iter().skip(1)).all(|(a, b)| a.1 < b.0));
+            }
+            let busy: u64 = timeline.busy.iter().map(|(start, end)| (*end - *start).as_ps()).sum();
+            prop_assert_eq!(busy, taken.iter().filter(|taken| **taken).count() as u64 * 80);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What cores and NICs do with packets, and how long it takes.
+
+use super::cores::Task;
+use super::memory::{Agent, LINE, Place, last_of};
+use super::queues::Asks;
+use super::{Event, Hosts, Output, Packet, Way};
+use crate::network::Pace;
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// Bytes of a descriptor or a completion, as of the 82599.
+const DESCRIPTOR: u64 = 16;
+
+/// What happened inside hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Loads of 64 B that went to the DRAM cache, and those that found their line there or on its way.
+    pub loads: u64,
+    pub hits: u64,
+    pub interrupts: u64,
+    pub doorbells: u64,
+    /// Packets lost: the NIC's headroom was full, no receive descriptor was posted, no section was left for a buffer.
+    pub no_room: u64,
+    pub no_descriptor: u64,
+    pub no_buffer: u64,
+    /// How long the busiest core, and the mean one, worked.
+    pub busiest: Time,
+    pub mean: Time,
+    /// Bytes that were read or written without crossing the CXL port of a host, and across one.
+    pub local_bytes: u64,
+    pub remote_bytes: u64,
+}
+
+impl Hosts {
+    pub(super) fn give(&mut self, now: Time, core: u32, task: Task) {
+        if self.cores[core as usize].give(task) {
+            self.begin(now, core);
+        }
+    }
+
+    fn begin(&mut self, now: Time, core: u32) {
+        let Some(task) = self.cores[core as usize].begin() else { return };
+        let until = self.until(now, self.plan.host_of_core(core), task);
+        self.cores[core as usize].busy += until - now;
+        self.outputs.push_back(Output::At(until, Event::Core(core)));
+    }
+
+    /// When a task that begins now is done.
+    fn until(&mut self, now: Time, host: NodeId, task: Task) -> Time {
+        let cpu = &self.plan.spec.cpu;
+        match task {
+            Task::Send(_) => now + cpu.packet_time,
+            Task::Interrupt(_) => now + cpu.interrupt_time,
+            Task::Stack(number) => {
+                let (handled, loads) = (cpu.packet_time, cpu.header_loads);
+                let descriptor = self.memory.load(now, host, Place::Own(host), DESCRIPTOR);
+                self.load_header(now, descriptor, host, self.packets[number as usize], loads) + handled
+            }
+            Task::Read(number) => self.load_payload(now, host, self.packets[number as usize]),
+        }
+    }
+
+    pub(super) fn done(&mut self, now: Time, core: u32) {
+        match self.cores[core as usize].end() {
+            Task::Send(number) => self.post(now, number),
+            Task::Interrupt(queue) => self.look(now, queue),
+            Task::Stack(number) => self.through(now, number),
+            Task::Read(number) => {
+                self.release(number);
+                self.outputs.push_back(Output::Read(number));
+            }
+        }
+        // One of these may have begun something already.
+        if self.cores[core as usize].is_idle() {
+            self.begin(now, core);
+        }
+    }
+}
+
+/// Sending.
+impl Hosts {
+    /// The stack is through with a packet to send: its descriptor is written.
+    fn post(&mut self, now: Time, number: u32) {
+        let packet = self.packets[number as usize];
+        match packet.way {
+            Way::Rack if self.plan.spec.references() => self.refer(now, number),
+            Way::Rack => {
+                let read = self.read_data(now, now, Agent::Core(packet.from), packet);
+                self.write(now, read, number, Agent::Core(packet.from));
+            }
+            Way::Nic(_) => {
+                let queue = self.plan.transmit_queue(packet.from, packet.to, packet.way);
+                let place = &mut self.transmit[queue as usize];
+                place.posted.push_back(number);
+                if !std::mem::replace(&mut place.busy, true) {
+                    self.counts.doorbells += 1;
+                    self.outputs.push_back(Output::At(now + self.memory.to_nic(), Event::Doorbell(queue)));
+                }
+            }
+        }
+    }
+
+    /// A NIC reads all descriptors that are posted, in one go (§4.2), and then the data.
+    pub(super) fn fetch(&mut self, now: Time, queue: u32) {
+        let place = &mut self.transmit[queue as usize];
+        let batch = std::mem::take(&mut place.posted);
+        if batch.is_empty() {
+            place.busy = false;
+            return;
+        }
+        let nic = Agent::Nic(self.plan.nic_of_queue(queue));
+        let host = self.plan.host_of_queue(queue);
+        let mut at = self.memory.read(now, nic, now, Place::Own(host), DESCRIPTOR * batch.len() as u64);
+        let known = at;
+        for number in batch {
+            at = at.max(self.read_data(now, known, nic, self.packets[number as usize]));
+            self.outputs.push_back(Output::At(at, Event::Fetched(number)));
+        }
+        self.outputs.push_back(Output::At(at, Event::Doorbell(queue)));
+    }
+
+    /// Data of a host lie one after the other in its buffers.
+    fn read_data(&mut self, now: Time, at: Time, agent: Agent, packet: Packet) -> Time {
+        let bytes = u64::from(packet.bytes);
+        let size = self.plan.sizes[self.plan.class(packet.bytes) as usize];
+        let next = &mut self.data[packet.from as usize];
+        let place = Place::Buffer(packet.from, *next);
+        *next = next.wrapping_add(size) % self.plan.spec.memory.size.get();
+        self.memory.read(now, agent, at, place, bytes)
+    }
+
+    /// A packet has left its queue.
+    pub(super) fn free_place(&mut self, queue: u32) {
+        self.transmit[queue as usize].outstanding -= 1;
+        self.outputs.push_back(Output::Room(queue));
+    }
+
+    /// Stores a reference to data that lie in a buffer of the sender.
+    fn refer(&mut self, now: Time, number: u32) {
+        let Packet { from, to, bytes, .. } = self.packets[number as usize];
+        if self.assign(number, bytes, from) {
+            let there = self.memory.write(now, Agent::Core(from), now, Place::Own(to), LINE);
+            self.outputs.push_back(Output::At(there, Event::Written(number)));
+        }
+    }
+}
+
+/// Receiving.
+impl Hosts {
+    /// Finds a buffer of `owner` for a packet. Without one the packet is lost.
+    fn assign(&mut self, number: u32, bytes: u32, owner: NodeId) -> bool {
+        let class = self.plan.class(bytes);
+        let stock = &mut self.stocks[self.plan.stock(owner) as usize];
+        match self.buffers[owner as usize].take(class, stock) {
+            Some(buffer) => {
+                let packet = &mut self.packets[number as usize];
+                (packet.buffer, packet.class, packet.owner) = (buffer, class, owner);
+                true
+            }
+            None => {
+                self.counts.no_buffer += 1;
+                let Packet { from, to, way, .. } = self.packets[number as usize];
+                if way == Way::Rack {
+                    self.free_place(self.plan.transmit_queue(from, to, way));
+                }
+                self.outputs.push_back(Output::Lost(number));
+                false
+            }
+        }
+    }
+
+    /// Writes a packet, at hand from `at` on, to a receive buffer, and then its completion. Whether there was a buffer.
+    pub(super) fn write(&mut self, now: Time, at: Time, number: u32, agent: Agent) -> bool {
+        let Packet { to, bytes, .. } = self.packets[number as usize];
+        let has_buffer = self.assign(number, bytes, to);
+        if has_buffer {
+            let buffer = Place::Buffer(to, self.packets[number as usize].buffer);
+            let there = self.memory.write(now, agent, at, buffer, u64::from(bytes));
+            let told = self.memory.write(now, agent, there, Place::Own(to), DESCRIPTOR);
+            self.outputs.push_back(Output::At(told, Event::Written(number)));
+        }
+        has_buffer
+    }
+
+    fn queue_of(&self, packet: &Packet) -> u32 {
+        match packet.way {
+            Way::Nic(nic) => self.plan.receive_queue_of_nic(packet.to, nic),
+            Way::Rack => self.plan.reference_queue(packet.from, packet.to),
+        }
+    }
+
+    pub(super) fn written(&mut self, now: Time, number: u32) {
+        let packet = self.packets[number as usize];
+        if let Way::Nic(nic) = packet.way {
+            self.headroom[nic as usize] -= u64::from(packet.bytes);
+        }
+        let queue = self.queue_of(&packet);
+        match self.receive[queue as usize].complete(now, number) {
+            Asks::Nothing => {}
+            Asks::Later(at) => self.outputs.push_back(Output::At(at, Event::Late(queue))),
+            Asks::Interrupt => self.interrupt(now, queue),
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, now: Time, queue: u32) {
+        self.counts.interrupts += 1;
+        self.give(now, self.plan.core(self.plan.host_of_queue(queue), queue), Task::Interrupt(queue));
+    }
+
+    /// A core hands what has come on, to the cores of its streams.
+    fn look(&mut self, now: Time, queue: u32) {
+        for number in self.receive[queue as usize].take() {
+            let Packet { to, hash, .. } = self.packets[number as usize];
+            self.give(now, self.plan.core(to, hash), Task::Stack(number));
+        }
+    }
+
+    /// The stack is through with a packet that came: there is another buffer in its place.
+    fn through(&mut self, now: Time, number: u32) {
+        let packet = self.packets[number as usize];
+        let queue = self.queue_of(&packet);
+        let place = &mut self.receive[queue as usize];
+        place.posted += u32::from(packet.way != Way::Rack);
+        if place.through() {
+            self.look(now, queue);
+        }
+        if packet.way == Way::Rack {
+            self.free_place(self.plan.transmit_queue(packet.from, packet.to, packet.way));
+        }
+        self.outputs.push_back(Output::Stack(number));
+    }
+
+    /// Until a core has loaded a header so many times, one after the other.
+    fn load_header(&mut self, now: Time, mut at: Time, host: NodeId, packet: Packet, loads: u32) -> Time {
+        for _ in 0..loads {
+            at = match self.caches.is_empty() {
+                true => self.memory.read(
+                    now,
+                    Agent::Core(host),
+                    at,
+                    Place::Buffer(packet.owner, packet.buffer),
+                    LINE,
+                ),
+                false => {
+                    let found = self.cached(now, at, host, &packet, packet.buffer);
+                    self.caches[host as usize].count(LINE, found.1);
+                    found.0.max(at) + self.plan.spec.cache.latency
+                }
+            };
+        }
+        at
+    }
+
+    /// When the cache has the line with this address, fetched now if it must be; and whether it was there.
+    fn cached(&mut self, now: Time, at: Time, host: NodeId, packet: &Packet, address: u64) -> (Time, bool) {
+        let class = packet.class;
+        if let Some(ready) = self.caches[host as usize].find(class, address) {
+            return (ready, true);
+        }
+        let line = self.caches[host as usize].line(class);
+        let size = self.plan.sizes[class as usize];
+        let first = address / line * line;
+        let end = (packet.buffer + size).min(first + line * (1 + u64::from(self.plan.spec.cache.prefetch)));
+        let mut missing = at;
+        for next in (first..end).step_by(line as usize) {
+            if next != first && self.caches[host as usize].find(class, next).is_some() {
+                continue;
+            }
+            let from = Place::Buffer(packet.owner, next);
+            let ready = self.memory.read(now, Agent::Core(host), at, from, line);
+            self.caches[host as usize].fill(class, next, ready);
+            missing = if next == first { ready } else { missing };
+        }
+        (missing, false)
+    }
+
+    /// Until the program has loaded what a packet brought, and stored a copy if it does not read it in place.
+    fn load_payload(&mut self, now: Time, host: NodeId, packet: Packet) -> Time {
+        if self.plan.spec.references() && !self.plan.spec.program_loads {
+            return now;
+        }
+        let payload = u64::from(packet.payload);
+        let from = packet.buffer + u64::from(packet.bytes - packet.payload);
+        let loaded = match self.caches.is_empty() {
+            true => self.memory.load(now, host, Place::Buffer(packet.owner, from), payload),
+            false => self.load_cached(now, host, &packet, from, payload),
+        };
+        match self.plan.spec.references() {
+            true => loaded,
+            false => loaded.max(self.memory.store(now, host, now, payload)),
+        }
+    }
+
+    fn load_cached(&mut self, now: Time, host: NodeId, packet: &Packet, from: u64, payload: u64) -> Time {
+        let line = self.caches[host as usize].line(packet.class);
+        let mut ready = now;
+        let mut address = from;
+        while address < from + payload {
+            let end = (address / line + 1) * line;
+            let (there, found) = self.cached(now, now, host, packet, address);
+            self.caches[host as usize].count(end.min(from + payload) - address, found);
+            ready = ready.max(there);
+            address = end;
+        }
+        let spec = &self.plan.spec;
+        let line_time = Pace::new(spec.memory.rate).transmit(LINE);
+        let lines = payload.div_ceil(LINE);
+        ready + last_of(lines, u64::from(spec.memory.outstanding_loads), spec.cache.latency, line_time)
+    }
+}
