@@ -34,6 +34,10 @@ links of the scenario's rates and delays, in real time; what the scenario says i
 those of others are UDP datagrams: every machine says `up` with its own --here, and `run` sends the flows of its own nodes. \
 Packets of 1,456 bytes (network.mtu) fit into frames of 1,500.
 
+With --gateway, a node has a TAP device: an Ethernet of this machine, to be put into a bridge or a network namespace. Frames \
+cross the rack to the gateway behind which their destination is, at the rate that R2C2 gives them. That takes root:
+  sudo unrack rack up examples/torus-4x4.toml --gateway 0=tap0 --gateway 10=tap1
+
 down also removes what a crash left.";
 
 #[derive(clap::Args)]
@@ -93,6 +97,15 @@ struct Among {
     /// Which of these this machine is, from 0
     #[arg(long, value_name = "N", requires = "machines")]
     here: Option<usize>,
+    /// A device of this machine's network behind a node, such as 0=tap0; may be repeated
+    #[arg(long = "gateway", value_name = "NODE=DEVICE", value_parser = gateway, conflicts_with = "machines")]
+    gateways: Vec<(u32, String)>,
+}
+
+fn gateway(text: &str) -> Result<(u32, String), String> {
+    let parts =
+        text.split_once('=').and_then(|(node, device)| Some((node.parse().ok()?, device.to_string())));
+    parts.ok_or_else(|| "is the number of a node and the name of a device, such as 0=tap0".to_string())
 }
 
 impl Among {
@@ -102,7 +115,8 @@ impl Among {
 
     /// As arguments again.
     fn arguments(&self) -> Vec<String> {
-        let Some(here) = self.here else { return Vec::new() };
+        let gateway = |(node, device): &(u32, String)| format!("--gateway={node}={device}");
+        let Some(here) = self.here else { return self.gateways.iter().map(gateway).collect() };
         let machines: Vec<String> = self.machines.iter().map(SocketAddr::to_string).collect();
         vec!["--machines".into(), machines.join(","), "--here".into(), here.to_string()]
     }
@@ -139,9 +153,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             if network.topology.graph().is_some() {
                 return direct::up(&scenario, &set, &among, &place.folder());
             }
-            if among.here.is_some() {
+            if among.here.is_some() || !among.gateways.is_empty() {
                 return Err(Failure::Usage(
-                    "--machines: only nodes of a torus, mesh or graph are on several".into(),
+                    "--machines, --gateway: only for nodes of a torus, mesh or graph".into(),
                 ));
             }
             direct::check_free(&place.folder())?;

@@ -61,6 +61,8 @@ pub fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<E
         let why = "happen at times of one machine: leave them out, or have all nodes on one";
         return Err(scenario.error_at("failures", why).into());
     }
+    // Else the rack's process would be the first to see that.
+    Emulation::try_gateways(&plan, &among.gateways)?;
     let seat = Seat::claim(folder, &scenario.explain())?;
     if let Err(failure) = leave_behind(&seat, among, folder) {
         // The first error says more.
@@ -108,7 +110,7 @@ pub fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let emulation = match among.machines()? {
         Some(machines) => Emulation::start_part(plan, cores, &machines)?,
-        None => Emulation::start(plan, cores)?,
+        None => Emulation::start_bridged(plan, cores, &among.gateways)?,
     };
     let mut told = Ok(());
     seat.serve(emulation, || told = print(READY))?;

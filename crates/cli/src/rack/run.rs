@@ -43,7 +43,7 @@ pub struct Args {
 struct Live {
     /// How long packets waited for a thread after they were due: what the emulation adds to a hop.
     late_ns: Late,
-    /// By link, the most bytes that its queue held.
+    /// By link, the most bytes that a data packet found ahead of it.
     most_queued_bytes: Vec<u64>,
     /// The most packets that a flow had wait for their turn.
     most_waiting: u64,

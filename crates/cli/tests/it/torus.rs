@@ -153,6 +153,12 @@ fn what_only_the_simulator_does_is_refused() {
     assert!(refused("fabric.protocol=tcp").contains("fabric"));
     assert!(refused("network.switch.buffer=unlimited").contains("network.switch.buffer"));
     assert!(refused("network.headers=none").contains("network.headers"));
+    let up = |gateway| {
+        let up = ["rack", "up", &scenario, "--state", &state, "--gateway", gateway];
+        desk.refused(2, &up)
+    };
+    assert!(up("0").contains("such as 0=tap0"));
+    assert!(up("16=tap0").contains("no node 16 of 16") && up("0=lo").contains("already"));
     assert!(refused("fabric.trees=0").contains("fabric.trees"));
     assert!(!Path::new(&state).exists());
 }

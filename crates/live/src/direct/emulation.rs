@@ -6,11 +6,12 @@ use super::plan::Plan;
 use super::report::{Ledger, News, Report, Told, Totals, empty_histogram};
 use super::seeker;
 use super::site::{Crossing, Outlet, Queues, Site};
+use super::tap::Tap;
 use super::thread::{Callers, Clock, Order, Place, Sleeper, Submission, Worker, ring_places};
 use super::udp::{Door, Entrance, Exit, Lane, Machines, Traffic};
 use crate::error::Error;
 use rtrb::Consumer;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -43,8 +44,25 @@ impl Emulation {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(plan: Plan, threads: usize) -> Result<Emulation, Error> {
+        Emulation::start_bridged(plan, threads, &[])
+    }
+
+    /// The same with gateways: nodes and the names of the TAP devices by which this machine's network reaches the rack.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such node, or a device of this name; [`Error::Lacking`] without root or TAP.
+    pub fn start_bridged(plan: Plan, threads: usize, gateways: &[(u32, String)]) -> Result<Emulation, Error> {
+        let (plan, taps) = bridged(plan, gateways)?;
         let own = 0..plan.nodes();
-        Emulation::of(plan, threads, own, None)
+        Emulation::of(plan, threads, own, None, taps)
+    }
+
+    /// Whether [`Emulation::start_bridged`] could have its devices: makes them, and gives them up.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn try_gateways(plan: &Plan, gateways: &[(u32, String)]) -> Result<(), Error> {
+        bridged(plan.clone(), gateways).map(drop)
     }
 
     /// Starts the nodes of one of several machines; links to those of others are datagrams.
@@ -60,7 +78,7 @@ impl Emulation {
             let rule = "times are of one machine: leave failures out, or have all nodes on one";
             return Err(Error::Usage(format!("failures: {rule}")));
         }
-        Emulation::of(plan, threads, own, Some(machines))
+        Emulation::of(plan, threads, own, Some(machines), Vec::new())
     }
 
     fn of(
@@ -68,6 +86,7 @@ impl Emulation {
         threads: usize,
         own: Range<u32>,
         machines: Option<&Machines>,
+        taps: Vec<(u32, Tap)>,
     ) -> Result<Emulation, Error> {
         let plan = Arc::new(plan);
         let (tell, news) = channel();
@@ -94,9 +113,12 @@ impl Emulation {
         let seeker = plan.params.selection.as_ref().map(|_| seek);
         for (own, orders) in inboxes.into_iter().enumerate() {
             let outlets = std::mem::take(&mut ends.outlets[own]);
+            let here = taps.iter().filter(|(node, _)| thread_of(&emulation.own, workers, *node) == own);
+            let here = here.map(|(node, tap)| Ok((*node, tap.try_clone().map_err(no_second)?)));
+            let here = here.collect::<Result<BTreeMap<u32, Tap>, Error>>()?;
             let worker = Worker {
                 places: ends.places(&plan, &emulation.own, own),
-                site: Site::new(&plan, outlets, (own, workers + 1), tell.clone(), seeker.clone()),
+                site: Site::new(&plan, outlets, (own, workers + 1), tell.clone(), seeker.clone(), here),
                 orders,
                 clock: emulation.clock,
                 own,
@@ -112,6 +134,12 @@ impl Emulation {
         }
         if let Some(machines) = machines {
             emulation.open_socket(machines, ends)?;
+        }
+        for (node, tap) in taps {
+            let (callers, traffic) = (emulation.callers.clone(), emulation.traffic.clone());
+            let thread = thread_of(&emulation.own, workers, node);
+            let hand_on = move |frame| callers.call(thread, Order::Frame(node, frame));
+            emulation.spawn(format!("unrack-gateway-{node}"), move || listen(tap, &traffic, hand_on))?;
         }
         if seeker.is_some() {
             let (callers, own, seed) = (emulation.callers.clone(), emulation.own.clone(), plan.seed);
@@ -260,6 +288,26 @@ impl Emulation {
             }
         }
     }
+}
+
+fn bridged(plan: Plan, gateways: &[(u32, String)]) -> Result<(Plan, Vec<(u32, Tap)>), Error> {
+    let nodes: Vec<u32> = gateways.iter().map(|(node, _)| *node).collect();
+    let plan = plan.with_gateways(&nodes)?;
+    let tap = |(node, name): &(u32, String)| Ok((*node, Tap::new(name, plan.hosts_mtu())?));
+    let taps = gateways.iter().map(tap).collect::<Result<Vec<_>, Error>>()?;
+    Ok((plan, taps))
+}
+
+/// Hands on what hosts behind a gateway send, until the rack leaves.
+fn listen(mut tap: Tap, traffic: &Traffic, hand_on: impl Fn(Vec<u8>)) {
+    let mut frame = vec![0; 1 << 16];
+    while !traffic.leaves.load(Ordering::Relaxed) {
+        tap.read(&mut frame).into_iter().for_each(|frame| hand_on(frame.to_vec()));
+    }
+}
+
+fn no_second(why: std::io::Error) -> Error {
+    Error::Lacking(format!("no second use of a device: {why}"))
 }
 
 fn thread_of(own: &Range<u32>, threads: usize, node: u32) -> usize {

@@ -16,6 +16,7 @@
 //! | [`site`] | what the nodes of a thread have around them |
 //! | [`thread`] | a thread that does the work of nodes |
 //! | [`seeker`] | one that looks for better routings |
+//! | [`tap`] | devices by which a machine's network reaches the rack |
 //! | [`bell`] | how it sleeps, and is woken |
 //! | [`report`] | what became of messages |
 //! | [`emulation`] | all of it |
@@ -38,6 +39,7 @@ mod report;
 mod seat;
 mod seeker;
 mod site;
+mod tap;
 mod thread;
 mod udp;
 

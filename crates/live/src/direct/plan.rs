@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use std::sync::Arc;
+use unrack_protocol::r2c2::bridge::most_mtu;
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
@@ -31,6 +32,8 @@ pub struct Plan {
     pub(crate) cut_through: bool,
     /// Of a node that forwards.
     pub(crate) latency: Time,
+    /// Nodes behind which there are hosts.
+    pub(crate) gateways: Vec<u16>,
     pub(crate) seed: u64,
 }
 
@@ -78,8 +81,29 @@ impl Plan {
             buffer,
             cut_through: network.switch.cut_through,
             latency: network.switch.latency,
+            gateways: Vec::new(),
             seed,
         })
+    }
+
+    /// The same with hosts behind these nodes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such node, or it is named twice.
+    pub fn with_gateways(self, gateways: &[u32]) -> Result<Plan, Error> {
+        if let Some(node) = gateways.iter().find(|node| **node >= self.nodes()) {
+            return Err(Error::Usage(format!("--gateway: there is no node {node} of {}", self.nodes())));
+        }
+        let twice = gateways.iter().enumerate().find(|(n, node)| gateways[..*n].contains(node));
+        if let Some((_, node)) = twice {
+            return Err(Error::Usage(format!("--gateway: node {node} has two devices")));
+        }
+        Ok(Plan { gateways: gateways.iter().map(|node| *node as u16).collect(), ..self })
+    }
+
+    /// The MTU of hosts behind a gateway.
+    pub(crate) fn hosts_mtu(&self) -> u64 {
+        most_mtu(self.most)
     }
 
     pub fn nodes(&self) -> u32 {

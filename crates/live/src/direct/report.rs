@@ -64,7 +64,7 @@ pub struct Report {
     /// Bytes found waiting ahead by each data packet at each link.
     #[serde(with = "recorded")]
     pub queue_bytes: Histogram<u64>,
-    /// By link, the most bytes that its queue held.
+    /// By link, the most bytes that a data packet found ahead of it.
     pub most_queued: Vec<u64>,
     /// How long packets waited for a thread after they were due, in ns: what the emulation adds to each hop.
     #[serde(with = "recorded")]

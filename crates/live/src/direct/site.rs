@@ -5,8 +5,10 @@ use super::line::Line;
 use super::node::{Around, Event, FlowKey, Packet};
 use super::plan::Plan;
 use super::report::{News, Told, empty_histogram};
+use super::tap::Tap;
 use hdrhistogram::Histogram;
 use rtrb::Producer;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use unrack_protocol::r2c2::map::Map;
@@ -39,6 +41,8 @@ pub(crate) struct Site {
     /// When the run began: times of failures are since then.
     began: Time,
     random: u64,
+    /// The devices of gateways here.
+    taps: BTreeMap<u32, Tap>,
     /// To whoever looks for better routings: for which node.
     seeker: Option<Sender<(u32, Box<Problem>)>>,
     /// By link; only those that leave nodes of this thread.
@@ -57,7 +61,7 @@ pub(crate) struct Site {
 pub(crate) struct Queues {
     /// Bytes found ahead by each data packet at each link.
     pub found: Histogram<u64>,
-    /// By link, the most bytes that were there with a packet that joined them.
+    /// By link, the most of these.
     pub most: Vec<u64>,
 }
 
@@ -74,6 +78,7 @@ impl Site {
         (number, threads): (usize, usize),
         news: Sender<News>,
         seeker: Option<Sender<(u32, Box<Problem>)>>,
+        taps: BTreeMap<u32, Tap>,
     ) -> Site {
         Site {
             map: Map::whole(&plan.graph, plan.params.trees),
@@ -82,6 +87,7 @@ impl Site {
             began: Time::ZERO,
             random: mix(plan.seed ^ mix(number as u64)),
             seeker,
+            taps,
             queues: Queues::new(outlets.len()),
             outlets,
             spare: Vec::new(),
@@ -184,12 +190,12 @@ impl Around for Here<'_> {
         let (wire, ahead) = (packet.len() as u64, line.backlog(now));
         if Kind::of(&packet).is_some_and(Kind::is_data) {
             queues.found.saturating_record(ahead);
+            queues.most[link] = queues.most[link].max(ahead);
         }
         if ring.is_full() {
             return Err(packet);
         }
         let Some(departure) = line.enqueue(now, wire) else { return Err(packet) };
-        queues.most[link] = queues.most[link].max(ahead + wire);
         let next = if Broadcast::is(&packet) { None } else { Data::next_port(&packet) };
         let ready = match next {
             Some(port) if plan.cut_through => {
@@ -227,6 +233,12 @@ impl Around for Here<'_> {
         // Whoever looks may have gone: the rack is going down.
         if let Some(seeker) = &self.site.seeker {
             let _ = seeker.send((self.node, Box::new(problem)));
+        }
+    }
+
+    fn to_host(&mut self, frame: &[u8]) {
+        if let Some(tap) = self.site.taps.get_mut(&self.node) {
+            tap.write(frame);
         }
     }
 

@@ -63,6 +63,8 @@ impl Callers {
 pub(crate) enum Order {
     /// A run begins then, in which this is to be sent.
     Begin(Time, Vec<Submission>),
+    /// A host behind this gateway sent a frame.
+    Frame(u32, Vec<u8>),
     /// A node's flows, and others that it knows of, are to use these routings.
     Choose(u32, Vec<Assignment>),
     /// The node does nothing any more.
@@ -151,6 +153,13 @@ impl Worker {
         while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::Begin(began, submissions) => self.begin(began, submissions),
+                Order::Frame(node, frame) => {
+                    let now = self.clock.now();
+                    let place = self.places.iter_mut().find(|place| place.number == node && !place.is_dead);
+                    if let Some(place) = place {
+                        place.node.take_from_host(now, &frame, &mut self.site.around(node));
+                    }
+                }
                 Order::Choose(node, chosen) => {
                     let now = self.clock.now();
                     if let Some(place) = self.places.iter_mut().find(|place| place.number == node) {

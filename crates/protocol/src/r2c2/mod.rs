@@ -19,7 +19,9 @@
 //! | [`trees`] | along which links a broadcast goes |
 //! | [`packet`] | what is on the wire |
 //! | [`tunnel`] | the same through a switched network |
+//! | [`bridge`] | to one: packets in Ethernet frames, and frames in packets |
 
+pub mod bridge;
 pub mod bucket;
 pub mod demand;
 pub mod host;

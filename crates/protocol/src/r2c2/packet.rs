@@ -101,12 +101,14 @@ pub enum Kind {
     /// From a flow's destination: all packets below `seq` are there, and of the 64 from there on those of the mask
     /// ([`MASK`] bytes) that it carries.
     Ack,
+    /// From one gateway to another: an Ethernet frame ([`bridge`](super::bridge)). It is not acknowledged.
+    Frame,
     /// From a node that had to drop the broadcast that it carries, to its source (§3.2).
     Lost,
 }
 
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Data, Kind::Last, Kind::Ack, Kind::Lost];
+    const ALL: [Kind; 5] = [Kind::Data, Kind::Last, Kind::Ack, Kind::Lost, Kind::Frame];
 
     /// As in packets. None has a bit of the upper half, where broadcasts have their type.
     const fn code(self) -> u8 {
@@ -115,6 +117,7 @@ impl Kind {
             Kind::Last => 5,
             Kind::Ack => 6,
             Kind::Lost => 7,
+            Kind::Frame => 8,
         }
     }
 
@@ -127,9 +130,9 @@ impl Kind {
         packet.first().and_then(|code| Kind::from_code(*code))
     }
 
-    /// Whether such packets carry a part of a flow.
+    /// Whether such packets carry what others wanted sent.
     pub const fn is_data(self) -> bool {
-        matches!(self, Kind::Data | Kind::Last)
+        matches!(self, Kind::Data | Kind::Last | Kind::Frame)
     }
 }
 

@@ -138,8 +138,9 @@ impl Node {
         match self.repeats.pop_front() {
             Some(News::Flow(told)) => {
                 let open = self.sending.get(&told.flow).filter(|flow| !flow.transfer.is_through());
+                let open = open.map(|flow| flow.told).or_else(|| self.stream_of(told.flow));
                 // As it is now: a flow may ask for something else meanwhile.
-                let now_told = open.map(|flow| Broadcast { event: told.event, tree: told.tree, ..flow.told });
+                let now_told = open.map(|open| Broadcast { event: told.event, tree: told.tree, ..open });
                 let told = if told.event == Told::End { Some(told) } else { now_told };
                 if let Some(told) = told {
                     self.spread(now, &News::Flow(told), &told.encode(), around);

@@ -10,6 +10,7 @@ impl Node {
     pub fn discover(&mut self, now: Time, around: &mut impl Around) {
         let map = around.map();
         self.view.discover(now, self.plan.rates(map), |routing| map.usable(routing));
+        self.discover_streams(now, around);
         let mut flows: Vec<u16> = self.sending.keys().copied().collect();
         flows.sort_unstable();
         for flow in flows {

@@ -9,6 +9,7 @@
 //! sender gives up when [`MOST_SILENCE`] time-outs in a row brought no acknowledgement.
 
 mod arriving;
+mod bridging;
 mod broadcasts;
 mod discovery;
 mod rating;
@@ -18,6 +19,7 @@ mod sending;
 mod tests;
 
 use self::arriving::Arriving;
+use self::bridging::Bridge;
 use self::broadcasts::News;
 use self::sending::Sending;
 use super::plan::Plan;
@@ -56,6 +58,8 @@ pub trait Around {
     fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]);
     /// Has somebody look for better routings, who calls [`Node::choose`] with what is found.
     fn seek(&mut self, problem: Problem);
+    /// Gives a frame to the hosts behind this gateway.
+    fn to_host(&mut self, frame: &[u8]);
     /// Something that whoever asked for flows wants to know.
     fn happened(&mut self, now: Time, event: Event);
 }
@@ -116,6 +120,7 @@ pub struct Node {
     /// The number of its last flow.
     number: u16,
     arriving: Arriving,
+    bridge: Bridge,
     /// By time, and order of asking: flows that wait for the same link take turns.
     timers: BinaryHeap<Reverse<(Time, u64, Timer)>>,
     asked: u64,
@@ -145,6 +150,10 @@ enum Timer {
         flow: u16,
         turn: u32,
     },
+    Frames {
+        dst: u16,
+        turn: u32,
+    },
     Alarm {
         flow: u16,
         turn: u32,
@@ -165,6 +174,7 @@ impl Node {
             sending: HashMap::new(),
             number: 0,
             arriving: Arriving::default(),
+            bridge: Bridge::default(),
             timers: BinaryHeap::new(),
             asked: 0,
             turns: 0,
@@ -198,6 +208,7 @@ impl Node {
                 Timer::Select => self.select(now, around),
                 Timer::Send { flow, turn } => self.send(now, flow, turn, around),
                 Timer::Alarm { flow, turn } => self.alarm(now, flow, turn, around),
+                Timer::Frames { dst, turn } => self.send_frames(now, dst, turn, around),
             }
         }
     }
@@ -228,6 +239,7 @@ impl Node {
                     Kind::Data | Kind::Last => self.take_part(now, data, packet, around),
                     Kind::Ack => self.take_ack(now, data, packet, around),
                     Kind::Lost => self.take_report(now, packet, around),
+                    Kind::Frame => self.take_frame(now, data, packet, around),
                 }
             }
             _ => self.refuse(packet, around),
@@ -285,6 +297,13 @@ impl Node {
             *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
             mix(*random)
         })
+    }
+
+    /// That no flow of this node has.
+    fn next_number(&mut self) -> Option<u16> {
+        let is_free = |number: &u16| !self.sending.contains_key(number) && self.stream_of(*number).is_none();
+        self.number = (1..=u16::MAX).map(|n| self.number.wrapping_add(n)).find(is_free)?;
+        Some(self.number)
     }
 
     fn turn(&mut self) -> u32 {

@@ -61,13 +61,14 @@ impl Node {
     }
 
     pub(super) fn tick(&mut self, now: Time, around: &mut impl Around) {
-        if self.sending.is_empty() {
+        if self.sending.is_empty() && self.bridge.streams.is_empty() {
             self.ticks = false;
             return;
         }
         let interval = self.plan.params.interval;
         self.view.settle(now, interval, &mut around.map().weights);
         self.at(now + interval, Timer::Tick);
+        self.tick_streams(now, around);
         let rates = |flow: &u16| Some((*flow, self.view.kbps((self.me, *flow))?));
         for (flow, kbps) in self.sending.keys().filter_map(rates).collect::<Vec<(u16, u32)>>() {
             self.observe(now, flow, kbps, around);

@@ -36,11 +36,9 @@ pub(super) struct Sending {
 impl Node {
     /// Sends so many bytes to another node. `message` is what its [`Event`]s will say.
     pub fn submit(&mut self, now: Time, message: u32, dst: u32, bytes: u64, around: &mut impl Around) {
-        let mut numbers = (1..=u16::MAX).map(|n| self.number.wrapping_add(n));
-        let Some(number) = numbers.find(|number| !self.sending.contains_key(number)) else {
+        let Some(number) = self.next_number() else {
             return around.happened(now, Event::GivenUp { message, retransmissions: 0 });
         };
-        self.number = number;
         let terms = self.terms(now, dst);
         let (plan, params) = (&self.plan, &self.plan.params);
         let first_kbps = plan.first_kbps(self.me.into());
@@ -259,6 +257,7 @@ impl Node {
         for Sending { message, retransmissions, .. } in std::mem::take(&mut self.sending).into_values() {
             around.happened(now, Event::GivenUp { message, retransmissions });
         }
+        self.bridge.streams.clear();
         self.timers.clear();
     }
 

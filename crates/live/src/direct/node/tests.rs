@@ -49,6 +49,8 @@ struct Wires {
     at: u32,
     /// For whom better routings are sought.
     sought: Vec<(u32, Problem)>,
+    /// Frames that came out of the rack, and where.
+    to_hosts: Vec<(u32, Vec<u8>)>,
     crossings: BTreeMap<(Time, u64), (u32, Packet)>,
     serial: u64,
     random: u64,
@@ -123,6 +125,9 @@ impl Around for Wires {
     fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
         self.checks.deliver(flow, offset, bytes);
     }
+    fn to_host(&mut self, frame: &[u8]) {
+        self.to_hosts.push((self.at, frame.to_vec()));
+    }
     fn seek(&mut self, problem: Problem) {
         self.sought.push((self.at, problem));
     }
@@ -151,6 +156,7 @@ impl Net {
         let around = Wires {
             map: Map::whole(&plan.graph, plan.params.trees),
             sought: Vec::new(),
+            to_hosts: Vec::new(),
             down: Vec::new(),
             lines: (0..plan.graph.links()).map(|link| Line::new(plan.link(link).rate, plan.buffer)).collect(),
             at: 0,
@@ -501,4 +507,50 @@ fn better_routings_are_announced_to_all() {
     net.run(END);
     assert_eq!(net.around.acknowledged.len(), 25);
     assert!(net.nodes.iter().all(|node| node.next_wake().is_none()));
+}
+
+/// §6: frames of hosts behind three gateways. One to nobody knows whom goes to both others, the answer to one; and a
+/// stream that rests is over.
+#[test]
+fn gateways_learn_where_hosts_are() {
+    let plan = plan("torus", "[4, 4]", Params::default());
+    let plan = Arc::new(Plan::clone(&plan).with_gateways(&[0, 5, 10]).unwrap());
+    let mut net = Net::new(plan.clone(), Faults::default(), 1);
+    let frame = |dst: u8, src: u8, length: usize| {
+        let mut frame = vec![7; length];
+        frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src]);
+        frame
+    };
+    let send = |net: &mut Net, gateway: u32, frame: &[u8]| {
+        net.around.at = gateway;
+        net.nodes[gateway as usize].take_from_host(net.now, frame, &mut net.around);
+        net.run(net.now + Time::from_us(1_000));
+        net.around.to_hosts.sort();
+        std::mem::take(&mut net.around.to_hosts)
+    };
+    let (asked, answer) = (frame(2, 1, 60), frame(1, 2, 1_400));
+    assert_eq!(send(&mut net, 0, &asked), [(5, asked.clone()), (10, asked.clone())]);
+    assert_eq!(send(&mut net, 10, &answer), [(0, answer.clone())]);
+    assert_eq!(send(&mut net, 0, &asked), [(10, asked.clone())]);
+    // Behind the same gateway; longer than a packet.
+    let dropped = net.counters().dropped_packets;
+    assert!(send(&mut net, 0, &frame(1, 3, 60)).is_empty());
+    assert!(send(&mut net, 0, &frame(2, 1, plan.most as usize + 1)).is_empty());
+    assert_eq!(net.counters().dropped_packets, dropped + 1);
+    // A hundred at once keep their order, beside a flow.
+    net.submit(0, (0, 2), 500_000);
+    let many: Vec<Vec<u8>> = (0..100).map(|n| frame(2, 1, 100 + n)).collect();
+    for frame in &many {
+        net.around.at = 0;
+        net.nodes[0].take_from_host(net.now, frame, &mut net.around);
+    }
+    net.run(END);
+    assert!(net.around.to_hosts.iter().map(|(_, frame)| frame).eq(&many));
+    assert_eq!(net.around.acknowledged, [0]);
+    let counters = net.counters();
+    assert_eq!(
+        (counters.malformed, counters.sent_bytes),
+        (0, counters.arrived_bytes + counters.dropped_bytes)
+    );
+    assert!(net.nodes.iter().all(|node| node.next_wake().is_none() && node.bridge.streams.is_empty()));
 }

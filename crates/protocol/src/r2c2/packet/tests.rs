@@ -13,7 +13,7 @@ fn any_data() -> impl Strategy<Value = (Data, Vec<u8>)> {
     let numbers = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u32>(), any::<u8>());
     (numbers, any_route(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(
         |((flow, src, dst, seq, done), route, payload)| {
-            let kind = Kind::ALL[usize::from(done) % 4];
+            let kind = Kind::ALL[usize::from(done) % 5];
             let (plen, ridx) = (payload.len() as u16, done % (route.hops + 1));
             (Data { kind, flow, src, dst, seq, plen, route, ridx }, payload)
         },

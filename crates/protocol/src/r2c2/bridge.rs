@@ -1,0 +1,189 @@
+//! Between a rack and a switched network (§6): R2C2 packets in Ethernet frames, and frames of hosts outside in R2C2 packets.
+//!
+//! **A packet in a frame** crosses a link of the rack that leads through switches. Behind the frame's header is how many
+//! bytes follow, for short frames are filled up, and then what a datagram would hold ([`Tunnel`]):
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0-5, 6-11 | destination, source: [`Mac::of_node`], unless switches know others |
+//! | 12-13 | [`ETHERTYPE`] |
+//! | 14-15 | bytes of what follows |
+//! | 16-31 | the header of a tunnel |
+//! | 32-.. | the packet |
+//!
+//! **A frame in a packet** crosses the rack from one gateway to another, all of it and unchanged, as the payload of a packet
+//! of [`Kind::Frame`](super::packet::Kind). A gateway learns behind which other a host is, as switches do ([`Stations`]);
+//! frames to all, or to nobody knows whom, go to all gateways. Frames are not cut to pieces: hosts behind a gateway have
+//! an MTU of [`most_mtu`].
+
+use super::packet::Malformed;
+use super::tunnel::{TUNNEL_HEADER, Tunnel};
+use std::collections::HashMap;
+use unrack_units::Time;
+
+/// The first of those for local experiments (IEEE 802, "Local Experimental Ethertype 1").
+pub const ETHERTYPE: u16 = 0x88B5;
+/// Of a frame, before what it carries.
+pub const FRAME_HEADER: usize = 14;
+/// Before a packet in a frame.
+pub const ENCAPSULATION: usize = FRAME_HEADER + 2 + TUNNEL_HEADER;
+
+/// An address of Ethernet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// Of a node of a rack: locally administered, with the node's number.
+    pub fn of_node(node: u16) -> Mac {
+        let [high, low] = node.to_be_bytes();
+        Mac([0x02, 0x52, 0xC2, 0, high, low])
+    }
+
+    /// Not of one station, but of several or all.
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+}
+
+/// Destination and source of a frame.
+pub type Ends = (Mac, Mac);
+
+/// Those of a frame. `None`: it is shorter than its header.
+pub fn ends(frame: &[u8]) -> Option<Ends> {
+    let header: &[u8; FRAME_HEADER] = frame.first_chunk()?;
+    Some((Mac(*header.first_chunk()?), Mac(*header[6..].first_chunk()?)))
+}
+
+/// The MTU of hosts behind a gateway of a rack whose packets have room for so many bytes.
+pub fn most_mtu(payload: u64) -> u64 {
+    payload.saturating_sub(FRAME_HEADER as u64)
+}
+
+/// What is before a packet of this many bytes in a frame. `None`: it is too long for one.
+pub fn encapsulate((dst, src): Ends, tunnel: Tunnel, packet: usize) -> Option<[u8; ENCAPSULATION]> {
+    let length = u16::try_from(TUNNEL_HEADER + packet).ok()?;
+    let mut header = [0; ENCAPSULATION];
+    header[..6].copy_from_slice(&dst.0);
+    header[6..12].copy_from_slice(&src.0);
+    header[12..14].copy_from_slice(&ETHERTYPE.to_be_bytes());
+    header[14..16].copy_from_slice(&length.to_be_bytes());
+    header[16..].copy_from_slice(&tunnel.encode());
+    Some(header)
+}
+
+/// The packet in a frame, and which link it crosses.
+pub fn decapsulate(frame: &[u8]) -> Result<(Ends, Tunnel, &[u8]), Malformed> {
+    let ends = ends(frame).ok_or(Malformed::Length)?;
+    if frame[12..14] != ETHERTYPE.to_be_bytes() {
+        return Err(Malformed::Unknown);
+    }
+    let (length, rest) = frame[FRAME_HEADER..].split_first_chunk::<2>().ok_or(Malformed::Length)?;
+    let datagram = rest.get(..u16::from_be_bytes(*length).into()).ok_or(Malformed::Length)?;
+    let (tunnel, packet) = Tunnel::decode(datagram)?;
+    Ok((ends, tunnel, packet))
+}
+
+/// Hosts that a gateway knows of, and behind which other they are.
+#[derive(Debug, Clone, Default)]
+pub struct Stations(HashMap<Mac, (u16, Time)>);
+
+/// As in IEEE 802.1D: who is not heard of for so long is forgotten.
+const AGEING: Time = Time::from_us(300_000_000);
+/// Whoever invents addresses makes a gateway send to all, and no more than that.
+const MOST_STATIONS: usize = 4_096;
+
+impl Stations {
+    /// A frame came from behind this gateway.
+    pub fn learn(&mut self, now: Time, frame: &[u8], gateway: u16) {
+        let Some((_, src)) = ends(frame).filter(|(_, src)| !src.is_group()) else { return };
+        if self.0.len() >= MOST_STATIONS && !self.0.contains_key(&src) {
+            self.0.retain(|_, (_, heard)| *heard + AGEING > now);
+        }
+        if self.0.len() < MOST_STATIONS || self.0.contains_key(&src) {
+            self.0.insert(src, (gateway, now));
+        }
+    }
+
+    /// The gateway behind which a frame's destination is. `None`: any.
+    pub fn gateway_of(&self, now: Time, frame: &[u8]) -> Option<u16> {
+        let (dst, _) = ends(frame).filter(|(dst, _)| !dst.is_group())?;
+        self.0.get(&dst).filter(|(_, heard)| *heard + AGEING > now).map(|(gateway, _)| *gateway)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(dst: Mac, src: Mac) -> Vec<u8> {
+        [&dst.0[..], &src.0, &[8, 0], b"something"].concat()
+    }
+
+    proptest! {
+        /// However a frame is filled up.
+        #[test]
+        fn packets_in_frames_read_back(
+            rack: u64, link: u32, packet in prop::collection::vec(any::<u8>(), 0..100), filling in 0usize..50, nodes: (u16, u16),
+        ) {
+            let (tunnel, ends) = (Tunnel { rack, link }, (Mac::of_node(nodes.0), Mac::of_node(nodes.1)));
+            let header = encapsulate(ends, tunnel, packet.len()).unwrap();
+            let frame = [&header[..], &packet, &vec![0; filling]].concat();
+            prop_assert_eq!(decapsulate(&frame), Ok((ends, tunnel, &packet[..])));
+            prop_assert!(decapsulate(&frame[..ENCAPSULATION + packet.len()]).is_ok());
+            prop_assert!(decapsulate(&frame[..ENCAPSULATION + packet.len() - 1]).is_err());
+        }
+
+        /// Bytes from anywhere: what is read is what they say.
+        #[test]
+        fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal in 0u8..3) {
+            if bytes.len() > 18 && seal > 0 {
+                bytes[12..14].copy_from_slice(&ETHERTYPE.to_be_bytes());
+                bytes[14] = 0;
+                bytes[15] %= 70;
+            }
+            if bytes.len() > 20 && seal > 1 {
+                bytes[16..20].copy_from_slice(&[0x52, 0xC2, 1, 0]);
+            }
+            if let Ok((ends, tunnel, packet)) = decapsulate(&bytes) {
+                let header = encapsulate(ends, tunnel, packet.len()).unwrap();
+                let all = [&header[..], packet].concat();
+                prop_assert_eq!(&all[..], &bytes[..all.len()]);
+            }
+            let mut stations = Stations::default();
+            stations.learn(Time::ZERO, &bytes, 3);
+            prop_assert!(stations.gateway_of(Time::ZERO, &bytes).is_none_or(|gateway| gateway == 3));
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_too_long_for_a_frame_is_refused() {
+        let (ends, tunnel) = ((Mac::of_node(1), Mac::of_node(2)), Tunnel { rack: 1, link: 2 });
+        assert!(encapsulate(ends, tunnel, 65_519).is_some() && encapsulate(ends, tunnel, 65_520).is_none());
+        assert_eq!(Mac::of_node(0x0102), Mac([2, 0x52, 0xC2, 0, 1, 2]));
+    }
+
+    #[test]
+    fn stations_are_learnt_moved_and_forgotten() {
+        let [a, b] = [1, 2].map(|n| Mac([2, 0, 0, 0, 0, n]));
+        let (from_a, to_a, to_all) = (frame(b, a), frame(a, b), frame(Mac([255; 6]), b));
+        let mut stations = Stations::default();
+        assert_eq!(stations.gateway_of(Time::ZERO, &to_a), None);
+        stations.learn(Time::ZERO, &from_a, 7);
+        assert_eq!(stations.gateway_of(Time::from_us(1), &to_a), Some(7));
+        assert_eq!(stations.gateway_of(Time::from_us(1), &to_all), None);
+        stations.learn(Time::from_us(2), &from_a, 9);
+        assert_eq!(stations.gateway_of(Time::from_us(3), &to_a), Some(9));
+        assert_eq!(stations.gateway_of(AGEING + Time::from_us(2), &to_a), None);
+    }
+
+    #[test]
+    fn invented_addresses_take_no_more_than_their_room() {
+        let mut stations = Stations::default();
+        let station = |n: u32| Mac([2, 0, 0, (n >> 16) as u8, (n >> 8) as u8, n as u8]);
+        (0..10_000).for_each(|n| stations.learn(Time::ZERO, &frame(station(0), station(n)), 1));
+        assert_eq!(stations.0.len(), MOST_STATIONS);
+        stations.learn(AGEING, &frame(station(0), station(9_999)), 1);
+        assert_eq!(stations.0.len(), 1);
+    }
+}
