@@ -25,7 +25,10 @@ pub fn markdown(done: &[Done]) -> String {
          message's time is over that of the same message alone on the same fabric, unless a figure says \
          otherwise.\n\n\
          `exact` must be met to the digit given, `bound` is a limit to keep, `shape` is a ratio or an order that \
-         should come out. A verdict in bold is one that did not.\n",
+         should come out. A verdict in bold is one that did not.\n\n\
+         What depends on the machine is not here: R2C2's fig. 7, a rack of threads beside the simulator, is measured by \
+         `cargo bench -p unrack-live --bench simulator`, fig. 8, what computing rates takes, by \
+         `cargo bench -p unrack-study`.\n",
         env!("CARGO_PKG_VERSION")
     );
     done.iter().for_each(|done| one(&mut text, done));
