@@ -13,8 +13,9 @@ use unrack_phy::mac::Framer;
 use unrack_phy::pcs::Encoder;
 use unrack_phy::stack::{Completion, HostConfig, Outcome, Request, SwitchConfig, Testbed};
 use unrack_phy::text::script::{self, Fields};
-use unrack_phy::text::{hex, listing};
+use unrack_phy::text::{hex, listing, picture};
 use unrack_protocol::edm::{Policy as Order, steps};
+use unrack_record::atomic_write;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -41,6 +42,9 @@ pub struct Args {
     /// Write the blocks of each link as waveforms
     #[arg(long, value_name = "FILE")]
     vcd: Option<PathBuf>,
+    /// Draw the blocks of each link around those of memory
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// What is to be done in a cycle.
@@ -73,10 +77,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     }
     let crossings = bed.crossings.take().unwrap_or_default();
     if let Some(path) = &args.pcap {
-        files::capture(path, &crossings, args.strict)?;
+        files::capture(path, &crossings, policy(&args))?;
     }
     if let Some(path) = &args.vcd {
         files::waves(path, &crossings, args.nodes, bed.now())?;
+    }
+    if let Some(path) = &args.svg {
+        atomic_write(path, picture::draw(&crossings, args.nodes, policy(&args)).as_bytes())?;
     }
     let mut text = String::new();
     for crossing in &crossings {
@@ -114,8 +121,11 @@ fn testbed(args: &Args) -> Testbed {
         counts_control: true,
     };
     let host = HostConfig { node: 0, chunk: args.chunk, max_active: 3, mega: None, timeout: Some(50_000) };
-    let policy = if args.strict { Policy::Strict } else { Policy::Fair };
-    Testbed::new(switch, host, policy, usize::from(args.wire))
+    Testbed::new(switch, host, policy(args), usize::from(args.wire))
+}
+
+fn policy(args: &Args) -> Policy {
+    if args.strict { Policy::Strict } else { Policy::Fair }
 }
 
 fn parse(line: &str, nodes: u16) -> Result<Option<Step>, String> {

@@ -66,6 +66,23 @@ fn damage_is_told_and_bad_input_refused() {
     assert!(said.contains("node=2 is above 1"), "{said}");
 }
 
+/// §4.2.1: with 9 KB of a frame on every way, 64 B are read in about 300 ns.
+#[test]
+fn the_picture_of_the_docs_is_what_the_tool_draws() {
+    let desk = Desk::new("phy-picture");
+    let svg = desk.path("read.svg");
+    let said = desk.done(&["phy", "trace", &example("phy-jumbo.txt"), "--wire", "19", "--svg", &svg]);
+    let first = said.split("answered with 64 B").nth(1).and_then(|rest| rest.split("cycle ").nth(1)).unwrap();
+    let cycles = first.split(',').next().unwrap().parse::<u64>().unwrap() - 100;
+    assert!(
+        (118..=126).contains(&cycles),
+        "{cycles} cycles of 2.56 ns, 42 and 19 for each link without frames"
+    );
+    let drawn = String::from_utf8(desk.bytes("read.svg")).unwrap();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/phy-read.svg");
+    assert_eq!(drawn, std::fs::read_to_string(kept).unwrap(), "draw it again: docs/phy.md says how");
+}
+
 #[test]
 fn a_trace_shows_every_block_and_can_be_captured() {
     let desk = Desk::new("phy-trace");

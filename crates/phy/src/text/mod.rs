@@ -3,9 +3,11 @@
 //! | module | |
 //! |---|---|
 //! | [`listing`] | a line for each block, and back |
+//! | [`picture`] | rows of blocks as a picture |
 //! | [`script`] | a line for each frame, message or request |
 
 pub mod listing;
+pub mod picture;
 pub mod script;
 
 /// Hex digits, two for each byte.

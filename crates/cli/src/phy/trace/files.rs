@@ -32,8 +32,7 @@ struct Way {
 }
 
 /// Messages as records of type USER0, whose layout docs/phy.md has, and frames as Ethernet.
-pub fn capture(path: &Path, crossings: &[Crossing], strict: bool) -> Result<(), Failure> {
-    let policy = if strict { Policy::Strict } else { Policy::Fair };
+pub fn capture(path: &Path, crossings: &[Crossing], policy: Policy) -> Result<(), Failure> {
     let mut file = Pcapng::create(path)?;
     let mut ways: BTreeMap<(u16, bool), Way> = BTreeMap::new();
     for crossing in crossings {
