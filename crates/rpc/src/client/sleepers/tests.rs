@@ -122,3 +122,128 @@ fn loom_who_sleeps_beside_the_bell_is_told() {
         drop(on_bell);
     });
 }
+
+/// A pair of queues with one slot, which a call has: what [`Shared`](super::super::shared::Shared) does about room.
+#[derive(Default)]
+struct Slots {
+    sleepers: Sleepers,
+    bell: Bell,
+    /// The call's answer is there.
+    arrived: AtomicBool,
+    /// The calls, and their lock.
+    calls: Mutex<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    free: bool,
+    seekers: usize,
+    /// The call was given up: its slot is free when the answer has come.
+    abandoned: bool,
+}
+
+impl Slots {
+    /// Takes the slot if it is free. Whoever takes the answer of a call that was given up tells those who look for room.
+    fn find(&self, place: Place) -> bool {
+        let mut calls = self.calls.lock().unwrap();
+        let freed = calls.abandoned && self.arrived.load(Ordering::Acquire);
+        calls.abandoned &= !freed;
+        calls.free |= freed;
+        let found = std::mem::take(&mut calls.free);
+        drop(calls);
+        if freed {
+            self.sleepers.tell(&self.bell, place);
+        }
+        found
+    }
+
+    fn wait_for_room(&self) {
+        self.calls.lock().unwrap().seekers += 1;
+        let mut found = false;
+        while !found && !self.find(Place::Beside) {
+            self.sleepers.sleep(&self.bell, None, |place| {
+                found = match place {
+                    Place::OnBell => self.find(place),
+                    Place::Beside => std::mem::take(&mut self.calls.lock().unwrap().free),
+                };
+                found
+            });
+        }
+        self.calls.lock().unwrap().seekers -= 1;
+    }
+
+    fn release(&self) {
+        let mut calls = self.calls.lock().unwrap();
+        calls.free = true;
+        let sought = calls.seekers > 0;
+        drop(calls);
+        if sought {
+            self.sleepers.tell_all(&self.bell);
+        }
+    }
+}
+
+fn slots_model(preemptions: usize, threads: impl Fn(Arc<Slots>) + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || threads(Arc::default()));
+}
+
+fn seeker(slots: &Arc<Slots>) -> loom::thread::JoinHandle<()> {
+    let slots = slots.clone();
+    loom::thread::spawn(move || slots.wait_for_room())
+}
+
+/// All slots are held; one is released while somebody waits for it, or goes to sleep.
+#[test]
+fn loom_who_waits_for_room_is_told_of_it() {
+    slots_model(3, |slots| {
+        let seeks = seeker(&slots);
+        slots.release();
+        seeks.join().unwrap();
+    });
+}
+
+/// Two wait for the slot, one on the bell and one beside it: the first passes it on.
+#[test]
+fn loom_room_goes_to_all_who_wait_for_it() {
+    slots_model(1, |slots| {
+        let seeks = loom::thread::spawn({
+            let slots = slots.clone();
+            move || {
+                slots.wait_for_room();
+                slots.release();
+            }
+        });
+        slots.release();
+        slots.wait_for_room();
+        slots.release();
+        seeks.join().unwrap();
+    });
+}
+
+/// The slot is a call's that was given up: the server's answer makes room, whoever takes it.
+#[test]
+fn loom_an_answer_that_makes_room_is_told_of() {
+    slots_model(2, |slots| {
+        slots.calls.lock().unwrap().abandoned = true;
+        let seeks = seeker(&slots);
+        slots.arrived.store(true, Ordering::Release);
+        slots.bell.ring();
+        seeks.join().unwrap();
+    });
+}
+
+/// As above; a thread that does not sleep takes the answer, and the slot only if nobody else did.
+#[test]
+fn loom_who_makes_room_for_others_tells_them() {
+    slots_model(2, |slots| {
+        slots.calls.lock().unwrap().abandoned = true;
+        let seeks = seeker(&slots);
+        slots.arrived.store(true, Ordering::Release);
+        if slots.find(Place::Beside) {
+            slots.release();
+        }
+        seeks.join().unwrap();
+    });
+}
