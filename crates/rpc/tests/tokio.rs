@@ -27,13 +27,13 @@ fn run(runtime: &Runtime, future: impl Future<Output = ()>) {
 }
 
 async fn sum(client: &Client, words: [u64; 2]) -> Result<u64, Error> {
-    let mut request = client.request(16)?;
+    let mut request = client.request_async(16).await?;
     request.body().put(0, words).expect("sixteen bytes");
     Ok(request.call_async("sum").await?.body().get(0).expect("eight bytes"))
 }
 
 async fn slow(client: &Client, ms: u64) -> Result<(), Error> {
-    let mut request = client.request(8)?;
+    let mut request = client.request_async(8).await?;
     request.body().put(0, ms).expect("eight bytes");
     request.call_async("slow").await.map(drop)
 }
@@ -150,6 +150,58 @@ fn a_server_that_ends_ends_what_waits() {
             let (one, two) = tokio::join!(slow(&client, 800), slow(&client, 800));
             end.await.unwrap();
             assert!(one.unwrap_err().is_gone() && two.unwrap_err().is_gone());
+        });
+    }
+}
+
+/// Twice as many tasks as the queues have slots, each of which has one before it lets the others go on: with one thread,
+/// a task that waited for a slot with it would wait for ever.
+#[test]
+fn tasks_that_wait_for_a_slot_let_others_go_on() {
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let _serving = serve(&pool.socket(), server::Options::default());
+        let client = Arc::new(pool.client(client::Options::default()));
+        run(&one_thread(), async {
+            let mut tasks = JoinSet::new();
+            for task in 0..2 * client.slots() as u64 {
+                let client = client.clone();
+                tasks.spawn(async move {
+                    let mut request = client.request_with_room_async(16, 8).await.unwrap();
+                    request.body().put(0, [task, 1]).unwrap();
+                    tokio::task::yield_now().await;
+                    let answer = request.call_async("sum").await.unwrap();
+                    assert_eq!(answer.body().get::<u64>(0).unwrap(), task + 1);
+                });
+            }
+            while let Some(ended) = tasks.join_next().await {
+                ended.unwrap();
+            }
+        });
+    }
+}
+
+/// The deadline is kept, and so is the news that the server is gone, while other tasks run.
+#[test]
+fn a_task_without_a_slot_is_told_why() {
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let serving = serve(&pool.socket(), server::Options::default());
+        let hasty =
+            client::Options { deadline: Some(Duration::from_millis(10)), ..client::Options::default() };
+        let (hasty, patient) = (pool.client(hasty), pool.client(client::Options::default()));
+        run(&one_thread(), async {
+            let held: Vec<_> = (0..hasty.slots()).map(|_| hasty.request(8).unwrap()).collect();
+            assert!(matches!(hasty.request_async(8).await.map(drop), Err(Error::Exhausted { .. })));
+            drop(held);
+            assert_eq!(sum(&hasty, [1, 2]).await.unwrap(), 3);
+
+            let _held: Vec<_> = (0..patient.slots()).map(|_| patient.request(8).unwrap()).collect();
+            let (told, ()) = tokio::join!(patient.request_async(8), async {
+                tokio::task::yield_now().await;
+                drop(serving);
+            });
+            assert!(matches!(told.map(drop), Err(Error::Gone { .. })));
         });
     }
 }

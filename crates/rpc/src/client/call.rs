@@ -41,6 +41,11 @@ impl<'c> Request<'c> {
         Ok(Request { slot, base, length, room })
     }
 
+    pub(super) async fn new_async(client: &'c Client, length: usize, room: usize) -> Result<Self, Error> {
+        let (slot, base) = Slot::reserve_async(client, length.max(room)).await?;
+        Ok(Request { slot, base, length, room })
+    }
+
     /// The bytes to write. What is in them at first is of a call before.
     #[inline(always)]
     pub fn body(&mut self) -> ViewMut<'_> {

@@ -116,6 +116,22 @@ impl Client {
         Request::new(self, bytes, room)
     }
 
+    /// As [`request`](Client::request), for tasks: while all calls that the server takes are under way, no thread is held up.
+    ///
+    /// # Errors
+    /// As [`request`](Client::request).
+    pub async fn request_async(&self, bytes: usize) -> Result<Request<'_>, Error> {
+        Request::new_async(self, bytes, bytes).await
+    }
+
+    /// As [`request_async`](Client::request_async), with room for an answer of `room` bytes.
+    ///
+    /// # Errors
+    /// As [`request`](Client::request).
+    pub async fn request_with_room_async(&self, bytes: usize, room: usize) -> Result<Request<'_>, Error> {
+        Request::new_async(self, bytes, room).await
+    }
+
     /// Whether the server can lend memory: over a pool, not over TCP.
     pub fn shares_memory(&self) -> bool {
         self.shared.shares_memory()

@@ -174,7 +174,8 @@ impl Shared {
         waited.map_err(|ended| self.no_slot(ended))?.map_err(Box::new)
     }
 
-    fn no_slot(&self, ended: Ended) -> Error {
+    /// Why there is no slot.
+    pub fn no_slot(&self, ended: Ended) -> Error {
         match ended {
             Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
             Ended::Gone(_) => self.error_of(ended, Duration::ZERO),

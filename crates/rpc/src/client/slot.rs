@@ -11,6 +11,7 @@ use super::window::Limit;
 use crate::ends::Full;
 use crate::error::Error;
 use crate::queue::entry::Kind;
+use std::future::poll_fn;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -42,6 +43,37 @@ impl<'c> Slot<'c> {
         match reserved {
             Ok((index, base)) => Ok((Slot { client, index: u64::from(index) }, base)),
             Err(error) => Err(*error),
+        }
+    }
+
+    /// As [`reserve`](Slot::reserve), without holding up a thread until a slot is free.
+    pub async fn reserve_async(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
+        let deadline = client.shared.options().deadline.map(|deadline| Instant::now() + deadline);
+        poll_fn(|context| Slot::poll_reserve(client, context, bytes, deadline)).await
+    }
+
+    fn poll_reserve(
+        client: &'c Client,
+        context: &mut Context<'_>,
+        bytes: usize,
+        deadline: Option<Instant>,
+    ) -> Poll<Result<(Slot<'c>, NonNull<u8>), Error>> {
+        let shared = &*client.shared;
+        let gone = shared.gone();
+        let mut calls = shared.calls();
+        if let Some((index, base)) = calls.reserve(bytes)? {
+            return Poll::Ready(Ok((Slot { client, index: u64::from(index) }, base)));
+        }
+        let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let earlier = calls.seek_room(context.waker(), deadline);
+        drop(calls);
+        match gone {
+            Some(cause) => Poll::Ready(Err(shared.no_slot(Ended::Gone(cause)))),
+            None if over => Poll::Ready(Err(shared.no_slot(Ended::TimeOver))),
+            None => {
+                client.reactor.attend(earlier)?;
+                Poll::Pending
+            }
         }
     }
 
