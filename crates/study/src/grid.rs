@@ -104,4 +104,4 @@ impl Point {
 }
 
 /// Simulated. No point needs nearly as much; what has not finished by then is said not to have.
-const LONGEST: Time = Time::from_us(1_000_000);
+const LONGEST: Time = Time::from_us(20_000_000);

@@ -34,7 +34,7 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 21] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
@@ -53,6 +53,9 @@ const FILES: [(&str, &str); 18] = [
     ("r2c2/fig17", include_str!("../../../studies/r2c2/fig17.toml")),
     ("r2c2/fig18", include_str!("../../../studies/r2c2/fig18.toml")),
     ("drack/wiring", include_str!("../../../studies/drack/wiring.toml")),
+    ("drack/fig9", include_str!("../../../studies/drack/fig9.toml")),
+    ("drack/fig10", include_str!("../../../studies/drack/fig10.toml")),
+    ("drack/sensitivity", include_str!("../../../studies/drack/sensitivity.toml")),
 ];
 
 /// All studies, in the order of the page.

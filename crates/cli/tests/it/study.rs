@@ -29,6 +29,9 @@ fn studies_are_listed_and_others_refused() {
         "r2c2/fig17",
         "r2c2/fig18",
         "drack/wiring",
+        "drack/fig9",
+        "drack/fig10",
+        "drack/sensitivity",
     ];
     assert_eq!(names, issued);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);

@@ -159,3 +159,18 @@ fn a_list_with_unknown_nodes_or_time_going_back_is_refused() {
         assert!(said.contains(why) && said.contains("workload.file"), "{rows}: {said}");
     }
 }
+
+#[test]
+fn jobs_have_a_line_each_and_are_in_the_report() {
+    let desk = Desk::new("jobs");
+    let jobs = example("drack-jobs.toml");
+    let table = desk.done(&["sim", &jobs, "--out", "jobs"]);
+    let line = |name: &str| {
+        let found = table.lines().find(|line| line.starts_with(&format!("job        {name} on 4 hosts: ")));
+        found.unwrap_or_else(|| panic!("{table}")).to_string()
+    };
+    assert!(line("pagerank").contains("60 messages") && line("training").contains("200.000 ms computing"));
+    desk.done(&["report", "jobs", "-o", "page.html"]);
+    let page = String::from_utf8(desk.bytes("page.html")).unwrap();
+    assert!(page.contains("Jobs, by run") && page.contains("training"));
+}

@@ -244,6 +244,22 @@ pub struct WordCount {
     /// Texts, one after the other. Default 1.
     #[serde(default = "one")]
     pub iterations: u32,
+    /// Default stages.
+    #[serde(default)]
+    pub shuffle: Shuffle,
+}
+
+/// How the output of mappers gets to reducers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shuffle {
+    /// A text is counted everywhere before the next one is read; what sends needs no core.
+    #[default]
+    Stages,
+    /// Mappers read on; who sends keeps its core until all has arrived.
+    Own,
+    /// As `own`, but the first mapper sends for all, out of memory that they share (DRack §2.4).
+    First,
 }
 
 /// DLRM inference: each rank asks all for the embeddings of its batch, of 26 tables with the rows of Criteo's data.

@@ -135,6 +135,12 @@ pub fn simulation(fabric: &str, mean: f64) -> serde_json::Value {
         },
         "unfinished": { "messages": 10, "why": "the run ended first" }, "excluded": { "warm_up": 0, "cool_down": 0 },
         "program": null,
+        "jobs": {
+            HOSTILE: {
+                "hosts": [0, 5], "completion_ns": null, "communication_ns": 5e6, "waiting_ns": 0.0, "compute_ns": 3e5,
+                "messages": 12, "bytes": 4_096, "request_ns": { "mean": 2_000.0, "p99": 9_000.0 },
+            },
+        },
         "throughput_gbps": 812.5, "queue_bytes": { "mean": 100.0, "p99": 900.0, "max": 4000.0 },
         "sim_time_ns": 5e6, "wall_s": 1.2, "events": 900_000, "packet_hops": 600_000,
         "packet_hops_per_s": 5e5, "seed": 1, "version": "0.1.0",

@@ -180,24 +180,26 @@ impl Jobs {
 
     /// Sends what jobs want to send, as far as the policy lets them; and says when cores are done.
     fn settle<O: Outbox>(&mut self, now: Time, out: &mut O) {
-        for (at, number) in self.wakes.drain(..) {
-            out.wake_at(at, number);
-        }
         for running in &mut self.jobs {
-            running.traffic.settle(!running.held.is_empty(), now);
+            running.traffic.settle(running.wants_to_send(), now);
         }
         for number in 0..self.jobs.len() {
-            if self.jobs[number].held.is_empty() || !self.may_send(number) {
-                continue;
+            while self.jobs[number].wants_to_send() && self.may_send(number) {
+                let running = &mut self.jobs[number];
+                running.take_cores_to_send(now);
+                for message in running.held.drain(..) {
+                    running.traffic.open += 1;
+                    running.traffic.messages += 1;
+                    running.traffic.bytes += message.bytes;
+                    out.submit(message);
+                }
             }
             let running = &mut self.jobs[number];
-            for message in running.held.drain(..) {
-                running.traffic.open += 1;
-                running.traffic.messages += 1;
-                running.traffic.bytes += message.bytes;
-                out.submit(message);
-            }
-            running.traffic.settle(false, now);
+            running.compute(now, &mut self.wakes);
+            running.traffic.settle(running.wants_to_send(), now);
+        }
+        for (at, number) in self.wakes.drain(..) {
+            out.wake_at(at, number);
         }
     }
 
@@ -205,7 +207,7 @@ impl Jobs {
         let sending = |(running, demand): (&Running, &Demand)| Sending {
             hosts: running.hosts.clone(),
             is_sending: running.traffic.open > 0,
-            wants_since: running.traffic.since().filter(|_| !running.held.is_empty()),
+            wants_since: running.traffic.since().filter(|_| running.wants_to_send()),
             intensity: demand.intensity,
         };
         self.policy.always_sends() || {
@@ -219,7 +221,7 @@ impl Source for Jobs {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         for (number, running) in (self.tasks..).zip(&mut self.jobs) {
             match running.job.start {
-                Time::ZERO => running.start(Time::ZERO, &mut self.wakes),
+                Time::ZERO => running.start(Time::ZERO),
                 at => out.wake_at(at, number),
             }
         }
@@ -228,11 +230,11 @@ impl Source for Jobs {
 
     fn wake<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
         match actor.checked_sub(self.tasks) {
-            Some(job) => self.jobs[job as usize].start(now, &mut self.wakes),
+            Some(job) => self.jobs[job as usize].start(now),
             None => {
                 let job = self.job_of(actor);
                 let running = &mut self.jobs[job];
-                running.computed(actor - running.base, now, &mut self.wakes);
+                running.computed(actor - running.base, now);
             }
         }
         self.settle(now, out);
@@ -242,7 +244,7 @@ impl Source for Jobs {
         let job = self.job_of(message.tag);
         let running = &mut self.jobs[job];
         running.traffic.open -= 1;
-        running.arrived(message.tag - running.base, now, &mut self.wakes);
+        running.arrived(message.tag - running.base, now);
         self.settle(now, out);
     }
 

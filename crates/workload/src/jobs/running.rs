@@ -1,9 +1,9 @@
 //! One job that runs: which of its tasks wait, compute or are done, and what it wants to send.
 
 use super::Job;
-use super::tasks::Tasks;
+use super::tasks::{self, Tasks};
 use crate::message::{Message, NodeId};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use unrack_units::Time;
 
@@ -23,6 +23,10 @@ pub(super) struct Running {
     /// By task, if the round has requests: when it was done.
     done_at: Vec<Time>,
     cores: Vec<Core>,
+    /// Ranks whose core may be idle while something waits for it to compute.
+    changed: Vec<u32>,
+    /// Ranks on which something waits for the core to send.
+    to_send: BTreeSet<u32>,
     /// Tasks whose last input has come.
     ready: VecDeque<u32>,
     /// What it wants to send.
@@ -35,11 +39,13 @@ pub(super) struct Running {
     pub computed: Vec<Time>,
 }
 
-/// The core of a rank: it computes one task at a time, in the order in which they became ready.
+/// The core of a rank: one task at a time. Those that send come first, then those that compute; else in the order in
+/// which they became ready.
 #[derive(Debug, Clone, Default)]
 struct Core {
     is_busy: bool,
-    waiting: VecDeque<u32>,
+    to_send: VecDeque<u32>,
+    to_compute: VecDeque<u32>,
 }
 
 /// A job's messages.
@@ -107,6 +113,8 @@ impl Running {
             missing: Vec::new(),
             done_at: Vec::new(),
             cores: vec![Core::default(); ranks],
+            changed: Vec::new(),
+            to_send: BTreeSet::new(),
             ready: VecDeque::new(),
             held: Vec::new(),
             traffic: Traffic::default(),
@@ -121,27 +129,67 @@ impl Running {
     }
 
     /// Starts it.
-    pub fn start(&mut self, now: Time, wakes: &mut Vec<Wake>) {
+    pub fn start(&mut self, now: Time) {
         self.prepare();
-        self.go_on(now, wakes);
+        self.go_on(now);
     }
 
     /// A message for this task has come.
-    pub fn arrived(&mut self, task: u32, now: Time, wakes: &mut Vec<Wake>) {
+    pub fn arrived(&mut self, task: u32, now: Time) {
         self.input(task);
-        self.go_on(now, wakes);
+        self.go_on(now);
     }
 
     /// A rank's core has computed this task.
-    pub fn computed(&mut self, task: u32, now: Time, wakes: &mut Vec<Wake>) {
+    pub fn computed(&mut self, task: u32, now: Time) {
         let tasks = self.tasks();
-        let core = &mut self.cores[tasks.rank_of(task) as usize];
-        core.is_busy = false;
-        if let Some(next) = core.waiting.pop_front() {
-            self.compute(&tasks, next, now, wakes);
-        }
+        self.free(tasks.rank_of(task));
         self.done(&tasks, task, now);
-        self.go_on(now, wakes);
+        self.go_on(now);
+    }
+
+    /// Whether something waits to be sent.
+    pub fn wants_to_send(&self) -> bool {
+        let waits = |rank: &u32| !self.cores[*rank as usize].is_busy;
+        !self.held.is_empty() || self.to_send.iter().any(waits)
+    }
+
+    /// It may send: what takes a core to do so takes it, if it is idle.
+    pub fn take_cores_to_send(&mut self, now: Time) {
+        let tasks = self.tasks();
+        for rank in std::mem::take(&mut self.to_send) {
+            let core = &mut self.cores[rank as usize];
+            if !core.is_busy
+                && let Some(task) = core.to_send.pop_front()
+            {
+                core.is_busy = true;
+                self.done(&tasks, task, now);
+            }
+            if !self.cores[rank as usize].to_send.is_empty() {
+                self.to_send.insert(rank);
+            }
+        }
+        self.go_on(now);
+    }
+
+    /// Idle cores compute what waits for them.
+    pub fn compute(&mut self, now: Time, wakes: &mut Vec<Wake>) {
+        for rank in std::mem::take(&mut self.changed) {
+            let core = &mut self.cores[rank as usize];
+            if !core.is_busy
+                && let Some(task) = core.to_compute.pop_front()
+            {
+                core.is_busy = true;
+                let compute = self.tasks().compute_of(task);
+                self.computed[rank as usize] += compute;
+                wakes.push((now + compute, self.base + task));
+            }
+        }
+    }
+
+    fn free(&mut self, rank: u32) {
+        self.cores[rank as usize].is_busy = false;
+        self.changed.push(rank);
     }
 
     /// The round that is next: all its tasks wait.
@@ -166,19 +214,29 @@ impl Running {
     }
 
     /// Until nothing is ready, through as many rounds as that takes.
-    fn go_on(&mut self, now: Time, wakes: &mut Vec<Wake>) {
+    fn go_on(&mut self, now: Time) {
         loop {
             let tasks = self.tasks();
             while let Some(task) = self.ready.pop_front() {
-                let core = &mut self.cores[tasks.rank_of(task) as usize];
-                // What computes nothing needs no core.
-                match (tasks.compute_of(task), core.is_busy) {
-                    (Time::ZERO, _) => self.done(&tasks, task, now),
-                    (_, true) => core.waiting.push_back(task),
-                    (_, false) => self.compute(&tasks, task, now, wakes),
+                let rank = tasks.rank_of(task);
+                let core = &mut self.cores[rank as usize];
+                match tasks.core_of(task) {
+                    tasks::Core::Computes(Time::ZERO) => self.done(&tasks, task, now),
+                    tasks::Core::Computes(_) => {
+                        core.to_compute.push_back(task);
+                        self.changed.push(rank);
+                    }
+                    tasks::Core::Keeps => {
+                        core.to_send.push_back(task);
+                        self.to_send.insert(rank);
+                    }
+                    tasks::Core::Frees => {
+                        self.free(rank);
+                        self.done(&tasks, task, now);
+                    }
                 }
             }
-            if self.left > 0 {
+            if self.left > 0 || self.ended.is_some() {
                 return;
             }
             if self.round + 1 == self.job.rounds.len() {
@@ -188,13 +246,6 @@ impl Running {
             self.round += 1;
             self.prepare();
         }
-    }
-
-    fn compute(&mut self, tasks: &Tasks, task: u32, now: Time, wakes: &mut Vec<Wake>) {
-        let (rank, compute) = (tasks.rank_of(task) as usize, tasks.compute_of(task));
-        self.cores[rank].is_busy = true;
-        self.computed[rank] += compute;
-        wakes.push((now + compute, self.base + task));
     }
 
     fn done(&mut self, tasks: &Tasks, task: u32, now: Time) {

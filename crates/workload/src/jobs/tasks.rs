@@ -21,7 +21,17 @@ struct Task {
     inputs: u32,
     /// Of its outputs; those of the next task follow.
     first: u32,
-    compute: Time,
+    core: Core,
+}
+
+/// What a task does with the core of its rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Core {
+    /// Computes on it for so long. Of no time, it needs no core.
+    Computes(Time),
+    /// Takes it to send, and keeps it until a task that frees it is done.
+    Keeps,
+    Frees,
 }
 
 /// What a task tells another when it is done.
@@ -50,9 +60,16 @@ impl Tasks {
         self.tasks[task as usize].inputs
     }
 
-    /// How long it keeps its rank's core busy.
+    pub fn core_of(&self, task: u32) -> Core {
+        self.tasks[task as usize].core
+    }
+
+    /// How long it computes.
     pub fn compute_of(&self, task: u32) -> Time {
-        self.tasks[task as usize].compute
+        match self.core_of(task) {
+            Core::Computes(time) => time,
+            Core::Keeps | Core::Frees => Time::ZERO,
+        }
     }
 
     pub fn outputs_of(&self, task: u32) -> &[Output] {
@@ -81,15 +98,15 @@ impl Tasks {
 
     /// What all ranks compute together.
     pub fn computed(&self) -> Time {
-        self.tasks.iter().fold(Time::ZERO, |sum, task| sum + task.compute)
+        (0..self.len()).map(|task| self.compute_of(task)).sum()
     }
 }
 
 /// Puts tasks together.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
-    /// Rank and what it computes.
-    tasks: Vec<(u32, Time)>,
+    /// Rank, and what it does with its core.
+    tasks: Vec<(u32, Core)>,
     /// From, to, bytes.
     outputs: Vec<(u32, u32, u32)>,
     requests: Vec<(u32, u32)>,
@@ -102,14 +119,28 @@ impl Builder {
 
     /// A task of a rank, after all that are there.
     pub fn task(&mut self, rank: u32, compute: Time) -> u32 {
-        self.tasks.push((rank, compute));
+        self.with_core(rank, Core::Computes(compute))
+    }
+
+    /// A task that sends, and keeps its rank's core until one made by [`Builder::frees`] is done.
+    pub fn keeps(&mut self, rank: u32) -> u32 {
+        self.with_core(rank, Core::Keeps)
+    }
+
+    /// The end of what one made by [`Builder::keeps`] began.
+    pub fn frees(&mut self, rank: u32) -> u32 {
+        self.with_core(rank, Core::Frees)
+    }
+
+    fn with_core(&mut self, rank: u32, core: Core) -> u32 {
+        self.tasks.push((rank, core));
         self.tasks.len() as u32 - 1
     }
 
     /// A task of each rank, computing nothing; their numbers follow each other.
     pub fn layer(&mut self, ranks: u32) -> u32 {
         let first = self.tasks.len() as u32;
-        self.tasks.extend((0..ranks).map(|rank| (rank, Time::ZERO)));
+        self.tasks.extend((0..ranks).map(|rank| (rank, Core::Computes(Time::ZERO))));
         first
     }
 
@@ -138,7 +169,7 @@ impl Builder {
         let Builder { tasks, outputs, mut requests } = self;
         requests.sort_unstable();
         let mut all: Vec<Task> =
-            tasks.into_iter().map(|(rank, compute)| Task { rank, inputs: 0, first: 0, compute }).collect();
+            tasks.into_iter().map(|(rank, core)| Task { rank, inputs: 0, first: 0, core }).collect();
         // A sort by counting, which keeps the order of a task's outputs.
         for (from, to, _) in &outputs {
             all[*from as usize].first += 1;

@@ -6,7 +6,7 @@ use crate::error::WorkloadError;
 use crate::random::{Purpose, generator, mix, scale};
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
-use unrack_rack::jobs::WordCount;
+use unrack_rack::jobs::{Shuffle, WordCount};
 use unrack_units::Time;
 
 /// Beside a word in a record: its end, and a count.
@@ -32,17 +32,20 @@ pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, Wo
     }
     let mappers = if spec.reducers.is_some() { ranks - reducers } else { ranks };
     let mut counts = vec![0; spec.vocabulary as usize];
-    let round = |iteration: u32| {
+    let shuffled = |iteration: u32| {
         let texts = (0..mappers).map(|mapper| text(spec, seed, iteration * mappers + mapper));
-        let shuffled: Vec<Vec<Shuffled>> = texts
-            .map(|text| {
-                counts.iter_mut().zip(&text).for_each(|(sum, count)| *sum += u64::from(*count));
-                shuffle(spec, &text, reducers)
-            })
-            .collect();
-        Arc::new(tasks(spec, &shuffled, ranks - reducers))
+        let count = |text: Vec<u32>| {
+            counts.iter_mut().zip(&text).for_each(|(sum, count)| *sum += u64::from(*count));
+            shuffle(spec, &text, reducers)
+        };
+        texts.map(count).collect()
     };
-    let rounds = (0..spec.iterations).map(round).collect();
+    let texts: Vec<Vec<Vec<Shuffled>>> = (0..spec.iterations).map(shuffled).collect();
+    let first_reducer = ranks - reducers;
+    let rounds = match spec.shuffle {
+        Shuffle::Stages => texts.iter().map(|text| Arc::new(stage(spec, text, first_reducer))).collect(),
+        Shuffle::Own | Shuffle::First => vec![Arc::new(pipeline(spec, &texts, first_reducer))],
+    };
     Ok(Counted { counts, rounds })
 }
 
@@ -89,8 +92,50 @@ fn letters(word: u64) -> u64 {
     letters
 }
 
-fn tasks(spec: &WordCount, shuffled: &[Vec<Shuffled>], first_reducer: u32) -> Tasks {
-    let takes = |records: u64| Time::from_secs_f64(records as f64 / f64::from(spec.words_per_s));
+fn takes(spec: &WordCount, records: u64) -> Time {
+    Time::from_secs_f64(records as f64 / f64::from(spec.words_per_s))
+}
+
+/// All texts: cores map while others send.
+fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) -> Tasks {
+    let mut builder = Builder::new();
+    for text in texts {
+        let maps: Vec<u32> = (0..text.len() as u32)
+            .map(|mapper| builder.task(mapper, takes(spec, spec.words.into())))
+            .collect();
+        // Who sends, and the outputs of whom.
+        let senders: Vec<(u32, &[Vec<Shuffled>])> = match spec.shuffle {
+            Shuffle::First => vec![(0, text)],
+            Shuffle::Stages | Shuffle::Own => (0..).zip(text.chunks(1)).collect(),
+        };
+        for (sender, outputs) in senders {
+            let sends = builder.keeps(sender);
+            let from = &maps[sender as usize..sender as usize + outputs.len()];
+            from.iter().for_each(|map| builder.after(*map, sends));
+            let mut arrivals = Vec::new();
+            for reducer in 0..outputs[0].len() {
+                let sum = |of: fn(&Shuffled) -> u64| outputs.iter().map(|to| of(&to[reducer])).sum::<u64>();
+                let (records, bytes) = (sum(|to| to.records), sum(|to| to.bytes));
+                if records > 0 {
+                    let rank = first_reducer + reducer as u32;
+                    let arrives = builder.task(rank, Time::ZERO);
+                    builder.send(sends, arrives, bytes);
+                    let reduces = builder.task(rank, takes(spec, records));
+                    builder.after(arrives, reduces);
+                    arrivals.push(arrives);
+                }
+            }
+            let frees = builder.frees(sender);
+            builder.after(sends, frees);
+            arrivals.into_iter().for_each(|arrives| builder.after(arrives, frees));
+        }
+    }
+    builder.finish()
+}
+
+/// One text.
+fn stage(spec: &WordCount, shuffled: &[Vec<Shuffled>], first_reducer: u32) -> Tasks {
+    let takes = |records| takes(spec, records);
     let mut builder = Builder::new();
     let maps: Vec<u32> =
         (0..shuffled.len() as u32).map(|mapper| builder.task(mapper, takes(spec.words.into()))).collect();
@@ -115,10 +160,23 @@ fn tasks(spec: &WordCount, shuffled: &[Vec<Shuffled>], first_reducer: u32) -> Ta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::Job;
+    use crate::jobs::tests::{jobs_on, run_in};
+    use unrack_rack::jobs::Policy;
 
     fn spec(reducers: Option<u32>, combine: bool) -> WordCount {
         let (vocabulary, exponent, words_per_s) = (5_000, 1.0, 1_000_000);
-        WordCount { words: 20_000, reducers, vocabulary, exponent, combine, words_per_s, iterations: 2 }
+        let shuffle = Shuffle::Stages;
+        WordCount {
+            words: 20_000,
+            reducers,
+            vocabulary,
+            exponent,
+            combine,
+            words_per_s,
+            iterations: 2,
+            shuffle,
+        }
     }
 
     #[test]
@@ -141,6 +199,35 @@ mod tests {
         };
         assert_eq!(records(false), 60_000);
         assert!(records(true) < 3 * 5_000);
+    }
+
+    #[test]
+    fn whoever_sends_sends_all_of_it() {
+        let of = |shuffle| word_count(&WordCount { shuffle, ..spec(Some(2), false) }, 6, 1).unwrap().rounds;
+        let bytes = |rounds: Vec<Arc<Tasks>>| {
+            rounds.iter().flat_map(|round| round.messages()).map(|(_, _, bytes)| bytes).sum::<u64>()
+        };
+        let staged = bytes(of(Shuffle::Stages));
+        assert_eq!([bytes(of(Shuffle::Own)), bytes(of(Shuffle::First))], [staged, staged]);
+        assert!(of(Shuffle::First)[0].messages().all(|(from, _, _)| from == 0));
+    }
+
+    /// Messages take no time, so that nobody is kept from mapping.
+    #[test]
+    fn all_ways_to_shuffle_come_to_an_end() {
+        for shuffle in [Shuffle::Stages, Shuffle::Own, Shuffle::First] {
+            for policy in [Policy::FirstFit, Policy::ShuffleWatcher] {
+                let spec = WordCount { shuffle, iterations: 3, ..spec(Some(2), true) };
+                let job = |seed| Job::new("job", 4, word_count(&spec, 4, seed).unwrap().rounds);
+                let mut jobs = jobs_on(4, vec![job(1), job(2)], policy, 2);
+                let (_, ended) = run_in(&mut jobs, |waiting| waiting / 2);
+                // Three texts of 20 ms, and what reducers take.
+                assert!(
+                    ended >= Time::from_us(60_000) && ended < Time::from_us(90_000),
+                    "{shuffle:?} {ended}"
+                );
+            }
+        }
     }
 
     #[test]
