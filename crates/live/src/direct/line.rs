@@ -8,6 +8,8 @@ pub(crate) struct Line {
     rate: Rate,
     buffer: u64,
     free_at: Time,
+    /// When the last one joined: whoever comes after it joins no earlier, however late its thread is.
+    joined: Time,
 }
 
 /// When a packet is on the wire.
@@ -19,12 +21,12 @@ pub(crate) struct Departure {
 
 impl Line {
     pub fn new(rate: Rate, buffer: u64) -> Line {
-        Line { rate, buffer, free_at: Time::ZERO }
+        Line { rate, buffer, free_at: Time::ZERO, joined: Time::ZERO }
     }
 
     /// Bytes that are not yet on the wire.
     pub fn backlog(&self, now: Time) -> u64 {
-        let left = u128::from(self.free_at.saturating_sub(now).as_ps());
+        let left = u128::from(self.free_at.saturating_sub(now.max(self.joined)).as_ps());
         (left * u128::from(self.rate.as_bps()) / 8_000_000_000_000) as u64
     }
 
@@ -41,8 +43,28 @@ impl Line {
         if self.backlog(now) + bytes > self.buffer {
             return None;
         }
-        let first = self.free_at.max(now);
+        self.joined = self.joined.max(now);
+        let first = self.free_at.max(self.joined);
         self.free_at = first + self.rate.transmit(Bytes::new(bytes));
         Some(Departure { first, last: self.free_at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a late thread brings finds what is there, and not what would have been sent since it was due.
+    #[test]
+    fn a_late_packet_joins_after_those_before_it() {
+        let mut line = Line::new(Rate::from_gbps(8), 3_000);
+        let us = Time::from_us;
+        assert_eq!(line.enqueue(us(100), 1_000), Some(Departure { first: us(100), last: us(101) }));
+        assert_eq!((line.backlog(us(10)), line.backlog(us(100)), line.backlog(us(101))), (1_000, 1_000, 0));
+        assert_eq!(line.enqueue(us(10), 2_000), Some(Departure { first: us(101), last: us(103) }));
+        assert_eq!(line.enqueue(us(10), 1), None);
+        assert_eq!(line.room_at(us(101), 2_000), us(102));
+        // Those that are late together do not fill the queue together.
+        assert!((0..100).all(|n| line.enqueue(us(200 + n), 1_000).is_some()));
     }
 }
