@@ -83,33 +83,33 @@ mutant "framing takes no time" pim_scheduler.sv "scheduler grants" \
 mutant "a demand is taken while the lists are written" pim_scheduler.sv "scheduler" \
 	"assign ready_o = !settles;" "assign ready_o = 1'b1;"
 mutant "a demand of one too many is taken" pim_scheduler.sv "scheduler" \
-	" & (count_q[dst_i][src_i] != PLACE'(ACTIVE))" ""
+	" & has_room[src_i]" ""
 mutant "what is done stays in its source's list" pim_scheduler.sv "scheduler grants" \
 	"src_insert = stays[g];" "src_insert = 1'b1;"
 mutant "what is not done leaves its destination's list" pim_scheduler.sv "scheduler grants" \
 	"dst_insert = stays[s];" "dst_insert = 1'b0;"
 mutant "a whole chunk that is the last is not" pim_scheduler.sv "scheduler grants" \
 	"head_size[s] <= SIZE'(CHUNK)" "head_size[s] < SIZE'(CHUNK)"
-mutant "what is granted is not counted down" pim_scheduler.sv "scheduler grants" \
-	"size_q[d][s][0] <= next_size[s];" ""
+mutant "what is granted is not counted down" source_queues.sv "scheduler grants" \
+	"if (grant_i && !last_i) entries_q[{dst_i, first}]" "if (1'b0) entries_q[{dst_i, first}]"
+mutant "a demand takes the place of the first" source_queues.sv "scheduler grants" \
+	"first_q[push_dst_i] + count_q[push_dst_i]" "first_q[push_dst_i]"
 mutant "a deleted entry stays" ordered_list.sv "list scheduler grants" \
-	"assign gone[g]  = |match[g:0];" "assign gone[g]  = 1'b0 & |match[g:0];"
-mutant "an entry goes in at the front" ordered_list.sv "list grants" \
-	"valid_c[p] & (key_c[p] < insert_key_i)" "1'b0"
-mutant "the last is found, not the first" ordered_list.sv "list grants" \
-	"int p = PLACES - 1; p >= 0; p--" "int p = 0; p < PLACES; p++"
-mutant "who is not eligible is found" ordered_list.sv "scheduler grants" \
-	"valid_q[p] && eligible_i[name_q[p]]) begin
-        found_o = 1" "valid_q[p] && eligible_i != 0) begin
-        found_o = 1"
+	"assign gone = from_first(match);" "assign gone = '0;"
+mutant "an entry goes in at the front" list_place.sv "list grants" \
+	"after_valid_o && after_key_o < insert_key_i" "1'b0"
+mutant "not only the first is found" ordered_list.sv "list grants" \
+	"first   = seen & ~(seen << 1);" "first   = eligible & ~(eligible >> 1);"
+mutant "who is not eligible is found" list_place.sv "scheduler grants" \
+	"valid_o && eligible_i[name_o]" "valid_o && eligible_i != '0"
 # What no property speaks of: which goes first.
 mutant "order before size" pim_scheduler.sv "grants" "KEY'({size, order})" "KEY'({order, size})"
 mutant "a message that is half granted has its first size" pim_scheduler.sv "grants" \
-	"head_size[s] - SIZE'(CHUNK);" "head_size[s];"
-mutant "a grant is called the first of its message again" pim_scheduler.sv "grants" \
-	"started_q[d][s] <= !grant_last_o[s];" ""
-mutant "a grant has the tag of the message behind" pim_scheduler.sv "grants" \
-	"tag_q[d][s][0];" "tag_q[d][s][1];"
+	": left;" ": head_size[s];"
+mutant "a grant is called the first of its message again" source_queues.sv "grants" \
+	"started_q[dst_i] <= !last_i;" ""
+mutant "a grant has another tag than its demand" source_queues.sv "grants" \
+	"push_order_i, push_tag_i}" "push_order_i, ~push_tag_i}"
 # The switch.
 mutant "a circuit is not used up" edm/switch.sv "rack" "assign circuit_take = starts && size == left;" "assign circuit_take = 1'b0;"
 mutant "what breaks off is not ended" edm/switch.sv "rack" "assign forwards     = abandons || starts" "assign forwards     = starts"

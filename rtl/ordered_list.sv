@@ -41,63 +41,62 @@ module ordered_list #(
   logic [PLACES-1:0][KEY-1:0] key_c;
   // Whose key is below the new one's: all before its place.
   logic [PLACES-1:0] before_c;
+  logic [PLACES-1:0] eligible;
 
-  for (genvar g = 0; g < PLACES; g++) begin : g_gone
-    assign match[g] = delete_i & valid_q[g] & (name_q[g] == delete_name_i);
-    assign gone[g]  = |match[g:0];
+  for (genvar p = 0; p < PLACES; p++) begin : g_place
+    list_place #(
+        .PLACES(PLACES),
+        .NAME  (NAME),
+        .KEY   (KEY)
+    ) i_place (
+        .clk_i,
+        .rst_ni,
+        .delete_i,
+        .delete_name_i,
+        .match_o      (match[p]),
+        .gone_i       (gone[p]),
+        .next_valid_i (p + 1 < PLACES && valid_q[(p+1)%PLACES]),
+        .next_name_i  (name_q[(p+1)%PLACES]),
+        .next_key_i   (key_q[(p+1)%PLACES]),
+        .after_valid_o(valid_c[p]),
+        .after_name_o (name_c[p]),
+        .after_key_o  (key_c[p]),
+        .before_o     (before_c[p]),
+        .insert_i,
+        .insert_name_i,
+        .insert_key_i,
+        .last_before_i(p == 0 || before_c[(p+PLACES-1)%PLACES]),
+        .last_valid_i (valid_c[(p+PLACES-1)%PLACES]),
+        .last_name_i  (name_c[(p+PLACES-1)%PLACES]),
+        .last_key_i   (key_c[(p+PLACES-1)%PLACES]),
+        .eligible_i,
+        .eligible_o   (eligible[p]),
+        .valid_o      (valid_q[p]),
+        .name_o       (name_q[p]),
+        .key_o        (key_q[p])
+    );
   end
 
-  always_comb begin
-    for (int unsigned p = 0; p < PLACES; p++) begin
-      if (!gone[p]) begin
-        valid_c[p] = valid_q[p];
-        name_c[p]  = name_q[p];
-        key_c[p]   = key_q[p];
-      end else if (p + 1 < PLACES) begin
-        valid_c[p] = valid_q[(p+1)%PLACES];
-        name_c[p]  = name_q[(p+1)%PLACES];
-        key_c[p]   = key_q[(p+1)%PLACES];
-      end else begin
-        valid_c[p] = 1'b0;
-        name_c[p]  = '0;
-        key_c[p]   = '0;
-      end
-      before_c[p] = valid_c[p] & (key_c[p] < insert_key_i);
-    end
-  end
-
-  always_ff @(posedge clk_i) begin
-    for (int unsigned p = 0; p < PLACES; p++) begin
-      if (!rst_ni) begin
-        valid_q[p] <= 1'b0;
-      end else if (!insert_i || before_c[p]) begin
-        valid_q[p] <= valid_c[p];
-        name_q[p]  <= name_c[p];
-        key_q[p]   <= key_c[p];
-      end else if (p == 0 || before_c[(p+PLACES-1)%PLACES]) begin
-        valid_q[p] <= 1'b1;
-        name_q[p]  <= insert_name_i;
-        key_q[p]   <= insert_key_i;
-      end else begin
-        valid_q[p] <= valid_c[(p+PLACES-1)%PLACES];
-        name_q[p]  <= name_c[(p+PLACES-1)%PLACES];
-        key_q[p]   <= key_c[(p+PLACES-1)%PLACES];
-      end
-    end
-  end
+  // Whether a bit of this place or one before is set, for all places in as many steps as their number has bits.
+  function automatic logic [PLACES-1:0] from_first(input logic [PLACES-1:0] bits);
+    from_first = bits;
+    for (int unsigned step = 1; step < PLACES; step *= 2) from_first |= from_first << step;
+  endfunction
+  assign gone = from_first(match);
 
   // The first eligible: a priority encoder.
-  always_comb begin
-    found_o = 1'b0;
-    name_o  = '0;
-    key_o   = '0;
-    for (int p = PLACES - 1; p >= 0; p--) begin
-      if (valid_q[p] && eligible_i[name_q[p]]) begin
-        found_o = 1'b1;
-        name_o  = name_q[p];
-        key_o   = key_q[p];
-      end
+  logic [PLACES-1:0] seen, first;
+  assign seen    = from_first(eligible);
+  assign first   = seen & ~(seen << 1);
+  assign found_o = seen[PLACES-1];
+  for (genvar b = 0; b < NAME + KEY; b++) begin : g_bit
+    logic [PLACES-1:0] of_first;
+    for (genvar p = 0; p < PLACES; p++) begin : g_of
+      if (b < KEY) assign of_first[p] = first[p] & key_q[p][b];
+      else assign of_first[p] = first[p] & name_q[p][b-KEY];
     end
+    if (b < KEY) assign key_o[b] = |of_first;
+    else assign name_o[b-KEY] = |of_first;
   end
 
 `ifdef FORMAL

@@ -3,9 +3,9 @@
 // Cycle by cycle the same as `unrack_protocol::edm::Scheduler` when control takes no time on a link: rtl/cosim holds
 // the two beside each other.
 //
-// - A demand (src, dst, bytes, and a tag that its grants have) joins its pair's queue, which is first in first out (§3.1.1 (5)). Per destination there
-//   is an ordered list of the sources at the head of such a queue, per source one of destinations (§3.1.2), both with
-//   the key of that head: order of arrival (FCFS), or bytes left and then that (SRPT).
+// - A demand (src, dst, bytes, and a tag that its grants have) joins its pair's queue, which is first in first out (§3.1.1
+//   (5)). Per destination there is an ordered list of the sources at the head of such a queue, per source one of
+//   destinations (§3.1.2), both with the key of that head: order of arrival (FCFS), or bytes left and then that (SRPT).
 // - An iteration starts when the pipeline is free and there is a pair to match. In its first cycle every free
 //   destination asks the first free source of its list; in the second every source that was asked takes the first of
 //   those that asked in its list; in the third both are busy, what is left is counted down, and the lists have the new
@@ -49,15 +49,6 @@ module pim_scheduler #(
 );
   localparam int unsigned KEY = SRPT != 0 ? SIZE + ORDER : ORDER;
   localparam int unsigned ITERATION = 3;
-  localparam int unsigned PLACE = $clog2(ACTIVE + 1);
-
-  // The queue of each pair, by destination and source, its head at place 0.
-  logic [PORTS-1:0][PORTS-1:0][PLACE-1:0] count_q;
-  logic [PORTS-1:0][PORTS-1:0][ACTIVE-1:0][SIZE-1:0] size_q;
-  logic [PORTS-1:0][PORTS-1:0][ACTIVE-1:0][ORDER-1:0] order_q;
-  logic [PORTS-1:0][PORTS-1:0][ACTIVE-1:0][TAG-1:0] tag_q;
-  // A part of the head was granted.
-  logic [PORTS-1:0][PORTS-1:0] started_q;
   logic [ORDER-1:0] arrived_q;
 
   // Cycles until a port is free.
@@ -100,25 +91,67 @@ module pim_scheduler #(
   logic [PORTS-1:0][ORDER-1:0] next_order;
   logic [PORTS-1:0] stays;
   logic [PORTS-1:0][7:0] busy;
+  // By source: whether its queue for the destination of the demand is empty, and has room.
+  logic [PORTS-1:0] is_head, has_room;
+  logic takes_demand;
+`ifdef FORMAL
+  logic [PORTS-1:0][PORTS-1:0] waits;
+  logic [PORTS-1:0][PORTS-1:0][SIZE+$clog2(ACTIVE+1)-1:0] kept;
+`endif
   assign settles = phase_q == 2'd2;
   for (genvar s = 0; s < PORTS; s++) begin : g_settle
     logic [PORT-1:0] d;
     logic [7:0] hold;
+    logic started, has_next;
+    logic [SIZE-1:0] left, second_size;
+    logic [ORDER-1:0] order, second_order;
+    source_queues #(
+        .PORTS (PORTS),
+        .ACTIVE(ACTIVE),
+        .SIZE  (SIZE),
+        .ORDER (ORDER),
+        .TAG   (TAG)
+    ) i_queues (
+        .clk_i,
+        .rst_ni,
+        .push_i         (takes_demand && src_i == PORT'(s)),
+        .push_dst_i     (dst_i),
+        .push_size_i    (size_i),
+        .push_order_i   (arrived_q),
+        .push_tag_i     (tag_i),
+        .push_is_head_o (is_head[s]),
+        .push_has_room_o(has_room[s]),
+        .dst_i          (d),
+        .size_o         (head_size[s]),
+        .order_o        (order),
+        .tag_o          (grant_tag_o[s]),
+        .started_o      (started),
+        .has_next_o     (has_next),
+        .next_size_o    (second_size),
+        .next_order_o   (second_order),
+        .grant_i        (grant_o[s]),
+        .last_i         (grant_last_o[s]),
+        .left_i         (left)
+`ifdef FORMAL
+        ,
+        .waits_o        (waits[s]),
+        .kept_o         (kept[s])
+`endif
+    );
     assign d    = taken_dst_q[s];
     assign hold = src_left_q[s] > dst_left_q[d] ? src_left_q[s] : dst_left_q[d];
-    assign head_size[s]    = size_q[d][s][0];
-    assign grant_o[s]      = settles & takes_q[s];
-    assign grant_dst_o[s]  = d;
-    assign grant_last_o[s] = head_size[s] <= SIZE'(CHUNK);
-    assign grant_size_o[s] = grant_last_o[s] ? head_size[s] : SIZE'(CHUNK);
+    assign left = head_size[s] - SIZE'(CHUNK);
+    assign grant_o[s]       = settles & takes_q[s];
+    assign grant_dst_o[s]   = d;
+    assign grant_last_o[s]  = head_size[s] <= SIZE'(CHUNK);
+    assign grant_size_o[s]  = grant_last_o[s] ? head_size[s] : SIZE'(CHUNK);
     // One more cycle ends the iteration; what is left then is how long the grant is held.
-    assign grant_hold_o[s] = hold > 8'd1 ? hold - 8'd1 : 8'd0;
-    assign grant_first_o[s] = !started_q[d][s];
-    assign grant_tag_o[s]  = tag_q[d][s][0];
-    assign busy[s]         = grant_hold_o[s] + 8'((grant_size_o[s] + SIZE'(7)) >> 3) + 8'(FRAMING);
-    assign stays[s]        = !grant_last_o[s] || count_q[d][s] > PLACE'(1);
-    assign next_size[s]    = grant_last_o[s] ? size_q[d][s][1] : head_size[s] - SIZE'(CHUNK);
-    assign next_order[s]   = grant_last_o[s] ? order_q[d][s][1] : order_q[d][s][0];
+    assign grant_hold_o[s]  = hold > 8'd1 ? hold - 8'd1 : 8'd0;
+    assign grant_first_o[s] = !started;
+    assign busy[s]          = grant_hold_o[s] + 8'((grant_size_o[s] + SIZE'(7)) >> 3) + 8'(FRAMING);
+    assign stays[s]         = !grant_last_o[s] || has_next;
+    assign next_size[s]     = grant_last_o[s] ? second_size : left;
+    assign next_order[s]    = grant_last_o[s] ? second_order : order;
   end
 
 `ifdef FORMAL
@@ -126,12 +159,9 @@ module pim_scheduler #(
 `endif
 
   // A demand that is the first of its pair goes into both lists.
-  logic takes_demand;
-  logic is_head;
   assign ready_o = !settles;
   // Senders keep to ACTIVE; what one that does not asks for is lost.
-  assign takes_demand = demand_i & ready_o & (count_q[dst_i][src_i] != PLACE'(ACTIVE));
-  assign is_head = count_q[dst_i][src_i] == '0;
+  assign takes_demand = demand_i & ready_o & has_room[src_i];
 
   for (genvar g = 0; g < PORTS; g++) begin : g_port
     // The list of destination g, of sources.
@@ -144,7 +174,7 @@ module pim_scheduler #(
     always_comb begin
       dst_delete = 1'b0;
       dst_name   = '0;
-      dst_insert = takes_demand & is_head & (dst_i == PORT'(g));
+      dst_insert = takes_demand & is_head[src_i] & (dst_i == PORT'(g));
       dst_new    = src_i;
       dst_key    = key_of(size_i, arrived_q);
       for (int unsigned s = 0; s < PORTS; s++) begin
@@ -184,7 +214,7 @@ module pim_scheduler #(
     logic [PORT-1:0] src_new;
     logic [KEY-1:0] src_key;
     always_comb begin
-      src_insert = takes_demand & is_head & (src_i == PORT'(g));
+      src_insert = takes_demand & is_head[g] & (src_i == PORT'(g));
       src_new    = dst_i;
       src_key    = key_of(size_i, arrived_q);
       if (grant_o[g]) begin
@@ -262,39 +292,6 @@ module pim_scheduler #(
     end
   end
 
-  // The pairs' queues.
-  always_ff @(posedge clk_i) begin
-    for (int unsigned d = 0; d < PORTS; d++) begin
-      for (int unsigned s = 0; s < PORTS; s++) begin
-        if (!rst_ni) begin
-          count_q[d][s]   <= '0;
-          started_q[d][s] <= 1'b0;
-        end else if (grant_o[s] && grant_dst_o[s] == PORT'(d)) begin
-          started_q[d][s] <= !grant_last_o[s];
-          if (grant_last_o[s]) begin
-            count_q[d][s] <= count_q[d][s] - PLACE'(1);
-            for (int unsigned a = 0; a + 1 < ACTIVE; a++) begin
-              size_q[d][s][a]  <= size_q[d][s][(a+1)%ACTIVE];
-              order_q[d][s][a] <= order_q[d][s][(a+1)%ACTIVE];
-              tag_q[d][s][a]   <= tag_q[d][s][(a+1)%ACTIVE];
-            end
-          end else begin
-            size_q[d][s][0] <= next_size[s];
-          end
-        end else if (takes_demand && dst_i == PORT'(d) && src_i == PORT'(s)) begin
-          count_q[d][s] <= count_q[d][s] + PLACE'(1);
-          for (int unsigned a = 0; a < ACTIVE; a++) begin
-            if (count_q[d][s] == PLACE'(a)) begin
-              size_q[d][s][a]  <= size_i;
-              order_q[d][s][a] <= arrived_q;
-              tag_q[d][s][a]   <= tag_i;
-            end
-          end
-        end
-      end
-    end
-  end
-
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -305,7 +302,8 @@ module pim_scheduler #(
   // What the grants themselves say, apart from the scheduler's own counts: cycles until a port's circuits end, and bytes
   // that a pair asked for and was not granted.
   logic [PORTS-1:0][7:0] src_circuit_q, dst_circuit_q;
-  logic [PORTS-1:0][PORTS-1:0][SIZE+PLACE-1:0] owed_q;
+  localparam int unsigned OWED = SIZE + $clog2(ACTIVE + 1);
+  logic [PORTS-1:0][PORTS-1:0][OWED-1:0] owed_q;
   always_ff @(posedge clk_i) begin
     for (int unsigned p = 0; p < PORTS; p++) begin
       src_circuit_q[p] <= rst_ni && src_circuit_q[p] != '0 ? src_circuit_q[p] - 8'd1 : '0;
@@ -318,17 +316,15 @@ module pim_scheduler #(
       end
       for (int unsigned d = 0; d < PORTS; d++) begin
         owed_q[d][s] <= !rst_ni ? '0 : owed_q[d][s]
-            + (demand_i && ready_o && dst_i == PORT'(d) && src_i == PORT'(s) && count_q[d][s] != PLACE'(ACTIVE) ? (SIZE+PLACE)'(size_i) : '0)
-            - (grant_o[s] && grant_dst_o[s] == PORT'(d) ? (SIZE+PLACE)'(grant_size_o[s]) : '0);
+            + (demand_i && ready_o && has_room[s] && dst_i == PORT'(d) && src_i == PORT'(s) ? OWED'(size_i) : '0)
+            - (grant_o[s] && grant_dst_o[s] == PORT'(d) ? OWED'(grant_size_o[s]) : '0);
       end
     end
   end
 
   // A port is never in two circuits: no destination is granted to two sources, and who is granted is free when the grant
   // has been held. A pair is granted what it asked for, a chunk at most, and nothing else.
-  logic [PORTS-1:0][PORTS-1:0][SIZE+PLACE-1:0] kept;
   always_comb begin
-    kept = '0;
     if (past_q && rst_ni) begin
       assert (phase_q != 2'd3);
       for (int unsigned s = 0; s < PORTS; s++) begin
@@ -340,18 +336,13 @@ module pim_scheduler #(
         assert (src_left_q[s] == src_circuit_q[s] && dst_left_q[s] == dst_circuit_q[s]);
         // So that the sum with a chunk fits its eight bits.
         assert (!grant_o[s] || grant_hold_o[s] < 8'(ITERATION));
-        assert (!grant_o[s] || count_q[grant_dst_o[s]][s] != '0);
+        assert (!grant_o[s] || waits[s][grant_dst_o[s]]);
         assert (!grant_o[s] || (grant_size_o[s] != '0 && grant_size_o[s] <= SIZE'(CHUNK)));
         for (int unsigned d = 0; d < PORTS; d++) begin
           // Both lists have those pairs that have a demand.
-          assert (in_dst[d][s] == (count_q[d][s] != '0));
-          assert (in_src[s][d] == (count_q[d][s] != '0));
-          assert (count_q[d][s] <= PLACE'(ACTIVE));
-          for (int unsigned a = 0; a < ACTIVE; a++) begin
-            assert (count_q[d][s] <= PLACE'(a) || size_q[d][s][a] != '0);
-            if (count_q[d][s] > PLACE'(a)) kept[d][s] += (SIZE+PLACE)'(size_q[d][s][a]);
-          end
-          assert (owed_q[d][s] == kept[d][s]);
+          assert (in_dst[d][s] == waits[s][d]);
+          assert (in_src[s][d] == waits[s][d]);
+          assert (owed_q[d][s] == kept[s][d]);
         end
       end
     end

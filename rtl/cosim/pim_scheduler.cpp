@@ -55,7 +55,8 @@ int main(int argc, char **argv) {
                                  (uint16_t)field(top.grant_size_o, s, SIZE)};
             memcpy(out, &cycle, 8);
             memcpy(out + 8, words, 6);
-            out[14] = field(top.grant_last_o, s, 1) | field(top.grant_first_o, s, 1) << 1 | field(top.grant_tag_o, s, 1) << 2;
+            out[14] = field(top.grant_last_o, s, 1) | field(top.grant_first_o, s, 1) << 1 |
+                      field(top.grant_tag_o, s, 1) << 2;
             out[15] = field(top.grant_hold_o, s, 8);
             fwrite(out, 16, 1, stdout);
         }

@@ -186,12 +186,14 @@ module rack_bench #(
     end
 
     assign out_o[400*n+:400] = {
-        modify_word, modify_address[39:0], 6'h0, ends_with_null, modifies, address[39:0], data, bytes_of(down_block), bytes_of(up_block), 7'h0, node, id,
+        modify_word, modify_address[39:0], 6'h0, ends_with_null, modifies,
+        address[39:0], data, bytes_of(down_block), bytes_of(up_block), 7'h0, node, id,
         bytes, disabled[n], |wrong_down, overflow, last,
         is_write, bad, ends, word, begins, ready, down_column_take, up_column_take
     };
     logic unused;
-    assign unused = ^{address[63:40], in[79], in[7], modify_read_address[63:9], modify_read_address[2:0], modify_address[63:40]};
+    assign unused = ^{address[63:40], in[79], in[7], modify_read_address[63:9], modify_read_address[2:0],
+                      modify_address[63:40]};
   end
 endmodule
 `default_nettype wire

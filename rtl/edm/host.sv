@@ -387,7 +387,8 @@ module host #(
   logic [63:0] next_q;
   assign is_data = kind == edm_pkg::WRITE || kind == edm_pkg::RESPONSE;
   assign parsed_d = {
-    begins && is_data, word_valid && is_data, ends && (kind == edm_pkg::WRITE || (kind == edm_pkg::RESPONSE && own_awaits)), malformed, kind == edm_pkg::WRITE, last, node, id, 64'h0,
+    begins && is_data, word_valid && is_data,
+    ends && (kind == edm_pkg::WRITE || (kind == edm_pkg::RESPONSE && own_awaits)), malformed, kind == edm_pkg::WRITE, last, node, id, 64'h0,
     word, word_bytes
   };
   always_comb begin
