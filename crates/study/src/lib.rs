@@ -34,7 +34,7 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 23] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
@@ -56,6 +56,8 @@ const FILES: [(&str, &str); 21] = [
     ("drack/fig9", include_str!("../../../studies/drack/fig9.toml")),
     ("drack/fig10", include_str!("../../../studies/drack/fig10.toml")),
     ("drack/sensitivity", include_str!("../../../studies/drack/sensitivity.toml")),
+    ("drack/fig11", include_str!("../../../studies/drack/fig11.toml")),
+    ("drack/fig13", include_str!("../../../studies/drack/fig13.toml")),
 ];
 
 /// All studies, in the order of the page.

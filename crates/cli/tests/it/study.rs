@@ -32,6 +32,8 @@ fn studies_are_listed_and_others_refused() {
         "drack/fig9",
         "drack/fig10",
         "drack/sensitivity",
+        "drack/fig11",
+        "drack/fig13",
     ];
     assert_eq!(names, issued);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);
