@@ -49,11 +49,8 @@ fn drawing() -> impl FnMut() -> u64 {
 }
 
 fn shares(weights: &mut Weights, routing: Routing, random: &mut impl FnMut() -> u64) -> Arc<[Share]> {
-    let mut shares = Vec::new();
     let (src, apart) = (random() % 512, random() % 511 + 1);
-    let ways = Ways { routing, src: src as u32, dst: ((src + apart) % 512) as u32, flow: 0 };
-    weights.append(ways, &mut shares);
-    shares.into()
+    weights.shares(Ways { routing, src: src as u32, dst: ((src + apart) % 512) as u32, flow: 0 })
 }
 
 fn links(graph: &Graph) -> Rates {

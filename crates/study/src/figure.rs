@@ -105,12 +105,13 @@ fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared
             }
         }
         Published::Number(number) => {
-            let shown_digits = (figure.kind == Kind::Exact || figure.digits > 0).then_some(figure.digits);
+            let digits = figure.digits.unwrap_or(0).max(0) as usize;
+            let shown_digits = (figure.kind == Kind::Exact || digits > 0).then_some(digits);
             let published = word(figure.relation).to_string() + &shown(&[*number], shown_digits);
             match ours(figure, results, computed) {
                 Some(ours) => {
                     let (verdict, difference) = of_number(figure, *number, &ours);
-                    let digits = (figure.kind == Kind::Exact).then_some(figure.digits);
+                    let digits = (figure.kind == Kind::Exact).then_some(digits);
                     row(published, shown(&ours, digits), verdict, difference)
                 }
                 None => missing(published),
@@ -256,14 +257,16 @@ fn of_range(published: [f64; 2], ours: &[f64]) -> (Verdict, String) {
 
 fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String) {
     let (least, most) = range(ours).unwrap_or((f64::NAN, f64::NAN));
-    let verdict = |met| if met { Verdict::Met } else { Verdict::Missed };
     match (figure.relation, figure.kind) {
-        (Relation::Equal, Kind::Exact | Kind::Bound) => {
-            let rounded = |value: f64| format!("{value:.*}", figure.digits);
-            let same = rounded(least) == rounded(published) && rounded(most) == rounded(published);
-            (verdict(same), if same { "The same.".into() } else { against(published, ours) })
+        (Relation::Equal, kind) => {
+            let digits = figure.digits.or((kind != Kind::Shape).then_some(0));
+            let same = |ours: &f64| digits.is_some_and(|to| rounded(*ours, to) == rounded(published, to));
+            match ours.iter().all(same) {
+                true => (Verdict::Met, "The same.".into()),
+                false if kind == Kind::Shape => (Verdict::Stated, against(published, ours)),
+                false => (Verdict::Missed, against(published, ours)),
+            }
         }
-        (Relation::Equal, Kind::Shape) => (Verdict::Stated, against(published, ours)),
         (Relation::AtMost, _) if most <= published => (Verdict::Met, "Within the bound.".into()),
         (Relation::AtLeast, _) if least >= published => (Verdict::Met, "Above the bound.".into()),
         (Relation::AtMost, _) => {
@@ -273,6 +276,11 @@ fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String)
             (Verdict::Missed, format!("{} below the bound.", percent(1.0 - least / published)))
         }
     }
+}
+
+/// To so many digits after the point; before it, if negative.
+fn rounded(value: f64, digits: i32) -> String {
+    format!("{:.*}", digits.max(0) as usize, value / 10f64.powi((-digits).max(0)))
 }
 
 fn against(published: f64, ours: &[f64]) -> String {
@@ -387,6 +395,20 @@ mod tests {
         assert_eq!(of(9.04, 2), Verdict::Missed);
         let unknown = "kind = \"exact\"\ncomputed = \"ten\"\npublished = 1.0";
         assert_eq!(verdict(unknown).0, Verdict::NotMeasured);
+    }
+
+    /// Of a shape as well, if it is said how it was rounded.
+    #[test]
+    fn a_shape_is_the_same_to_the_digits_published() {
+        let of = |published: f64, digits: &str| {
+            let shape = "kind = \"shape\"\nselect.where.fabric = \"edm\"\nselect.where.load = \"90%\"";
+            verdict(&format!("{shape}\nselect.scale = 100.0\npublished = {published:?}\n{digits}"))
+        };
+        assert_eq!(of(126.4, "digits = 0"), (Verdict::Met, "The same.".into()));
+        assert_eq!(of(126.4, "digits = 1"), (Verdict::Stated, "Ours is the same within 0.5 %.".into()));
+        assert_eq!(of(130.0, "digits = -1").0, Verdict::Met);
+        assert_eq!(of(120.0, "digits = -1").0, Verdict::Stated);
+        assert_eq!(of(126.0, "").0, Verdict::Stated);
     }
 
     #[test]

@@ -122,9 +122,9 @@ pub struct Figure {
     pub published: Published,
     #[serde(default)]
     pub relation: Relation,
-    /// Digits after the point that are published: ours is rounded to as many.
-    #[serde(default)]
-    pub digits: usize,
+    /// Digits after the point that are published, or -1 for tens: ours is the same if it rounds to the same. Default 0;
+    /// of a shape, that it is not known how the published one was rounded.
+    pub digits: Option<i32>,
     /// A value of [`crate::computed`], instead of points.
     pub computed: Option<String>,
     #[serde(default)]

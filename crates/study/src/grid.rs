@@ -103,5 +103,5 @@ impl Point {
     }
 }
 
-/// Simulated. No point needs nearly as much; what has not finished by then is said not to have.
-const LONGEST: Time = Time::from_us(20_000_000);
+/// Simulated. No point should need as much; those that would are said to have been cut off.
+pub const LONGEST: Time = Time::from_us(20_000_000);

@@ -114,15 +114,18 @@ fn cells(text: &mut String, table: &Table, study: &Study) {
 fn unfinished(text: &mut String, results: &Results) {
     for point in &results.points {
         let count = |key| point.summary.pointer(key).and_then(serde_json::Value::as_u64);
-        if let Some(unfinished) = count("/unfinished/messages") {
-            let all = count("/messages").unwrap_or_default();
-            let at: Vec<_> = point.labels.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+        let (unfinished, all) = (count("/unfinished/messages"), count("/messages").unwrap_or_default());
+        let at: Vec<_> = point.labels.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+        let at = format!("{}: {}", point.grid, at.join(", "));
+        if let Some(when) = point.summary.get("cut_off").and_then(serde_json::Value::as_str) {
+            let unfinished = unfinished.unwrap_or_default();
             let _ = write!(
                 text,
-                "\n{unfinished} of {all} messages did not finish at {}: {}.\n",
-                point.grid,
-                at.join(", ")
+                "\nCut off after {when} of simulated time, when {unfinished} of the {all} messages begun by then had not \
+                 finished: {at}.\n"
             );
+        } else if let Some(unfinished) = unfinished {
+            let _ = write!(text, "\n{unfinished} of {all} messages did not finish at {at}.\n");
         }
     }
 }
@@ -179,4 +182,31 @@ fn drawn(study: &Study, results: &Results, chart: &Chart, id: String) -> SeriesC
 /// `90%` is 90, `40Gbps` is 40; `hadoop` is no number.
 fn leading_number(text: &str) -> Option<f64> {
     text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_did_not_finish_is_said_and_whether_it_was_cut_off() {
+        let of = |summary| {
+            let labels = BTreeMap::from([("fabric".into(), "tcp".into())]);
+            let (grid, scenario_hash) = ("loads".into(), String::new());
+            let points = vec![Measured { grid, labels, scenario_hash, summary }];
+            let mut text = String::new();
+            unfinished(&mut text, &Results { study: "test".into(), points });
+            text
+        };
+        let (messages, left) = (9, serde_json::json!({ "messages": 2, "why": "" }));
+        assert_eq!(of(serde_json::json!({ "messages": messages, "unfinished": null })), "");
+        let given_up = serde_json::json!({ "messages": messages, "unfinished": left });
+        assert_eq!(of(given_up), "\n2 of 9 messages did not finish at loads: fabric tcp.\n");
+        for (unfinished, said) in [(left, "when 2 of the 9"), (serde_json::Value::Null, "when 0 of the 9")] {
+            let cut = serde_json::json!({ "messages": messages, "unfinished": unfinished, "cut_off": "1s" });
+            let text = of(cut);
+            assert!(text.contains("Cut off after 1s of simulated time") && text.contains(said), "{text}");
+        }
+    }
 }

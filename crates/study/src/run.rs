@@ -4,7 +4,7 @@
 use crate::asked::Asked;
 use crate::error::StudyError;
 use crate::file::Study;
-use crate::grid::{Ready, points};
+use crate::grid::{LONGEST, Ready, points};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unrack_record::write_json;
 use unrack_sim::SetupError;
+use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
 
 /// How much is simulated.
@@ -28,7 +29,8 @@ pub struct Measured {
     pub grid: String,
     pub labels: BTreeMap<String, String>,
     pub scenario_hash: String,
-    /// The summary of the run, but for what depends on the machine; and what else is [`Asked`] for.
+    /// The summary of the run, but for what depends on the machine; what else is [`Asked`] for; and `cut_off`, when the run
+    /// was, if it had not ended by then.
     pub summary: serde_json::Value,
 }
 
@@ -135,6 +137,9 @@ fn simulate(ready: &Ready) -> Result<serde_json::Value, StudyError> {
     let object = summary.as_object_mut().expect("a summary is an object");
     for of_the_machine in ["wall_s", "packet_hops_per_s"] {
         object.remove(of_the_machine);
+    }
+    if done.run.ending == Ending::TimeLimit {
+        object.insert("cut_off".into(), LONGEST.to_string().into());
     }
     object.extend(inside.into_iter().chain(ready.point.asked.of_messages(&done.run, excluded)));
     Ok(summary)

@@ -12,7 +12,7 @@ pub use problem::Problem;
 
 use super::Routing;
 use super::rates::{Asked, Rates, Slot};
-use super::weights::Share;
+use super::weights::{Share, Ways, Weights};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use unrack_units::Time;
@@ -64,6 +64,14 @@ impl Default for Params {
 pub struct Candidate {
     pub asked: Asked,
     pub choices: Vec<Arc<[Share]>>,
+}
+
+impl Candidate {
+    /// A flow that may use each of these routings on its ways.
+    pub fn new(asked: Asked, routings: &[Routing], ways: Ways, weights: &mut Weights) -> Candidate {
+        let shares = |routing: &Routing| weights.shares(Ways { routing: *routing, ..ways });
+        Candidate { asked, choices: routings.iter().map(shares).collect() }
+    }
 }
 
 /// What the rack is worth at these rates, in Kb/s, flow by flow.
@@ -229,8 +237,6 @@ fn below(random: &mut impl FnMut() -> u64, limit: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::r2c2::Routing;
-    use crate::r2c2::weights::{Ways, Weights};
     use unrack_rack::graph::{Graph, Sides};
     use unrack_units::Rate;
 
@@ -246,16 +252,10 @@ mod tests {
 
     fn candidates(graph: &Arc<Graph>, ends: &[(u32, u32)]) -> Vec<Candidate> {
         let mut weights = Weights::new(graph.clone());
-        let mut of = |routing, src, dst| {
-            let mut shares = Vec::new();
-            weights.append(Ways { routing, src, dst, flow: 0 }, &mut shares);
-            shares.into()
-        };
-        let both = |(src, dst): &(u32, u32)| Candidate {
-            asked: Asked::default(),
-            choices: [Routing::Spraying, Routing::Vlb].map(|routing| of(routing, *src, *dst)).into(),
-        };
-        ends.iter().map(both).collect()
+        let routings = [Routing::Spraying, Routing::Vlb];
+        let ways = |(src, dst): &(u32, u32)| Ways { routing: routings[0], src: *src, dst: *dst, flow: 0 };
+        let candidate = |ends| Candidate::new(Asked::default(), &routings, ways(ends), &mut weights);
+        ends.iter().map(candidate).collect()
     }
 
     fn links(graph: &Graph) -> Rates {

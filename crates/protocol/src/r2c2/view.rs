@@ -147,10 +147,8 @@ impl View {
             return;
         };
         let Broadcast { src, dst, routing, asked, flow, .. } = known.told;
-        let mut shares = Vec::new();
         let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: u32::from(flow) };
-        weights.append(ways, &mut shares);
-        known.slot = Some(self.rates.add(asked, shares.into()));
+        known.slot = Some(self.rates.add(asked, weights.shares(ways)));
     }
 
     /// The rate of a flow that is old enough to have one.

@@ -93,6 +93,13 @@ impl Weights {
         }
     }
 
+    /// The same, of its own.
+    pub fn shares(&mut self, ways: Ways) -> Arc<[Share]> {
+        let mut shares = Vec::new();
+        self.append(ways, &mut shares);
+        shares.into()
+    }
+
     fn kept(&mut self, ways: Ways) -> Arc<[Share]> {
         let key = u64::from(ways.src) << 32 | u64::from(ways.dst);
         let routing = usize::from(ways.routing.code());

@@ -59,14 +59,10 @@ fn pairs(nodes: u32, eighths: u32, random: &mut Random) -> Vec<(u32, u32)> {
 
 fn candidates(graph: &Arc<Graph>, pairs: &[(u32, u32)]) -> Vec<Candidate> {
     let mut weights = Weights::new(graph.clone());
-    let mut of = |routing, src, dst| {
-        let mut shares = Vec::new();
-        weights.append(Ways { routing, src, dst, flow: 0 }, &mut shares);
-        shares.into()
+    let routings = [Routing::Spraying, Routing::Vlb];
+    let candidate = |(src, dst): &(u32, u32)| {
+        let ways = Ways { routing: routings[0], src: *src, dst: *dst, flow: 0 };
+        Candidate::new(Asked::default(), &routings, ways, &mut weights)
     };
-    let both = |(src, dst): &(u32, u32)| Candidate {
-        asked: Asked::default(),
-        choices: [Routing::Spraying, Routing::Vlb].map(|routing| of(routing, *src, *dst)).into(),
-    };
-    pairs.iter().map(both).collect()
+    pairs.iter().map(candidate).collect()
 }
