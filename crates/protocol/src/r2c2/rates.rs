@@ -9,6 +9,9 @@
 //!   nodes come to the same rates.
 //! - **Only what changes.** Flows are kept in the order in which their rates were settled. What came before a change
 //!   could matter stays; the rest is settled again. The result is that of starting anew, to the bit.
+//! - **Only links that can fill.** Alone, a flow would have what the link allows of which it needs most: its top. A link that
+//!   has room for all of its flows at their tops holds nobody back, and nothing is counted there. When it has not, it is
+//!   watched, from then until nobody uses it.
 
 mod fill;
 mod waiting;
@@ -45,21 +48,49 @@ pub const UNLIMITED: u32 = u32::MAX;
 /// The rates of flows over links.
 #[derive(Debug, Clone)]
 pub struct Rates {
-    /// What flows may take of each link: in Kb/s by [`Share::ONE`].
+    /// What flows may take of each link: in Kb/s by [`Share::ONE`]; and one by that.
     capacity: Vec<u64>,
+    inverse: Vec<f64>,
     links: Vec<Link>,
+    /// Those that are watched, in no order.
+    watched: Vec<u32>,
+    /// By link; those that are not watched are empty.
+    loads: Vec<Load>,
     flows: Vec<Flow>,
     marks: Vec<Mark>,
     free: Vec<Slot>,
-    /// By link, who uses it; and some that did.
-    users: Vec<Vec<(Slot, u32)>>,
     classes: BTreeMap<u8, Class>,
     space: Space,
 }
 
+/// A link and who uses it.
+#[derive(Debug, Clone, Default)]
+struct Link {
+    /// What its flows would take if all were at their tops, as [`tops`] counts.
+    tops: u64,
+    flows: u32,
+    /// Its place among those that are watched.
+    place: Option<u32>,
+    /// Its flows; and some that are gone.
+    users: Vec<User>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct User {
+    slot: Slot,
+    serial: u32,
+    share: u32,
+}
+
+impl User {
+    fn is_there(&self, marks: &[Mark]) -> bool {
+        marks[self.slot as usize].serial == self.serial
+    }
+}
+
 /// A link while rates rise. Both change together, and side by side one instruction does both.
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct Load {
     /// What flows do not take of it.
     left: u64,
     /// The weights of those whose rates rise there. 0 between calls.
@@ -72,30 +103,35 @@ struct Class {
     /// As their rates were settled, with their serial numbers: those that are gone may still be named.
     settled: Vec<(Slot, u32)>,
     fresh: Vec<(Slot, u32)>,
-    links: Vec<Use>,
-    /// The links that its flows use, in no order.
-    used: Vec<u32>,
+    uses: Vec<Use>,
     /// Nothing changes before this level.
     from: Level,
     members: u32,
 }
 
-/// How the flows of a class use a link.
+/// What the flows of a class would take of a link: for each Kb/s of their level, and at their tops.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
-    /// Of all of them.
     weights: u64,
-    /// No flow of it is settled later: since somebody uses it.
-    most: u32,
-    /// Its place among those that are used.
-    place: u32,
+    tops: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Flow {
     asked: Asked,
     shares: Arc<[Share]>,
+    /// Those of links that are watched.
+    watched: Vec<Share>,
+    top: Top,
     rate_kbps: u32,
+}
+
+/// What a flow has at the most.
+#[derive(Debug, Clone, Copy)]
+struct Top {
+    kbps: u32,
+    /// It would fill this link; without one, it can use no more.
+    link: Option<u32>,
 }
 
 /// What is looked at most of a flow.
@@ -130,9 +166,9 @@ impl Level {
         Level((left / weights).min(u64::from(Level::MOST.0)) as u32)
     }
 
-    /// At which a flow has all that it can use.
-    fn of_demand(asked: Asked) -> Level {
-        Level(asked.demand_kbps.div_ceil(u32::from(asked.weight)).min(Level::MOST.0))
+    /// At which a flow has its top.
+    fn of_top(asked: Asked, top: Top) -> Level {
+        Level(top.kbps.div_ceil(u32::from(asked.weight)).min(Level::MOST.0))
     }
 }
 
@@ -144,16 +180,39 @@ impl Rates {
             kbps.min(u64::from(UNLIMITED)) * u64::from(Share::ONE)
         };
         let capacity: Vec<u64> = links.into_iter().map(usable).collect();
-        let links = capacity.len();
         Rates {
-            links: capacity.iter().map(|capacity| Link { left: *capacity, rising: 0 }).collect(),
-            users: vec![Vec::new(); capacity.len()],
-            capacity,
+            inverse: capacity.iter().map(|capacity| 1.0 / *capacity as f64).collect(),
+            loads: capacity.iter().map(|capacity| Load { left: *capacity, rising: 0 }).collect(),
+            links: vec![Link::default(); capacity.len()],
+            watched: Vec::new(),
             flows: Vec::new(),
             marks: Vec::new(),
             free: Vec::new(),
             classes: BTreeMap::new(),
-            space: Space::new(links),
+            space: Space::new(capacity.len()),
+            capacity,
+        }
+    }
+
+    /// What a flow would get if there were no others: all, if it crosses no link.
+    pub fn alone_kbps(&self, shares: &[Share]) -> u32 {
+        self.top(Asked::default(), shares).kbps
+    }
+
+    fn top(&self, asked: Asked, shares: &[Share]) -> Top {
+        // Which link is the first to fill is found by real numbers, which are much faster; of those that are as good as
+        // equal, by whole ones.
+        let need = |share: &Share| f64::from(share.share) * self.inverse[share.link as usize];
+        let most = shares.iter().map(need).fold(0.0, f64::max) * (1.0 - NEAR);
+        let level = |Share { link, share }: &Share| {
+            let weight = u64::from(*share) * u64::from(asked.weight);
+            (Level::of(self.capacity[*link as usize], weight), *link)
+        };
+        let first = shares.iter().filter(|share| need(share) >= most).map(level).min();
+        let alone = first.map_or(UNLIMITED, |(level, _)| level.0.saturating_mul(asked.weight.into()));
+        match first {
+            Some((_, link)) if alone <= asked.demand_kbps => Top { kbps: alone, link: Some(link) },
+            _ => Top { kbps: asked.demand_kbps, link: None },
         }
     }
 
@@ -163,49 +222,55 @@ impl Rates {
     /// If its weight is 0.
     pub fn add(&mut self, asked: Asked, shares: Arc<[Share]>) -> Slot {
         assert!(asked.weight > 0, "a flow of weight 0 would never send");
+        let top = self.top(asked, &shares);
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.flows.push(Flow { asked, shares: Arc::default(), rate_kbps: 0 });
+            self.flows.push(Flow { asked, shares: Arc::default(), watched: Vec::new(), top, rate_kbps: 0 });
             self.marks.push(Mark { serial: 0, level: Level::NEVER });
             self.flows.len() as Slot - 1
         });
         let serial = self.marks[slot as usize].serial.wrapping_add(1);
         self.marks[slot as usize] = Mark { serial, level: Level::NEVER };
         let class = self.classes.entry(asked.priority).or_default();
-        class.links.resize(self.capacity.len(), Use::default());
-        // Which link is the first to fill, of this flow alone, and if all flows rise all the time: found by real numbers,
-        // which are much faster, and then a little lower or higher than found.
-        let (mut alone, mut together) = (f64::INFINITY, f64::INFINITY);
-        for Share { link, share } in &*shares {
-            let at = *link as usize;
-            let users = &mut self.users[at];
-            if users.len() == users.capacity() {
-                users.retain(|(slot, serial)| self.marks[*slot as usize].serial == *serial);
+        class.uses.resize(self.links.len(), Use::default());
+        let mut watched = std::mem::take(&mut self.flows[slot as usize].watched);
+        // How soon a link can fill at the earliest: if all flows rise all the time.
+        let mut soonest = 0f64;
+        for &Share { link, share } in &*shares {
+            let at = link as usize;
+            let (place, uses) = (&mut self.links[at], &mut class.uses[at]);
+            let tops = tops(share, top);
+            uses.weights += u64::from(share) * u64::from(asked.weight);
+            uses.tops += tops;
+            place.tops += tops;
+            place.flows += 1;
+            if place.tops > self.capacity[at] >> GRAIN {
+                soonest = soonest.max(uses.weights as f64 * self.inverse[at]);
+                if place.place.is_none() {
+                    place.place = Some(self.watched.len() as u32);
+                    self.watched.push(link);
+                    for User { slot, share, .. } in
+                        place.users.iter().filter(|user| user.is_there(&self.marks))
+                    {
+                        let flow = &mut self.flows[*slot as usize];
+                        flow.watched.push(Share { link, share: *share });
+                        self.loads[at].left -= u64::from(*share) * u64::from(flow.rate_kbps);
+                    }
+                }
             }
-            users.push((slot, serial));
-            let weight = u64::from(*share) * u64::from(asked.weight);
-            let uses = &mut class.links[at];
-            if uses.weights == 0 {
-                *uses = Use { place: class.used.len() as u32, ..Use::default() };
-                class.used.push(*link);
+            if place.place.is_some() {
+                watched.push(Share { link, share });
             }
-            uses.weights += weight;
-            let capacity = self.capacity[at] as f64;
-            alone = alone.min(capacity / weight as f64);
-            together = together.min(capacity / uses.weights as f64);
+            if place.users.len() == place.users.capacity() {
+                place.users.retain(|user| user.is_there(&self.marks));
+            }
+            place.users.push(User { slot, serial, share });
         }
-        class.from = match shares.is_empty() {
-            true => Level::ZERO,
-            false => class.from.min(Level((together * (1.0 - NEAR)).min(f64::from(Level::MOST.0)) as u32)),
-        };
-        let most = Level((alone * (1.0 + NEAR) + 1.0).min(f64::from(Level::MOST.0)) as u32);
-        let most = if asked.demand_kbps < UNLIMITED { most.min(Level::of_demand(asked)) } else { most };
-        for Share { link, .. } in &*shares {
-            let uses = &mut class.links[*link as usize];
-            uses.most = uses.most.max(most.0);
-        }
+        // A little sooner than found by real numbers.
+        let soonest = (1.0 / soonest * (1.0 - NEAR)).min(f64::from(Level::MOST.0));
+        class.from = class.from.min(Level(soonest as u32));
         class.fresh.push((slot, serial));
         class.members += 1;
-        self.flows[slot as usize] = Flow { asked, shares, rate_kbps: 0 };
+        self.flows[slot as usize] = Flow { asked, shares, watched, top, rate_kbps: 0 };
         slot
     }
 
@@ -214,17 +279,24 @@ impl Rates {
         let (flow, mark) = (&mut self.flows[slot as usize], &mut self.marks[slot as usize]);
         debug_assert!(mark.serial % 2 == 1, "a slot that is free");
         mark.serial = mark.serial.wrapping_add(1);
+        for Share { link, share } in flow.watched.drain(..) {
+            self.loads[link as usize].left += u64::from(share) * u64::from(flow.rate_kbps);
+        }
         let class = self.classes.get_mut(&flow.asked.priority).expect("the class of a flow is there");
-        for Share { link, share } in &*std::mem::take(&mut flow.shares) {
-            let at = *link as usize;
-            self.links[at].left += u64::from(*share) * u64::from(flow.rate_kbps);
-            let uses = &mut class.links[at];
-            uses.weights -= u64::from(*share) * u64::from(flow.asked.weight);
-            if uses.weights == 0 {
-                let place = uses.place;
-                class.used.swap_remove(place as usize);
-                if let Some(moved) = class.used.get(place as usize) {
-                    class.links[*moved as usize].place = place;
+        for &Share { link, share } in &*std::mem::take(&mut flow.shares) {
+            let (place, uses) = (&mut self.links[link as usize], &mut class.uses[link as usize]);
+            let tops = tops(share, flow.top);
+            uses.weights -= u64::from(share) * u64::from(flow.asked.weight);
+            uses.tops -= tops;
+            place.tops -= tops;
+            place.flows -= 1;
+            if place.flows == 0 {
+                place.users.clear();
+                if let Some(was) = place.place.take() {
+                    self.watched.swap_remove(was as usize);
+                    if let Some(moved) = self.watched.get(was as usize) {
+                        self.links[*moved as usize].place = Some(was);
+                    }
                 }
             }
         }
@@ -260,12 +332,6 @@ impl Rates {
         self.len() == 0
     }
 
-    /// What flows take of a link, in Kb/s.
-    pub fn taken_kbps(&self, link: u32) -> f64 {
-        let link = link as usize;
-        (self.capacity[link] - self.links[link].left) as f64 / f64::from(Share::ONE)
-    }
-
     /// Settles the rates of all flows.
     pub fn settle(&mut self) {
         self.settle_from(|class| class.from);
@@ -276,6 +342,14 @@ impl Rates {
         self.settle_from(|_| Level::ZERO);
     }
 }
+
+/// What a flow takes of a link at its top, rounded up to units of which thousands of flows' fit into a word.
+fn tops(share: u32, top: Top) -> u64 {
+    (u64::from(share) * u64::from(top.kbps)).div_ceil(1 << GRAIN)
+}
+
+/// Capacities are multiples of this power of two.
+const GRAIN: u32 = 20;
 
 /// What real numbers may be wrong by, and more.
 const NEAR: f64 = 1e-9;

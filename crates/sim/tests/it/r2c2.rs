@@ -70,6 +70,51 @@ fn a_lone_flow_takes_what_arithmetic_says() {
     }
 }
 
+/// By a single way, full packets are as far apart as the headroom leaves room between them: none waits for anything.
+#[test]
+fn full_packets_by_one_way_take_exactly_what_arithmetic_says() {
+    for (sides, routing) in [(&[2][..], Routing::Spraying), (&[5], Routing::Vlb), (&[5], Routing::Ecmp)] {
+        let network = network(topology(sides, false));
+        for cut_through in [true, false] {
+            let script = [1, 2, 10, 300].map(|packets| {
+                let message = Message::flow(0, network.nodes() - 1, packets * 1_464);
+                (Time::from_us(10_000) * packets, message)
+            });
+            let run = run(r2c2(&network, &ethernet(36_000, cut_through), routing), script.to_vec());
+            assert_conserved(&run);
+            for (n, message) in run.messages.iter().enumerate() {
+                let least = run.unloaded[n].as_ps();
+                match routing {
+                    // Whose ways differ.
+                    Routing::Vlb => assert!(completion_ps(&run, n) >= least),
+                    _ => assert_eq!(completion_ps(&run, n), least, "{routing} {message:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// A flow begins as fast as the slowest of its links allows: small queues lose nothing, and from the start it has what it will
+/// have.
+#[test]
+fn a_flow_begins_at_the_rate_of_its_slowest_link() {
+    let cables = [(0, 1), (1, 2), (2, 3)];
+    let link = |gbps| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(100) };
+    let graph = Arc::new(Graph::of_cables(4, &cables).unwrap());
+    let network = network(Topology::direct_by(graph, &[10, 4, 25].map(link)));
+    for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Ecmp] {
+        let packets = 2_000;
+        let script = vec![(Time::ZERO, Message::flow(0, 3, packets * 1_464))];
+        let run = run(r2c2(&network, &ethernet(6_000, true), routing), script);
+        assert_conserved(&run);
+        assert_eq!(run.counters.dropped_packets, 0, "{routing}");
+        let us = completion_ps(&run, 0) as f64 / 1e6;
+        let expected = packets as f64 * 1_500.0 * 8.0 / 3_800.0;
+        assert!((expected - 4.0..expected + 4.0).contains(&us), "{routing}: {us} for {expected}");
+        assert!(run.unloaded[0].as_ps() <= completion_ps(&run, 0));
+    }
+}
+
 /// Flows that last get the rates of water-filling: five to one node of a ring by two links, where each of three takes
 /// one, ...; here the plainest: n flows over one link of a line share it, less the headroom.
 #[test]

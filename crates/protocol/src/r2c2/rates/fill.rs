@@ -1,7 +1,7 @@
 //! Settling: the rates of one class after the other rise, until links are full.
 
 use super::waiting::Waiting;
-use super::{Class, Flow, Level, Link, Rates, Slot};
+use super::{Class, Flow, GRAIN, Level, Load, Rates, Slot};
 use crate::r2c2::weights::Share;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 #[derive(Debug, Clone)]
 pub(super) struct Space {
     waiting: Waiting,
-    /// Flows, by the level at which they have all that they can use.
+    /// Flows, by the level at which they have their top.
     limited: BinaryHeap<Reverse<(Level, Slot)>>,
     /// Flows whose rates rise.
     rising: u32,
@@ -22,6 +22,15 @@ impl Space {
     }
 }
 
+/// What a class finds of links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// All: it is the first.
+    All,
+    /// What the classes before it leave.
+    Left,
+}
+
 impl Rates {
     /// `from` says where to begin with a class if nothing is served before it.
     pub(super) fn settle_from(&mut self, from: impl Fn(&Class) -> Level) {
@@ -29,17 +38,16 @@ impl Rates {
         let first = classes.values().position(|class| from(class) < Level::NEVER);
         if let Some(first) = first {
             // What a class takes, those after it cannot have: they begin anew.
-            for class in classes.values_mut().skip(first + 1) {
+            for class in classes.values_mut().skip(first.max(1)) {
                 self.release(class);
             }
             for (n, class) in classes.values_mut().enumerate().skip(first) {
                 // How soon links fill is known only where nobody was served before.
                 match n {
                     0 => self.reopen(class, from(class)),
-                    _ if n == first => self.reopen_after_others(class),
-                    _ => self.open_fresh(class),
+                    _ => self.open_fresh(class, Room::Left),
                 }
-                self.fill(class);
+                self.fill(class, if n == 0 { Room::All } else { Room::Left });
             }
         }
         self.classes = classes;
@@ -57,16 +65,11 @@ impl Rates {
         self.forget_the_gone(class);
         for (slot, _) in &class.settled {
             let flow = &mut self.flows[*slot as usize];
-            give_back(&mut self.links, &flow.shares, [flow.rate_kbps, 0]);
+            give_back(&mut self.loads, &flow.watched, [flow.rate_kbps, 0]);
             flow.rate_kbps = 0;
             self.marks[*slot as usize].level = Level::NEVER;
         }
         class.fresh.append(&mut class.settled);
-    }
-
-    fn reopen_after_others(&mut self, class: &mut Class) {
-        self.release(class);
-        self.open_fresh(class);
     }
 
     /// The flows of the first class that were settled at this level or above give back what they took, and rise.
@@ -74,69 +77,91 @@ impl Rates {
         self.forget_the_gone(class);
         let kept = class.settled.partition_point(|(slot, _)| self.marks[*slot as usize].level < from);
         let entries = |flows: &[(Slot, u32)]| -> usize {
-            flows.iter().map(|(slot, _)| self.flows[*slot as usize].shares.len()).sum()
+            flows.iter().map(|(slot, _)| self.flows[*slot as usize].watched.len()).sum()
         };
         // Either way leads to the same: what changes is changed back, or what stays is put on empty links.
         let (stay, change) = class.settled.split_at(kept);
-        if entries(change) + entries(&class.fresh) <= self.links.len() + entries(stay) {
-            for (slot, _) in class.settled.drain(kept..) {
-                let flow = &self.flows[slot as usize];
-                give_back(&mut self.links, &flow.shares, [flow.rate_kbps, flow.asked.weight.into()]);
-                open(&mut self.space, &mut self.marks[slot as usize].level, flow, slot);
+        if entries(change) + entries(&class.fresh) <= self.watched.len() + entries(stay) {
+            for (slot, _) in &class.settled[kept..] {
+                let flow = &self.flows[*slot as usize];
+                give_back(&mut self.loads, &flow.watched, [flow.rate_kbps, flow.asked.weight.into()]);
+                self.open(class, *slot, Room::All);
             }
-            return self.open_fresh(class);
+            class.settled.truncate(kept);
+            return self.open_fresh(class, Room::All);
         }
-        for ((link, capacity), uses) in self.links.iter_mut().zip(&self.capacity).zip(&class.links) {
-            *link = Link { left: *capacity, rising: uses.weights };
+        for link in self.watched.iter().map(|link| *link as usize) {
+            self.loads[link] = Load { left: self.capacity[link], rising: class.uses[link].weights };
         }
         for (slot, _) in stay {
-            let Flow { shares, rate_kbps, asked, .. } = &self.flows[*slot as usize];
-            take(&mut self.links, shares, [*rate_kbps, asked.weight.into()]);
+            let Flow { watched, rate_kbps, asked, .. } = &self.flows[*slot as usize];
+            take(&mut self.loads, watched, [*rate_kbps, asked.weight.into()]);
         }
-        for (slot, _) in class.settled.drain(kept..).chain(class.fresh.drain(..)) {
-            open(&mut self.space, &mut self.marks[slot as usize].level, &self.flows[slot as usize], slot);
+        for (slot, _) in class.settled[kept..].iter().chain(&class.fresh) {
+            self.open(class, *slot, Room::All);
         }
+        class.settled.truncate(kept);
+        class.fresh.clear();
     }
 
     /// The rates of all that are fresh rise.
-    fn open_fresh(&mut self, class: &mut Class) {
-        for (slot, _) in class.fresh.drain(..) {
+    fn open_fresh(&mut self, class: &mut Class, room: Room) {
+        for (slot, _) in std::mem::take(&mut class.fresh) {
             let flow = &self.flows[slot as usize];
-            give_back(&mut self.links, &flow.shares, [0, flow.asked.weight.into()]);
-            open(&mut self.space, &mut self.marks[slot as usize].level, flow, slot);
+            give_back(&mut self.loads, &flow.watched, [0, flow.asked.weight.into()]);
+            self.open(class, slot, room);
         }
     }
 
+    /// The rate of a flow rises from now on: until a link is full, or to its top, if nothing is full by then for certain.
+    fn open(&mut self, class: &Class, slot: Slot, room: Room) {
+        let flow = &self.flows[slot as usize];
+        self.marks[slot as usize].level = Level::RISING;
+        self.space.rising += 1;
+        if flow.top.link.is_none_or(|link| !self.may_fill(class, link, room)) {
+            self.space.limited.push(Reverse((Level::of_top(flow.asked, flow.top), slot)));
+        }
+    }
+
+    /// Whether a link has too little room for all flows of a class at their tops. To be asked before any is settled, if
+    /// there are classes before it.
+    fn may_fill(&self, class: &Class, link: u32, room: Room) -> bool {
+        let room = match room {
+            Room::All => self.capacity[link as usize],
+            Room::Left => self.loads[link as usize].left,
+        };
+        class.uses[link as usize].tops > room >> GRAIN
+    }
+
     /// Raises the rates of those that are open until all are settled.
-    fn fill(&mut self, class: &mut Class) {
-        for link in &class.used {
-            let Link { left, rising } = self.links[*link as usize];
-            let beyond = u128::from(class.links[*link as usize].most) + 1;
-            // Not those that are full only at a level that nobody comes to there.
-            if u128::from(left) < beyond * u128::from(rising) {
+    fn fill(&mut self, class: &mut Class, room: Room) {
+        for link in &self.watched {
+            let Load { left, rising } = self.loads[*link as usize];
+            if rising > 0 && self.may_fill(class, *link, room) {
                 self.space.waiting.push(Level::of(left, rising), *link);
             }
         }
         let last = class.settled.last().map_or(Level::ZERO, |(slot, _)| self.marks[*slot as usize].level);
         self.rise(class, last);
-        debug_assert!(class.used.iter().all(|link| self.links[*link as usize].rising == 0));
+        debug_assert!(self.watched.iter().all(|link| self.loads[*link as usize].rising == 0));
         self.space.waiting.clear();
         self.space.limited.clear();
         class.from = Level::NEVER;
     }
 
-    /// One event after the other: a flow has all that it can use, or a link is full.
+    /// One event after the other: a link is full, or a flow has its top.
     fn rise(&mut self, class: &mut Class, mut now: Level) {
         while self.space.rising > 0 {
             // As others are settled, there is more left for those that rise.
             let level = |link: u32| {
-                let Link { left, rising } = self.links[link as usize];
+                let Load { left, rising } = self.loads[link as usize];
                 (rising > 0).then(|| Level::of(left, rising))
             };
             let link = self.space.waiting.first(level);
             let flow = self.space.limited.peek().map(|Reverse(flow)| *flow);
             match (flow, link) {
-                (Some((level, slot)), link) if link.is_none_or(|link| level <= link.0) => {
+                // At the same level links are first: then it does not matter which of them may fill a flow's.
+                (Some((level, slot)), link) if link.is_none_or(|link| level < link.0) => {
                     self.space.limited.pop();
                     if self.marks[slot as usize].level == Level::RISING {
                         now = now.max(level);
@@ -147,60 +172,48 @@ impl Rates {
                     now = now.max(level);
                     self.settle_link(class, link, now);
                 }
-                (_, None) => unreachable!("a flow that rises is on a link that fills, or limited"),
+                (_, None) => unreachable!("a flow that rises is on a link that may fill, or limited"),
             }
         }
     }
 
     /// A link is full: the rates of all who use it are settled.
     fn settle_link(&mut self, class: &mut Class, link: u32, now: Level) {
-        let mut users = std::mem::take(&mut self.users[link as usize]);
-        users.retain(|(slot, serial)| {
-            let mark = self.marks[*slot as usize];
-            let is_there = mark.serial == *serial;
-            if is_there && mark.level == Level::RISING {
-                self.settle_flow(class, *slot, now);
+        let mut users = std::mem::take(&mut self.links[link as usize].users);
+        users.retain(|user| {
+            let is_there = user.is_there(&self.marks);
+            if is_there && self.marks[user.slot as usize].level == Level::RISING {
+                self.settle_flow(class, user.slot, now);
             }
             is_there
         });
-        self.users[link as usize] = users;
+        self.links[link as usize].users = users;
     }
 
     fn settle_flow(&mut self, class: &mut Class, slot: Slot, now: Level) {
         let (flow, mark) = (&mut self.flows[slot as usize], &mut self.marks[slot as usize]);
-        flow.rate_kbps = match flow.shares.is_empty() {
-            true => flow.asked.demand_kbps,
-            false => now.0.saturating_mul(flow.asked.weight.into()).min(flow.asked.demand_kbps),
-        };
+        flow.rate_kbps = now.0.saturating_mul(flow.asked.weight.into()).min(flow.top.kbps);
         mark.level = now;
-        take(&mut self.links, &flow.shares, [flow.rate_kbps, flow.asked.weight.into()]);
+        take(&mut self.loads, &flow.watched, [flow.rate_kbps, flow.asked.weight.into()]);
         class.settled.push((slot, mark.serial));
         self.space.rising -= 1;
     }
 }
 
-fn open(space: &mut Space, level: &mut Level, flow: &Flow, slot: Slot) {
-    *level = Level::RISING;
-    space.rising += 1;
-    if flow.asked.demand_kbps < super::UNLIMITED || flow.shares.is_empty() {
-        space.limited.push(Reverse((Level::of_demand(flow.asked), slot)));
-    }
-}
-
 /// Rate and weight of a flow, off its links.
-fn take(links: &mut [Link], shares: &[Share], [rate, weight]: [u32; 2]) {
+fn take(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
     for Share { link, share } in shares {
-        let link = &mut links[*link as usize];
-        link.left -= u64::from(*share) * u64::from(rate);
-        link.rising -= u64::from(*share) * u64::from(weight);
+        let load = &mut loads[*link as usize];
+        load.left -= u64::from(*share) * u64::from(rate);
+        load.rising -= u64::from(*share) * u64::from(weight);
     }
 }
 
 /// The opposite for the rate: the weight is added, too.
-fn give_back(links: &mut [Link], shares: &[Share], [rate, weight]: [u32; 2]) {
+fn give_back(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
     for Share { link, share } in shares {
-        let link = &mut links[*link as usize];
-        link.left += u64::from(*share) * u64::from(rate);
-        link.rising += u64::from(*share) * u64::from(weight);
+        let load = &mut loads[*link as usize];
+        load.left += u64::from(*share) * u64::from(rate);
+        load.rising += u64::from(*share) * u64::from(weight);
     }
 }

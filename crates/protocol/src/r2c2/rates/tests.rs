@@ -105,6 +105,14 @@ proptest! {
                 rates.settle();
                 let mut anew = rates.clone();
                 anew.settle_anew();
+                // As one who has just heard of all.
+                let mut other = Rates::new(links.iter().copied(), 0.05);
+                let add = |(_, (asked, shares)): &(Slot, Drawn)| other.add(*asked, shares.clone());
+                let of_other: Vec<Slot> = there.iter().map(add).collect();
+                other.settle();
+                for ((slot, _), of_other) in there.iter().zip(of_other) {
+                    prop_assert_eq!(rates.kbps(*slot), other.kbps(of_other));
+                }
                 let mut taken = [0u64; LINKS];
                 for (slot, (asked, shares)) in &there {
                     prop_assert_eq!(rates.kbps(*slot), anew.kbps(*slot));
@@ -113,8 +121,11 @@ proptest! {
                         taken[*link as usize] += u64::from(*share) * u64::from(rates.kbps(*slot));
                     }
                 }
-                for ((link, capacity), taken) in rates.links.iter().zip(&rates.capacity).zip(taken) {
-                    prop_assert_eq!((capacity.checked_sub(taken), 0), (Some(link.left), link.rising));
+                for (link, taken) in taken.into_iter().enumerate() {
+                    let Load { left, rising } = rates.loads[link];
+                    prop_assert!(taken <= rates.capacity[link]);
+                    let counted = if rates.links[link].place.is_some() { taken } else { 0 };
+                    prop_assert_eq!((left, rising), (rates.capacity[link] - counted, 0));
                 }
                 prop_assert_eq!(rates.len(), there.len());
             }

@@ -73,31 +73,21 @@ impl Weights {
         self.kept[usize::from(routing.code())].bytes + spread * self.graph.links() as usize * 4
     }
 
-    /// Appends the shares of a flow: none, if no way leads there. Links come in no order, each once.
-    pub fn append(&mut self, ways: Ways, shares: &mut Vec<Share>) {
+    /// The shares of a flow: none, if no way leads there. Links come in no order, each once.
+    pub fn shares(&mut self, ways: Ways) -> Arc<[Share]> {
         let Ways { routing, src, dst, .. } = ways;
         if src == dst {
-            return;
+            return Arc::default();
         }
-        let Some(torus) = self.torus.as_ref().filter(|_| routing != Routing::Ecmp) else {
-            match routing {
-                // Soon computed, and not soon asked for again.
-                Routing::Ecmp => return shares.extend_from_slice(&self.computed(ways)),
-                _ => return shares.extend_from_slice(&self.kept(ways)),
-            }
+        let turn = match &self.torus {
+            Some(torus) if routing != Routing::Ecmp => torus.turn(src, dst),
+            // Soon computed, and not soon asked for again.
+            _ if routing == Routing::Ecmp => return self.computed(ways),
+            _ => return self.kept(ways),
         };
-        let turn = torus.turn(src, dst);
         let kept = self.kept(Ways { src: 0, dst: turn.like(), ..ways });
-        if let Some(torus) = &self.torus {
-            shares.extend(kept.iter().map(|share| Share { link: torus.link(&turn, share.link), ..*share }));
-        }
-    }
-
-    /// The same, of its own.
-    pub fn shares(&mut self, ways: Ways) -> Arc<[Share]> {
-        let mut shares = Vec::new();
-        self.append(ways, &mut shares);
-        shares.into()
+        let torus = self.torus.as_ref().expect("it gave the turn");
+        kept.iter().map(|share| Share { link: torus.link(&turn, share.link), ..*share }).collect()
     }
 
     fn kept(&mut self, ways: Ways) -> Arc<[Share]> {

@@ -70,10 +70,9 @@ proptest! {
             let (src, dst) = (src % graph.nodes(), dst % graph.nodes());
             for routing in allowed(&graph) {
                 let loads = exact(&graph, routing, (src, dst));
-                let mut shares = Vec::new();
-                weights.append(Ways { routing, src, dst, flow: 7 }, &mut shares);
+                let shares = weights.shares(Ways { routing, src, dst, flow: 7 });
                 let mut got = vec![0.0; graph.links() as usize];
-                for Share { link, share } in shares {
+                for &Share { link, share } in &*shares {
                     prop_assert_eq!(got[link as usize], 0.0, "each link once");
                     got[link as usize] = f64::from(share) / f64::from(Share::ONE);
                 }
@@ -128,12 +127,10 @@ fn what_is_kept_has_a_bound() {
     // Of a mesh, what is asked for each source costs a computation for each: fewer.
     for (graph, pairs) in [(cube(&[8, 8, 8], true), 500), (cube(&[8, 8, 8], false), 40)] {
         let mut weights = Weights::new(graph.clone());
-        let mut shares = Vec::new();
         for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Vlb, Routing::Romm] {
             for n in 0..pairs {
-                shares.clear();
                 let (src, dst) = (n * 7 % 512, n * 131 % 512);
-                weights.append(Ways { routing, src, dst, flow: n }, &mut shares);
+                weights.shares(Ways { routing, src, dst, flow: n });
                 assert!(weights.bytes(routing) <= MOST_BYTES, "{routing}: {}", weights.bytes(routing));
             }
         }

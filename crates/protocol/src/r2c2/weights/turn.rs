@@ -10,9 +10,12 @@ const MOST: usize = 8;
 pub(super) struct Torus {
     ports: u32,
     axes: Vec<Axis>,
+    /// Of all dimensions.
+    coordinates: usize,
     /// By port.
     directions: Vec<Direction>,
-    /// By link: the coordinates of the node where it begins, and its port.
+    /// By link: for each dimension, where a [`Turn`] says to what the coordinate of the node where it begins is moved; and its
+    /// port.
     places: Vec<([u16; MOST], u8)>,
 }
 
@@ -25,8 +28,8 @@ struct Axis {
 /// Of one pair of nodes.
 pub(super) struct Turn {
     like: u32,
-    /// By dimension: the coordinate of the source, and whether up and down change places.
-    axes: [(u32, bool); MOST],
+    /// By coordinate, of one dimension after the other: what is added to the number of a node for where it is moved to.
+    moved: Vec<u32>,
     /// By port at node 0.
     ports: [u8; 8],
 }
@@ -43,30 +46,35 @@ impl Torus {
         let cube = graph.as_cube().filter(|cube| cube.is_torus())?;
         let axis = |dimension| Axis { side: cube.side(dimension), stride: cube.stride(dimension) };
         let place = |link| {
-            let mut at = [0; MOST];
+            let (mut at, mut before) = ([0; MOST], 0);
             for (dimension, at) in at.iter_mut().enumerate().take(cube.dimensions()) {
-                *at = cube.coordinate(graph.from(link), dimension) as u16;
+                *at = (before + cube.coordinate(graph.from(link), dimension)) as u16;
+                before += cube.side(dimension);
             }
             (at, graph.port(link) as u8)
         };
         Some(Torus {
             ports: graph.links_of(0).len() as u32,
             axes: (0..cube.dimensions()).map(axis).collect(),
+            coordinates: (0..cube.dimensions()).map(|dimension| cube.side(dimension) as usize).sum(),
             directions: cube.directions().collect(),
             places: (0..graph.links()).map(place).collect(),
         })
     }
 
     pub fn turn(&self, src: u32, dst: u32) -> Turn {
-        let mut turn = Turn { like: 0, axes: [(0, false); MOST], ports: [0; 8] };
-        for (Axis { side, stride }, of) in self.axes.iter().zip(&mut turn.axes) {
+        let mut turn = Turn { like: 0, moved: Vec::with_capacity(self.coordinates), ports: [0; 8] };
+        let mut are_flipped = [false; MOST];
+        for (Axis { side, stride }, is_flipped) in self.axes.iter().zip(&mut are_flipped) {
             let from = src / stride % side;
             let apart = (dst / stride % side + side - from) % side;
-            *of = (from, apart > side - apart);
+            *is_flipped = apart > side - apart;
             turn.like += apart.min(side - apart) * stride;
+            let moved = |at| (if *is_flipped { from + side - at } else { from + at }) % side * stride;
+            turn.moved.extend((0..*side).map(moved));
         }
         for (port, Direction { dimension, up }) in self.directions.iter().enumerate() {
-            let up = *up != (turn.axes[*dimension].1 && self.axes[*dimension].side > 2);
+            let up = *up != (are_flipped[*dimension] && self.axes[*dimension].side > 2);
             let other = self.directions.iter().position(|d| *d == Direction { dimension: *dimension, up });
             turn.ports[port] = other.expect("both ways of a ring have a port") as u8;
         }
@@ -76,11 +84,7 @@ impl Torus {
     /// Where a link is moved to.
     pub fn link(&self, turn: &Turn, link: u32) -> u32 {
         let (at, port) = &self.places[link as usize];
-        let mut moved = 0;
-        for ((Axis { side, stride }, (from, is_flipped)), at) in self.axes.iter().zip(turn.axes).zip(at) {
-            let at = if is_flipped { from + side - u32::from(*at) } else { from + u32::from(*at) };
-            moved += (if at >= *side { at - side } else { at }) * stride;
-        }
+        let moved: u32 = at[..self.axes.len()].iter().map(|at| turn.moved[usize::from(*at)]).sum();
         moved * self.ports + u32::from(turn.ports[usize::from(*port)])
     }
 }

@@ -1,6 +1,7 @@
 //! How long a flow takes alone: arithmetic.
 
 use super::R2c2;
+use std::collections::BTreeMap;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::weights::{Share, Ways};
 use unrack_units::{Bytes, Rate, Time};
@@ -9,11 +10,12 @@ impl R2c2 {
     pub(super) fn alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let last = self.segments(bytes) - 1;
         let full = self.wire(self.most);
+        let pace = (last > 0).then(|| self.pace_alone(src, dst));
         let arrival = |segment: u32| {
             let wire = self.wire(self.payload(bytes, segment));
             // A short packet finds more in the bucket than it needs.
-            let before = (u64::from(full) * u64::from(segment)).saturating_sub(u64::from(full - wire));
-            self.pace_alone(src, dst, before) + self.way_alone(src, dst, wire)
+            let start = pace.as_ref().map_or(Time::ZERO, |pace| pace.start(segment, full, full - wire));
+            start + self.way_alone(src, dst, wire)
         };
         // A short last packet may overtake the full one before it.
         let arrival = arrival(last).max(arrival(last.saturating_sub(1)));
@@ -41,34 +43,39 @@ impl R2c2 {
         [self.params.routing].into_iter().chain(of_rules).chain(chosen).collect()
     }
 
-    /// When so many bytes were sent and paid for.
-    fn pace_alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
-        let first = u64::from(self.first_kbps(src));
-        let time = |bytes: u64, kbps: u64| {
-            Time::from_ps((u128::from(bytes) * 8_000_000_000 / u128::from(kbps)) as u64)
-        };
-        let at_first = time(bytes, first);
-        if at_first <= self.params.interval {
-            return at_first;
-        }
-        let of = |Share { link, share }: &Share| {
-            let rate = self.links[*link as usize].pace.rate().as_bps() as f64 / 1_000.0;
-            rate * (1.0 - self.params.headroom.get()) * f64::from(Share::ONE) / f64::from(*share)
-        };
-        let alone = |routing| {
-            let mut shares = Vec::new();
-            let ways = Ways { routing, src, dst, flow: 0 };
-            self.weights.borrow_mut().append(ways, &mut shares);
-            // By the hash of a flow, another path; none has more than the fastest link.
-            match routing {
-                Routing::Ecmp => 0.0,
-                _ => shares.iter().map(of).fold(f64::INFINITY, f64::min),
+    fn pace_alone(&self, src: u32, dst: u32) -> Pace {
+        let alone = |routing| match routing {
+            // By the hash of a flow, one path or another.
+            Routing::Ecmp => self.whole.alone_kbps(&[self.widest(src, dst)]),
+            _ => {
+                let shares = self.weights.borrow_mut().shares(Ways { routing, src, dst, flow: 0 });
+                self.whole.alone_kbps(&shares)
             }
         };
-        let alone = self.routings(src, dst).into_iter().map(alone).fold(0.0, f64::max);
-        let kbps = (alone as u64).max(first);
-        let in_first = (u128::from(first) * u128::from(self.params.interval.as_ps()) / 8_000_000_000) as u64;
-        self.params.interval + time(bytes.saturating_sub(in_first), kbps)
+        let alone = self.routings(src, dst).into_iter().map(alone).max().unwrap_or(0);
+        let first = alone.min(self.fastest_kbps(src));
+        Pace { first, alone, interval: self.params.interval }
+    }
+
+    /// Of all shortest ways between these nodes, the link that limits the one that is limited least.
+    fn widest(&self, src: u32, dst: u32) -> Share {
+        let rate = |link: u32| self.links[link as usize].pace.rate();
+        let mut best = BTreeMap::from([(src, None)]);
+        for _ in 0..self.graph.distance(src, dst) {
+            let mut next: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+            for (&node, &narrowest) in &best {
+                let ports = self.graph.closer(node, dst);
+                let links = self.graph.links_of(node).enumerate();
+                for (_, link) in links.filter(|(port, _)| ports >> port & 1 == 1) {
+                    let narrowest = narrowest.filter(|other| rate(*other) <= rate(link)).unwrap_or(link);
+                    let known = next.entry(self.graph.to(link)).or_default();
+                    *known = Some(known.filter(|known| rate(*known) >= rate(narrowest)).unwrap_or(narrowest));
+                }
+            }
+            best = next;
+        }
+        let link = best.get(&dst).copied().flatten().expect("nodes of a message are apart, and have a way");
+        Share { link, share: Share::ONE }
     }
 
     /// From the start of a packet to its arrival by a shortest way.
@@ -82,5 +89,32 @@ impl R2c2 {
         let transmit = link.pace.transmit(u64::from(wire));
         let stored = if self.cut_through { 1 } else { hops };
         link.propagation * hops + self.network.switch_latency * (hops - 1) + transmit * stored
+    }
+}
+
+/// How fast a flow sends, in Kb/s: for an interval, and then.
+struct Pace {
+    first: u32,
+    alone: u32,
+    interval: Time,
+}
+
+impl Pace {
+    /// When a packet that is shorter by so much is sent, after so many of this size.
+    fn start(&self, before: u32, wire: u32, shorter: u32) -> Time {
+        let time = |bytes: u64, kbps: u32| {
+            Time::from_ps((u128::from(bytes) * 8_000_000_000 / u128::from(kbps)) as u64)
+        };
+        let (first, alone) = (self.first.max(1), self.alone.max(1));
+        // As the bucket counts: each packet in whole picoseconds.
+        let at_first = time(wire.into(), first) * u64::from(before);
+        let at_first = at_first.saturating_sub(time(shorter.into(), first));
+        if at_first <= self.interval {
+            return at_first;
+        }
+        let bytes = (u64::from(wire) * u64::from(before)).saturating_sub(shorter.into());
+        let in_first = u128::from(first) * u128::from(self.interval.as_ps()) / 8_000_000_000;
+        let later = time(bytes.saturating_sub(in_first as u64), alone);
+        self.interval + later.saturating_sub(Time::from_ps(u64::from(before) + 1))
     }
 }

@@ -1,7 +1,7 @@
 //! `r2c2`: nodes that forward for each other and compute their own rates (Costa et al., SIGCOMM 2015).
 //!
 //! A sender tells all nodes of a flow's start and end, each by a 16-byte packet along one of its broadcast trees. It
-//! sends at once, at the rate of a link; once an interval it computes the rates of all flows that it has known for an
+//! sends at once, at the rate that the flow would get alone, up to that of a link; once an interval it computes the rates of all flows that it has known for an
 //! interval, and holds its own to theirs. Packets follow the way that their source drew; a node has one queue a link,
 //! first in, first out.
 //!
@@ -64,9 +64,10 @@ pub struct R2c2 {
     map: Map,
     down: Vec<u32>,
     discovers: bool,
-    /// Of the whole topology: for what flows would take alone.
+    /// Of the whole topology, without flows: for what flows would take alone.
     weights: RefCell<Weights>,
-    /// Of the links, without flows.
+    whole: Rates,
+    /// Of the links that are not known to be down, without flows.
     empty: Rates,
     /// All lists of chosen routings that were told.
     chosen: Vec<Arc<[Assignment]>>,
@@ -202,6 +203,7 @@ impl R2c2 {
             discovers: false,
             weights: RefCell::new(Weights::new(graph.clone())),
             graph,
+            whole: rates.clone(),
             empty: rates,
             chosen: Vec::new(),
             selects: false,
@@ -239,10 +241,17 @@ impl R2c2 {
         (bytes - u64::from(segment) * self.most).min(self.most)
     }
 
-    /// Of a flow of which no rate is known yet: that of the source's fastest link.
-    fn first_kbps(&self, src: u32) -> u32 {
+    /// Of a flow of which no rate is known yet: what it would get alone, but no more than the source's fastest link has: who
+    /// knows nothing of others does not send by several links at once.
+    fn first_kbps(&mut self, ways: Ways) -> u32 {
+        let alone = self.empty.alone_kbps(&self.map.weights.shares(ways));
+        alone.min(self.fastest_kbps(ways.src))
+    }
+
+    /// Of the links of a node.
+    fn fastest_kbps(&self, node: u32) -> u32 {
         let of = |link: u32| self.links[link as usize].pace.rate().as_bps() / 1_000;
-        let fastest = self.graph.links_of(src).map(of).max().unwrap_or(0);
+        let fastest = self.graph.links_of(node).map(of).max().unwrap_or(0);
         u32::try_from(fastest).unwrap_or(u32::MAX)
     }
 }
@@ -352,8 +361,9 @@ impl Fabric for R2c2 {
         }
     }
 
-    /// A bound, which one packet meets: the first interval at the rate of a link, then at that of a flow alone; no packet
-    /// or broadcast in another's way; and the shortest way.
+    /// A bound, which one packet meets, and full packets of an interval by a single way of like links: in the first interval at
+    /// the rate at which flows begin, then at that of a flow alone; no packet or broadcast in another's way; and the
+    /// shortest way.
     fn unloaded(&self, message: &Message) -> Time {
         let alone = |src, dst, bytes| self.alone(src, dst, bytes);
         let request = match message.kind.is_answered() {

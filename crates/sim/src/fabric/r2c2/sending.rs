@@ -24,7 +24,6 @@ impl R2c2 {
         role: Role,
     ) {
         let segments = self.segments(bytes);
-        let bucket = TokenBucket::new(self.first_kbps(src), self.wire(self.most));
         self.start_discovering(core);
         let terms = self.terms(src, dst, core.now());
         let node = &mut self.nodes[src as usize];
@@ -38,6 +37,9 @@ impl R2c2 {
             routing: self.map.usable(terms.routing),
             tree: (node.numbers % u16::from(self.params.trees)) as u8,
         };
+        let ways = Ways { routing: told.routing, src, dst, flow: u32::from(told.flow) };
+        let first_kbps = if segments > 1 { self.first_kbps(ways) } else { self.fastest_kbps(src) };
+        let bucket = TokenBucket::new(first_kbps, self.wire(self.most));
         let host = Host::new(terms.demand, core.now());
         let demand = Demand::new(self.params.demand_gain.get());
         let patience = Patience::new(self.params.timeout, u32::from(told.src) << 16 | u32::from(told.flow));

@@ -105,7 +105,7 @@ fn weights_bytes(torus: &Arc<Graph>) -> f64 {
     let mut most = 0;
     for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Vlb, Routing::Romm] {
         for dst in 1..torus.nodes() {
-            weights.append(Ways { routing, src: 0, dst, flow: 0 }, &mut Vec::new());
+            weights.shares(Ways { routing, src: 0, dst, flow: 0 });
         }
         most = most.max(weights.bytes(routing));
     }
