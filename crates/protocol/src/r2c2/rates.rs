@@ -52,10 +52,13 @@ pub struct Rates {
     capacity: Vec<u64>,
     inverse: Vec<f64>,
     links: Vec<Link>,
-    /// Those that are watched, in no order.
+    /// Those that are watched, in no order; and those that are to be.
     watched: Vec<u32>,
+    soon: Vec<u32>,
     /// By link; those that are not watched are empty.
     loads: Vec<Load>,
+    /// By link that is watched: who uses it; and some that did.
+    users: Vec<Vec<(Slot, u32)>>,
     flows: Vec<Flow>,
     marks: Vec<Mark>,
     free: Vec<Slot>,
@@ -63,28 +66,24 @@ pub struct Rates {
     space: Space,
 }
 
-/// A link and who uses it.
+/// All that is touched of most links when a flow comes or goes.
 #[derive(Debug, Clone, Default)]
 struct Link {
-    /// What its flows would take if all were at their tops, as [`tops`] counts.
+    /// In the units of [`tops`].
+    capacity: u64,
+    /// What its flows would take if all were at their tops.
     tops: u64,
     flows: u32,
-    /// Its place among those that are watched.
-    place: Option<u32>,
-    /// Its flows; and some that are gone.
-    users: Vec<User>,
+    /// Its place among those that are watched, from 1; or [`SOON`].
+    place: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct User {
-    slot: Slot,
-    serial: u32,
-    share: u32,
-}
+/// A link that will be watched when rates are settled.
+const SOON: u32 = u32::MAX;
 
-impl User {
-    fn is_there(&self, marks: &[Mark]) -> bool {
-        marks[self.slot as usize].serial == self.serial
+impl Link {
+    fn is_watched(&self) -> bool {
+        self.place.wrapping_sub(1) < SOON - 1
     }
 }
 
@@ -103,6 +102,7 @@ struct Class {
     /// As their rates were settled, with their serial numbers: those that are gone may still be named.
     settled: Vec<(Slot, u32)>,
     fresh: Vec<(Slot, u32)>,
+    /// By link; of those that are not watched, nothing.
     uses: Vec<Use>,
     /// Nothing changes before this level.
     from: Level,
@@ -116,18 +116,47 @@ struct Use {
     tops: u64,
 }
 
-#[derive(Debug, Clone)]
+impl Use {
+    fn add(&mut self, asked: Asked, top: Top, share: u32) {
+        self.weights += u64::from(share) * u64::from(asked.weight);
+        self.tops += tops(share, top);
+    }
+
+    fn take(&mut self, asked: Asked, top: Top, share: u32) {
+        self.weights -= u64::from(share) * u64::from(asked.weight);
+        self.tops -= tops(share, top);
+    }
+}
+
+impl Class {
+    /// A link that changed is full at the earliest at the level of which this is the inverse.
+    fn fills_at(&mut self, inverse: f64) {
+        // A little sooner than found by real numbers.
+        let level = (1.0 / inverse * (1.0 - NEAR)).min(f64::from(Level::MOST.0));
+        self.from = self.from.min(Level(level as u32));
+    }
+}
+
+#[derive(Debug, Clone, Default)]
 struct Flow {
     asked: Asked,
     shares: Arc<[Share]>,
-    /// Those of links that are watched.
+    /// Those of links that are watched; empty if all are.
     watched: Vec<Share>,
+    all_watched: bool,
     top: Top,
     rate_kbps: u32,
 }
 
+impl Flow {
+    /// Its shares of links that are watched.
+    fn watched(&self) -> &[Share] {
+        if self.all_watched { &self.shares } else { &self.watched }
+    }
+}
+
 /// What a flow has at the most.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Top {
     kbps: u32,
     /// It would fill this link; without one, it can use no more.
@@ -183,8 +212,10 @@ impl Rates {
         Rates {
             inverse: capacity.iter().map(|capacity| 1.0 / *capacity as f64).collect(),
             loads: capacity.iter().map(|capacity| Load { left: *capacity, rising: 0 }).collect(),
-            links: vec![Link::default(); capacity.len()],
+            links: capacity.iter().map(|of| Link { capacity: of >> GRAIN, ..Link::default() }).collect(),
             watched: Vec::new(),
+            soon: Vec::new(),
+            users: vec![Vec::new(); capacity.len()],
             flows: Vec::new(),
             marks: Vec::new(),
             free: Vec::new(),
@@ -224,54 +255,94 @@ impl Rates {
         assert!(asked.weight > 0, "a flow of weight 0 would never send");
         let top = self.top(asked, &shares);
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.flows.push(Flow { asked, shares: Arc::default(), watched: Vec::new(), top, rate_kbps: 0 });
+            self.flows.push(Flow::default());
             self.marks.push(Mark { serial: 0, level: Level::NEVER });
             self.flows.len() as Slot - 1
         });
         let serial = self.marks[slot as usize].serial.wrapping_add(1);
         self.marks[slot as usize] = Mark { serial, level: Level::NEVER };
-        let class = self.classes.entry(asked.priority).or_default();
-        class.uses.resize(self.links.len(), Use::default());
+        let mut count = 0;
+        for &Share { link, share } in &*shares {
+            let place = &mut self.links[link as usize];
+            place.tops += tops(share, top);
+            place.flows += 1;
+            if place.tops > place.capacity && place.place == 0 {
+                place.place = SOON;
+                self.soon.push(link);
+            }
+            count += usize::from(place.is_watched());
+        }
         let mut watched = std::mem::take(&mut self.flows[slot as usize].watched);
+        let all_watched = count == shares.len();
+        if !all_watched {
+            let is_watched = |share: &&Share| self.links[share.link as usize].is_watched();
+            watched.extend(shares.iter().filter(is_watched));
+        }
+        let flow = Flow { asked, shares, watched, all_watched, top, rate_kbps: 0 };
+        let class = self.classes.entry(asked.priority).or_default();
+        class.uses.resize(self.capacity.len(), Use::default());
         // How soon a link can fill at the earliest: if all flows rise all the time.
         let mut soonest = 0f64;
-        for &Share { link, share } in &*shares {
-            let at = link as usize;
-            let (place, uses) = (&mut self.links[at], &mut class.uses[at]);
-            let tops = tops(share, top);
-            uses.weights += u64::from(share) * u64::from(asked.weight);
-            uses.tops += tops;
-            place.tops += tops;
-            place.flows += 1;
-            if place.tops > self.capacity[at] >> GRAIN {
-                soonest = soonest.max(uses.weights as f64 * self.inverse[at]);
-                if place.place.is_none() {
-                    place.place = Some(self.watched.len() as u32);
-                    self.watched.push(link);
-                    for User { slot, share, .. } in
-                        place.users.iter().filter(|user| user.is_there(&self.marks))
-                    {
-                        let flow = &mut self.flows[*slot as usize];
-                        flow.watched.push(Share { link, share: *share });
-                        self.loads[at].left -= u64::from(*share) * u64::from(flow.rate_kbps);
-                    }
-                }
+        for Share { link, share } in flow.watched() {
+            let at = *link as usize;
+            class.uses[at].add(asked, top, *share);
+            if class.uses[at].tops > self.links[at].capacity {
+                soonest = soonest.max(class.uses[at].weights as f64 * self.inverse[at]);
             }
-            if place.place.is_some() {
-                watched.push(Share { link, share });
+            let users = &mut self.users[at];
+            if users.len() == users.capacity() {
+                users.retain(|(slot, serial)| self.marks[*slot as usize].serial == *serial);
             }
-            if place.users.len() == place.users.capacity() {
-                place.users.retain(|user| user.is_there(&self.marks));
-            }
-            place.users.push(User { slot, serial, share });
+            users.push((slot, serial));
         }
-        // A little sooner than found by real numbers.
-        let soonest = (1.0 / soonest * (1.0 - NEAR)).min(f64::from(Level::MOST.0));
-        class.from = class.from.min(Level(soonest as u32));
+        class.fills_at(soonest);
         class.fresh.push((slot, serial));
         class.members += 1;
-        self.flows[slot as usize] = Flow { asked, shares, watched, top, rate_kbps: 0 };
+        self.flows[slot as usize] = flow;
         slot
+    }
+
+    /// From now on watches the links that have no longer room for all of their flows at their tops.
+    fn watch(&mut self) {
+        let before = self.watched.len();
+        for link in self.soon.drain(..) {
+            let place = &mut self.links[link as usize];
+            if place.flows > 0 {
+                self.watched.push(link);
+            }
+            place.place = if place.flows > 0 { self.watched.len() as u32 } else { 0 };
+        }
+        if self.watched.len() == before {
+            return;
+        }
+        for (slot, (flow, mark)) in self.flows.iter_mut().zip(&self.marks).enumerate() {
+            if flow.all_watched || mark.serial.is_multiple_of(2) {
+                continue;
+            }
+            let Flow { asked, shares, watched, top, rate_kbps, .. } = flow;
+            let is_new = |share: &&Share| self.links[share.link as usize].place as usize > before;
+            let class = self.classes.get_mut(&asked.priority).expect("the class of a flow is there");
+            for share in shares.iter().filter(is_new) {
+                let at = share.link as usize;
+                watched.push(*share);
+                self.loads[at].left -= u64::from(share.share) * u64::from(*rate_kbps);
+                class.uses[at].add(*asked, *top, share.share);
+                self.users[at].push((slot as Slot, mark.serial));
+            }
+            if watched.len() == shares.len() {
+                flow.all_watched = true;
+                watched.clear();
+            }
+        }
+        for class in self.classes.values_mut() {
+            let new = self.watched[before..].iter().map(|link| *link as usize);
+            let may_fill = new.filter(|link| class.uses[*link].tops > self.links[*link].capacity);
+            let soonest = may_fill.map(|link| class.uses[link].weights as f64 * self.inverse[link]);
+            let soonest = soonest.fold(0.0, f64::max);
+            if soonest > 0.0 {
+                class.fills_at(soonest);
+            }
+        }
     }
 
     /// The flow is over.
@@ -279,27 +350,23 @@ impl Rates {
         let (flow, mark) = (&mut self.flows[slot as usize], &mut self.marks[slot as usize]);
         debug_assert!(mark.serial % 2 == 1, "a slot that is free");
         mark.serial = mark.serial.wrapping_add(1);
-        for Share { link, share } in flow.watched.drain(..) {
-            self.loads[link as usize].left += u64::from(share) * u64::from(flow.rate_kbps);
-        }
         let class = self.classes.get_mut(&flow.asked.priority).expect("the class of a flow is there");
-        for &Share { link, share } in &*std::mem::take(&mut flow.shares) {
-            let (place, uses) = (&mut self.links[link as usize], &mut class.uses[link as usize]);
-            let tops = tops(share, flow.top);
-            uses.weights -= u64::from(share) * u64::from(flow.asked.weight);
-            uses.tops -= tops;
-            place.tops -= tops;
+        for &Share { link, share } in &*flow.shares {
+            let place = &mut self.links[link as usize];
+            place.tops -= tops(share, flow.top);
             place.flows -= 1;
-            if place.flows == 0 {
-                place.users.clear();
-                if let Some(was) = place.place.take() {
-                    self.watched.swap_remove(was as usize);
-                    if let Some(moved) = self.watched.get(was as usize) {
-                        self.links[*moved as usize].place = Some(was);
-                    }
-                }
+        }
+        for Share { link, share } in flow.watched() {
+            let at = *link as usize;
+            self.loads[at].left += u64::from(*share) * u64::from(flow.rate_kbps);
+            class.uses[at].take(flow.asked, flow.top, *share);
+            if self.links[at].flows == 0 {
+                self.users[at].clear();
+                unwatch(&mut self.links, &mut self.watched, *link);
             }
         }
+        flow.watched.clear();
+        flow.shares = Arc::default();
         class.from = class.from.min(mark.level);
         class.members -= 1;
         self.free.push(slot);
@@ -340,6 +407,15 @@ impl Rates {
     /// The same, from the beginning.
     pub fn settle_anew(&mut self) {
         self.settle_from(|_| Level::ZERO);
+    }
+}
+
+/// Nobody uses the link any more.
+fn unwatch(links: &mut [Link], watched: &mut Vec<u32>, link: u32) {
+    let place = std::mem::take(&mut links[link as usize].place);
+    watched.swap_remove(place as usize - 1);
+    if let Some(moved) = watched.get(place as usize - 1) {
+        links[*moved as usize].place = place;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settling: the rates of one class after the other rise, until links are full.
 
 use super::waiting::Waiting;
-use super::{Class, Flow, GRAIN, Level, Load, Rates, Slot};
+use super::{Class, GRAIN, Level, Load, Rates, Slot};
 use crate::r2c2::weights::Share;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,6 +34,7 @@ enum Room {
 impl Rates {
     /// `from` says where to begin with a class if nothing is served before it.
     pub(super) fn settle_from(&mut self, from: impl Fn(&Class) -> Level) {
+        self.watch();
         let mut classes = std::mem::take(&mut self.classes);
         let first = classes.values().position(|class| from(class) < Level::NEVER);
         if let Some(first) = first {
@@ -65,7 +66,7 @@ impl Rates {
         self.forget_the_gone(class);
         for (slot, _) in &class.settled {
             let flow = &mut self.flows[*slot as usize];
-            give_back(&mut self.loads, &flow.watched, [flow.rate_kbps, 0]);
+            give_back(&mut self.loads, flow.watched(), [flow.rate_kbps, 0]);
             flow.rate_kbps = 0;
             self.marks[*slot as usize].level = Level::NEVER;
         }
@@ -77,14 +78,14 @@ impl Rates {
         self.forget_the_gone(class);
         let kept = class.settled.partition_point(|(slot, _)| self.marks[*slot as usize].level < from);
         let entries = |flows: &[(Slot, u32)]| -> usize {
-            flows.iter().map(|(slot, _)| self.flows[*slot as usize].watched.len()).sum()
+            flows.iter().map(|(slot, _)| self.flows[*slot as usize].watched().len()).sum()
         };
         // Either way leads to the same: what changes is changed back, or what stays is put on empty links.
         let (stay, change) = class.settled.split_at(kept);
         if entries(change) + entries(&class.fresh) <= self.watched.len() + entries(stay) {
             for (slot, _) in &class.settled[kept..] {
                 let flow = &self.flows[*slot as usize];
-                give_back(&mut self.loads, &flow.watched, [flow.rate_kbps, flow.asked.weight.into()]);
+                give_back(&mut self.loads, flow.watched(), [flow.rate_kbps, flow.asked.weight.into()]);
                 self.open(class, *slot, Room::All);
             }
             class.settled.truncate(kept);
@@ -94,8 +95,8 @@ impl Rates {
             self.loads[link] = Load { left: self.capacity[link], rising: class.uses[link].weights };
         }
         for (slot, _) in stay {
-            let Flow { watched, rate_kbps, asked, .. } = &self.flows[*slot as usize];
-            take(&mut self.loads, watched, [*rate_kbps, asked.weight.into()]);
+            let flow = &self.flows[*slot as usize];
+            take(&mut self.loads, flow.watched(), [flow.rate_kbps, flow.asked.weight.into()]);
         }
         for (slot, _) in class.settled[kept..].iter().chain(&class.fresh) {
             self.open(class, *slot, Room::All);
@@ -108,7 +109,7 @@ impl Rates {
     fn open_fresh(&mut self, class: &mut Class, room: Room) {
         for (slot, _) in std::mem::take(&mut class.fresh) {
             let flow = &self.flows[slot as usize];
-            give_back(&mut self.loads, &flow.watched, [0, flow.asked.weight.into()]);
+            give_back(&mut self.loads, flow.watched(), [0, flow.asked.weight.into()]);
             self.open(class, slot, room);
         }
     }
@@ -179,22 +180,23 @@ impl Rates {
 
     /// A link is full: the rates of all who use it are settled.
     fn settle_link(&mut self, class: &mut Class, link: u32, now: Level) {
-        let mut users = std::mem::take(&mut self.links[link as usize].users);
-        users.retain(|user| {
-            let is_there = user.is_there(&self.marks);
-            if is_there && self.marks[user.slot as usize].level == Level::RISING {
-                self.settle_flow(class, user.slot, now);
+        let mut users = std::mem::take(&mut self.users[link as usize]);
+        users.retain(|(slot, serial)| {
+            let mark = self.marks[*slot as usize];
+            let is_there = mark.serial == *serial;
+            if is_there && mark.level == Level::RISING {
+                self.settle_flow(class, *slot, now);
             }
             is_there
         });
-        self.links[link as usize].users = users;
+        self.users[link as usize] = users;
     }
 
     fn settle_flow(&mut self, class: &mut Class, slot: Slot, now: Level) {
         let (flow, mark) = (&mut self.flows[slot as usize], &mut self.marks[slot as usize]);
         flow.rate_kbps = now.0.saturating_mul(flow.asked.weight.into()).min(flow.top.kbps);
         mark.level = now;
-        take(&mut self.loads, &flow.watched, [flow.rate_kbps, flow.asked.weight.into()]);
+        take(&mut self.loads, flow.watched(), [flow.rate_kbps, flow.asked.weight.into()]);
         class.settled.push((slot, mark.serial));
         self.space.rising -= 1;
     }

@@ -86,8 +86,7 @@ impl Weights {
             _ => return self.kept(ways),
         };
         let kept = self.kept(Ways { src: 0, dst: turn.like(), ..ways });
-        let torus = self.torus.as_ref().expect("it gave the turn");
-        kept.iter().map(|share| Share { link: torus.link(&turn, share.link), ..*share }).collect()
+        self.torus.as_ref().expect("it gave the turn").turned(&turn, &kept)
     }
 
     fn kept(&mut self, ways: Ways) -> Arc<[Share]> {

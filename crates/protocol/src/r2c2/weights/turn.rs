@@ -1,5 +1,7 @@
 //! How a torus is turned and moved so that what holds for the way from node 0 to one node holds for another.
 
+use super::Share;
+use std::sync::Arc;
 use unrack_rack::graph::{Direction, Graph};
 
 /// As many as a graph has dimensions at the most: two ports each, of eight.
@@ -28,7 +30,7 @@ struct Axis {
 /// Of one pair of nodes.
 pub(super) struct Turn {
     like: u32,
-    /// By coordinate, of one dimension after the other: what is added to the number of a node for where it is moved to.
+    /// 0; then by coordinate, of one dimension after the other: what is added to the number of a node for where it is moved.
     moved: Vec<u32>,
     /// By port at node 0.
     ports: [u8; 8],
@@ -44,9 +46,12 @@ impl Turn {
 impl Torus {
     pub fn new(graph: &Graph) -> Option<Torus> {
         let cube = graph.as_cube().filter(|cube| cube.is_torus())?;
+        let coordinates: u32 = (0..cube.dimensions()).map(|dimension| cube.side(dimension)).sum();
+        // No ring whose coordinates do not fit in 16 bits: its ways would not fit into packets by far.
+        u16::try_from(coordinates).ok()?;
         let axis = |dimension| Axis { side: cube.side(dimension), stride: cube.stride(dimension) };
         let place = |link| {
-            let (mut at, mut before) = ([0; MOST], 0);
+            let (mut at, mut before) = ([0; MOST], 1);
             for (dimension, at) in at.iter_mut().enumerate().take(cube.dimensions()) {
                 *at = (before + cube.coordinate(graph.from(link), dimension)) as u16;
                 before += cube.side(dimension);
@@ -56,14 +61,15 @@ impl Torus {
         Some(Torus {
             ports: graph.links_of(0).len() as u32,
             axes: (0..cube.dimensions()).map(axis).collect(),
-            coordinates: (0..cube.dimensions()).map(|dimension| cube.side(dimension) as usize).sum(),
+            coordinates: coordinates as usize,
             directions: cube.directions().collect(),
             places: (0..graph.links()).map(place).collect(),
         })
     }
 
     pub fn turn(&self, src: u32, dst: u32) -> Turn {
-        let mut turn = Turn { like: 0, moved: Vec::with_capacity(self.coordinates), ports: [0; 8] };
+        let mut turn = Turn { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
+        turn.moved.push(0);
         let mut are_flipped = [false; MOST];
         for (Axis { side, stride }, is_flipped) in self.axes.iter().zip(&mut are_flipped) {
             let from = src / stride % side;
@@ -81,10 +87,18 @@ impl Torus {
         turn
     }
 
-    /// Where a link is moved to.
-    pub fn link(&self, turn: &Turn, link: u32) -> u32 {
+    /// Of links, where they are moved to.
+    pub fn turned(&self, turn: &Turn, shares: &[Share]) -> Arc<[Share]> {
+        // One after the other, all dimensions of most racks: the others' coordinates are 0.
+        match self.axes.len() {
+            ..=3 => shares.iter().map(|share| self.moved::<3>(turn, *share)).collect(),
+            _ => shares.iter().map(|share| self.moved::<MOST>(turn, *share)).collect(),
+        }
+    }
+
+    fn moved<const AXES: usize>(&self, turn: &Turn, Share { link, share }: Share) -> Share {
         let (at, port) = &self.places[link as usize];
-        let moved: u32 = at[..self.axes.len()].iter().map(|at| turn.moved[usize::from(*at)]).sum();
-        moved * self.ports + u32::from(turn.ports[usize::from(*port)])
+        let node: u32 = at[..AXES].iter().map(|at| turn.moved[usize::from(*at)]).sum();
+        Share { link: node * self.ports + u32::from(turn.ports[usize::from(*port)]), share }
     }
 }
