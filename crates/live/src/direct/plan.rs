@@ -6,7 +6,7 @@ use unrack_protocol::r2c2::bridge::most_mtu;
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::{Params, Routing};
+use unrack_protocol::r2c2::{Control, Params, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{Buffer, Cabling, Failure, Faults, Headers, Link, Network, Outage, Topology};
 use unrack_units::{Bytes, Time};
@@ -49,6 +49,9 @@ impl Plan {
         let Some(graph) = network.topology.graph() else {
             return refuse("network.topology.kind", "only a torus, mesh or graph has nodes that run r2c2");
         };
+        if params.control == Control::Central {
+            return refuse("fabric.control", "every node of a live rack computes rates: leave it out");
+        }
         let rules = params.rules.iter().filter_map(|rule| rule.routing);
         let chosen = params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
         let mut routings = [params.routing].into_iter().chain(rules).chain(chosen);

@@ -38,5 +38,5 @@ pub mod tunnel;
 pub mod view;
 pub mod weights;
 
-pub use params::Params;
+pub use params::{Control, Params};
 pub use routing::Routing;

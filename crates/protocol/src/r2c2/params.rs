@@ -6,6 +6,27 @@ use super::terms::Rule;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Fraction, Time};
 
+/// Who computes rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Control {
+    /// Every node, from broadcasts of all flows.
+    #[default]
+    Decentralized,
+    /// One node, which is told of flows and sends the rates back: what R2C2 is compared with (§5.2, fig. 19).
+    Central,
+}
+
+impl Control {
+    fn is_of_all(&self) -> bool {
+        *self == Control::default()
+    }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// Parameters of R2C2.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -29,6 +50,12 @@ pub struct Params {
     /// What flows ask for, by the nodes between which they are. Default: all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
+    /// Who computes rates. Default every node, those of its flows.
+    #[serde(skip_serializing_if = "Control::is_of_all")]
+    pub control: Control,
+    /// The node that computes the rates of all flows, if one does. Default 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub controller: u32,
     /// Other routings for flows under way (§3.4). Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
@@ -45,6 +72,8 @@ impl Default for Params {
             timeout: Time::from_us(1_000),
             demand_gain: Fraction::new(0.5).expect("a fraction"),
             rules: Vec::new(),
+            control: Control::default(),
+            controller: 0,
             selection: None,
         }
     }

@@ -2,19 +2,23 @@
 
 use crate::common;
 
-use common::{assert_conserved, completion_ps, run};
+use common::{assert_conserved, completion_ps, run, setup_on};
 use proptest::prelude::*;
+use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_protocol::r2c2::selection::{Expression, Selection};
 use unrack_protocol::r2c2::terms::Rule;
-use unrack_protocol::r2c2::{Params, Routing};
+use unrack_protocol::r2c2::{Control, Params, Routing};
+use unrack_rack::Protocol;
 use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::fabric::tcp::Tcp;
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_sim::network::{Network, Pace};
+use unrack_sim::observe::{Packets, Watch};
 use unrack_sim::topology::{Link, Topology};
+use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
@@ -227,6 +231,66 @@ fn routings_are_chosen_for_what_the_rack_is_worth() {
     assert!(worst > sprayed * 0.99, "{worst} {sprayed}");
 }
 
+fn central(controller: u32) -> Params {
+    Params { control: Control::Central, controller, ..Params::default() }
+}
+
+/// Of several flows that last, each has the rate that nodes would have computed for themselves.
+#[test]
+fn a_controller_gives_the_same_rates() {
+    let network = network(topology(&[4, 4], true));
+    let rule = |src, weight| Rule { weight: Some(weight), ..of(src) };
+    let limited = Rule { demand: Some(Rate::from_gbps(1)), ..of(7) };
+    let rules = vec![rule(1, 3), rule(2, 2), limited];
+    let flows = [(0, 5), (1, 5), (2, 10), (3, 10), (5, 0), (6, 9), (7, 8), (12, 5)];
+    let of = |params: Params| {
+        let params = Params { rules: rules.clone(), ..params };
+        let script = flows.map(|(src, dst)| (Time::ZERO, Message::flow(src, dst, 30_000_000))).to_vec();
+        let run = run(R2c2::new(&network, &ethernet(LARGE, true), &params, 7).unwrap(), script);
+        assert_conserved(&run);
+        (0..flows.len()).map(|n| completion_ps(&run, n) as f64).collect::<Vec<f64>>()
+    };
+    let all = of(Params::default());
+    for controller in [0, 14] {
+        for (n, (all, central)) in all.iter().zip(of(central(controller))).enumerate() {
+            // Of some tens: what changes is known to the controller, and at the end of its intervals.
+            let later_ms = (central - all) / 1e9;
+            assert!(later_ms.abs() < 1.0, "flow {n} by {controller}: {later_ms} ms of {all}");
+        }
+    }
+}
+
+/// Seven flows of a ring that share no link: of each, the controller is told twice, and gives it a rate once.
+#[test]
+fn what_a_controller_costs_is_on_its_links() {
+    let flow = |(n, src): (u64, u32)| (Time::from_us(n), Message::flow(src, (src + 1) % 8, 2_000_000));
+    let mut script: Vec<(Time, Message)> = (1..8).map(|src| flow((0, src))).collect();
+    // A run ends with its last message, and what is told of that.
+    script.push((Time::from_us(5_000), Message::flow(1, 2, 100)));
+    let mut setup = setup_on(topology(&[8], true), Protocol::R2c2, LARGE);
+    setup.fabric = FabricConfig::R2c2(central(0));
+    let hops = RefCell::new(Vec::new());
+    let packets = Packets::new(|hop: &Hop, _| hops.borrow_mut().push(*hop));
+    let mut watch = Watch { packets: Some(packets), ..Watch::default() };
+    let run = setup.watched(&Work::listed(script), &mut watch, |_| {}).unwrap().run;
+    assert!(run.is_complete());
+    watch.packets.take().unwrap().finish();
+    drop(watch);
+    let ring = Graph::cube(Sides::new(&[8]).unwrap(), true).unwrap();
+    let [mut told, mut given, mut all] = [0; 3];
+    for hop in hops.into_inner() {
+        let LinkId::Port(link) = hop.link else { continue };
+        match hop.packet.kind {
+            PacketKind::Notification if ring.to(link) == 0 => told += hop.wire,
+            PacketKind::Grant if ring.from(link) == 0 => given += hop.wire,
+            _ => continue,
+        }
+        all += 1;
+    }
+    // Header and broadcast; header, number and rate.
+    assert_eq!((told, given, all), (8 * 2 * (36 + 16), 7 * (36 + 6), 8 * 2 + 7));
+}
+
 /// Alone, a sprayed flow uses all links on its ways: across a square torus of 4 x 4 four at the source, three and more
 /// times a link's rate.
 #[test]
@@ -274,6 +338,9 @@ fn what_cannot_be_is_refused() {
     assert!(refused(&good, &Params { ack_every: 65, ..Params::default() }).contains("fabric.ack_every"));
     let by = |rule| refused(&good, &Params { rules: vec![rule], ..Params::default() });
     assert!(by(of(16)).contains("fabric.rules.src"));
+    assert!(refused(&good, &Params { controller: 16, ..Params::default() }).contains("fabric.controller"));
+    let selects = Params { selection: Some(selection(1, "tail")), ..central(0) };
+    assert!(refused(&good, &selects).contains("fabric.control"));
     assert!(by(Rule { weight: Some(0), ..of(0) }).contains("fabric.rules.weight"));
     assert!(by(Rule { demand: Some(Rate::from_bps(999)), ..of(0) }).contains("fabric.rules.demand"));
     let by = |selection| refused(&good, &Params { selection: Some(selection), ..Params::default() });
@@ -306,7 +373,7 @@ proptest! {
     #[test]
     fn all_arrives(
         flows in any_flows(), routing in prop::sample::select(&Routing::ALL[..]), buffer in 0usize..3, errors: bool,
-        selects: bool, fails in 0u64..300,
+        selects: bool, is_central: bool, fails in 0u64..300,
     ) {
         let errors = BitErrors { host: 0.0, core: if errors { 1e-6 } else { 0.0 } };
         let topology = topology(&[4, 4], true);
@@ -327,7 +394,9 @@ proptest! {
         let selection = selects.then(|| selection(100, "tail + aggregate / 100"));
         let rule = Rule { at: Time::from_us(150), weight: Some(2), priority: Some(1), ..of(3) };
         let rules = if selects { vec![rule] } else { Vec::new() };
-        let params = Params { routing, selection, rules, interval: Time::from_us(50), ..Params::default() };
+        let control = if is_central && !selects { Control::Central } else { Control::Decentralized };
+        let interval = Time::from_us(50);
+        let params = Params { routing, selection, rules, interval, control, ..Params::default() };
         let r2c2 = || R2c2::new(&network, &ethernet, &params, 7).unwrap();
         let result = run(r2c2(), flows.clone());
         prop_assert!(result.is_complete());

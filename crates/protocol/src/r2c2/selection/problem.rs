@@ -31,14 +31,9 @@ impl Problem {
         };
         let choices: Vec<Vec<Routing>> = told.iter().map(choices).collect();
         let candidate = |(told, choices): (&Broadcast, &Vec<Routing>)| {
-            let shares = |routing: &Routing| {
-                let mut shares = Vec::new();
-                let (src, dst) = (u32::from(told.src), u32::from(told.dst));
-                map.weights
-                    .append(Ways { routing: *routing, src, dst, flow: u32::from(told.flow) }, &mut shares);
-                shares.into()
-            };
-            Candidate { asked: told.asked, choices: choices.iter().map(shares).collect() }
+            let Broadcast { asked, routing, src, dst, flow, .. } = *told;
+            let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: flow.into() };
+            Candidate::new(asked, choices, ways, &mut map.weights)
         };
         let flows: Vec<Candidate> = told.iter().zip(&choices).map(candidate).collect();
         (!flows.is_empty()).then(|| Problem { selection: selection.clone(), links, told, flows, choices })

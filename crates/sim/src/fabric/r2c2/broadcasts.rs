@@ -12,7 +12,11 @@ use unrack_units::Time;
 const REPEAT_AFTER: Time = Time::from_us(10);
 
 impl R2c2 {
+    /// All are told; or the controller, if there is one.
     pub(super) fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, news: News) {
+        if self.controller.is_some() {
+            return self.tell_controller(core, news);
+        }
         self.learn(core.now(), news.src(), news);
         let spread = self.spreads.insert(Spread { news, copies: 1 });
         self.spread(core, news.src(), spread);
@@ -20,7 +24,7 @@ impl R2c2 {
     }
 
     /// A node has heard, or told.
-    fn learn(&mut self, now: Time, node: u32, news: News) {
+    pub(super) fn learn(&mut self, now: Time, node: u32, news: News) {
         let place = &mut self.nodes[node as usize];
         match news {
             // What was on its way when a failure was found out may name a routing that is no more.
@@ -112,7 +116,7 @@ impl R2c2 {
     }
 
     /// A node had to drop a broadcast, and tells its source (§3.2).
-    fn report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
+    pub(super) fn report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
         let src = news.src();
         if node == src {
             return self.repeat_later(core, news);
@@ -141,7 +145,10 @@ impl R2c2 {
         self.nodes[news.src() as usize].repeats.retain(|repeat| !repeat.is_like(news));
         if let Some(news) = self.still(news) {
             self.spreads[spread].news = news;
-            self.spread(core, news.src(), spread);
+            match self.controller {
+                Some(_) => self.tell_controller(core, news),
+                None => self.spread(core, news.src(), spread),
+            }
         }
         self.drop_copy(spread);
     }

@@ -45,8 +45,10 @@ pub(super) struct Sender {
     pub patience: Patience,
     pub host: Host,
     pub demand: Demand,
-    /// Bytes on the wire since its node computed rates.
+    /// Bytes on the wire since its node computed rates, or looked at its demand.
     pub sent: u64,
+    /// By the controller, if there is one.
+    pub given_kbps: Option<u32>,
 }
 
 impl Sender {
@@ -57,7 +59,7 @@ impl Sender {
         (host, demand): (Host, Demand),
     ) -> Sender {
         let transfer = transfer::Sender::new(segments);
-        Sender { transfer, bucket, turn: 0, alarm: 0, patience, host, demand, sent: 0 }
+        Sender { transfer, bucket, turn: 0, alarm: 0, patience, host, demand, sent: 0, given_kbps: None }
     }
 }
 

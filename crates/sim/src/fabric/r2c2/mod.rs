@@ -11,9 +11,12 @@
 //! acknowledge; what is not acknowledged when all was sent is sent again after a time-out, at the flow's rate; a flow of
 //! which nothing new was acknowledged for as long as TCP goes on is given up. A packet is what the formats say, with no
 //! other headers around.
+//!
+//! With a controller, all of this is the same, but that it is told of flows instead of all nodes and sends rates back.
 
 mod alone;
 mod broadcasts;
+mod central;
 mod discovery;
 mod flow;
 mod packets;
@@ -22,6 +25,7 @@ mod selecting;
 mod sending;
 mod wire;
 
+use self::central::Controller;
 use self::flow::{Flow, Role};
 use self::wire::{Link, News, Packet, Spread};
 use super::Fabric;
@@ -38,7 +42,7 @@ use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
-use unrack_protocol::r2c2::{Params, Routing};
+use unrack_protocol::r2c2::{Control, Params, Routing};
 use unrack_rack::graph::Graph;
 use unrack_units::Time;
 use unrack_workload::random::mix;
@@ -69,6 +73,8 @@ pub struct R2c2 {
     whole: Rates,
     /// Of the links that are not known to be down, without flows.
     empty: Rates,
+    /// Who computes the rates of all, if one does.
+    controller: Option<Controller>,
     /// All lists of chosen routings that were told.
     chosen: Vec<Arc<[Assignment]>>,
     /// Routings are chosen again at the end of a period; so often they were.
@@ -205,6 +211,7 @@ impl R2c2 {
             graph,
             whole: rates.clone(),
             empty: rates,
+            controller: Controller::of(params),
             chosen: Vec::new(),
             selects: false,
             selections: 0,
@@ -278,6 +285,15 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
     }
     if params.demand_gain.get() <= 0.0 {
         return Err(SetupError::new("fabric.demand_gain", "is above 0", params.demand_gain));
+    }
+    if params.controller >= graph.nodes() {
+        let of = format!("node {} of {}", params.controller, graph.nodes());
+        return Err(SetupError::new("fabric.controller", "is a node of the network", of));
+    }
+    if params.control == Control::Central && params.selection.is_some() {
+        let rule =
+            "is \"decentralized\" with fabric.selection: other nodes know of no flows to choose routings for";
+        return Err(SetupError::new("fabric.control", rule, "central"));
     }
     if let Some(Selection { period, routings, search, .. }) = &params.selection {
         if *period == Time::ZERO {

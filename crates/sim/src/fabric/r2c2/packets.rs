@@ -35,7 +35,7 @@ impl R2c2 {
             core.queued(link, ahead);
         }
         if ahead + wire > self.buffer {
-            return self.lose(core, index);
+            return self.lose(core, node, index);
         }
         let departure = place.port.enqueue(now, wire);
         let propagation = place.propagation;
@@ -44,7 +44,7 @@ impl R2c2 {
         let at = start + propagation + latency;
         core.hop(|| self.seen(&packet, (link, propagation), now, departure, at));
         match self.network.topology.loses(LinkId::Port(link), departure) {
-            true => self.lose(core, index),
+            true => self.lose(core, node, index),
             false => core.schedule(at, Event::Arrive { packet: index, link }),
         }
     }
@@ -66,12 +66,17 @@ impl R2c2 {
             Body::Ack { next, .. } => {
                 (PacketKind::Ack, Some(u64::from(next) * self.most), Some(self.flows[packet.flow].message))
             }
-            Body::Lost(_) => (PacketKind::Nack, None, None),
+            Body::Lost(_) | Body::LostRates(_) => (PacketKind::Nack, None, None),
+            Body::Told(_) => (PacketKind::Notification, None, None),
+            Body::Rates(_) => (PacketKind::Grant, None, None),
         };
         let (src, dst) = match packet.body {
             Body::Data(_) => (self.flows[packet.flow].src, self.flows[packet.flow].dst),
             Body::Ack { .. } => (self.flows[packet.flow].dst, self.flows[packet.flow].src),
             Body::Lost(news) => (self.graph.from(link), news.src()),
+            Body::Told(news) => (news.src(), self.params.controller),
+            Body::Rates(list) => (self.params.controller, self.destination(list)),
+            Body::LostRates(_) => (self.graph.from(link), self.params.controller),
         };
         Hop {
             link: LinkId::Port(link),
@@ -92,12 +97,18 @@ impl R2c2 {
         }
     }
 
-    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, index: u32) {
         let packet = self.packets[index];
         self.packets.release(index);
         if packet.flow != NONE {
             core.dropped(self.flows[packet.flow].message, u64::from(packet.payload));
-            self.drop_reference(packet.flow);
+            return self.drop_reference(packet.flow);
+        }
+        match packet.body {
+            Body::Told(news) => self.report(core, node, news),
+            Body::Rates(list) => self.report_rates(core, node, list),
+            Body::LostRates(list) => self.forget_rates(list),
+            Body::Data(_) | Body::Ack { .. } | Body::Lost(_) => {}
         }
     }
 
@@ -111,6 +122,9 @@ impl R2c2 {
             Body::Data(segment) => self.take_data(core, packet, segment),
             Body::Ack { next, mask } => self.take_ack(core.now(), packet.flow, next, mask),
             Body::Lost(news) => self.repeat_later(core, news),
+            Body::Told(news) => self.hear_as_controller(core, news),
+            Body::Rates(list) => self.take_rates(core, list),
+            Body::LostRates(list) => self.give_again(list),
         }
         if packet.flow != NONE {
             self.drop_reference(packet.flow);

@@ -23,24 +23,37 @@ impl R2c2 {
     pub(super) fn tick<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
         let (now, interval) = (core.now(), self.params.interval);
         let place = &mut self.nodes[node as usize];
-        if place.own.is_empty() {
+        // With a controller, others know of no flow.
+        if place.own.is_empty() && (self.controller.is_none() || place.view.is_idle()) {
             place.ticks = false;
             return;
         }
         place.view.settle(now, interval, &mut self.map.weights);
         core.schedule(now + interval, Event::Tick(node));
+        if self.controller.is_some() && node == self.params.controller {
+            self.give_rates(core);
+        }
         for n in 0..self.nodes[node as usize].own.len() {
             let flow = self.nodes[node as usize].own[n];
             let place = &mut self.flows[flow];
             let sent = std::mem::take(&mut place.sender.sent);
             let key = (place.told.src, place.told.flow);
-            let Some(kbps) = self.nodes[node as usize].view.kbps(key) else { continue };
+            let kbps = match self.controller {
+                Some(_) => place.sender.given_kbps,
+                None => self.nodes[node as usize].view.kbps(key),
+            };
+            let Some(kbps) = kbps else { continue };
             self.observe(core, flow, sent, kbps);
-            let place = &mut self.flows[flow];
-            if kbps != place.sender.bucket.kbps() {
-                place.sender.bucket.set_rate(now, kbps);
-                self.go_on(core, flow);
-            }
+            self.pace(core, flow, kbps);
+        }
+    }
+
+    /// A flow sends at this rate from now on.
+    pub(super) fn pace<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32, kbps: u32) {
+        let bucket = &mut self.flows[flow].sender.bucket;
+        if kbps != bucket.kbps() {
+            bucket.set_rate(core.now(), kbps);
+            self.go_on(core, flow);
         }
     }
 

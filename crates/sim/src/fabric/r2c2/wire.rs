@@ -47,6 +47,11 @@ pub(super) enum Body {
     },
     /// What a node had to drop of a broadcast (§3.2): it goes back to its source.
     Lost(News),
+    /// What the controller is told instead of all.
+    Told(News),
+    /// New rates of a node's flows, from the controller; and that they were lost, back to it.
+    Rates(u32),
+    LostRates(u32),
 }
 
 /// What is broadcast.
