@@ -74,7 +74,7 @@ test: setup lint
 	cargo build -q --workspace --profile ci
 	cargo test -q --workspace --profile ci
 	$(MAKE) --no-print-directory models rtl-short
-	cargo test -q --release -p unrack-protocol -p unrack-workload -p unrack-sim --lib --tests
+	cargo test -q --release -p unrack-sim --test it --test differential
 	UNRACK=$(ci)/unrack UNRACK_RPC_LIBRARY=$(ci)/libunrack_rpc.so PYTHONPATH=python \
 		$(python) -m unittest discover -q -s python/tests
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small

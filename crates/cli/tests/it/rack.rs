@@ -50,7 +50,7 @@ impl Racks {
     fn role(&self, host: &str, role: &str) -> Child {
         let me = std::env::current_exe().unwrap();
         let mut command =
-            self.command(host, &[me.to_str().unwrap(), "--exact", "an_end_of_a_stream", "--nocapture"]);
+            self.command(host, &[me.to_str().unwrap(), "--exact", "rack::an_end_of_a_stream", "--nocapture"]);
         command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap()
     }
 

@@ -67,6 +67,13 @@ impl Locked {
     }
 }
 
+/// Let go at once: a child that this process has forked and that has not executed its program yet has the file, too.
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 fn ledger_of(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".ledger");
