@@ -86,7 +86,9 @@ lint: setup
 	.venv/bin/ruff format -q --check .
 	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
 
+# What an older build has simulated is not kept.
 studies: build
+	[[ runs/studies/points -nt $(release)/unrack ]] || rm -rf runs/studies
 	$(release)/unrack study run all --out runs/studies
 	mkdir -p docs/pictures
 	cp runs/studies/studies.md docs/
