@@ -1,4 +1,6 @@
 //! Files that are either complete or absent: written aside in the same folder, then renamed.
+//!
+//! A link stays, and what it leads to is replaced. What is no file (a device, a pipe) is written to as it is.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,21 +21,27 @@ pub fn atomic_write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), RecordEr
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
-    aside: PathBuf,
+    /// Until it has its name: where it is, and where it goes.
+    aside: Option<(PathBuf, PathBuf)>,
     path: PathBuf,
-    committed: bool,
 }
 
 impl AtomicFile {
     pub fn create(path: impl AsRef<Path>) -> Result<AtomicFile, RecordError> {
         let path = path.as_ref().to_path_buf();
-        let aside = aside_of(&path);
+        let is_replaced = std::fs::metadata(&path).map_or(true, |there| there.is_file() || there.is_dir());
+        if !is_replaced {
+            let file = File::options().write(true).open(&path).map_err(RecordError::io("write", &path))?;
+            return Ok(AtomicFile { file, aside: None, path });
+        }
+        let target = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let aside = aside_of(&target);
         let file = File::options()
             .write(true)
             .create_new(true)
             .open(&aside)
             .map_err(RecordError::io("create", &path))?;
-        Ok(AtomicFile { file, aside, path, committed: false })
+        Ok(AtomicFile { file, aside: Some((aside, target)), path })
     }
 
     /// The name the file will have.
@@ -48,8 +56,10 @@ impl AtomicFile {
 
     /// Gives the file its name.
     pub fn commit(mut self) -> Result<(), RecordError> {
-        std::fs::rename(&self.aside, &self.path).map_err(RecordError::io("write", &self.path))?;
-        self.committed = true;
+        if let Some((aside, target)) = &self.aside {
+            std::fs::rename(aside, target).map_err(RecordError::io("write", &self.path))?;
+        }
+        self.aside = None;
         Ok(())
     }
 }
@@ -65,9 +75,9 @@ impl Write for AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if !self.committed {
+        if let Some((aside, _)) = &self.aside {
             // Nobody is left to tell: at worst a file ending in `.part` stays behind.
-            let _ = std::fs::remove_file(&self.aside);
+            let _ = std::fs::remove_file(aside);
         }
     }
 }
@@ -125,6 +135,27 @@ mod tests {
         a.commit().unwrap();
         b.commit().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"bb");
+    }
+
+    #[test]
+    fn a_link_stays_and_so_does_a_pipe() {
+        let folder = Scratch::new("atomic-special");
+        let [file, link, pipe] = ["a.json", "link", "pipe"].map(|name| folder.join(name));
+        atomic_write(&file, b"old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        atomic_write(&link, b"new").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read(pipe).unwrap()
+        });
+        atomic_write(&pipe, b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        assert!(std::os::unix::fs::FileTypeExt::is_fifo(&std::fs::metadata(&pipe).unwrap().file_type()));
+        assert_eq!(names(&folder).len(), 3);
     }
 
     #[test]
