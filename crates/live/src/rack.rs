@@ -3,9 +3,13 @@
 use crate::error::Error;
 use crate::plan::{Host, Plan};
 use crate::tools::{batch, run, settings};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use unrack_rack::Network;
 
 /// The racks of a state folder.
@@ -45,9 +49,12 @@ impl Rack {
     /// [`Error::Usage`] if it cannot be emulated or is there already, [`Error::Lacking`] if the machine cannot.
     pub fn up(&self, network: &Network) -> Result<Plan, Error> {
         let plan = Plan::new(network, &self.prefix)?;
-        crate::machine::check(&self.prefix)?;
-        self.claim(&plan)?;
-        let built = build(&plan).and_then(|()| self.write("hosts", &plan.names()));
+        crate::machine::check()?;
+        let claim = self.claim(&plan)?;
+        let built = crate::machine::try_tools(&self.prefix)
+            .and_then(|()| build(&plan))
+            .and_then(|()| self.write("hosts", &plan.names()));
+        drop(claim);
         match built {
             Ok(()) => Ok(plan),
             Err(error) => {
@@ -58,20 +65,37 @@ impl Rack {
         }
     }
 
-    /// Takes the folder: of two at once, one gets it.
-    fn claim(&self, plan: &Plan) -> Result<(), Error> {
+    /// Takes the folder: of two at once, one gets it. What is claimed is locked until the file and those that the tools
+    /// inherit are closed: a tool may outlive who began it, if that was killed.
+    fn claim(&self, plan: &Plan) -> Result<File, Error> {
         std::fs::create_dir_all(&self.folder).map_err(file(&self.folder))?;
         if !self.namespaces()?.is_empty() {
             return Err(self.is_up());
         }
         let path = self.folder.join(STATE);
-        let made = std::fs::File::create_new(&path);
-        made.map_err(|why| match why.kind() {
+        let made = File::create_new(&path).map_err(|why| match why.kind() {
             ErrorKind::AlreadyExists => self.is_up(),
             _ => file(&path)(why),
         })?;
+        flock(&made, FlockOperation::LockExclusive).map_err(|why| file(&path)(why.into()))?;
+        fcntl_setfd(&made, FdFlags::empty()).map_err(|why| file(&path)(why.into()))?;
         let state = State { hosts: plan.hosts.clone() };
-        self.write(STATE, &serde_json::to_string(&state).expect("names and addresses"))
+        self.write(STATE, &serde_json::to_string(&state).expect("names and addresses"))?;
+        Ok(made)
+    }
+
+    /// Waits until nobody builds here any more.
+    fn wait_for_builders(&self) -> Result<(), Error> {
+        let path = self.folder.join(STATE);
+        let Ok(claimed) = File::open(&path) else { return Ok(()) };
+        for _ in 0..MOST_ROUNDS {
+            if flock(&claimed, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(ROUND);
+        }
+        let folder = self.folder.display();
+        Err(Error::Usage(format!("a rack is being built in {folder}: wait for `rack up`, or end it")))
     }
 
     fn is_up(&self) -> Error {
@@ -122,6 +146,7 @@ impl Rack {
     /// # Errors
     /// If something does not go away.
     pub fn down(&self) -> Result<usize, Error> {
+        self.wait_for_builders()?;
         let namespaces = self.namespaces()?;
         for namespace in &namespaces {
             for _ in 0..MOST_ROUNDS {
@@ -131,7 +156,7 @@ impl Rack {
                     break;
                 }
                 processes.iter().filter_map(|id| id.parse().ok()).for_each(kill);
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                std::thread::sleep(ROUND);
             }
         }
         for namespace in &namespaces {
@@ -169,8 +194,9 @@ impl Rack {
 const STATE: &str = "rack.json";
 /// Where `ip netns` keeps them.
 const NAMES: &str = "/run/netns";
-/// A process that is killed may have begun another.
-const MOST_ROUNDS: u32 = 100;
+/// A process that is killed may have begun another; and to build takes seconds.
+const MOST_ROUNDS: u32 = 500;
+const ROUND: Duration = Duration::from_millis(20);
 
 fn build(plan: &Plan) -> Result<(), Error> {
     let spaces = &plan.spaces;

@@ -2,13 +2,18 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Barrier;
+use std::time::{Duration, Instant};
 use unrack_live::direct::{Emulation, Machines, Plan, Report};
 use unrack_protocol::r2c2::{Params, Routing};
-use unrack_rack::{Link, Network, Scenario};
+use unrack_rack::{BitErrors, Faults, Link, Network, Scenario};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
 fn plan(shape: &str, rate: Rate, params: Params) -> Plan {
+    failing(shape, rate, params, &Faults::default())
+}
+
+fn failing(shape: &str, rate: Rate, params: Params, faults: &Faults) -> Plan {
     let text = format!(
         "[network]\ntopology = {{ kind = \"torus\", shape = {shape} }}\nswitch = {{ buffer = \"256KiB\" }}\n\
          [fabric]\nprotocol = \"r2c2\"\n[workload]\nkind = \"flows\"\nsize = \"1KiB\"\nload = \"1%\"\nmessages = 1\n"
@@ -16,7 +21,7 @@ fn plan(shape: &str, rate: Rate, params: Params) -> Plan {
     let scenario = Scenario::parse("test", &text, &std::iter::empty::<String>().collect()).unwrap();
     let mut network: Network = scenario.check().unwrap().network;
     network.link = Link { rate, propagation: Time::from_us(5) };
-    Plan::new(&network, &unrack_rack::Faults::default(), &params, 3).unwrap()
+    Plan::new(&network, faults, &params, 3).unwrap()
 }
 
 /// All to all, one after the other.
@@ -83,6 +88,64 @@ fn a_node_that_dies_is_counted() {
     assert_eq!(report.wrong_bytes, 0);
     assert!(counters.dropped_packets > 0);
     assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes);
+}
+
+/// A flipped bit shows in the check of a frame: the packet is dropped and counted, and sent again.
+#[test]
+fn packets_with_flipped_bits_are_sent_again() {
+    // One packet of 1,500 B in 42, on each link.
+    let bit_errors = BitErrors { core_link: 2e-6, ..BitErrors::default() };
+    let faults = Faults { bit_errors, ..Faults::default() };
+    let plan = failing("[3, 3]", Rate::from_bps(500_000_000), Params::default(), &faults);
+    let mut rack = Emulation::start(plan, 2).unwrap();
+    let flows = flows(9, 40, 60_000, Time::from_us(200));
+    let report = rack.run(&flows).unwrap();
+    check(&report, &flows);
+    let again: u64 = report.outcomes.iter().map(|outcome| u64::from(outcome.retransmissions)).sum();
+    // Of 1,640 packets over one or two links.
+    assert!(again > 10 && report.counters.dropped_packets > 10, "{again} {:?}", report.counters);
+}
+
+/// Runs a flow again and again until none of its packets is lost: for 20 seconds at the most.
+fn until_nothing_is_lost(rack: &mut Emulation, (src, dst): (u32, u32)) -> u32 {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for runs in 0.. {
+        let report = rack.run(&[(Time::ZERO, Message::flow(src, dst, 300_000))]).unwrap();
+        assert!(report.outcomes[0].completed_ps.is_some() && report.wrong_bytes == 0, "{report:?}");
+        if report.outcomes[0].retransmissions == 0 && report.counters.dropped_packets == 0 {
+            return runs;
+        }
+        assert!(Instant::now() < deadline, "{report:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    0
+}
+
+/// Half of the ways from 4 to 6 are by node 5, whose power is cut. Nobody says so: its neighbours miss it.
+#[test]
+fn a_node_that_is_silent_is_avoided() {
+    let params = Params { timeout: Time::from_us(10_000), ..Params::default() };
+    let mut rack = Emulation::start(plan("[4, 4]", Rate::from_bps(200_000_000), params), 2).unwrap();
+    rack.stop_node(5);
+    assert!(until_nothing_is_lost(&mut rack, (4, 6)) > 0);
+}
+
+/// Four machines of one node each in a ring, one of which is gone.
+#[test]
+fn a_machine_that_is_gone_is_avoided() {
+    let addresses = addresses(4);
+    let part = |here: usize| {
+        let params = Params { timeout: Time::from_us(10_000), ..Params::default() };
+        let machines = Machines::new(addresses.clone(), here).unwrap();
+        Emulation::start_part(plan("[4]", Rate::from_bps(200_000_000), params), 1, &machines).unwrap()
+    };
+    let mut racks: Vec<Emulation> = (0..4).map(part).collect();
+    until_nothing_is_lost(&mut racks[0], (0, 2));
+    drop(racks.remove(1));
+    let lost =
+        racks[0].run(&[(Time::ZERO, Message::flow(0, 2, 300_000))]).unwrap().outcomes[0].retransmissions;
+    assert!(lost > 0);
+    until_nothing_is_lost(&mut racks[0], (0, 2));
 }
 
 #[test]

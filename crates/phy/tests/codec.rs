@@ -75,45 +75,6 @@ proptest! {
         prop_assert_eq!(receiver.frames, expected);
     }
 
-    /// Many at once are each in turn: frames with some of their blocks spoilt, cut anywhere.
-    #[test]
-    fn many_at_once_are_as_one_by_one(
-        frames in frames(300),
-        spoilt in proptest::collection::vec((any::<prop::sample::Index>(), 0..4_u8, any::<u64>()), 0..6),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let columns = sent(&frames, 2);
-        let (mut one, mut many) = (Encoder::default(), Encoder::default());
-        let mut blocks: Vec<Block> = columns.iter().map(|column| one.encode(*column)).collect();
-        let mut at_once = Vec::new();
-        let (first, second) = columns.split_at(cut.index(columns.len()));
-        [first, second].into_iter().for_each(|part| many.encode_all(part, &mut at_once, |block| block));
-        prop_assert_eq!(&at_once, &blocks);
-
-        for (at, header, payload) in spoilt {
-            let at = at.index(blocks.len());
-            blocks[at] = Block { header, payload: if payload % 2 == 0 { blocks[at].payload } else { payload } };
-        }
-        let (mut one, mut many) = (Decoder::default(), Decoder::default());
-        let columns: Vec<Column> = blocks.iter().map(|block| one.decode(*block)).collect();
-        let mut at_once = Vec::new();
-        let (first, second) = blocks.split_at(cut.index(blocks.len()));
-        [first, second].into_iter().for_each(|part| many.decode_all(part, &mut at_once));
-        prop_assert_eq!(&at_once, &columns);
-        prop_assert_eq!(many.errors(), one.errors());
-
-        let (mut one, mut many) = (Deframer::default(), Deframer::default());
-        let (mut told, mut at_once) = (Vec::new(), Vec::new());
-        for column in &columns {
-            told.extend(one.handle(*column).map(|frame| frame.map(<[u8]>::to_vec)));
-        }
-        let (first, second) = columns.split_at(cut.index(columns.len()));
-        for part in [first, second] {
-            many.handle_all(part, |frame| at_once.push(frame.map(<[u8]>::to_vec)));
-        }
-        prop_assert_eq!(at_once, told);
-    }
-
     #[test]
     fn gaps_are_twelve_on_average_and_nine_at_least(lengths in proptest::collection::vec(60..1515_usize, 2..200)) {
         let frames: Vec<Vec<u8>> = lengths.iter().map(|length| vec![0x5a; *length]).collect();

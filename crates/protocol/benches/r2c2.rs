@@ -1,4 +1,4 @@
-//! What the computations of R2C2 cost on an 8x8x8 torus: `cargo bench -p unrack-protocol`.
+//! What the computations of R2C2 cost on an 8x8x8 torus: `cargo bench -p unrack-protocol [-- replay|rates|weights|generation]`.
 //!
 //! Rates, all anew and after a batch of changes, with the share of the interval that it takes: of the workload of fig. 8,
 //! and of given numbers of flows. Exact weights: the first time that each of 200 pairs is asked for, and the second. One
@@ -17,12 +17,22 @@ use unrack_units::Rate;
 
 fn main() {
     let graph = Arc::new(Graph::cube(Sides::new(&[8, 8, 8]).expect("sides"), true).expect("a torus"));
-    for (between, interval) in [(1e-6, 500e-6), (1e-6, 100e-6), (100e-9, 500e-6)] {
-        replay(&graph, between, interval);
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    if is_wanted("replay") {
+        for (between, interval) in [(1e-6, 500e-6), (1e-6, 100e-6), (100e-9, 500e-6)] {
+            replay(&graph, between, interval);
+        }
     }
-    rates(&graph);
-    weights(&graph);
-    generation(&graph);
+    if is_wanted("rates") {
+        rates(&graph);
+    }
+    if is_wanted("weights") {
+        weights(&graph);
+    }
+    if is_wanted("generation") {
+        generation(&graph);
+    }
 }
 
 /// Median and 99th percentile.
@@ -189,7 +199,7 @@ fn generation(graph: &Arc<Graph>) {
         })
         .collect();
     let with = (Params { population: 20, ..Params::default() }, &aggregate as Utility);
-    let mut search = Search::new(links(graph), &flows, vec![0; 512], with, &mut random);
+    let mut search = Search::new(&links(graph), &flows, vec![0; 512], with, &mut random);
     let times = (0..3).map(|_| timed(|| search.generation(&mut random))).collect();
     show("a generation of 20 genotypes of 512 flows", times);
 }

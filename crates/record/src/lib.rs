@@ -7,7 +7,7 @@
 //! | hold the result of a comparison, of a sweep | [`Comparison`], [`Sweep`] |
 //! | write and read tables | [`trace`], [`completions`], [`messages`], [`ports`] |
 //! | write packet captures | [`pcapng`] |
-//! | write waveforms | [`vcd`] |
+//! | write waveforms | [`waves`] |
 //! | take page numbers apart | [`page_space`] |
 //! | replace any other file in one step | [`atomic_write`], [`AtomicFile`] |
 //!
@@ -22,7 +22,7 @@ pub mod page_space;
 pub mod pcapng;
 pub mod ports;
 pub mod trace;
-pub mod vcd;
+pub mod waves;
 
 mod atomic;
 mod comparison;

@@ -13,6 +13,7 @@ use std::time::Instant;
 use unrack_rack::graph::{Graph, Sides};
 use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::host::Inside;
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work};
@@ -75,6 +76,11 @@ fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
     Topology::drack(Wiring { racks, hosts_per_rack, cores }, link(100, 200), link(100, 200), link(500, 55))
 }
 
+/// Hosts as of DRack's defaults; their CXL ports are as fast as [`drack`]'s.
+fn inside() -> Inside {
+    Inside { spec: Arc::new(unrack_rack::Host::default()), cxl: link(500, 55) }
+}
+
 fn cdf(name: &str) -> Size {
     Size::Cdf(Cdf::built_in(name).expect("is built in"))
 }
@@ -132,8 +138,10 @@ fn scenarios() -> Vec<Scenario> {
     add(&direct, torus(), "Pareto, load 0.009", flows(Size::Pareto(pareto), 0.009, 10_000));
     // Racks that pool their NICs, as DRack's prototype and larger.
     for (racks, hosts) in [(4, 2), (16, 32)] {
-        let flows = flows(cdf("websearch"), 0.4, 1_000);
-        add(&["mptcp", "tcp"], drack(racks, hosts), "websearch, load 0.4", flows);
+        let flows = |load, messages| flows(cdf("websearch"), load, messages);
+        add(&["mptcp", "tcp"], drack(racks, hosts), "websearch, load 0.4", flows(0.4, 1_000));
+        let inside = drack(racks, hosts).with_hosts(inside());
+        add(&["mptcp", "tcp"], inside, "inside hosts too, websearch, load 0.1", flows(0.1, 300));
     }
     // As nodes grow, at so many messages; as messages grow, on so many nodes.
     for nodes in [144, 1_024, 2_048] {

@@ -29,7 +29,11 @@ impl Pace {
     /// Time to put `bytes` on the wire.
     pub fn transmit(self, bytes: u64) -> Time {
         match self.ps_per_byte {
-            0 => self.rate.transmit(Bytes::new(bytes)),
+            // A division of 64 bits, where they are enough.
+            0 => match bytes.checked_mul(8_000_000_000_000) {
+                Some(bits) => Time::from_ps(bits.div_ceil(self.rate.as_bps())),
+                None => self.rate.transmit(Bytes::new(bytes)),
+            },
             ps => Time::from_ps(bytes * ps),
         }
     }

@@ -356,17 +356,16 @@ impl Setup {
 
     fn asker(&self, work: &Work) -> Result<Asker, SetupError> {
         let racks = self.network.topology.racks();
+        let rate = self.network.host_rate();
+        let loads_take_time = self.network.topology.hosts().is_some();
         Ok(match work {
-            Work::Synthetic(spec) => {
-                let rate = self.network.host_rate();
-                Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, self.seed)?)
-            }
+            Work::Synthetic(spec) => Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, self.seed)?),
             Work::Listed(messages) => Asker::Listed(Listed::new(messages.clone(), racks.nodes())?),
             Work::Collective(spec) => {
                 let jobs = JobsSpec::collective(spec, racks.nodes())?;
-                Asker::Jobs(Jobs::new(&jobs, racks, self.network.host_rate())?)
+                Asker::Jobs(Jobs::new(&jobs, racks, rate, loads_take_time)?)
             }
-            Work::Jobs(spec) => Asker::Jobs(Jobs::new(spec, racks, self.network.host_rate())?),
+            Work::Jobs(spec) => Asker::Jobs(Jobs::new(spec, racks, rate, loads_take_time)?),
             Work::Replay(trace, spec) => Asker::Replay(Replay::new(trace.clone(), spec, racks)?, spec.mode),
         })
     }

@@ -17,6 +17,9 @@ pub struct Study {
     pub source: String,
     /// What is simulated, and what of it the paper leaves open.
     pub about: String,
+    /// On this machine: run by its name alone, since what comes out is not the same every time.
+    #[serde(default)]
+    pub measured: bool,
     /// The scenario that all points share.
     #[serde(default)]
     pub scenario: String,

@@ -6,11 +6,12 @@ use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::packet::{Broadcast, Event};
 use unrack_protocol::r2c2::rates::{Asked, Rates};
 use unrack_protocol::r2c2::view::{Key, View};
+use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_units::{Rate, Time};
 
 /// Of each link (R2C2 §5.2).
-const LINK: Rate = Rate::from_gbps(10);
+pub const LINK: Rate = Rate::from_gbps(10);
 /// §5.2.
 const HEADROOM: f64 = 0.05;
 const SHAPE: f64 = 1.05;
@@ -69,10 +70,10 @@ struct Active {
     assigned: Option<(Time, u128)>,
 }
 
-/// Runs flows to their ends. Each begins at the rate of a link. `settle` is to settle the rates of the view: once an
+/// Runs flows to their ends. Each begins at what it would get alone, up to the rate of a link, as packets do. `settle` is to settle the rates of the view: once an
 /// interval, or when a flow begins or ends if the interval is zero.
 pub fn run(
-    graph: &Graph,
+    graph: &Arc<Graph>,
     flows: &[Flow],
     interval: Time,
     mut settle: impl FnMut(&mut View, Time),
@@ -81,6 +82,7 @@ pub fn run(
     let mut went = vec![Went { mean_kbps: 0.0, assigned_kbps: None }; flows.len()];
     let mut numbers = vec![0u16; graph.nodes() as usize];
     let mut active: Vec<Active> = Vec::new();
+    let mut weights = Weights::new(graph.clone());
     let (mut now, mut next, mut tick) = (Time::ZERO, 0, interval);
     while next < flows.len() || !active.is_empty() {
         let ends = active.iter().map(|flow| now + flow.rest()).min();
@@ -104,7 +106,7 @@ pub fn run(
         while let Some(flow) = flows.get(next).filter(|flow| flow.start <= now) {
             let number = &mut numbers[flow.src as usize];
             *number = number.wrapping_add(1);
-            let active_flow = Active::new(next, flow, *number);
+            let active_flow = Active::new(next, flow, *number, |ways| view.alone_kbps(&weights.shares(ways)));
             view.hear(now, &active_flow.told);
             active.push(active_flow);
             next += 1;
@@ -124,7 +126,7 @@ fn in_kbps(bytes: u32) -> u128 {
 }
 
 impl Active {
-    fn new(row: usize, flow: &Flow, number: u16) -> Active {
+    fn new(row: usize, flow: &Flow, number: u16, alone_kbps: impl FnOnce(Ways) -> u32) -> Active {
         let told = Broadcast {
             event: Event::Start,
             src: flow.src as u16,
@@ -134,7 +136,9 @@ impl Active {
             routing: Routing::Spraying,
             tree: 0,
         };
-        Active { row, told, left: in_kbps(flow.bytes), kbps: (LINK.as_bps() / 1_000) as u32, assigned: None }
+        let ways = Ways { routing: told.routing, src: flow.src, dst: flow.dst, flow: number.into() };
+        let kbps = alone_kbps(ways).min((LINK.as_bps() / 1_000) as u32).max(1);
+        Active { row, told, left: in_kbps(flow.bytes), kbps, assigned: None }
     }
 
     fn rest(&self) -> Time {
@@ -157,7 +161,6 @@ impl Active {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_protocol::r2c2::weights::Weights;
 
     /// On a ring of three, where every pair has a link.
     fn went(flows: &[(u32, u32, Time)], interval: Time) -> Vec<Went> {
@@ -179,15 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn flows_have_the_rate_of_a_link_until_they_are_old_enough() {
+    fn flows_begin_at_what_they_would_get_alone_up_to_a_link() {
         let interval = Time::from_us(500);
-        // Begins just after a tick: old enough at the second after it.
+        // Begins just after a tick: old enough at the second after it, and has what it began with.
         let start = Time::from_us(1);
-        let went = went(&[(1, 1_248_750, start), (2, 1_248_750 + 1_187_500, start)], interval);
-        assert_eq!(went[0], Went { mean_kbps: 10e6, assigned_kbps: None });
-        // 999 us at 10 Gb/s, and 1 ms at 9.5 Gb/s.
-        let mean = (1_248_750.0 + 1_187_500.0) * 8e3 / 1_999.0;
-        assert!((went[1].mean_kbps - mean).abs() < 10.0, "{went:?} {mean}");
+        let went = went(&[(1, 1_186_312, start), (2, 1_186_313 + 1_187_500, start)], interval);
+        assert!((went[0].mean_kbps - 9.5e6).abs() < 10.0 && went[0].assigned_kbps.is_none(), "{went:?}");
+        assert!((went[1].mean_kbps - 9.5e6).abs() < 10.0, "{went:?}");
         assert!((went[1].assigned_kbps.unwrap() - 9.5e6).abs() < 10.0, "{went:?}");
     }
 }

@@ -14,7 +14,8 @@
 //! | [`figure`] | published beside measured, and in words |
 //! | [`page`] | the page of results and its charts |
 //!
-//! The same study on the same version gives the same results, however many cores run it.
+//! The same study on the same version gives the same results, however many cores run it; but for those that measure the
+//! machine, which are run by their names alone.
 #![forbid(unsafe_code)]
 
 pub mod asked;
@@ -34,7 +35,7 @@ pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
 /// The studies that come with the program: name and file.
-const FILES: [(&str, &str); 23] = [
+const FILES: [(&str, &str); 26] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
@@ -48,10 +49,13 @@ const FILES: [(&str, &str); 23] = [
     ("ddc/fig7", include_str!("../../../studies/ddc/fig7.toml")),
     ("r2c2/fig2", include_str!("../../../studies/r2c2/fig2.toml")),
     ("r2c2/arithmetic", include_str!("../../../studies/r2c2/arithmetic.toml")),
+    ("r2c2/fig7", include_str!("../../../studies/r2c2/fig7.toml")),
+    ("r2c2/fig8", include_str!("../../../studies/r2c2/fig8.toml")),
     ("r2c2/fig10", include_str!("../../../studies/r2c2/fig10.toml")),
     ("r2c2/fig15", include_str!("../../../studies/r2c2/fig15.toml")),
     ("r2c2/fig17", include_str!("../../../studies/r2c2/fig17.toml")),
     ("r2c2/fig18", include_str!("../../../studies/r2c2/fig18.toml")),
+    ("r2c2/fig19", include_str!("../../../studies/r2c2/fig19.toml")),
     ("drack/wiring", include_str!("../../../studies/drack/wiring.toml")),
     ("drack/fig9", include_str!("../../../studies/drack/fig9.toml")),
     ("drack/fig10", include_str!("../../../studies/drack/fig10.toml")),

@@ -26,9 +26,8 @@ pub fn markdown(done: &[Done]) -> String {
          otherwise.\n\n\
          `exact` must be met to the digit given, `bound` is a limit to keep, `shape` is a ratio or an order that \
          should come out. A verdict in bold is one that did not.\n\n\
-         What depends on the machine is not here: R2C2's fig. 7, a rack of threads beside the simulator, is measured by \
-         `cargo bench -p unrack-live --bench simulator`, fig. 8, what computing rates takes, by \
-         `cargo bench -p unrack-study`.\n",
+         What depends on the machine is not here: R2C2's figs. 7 (a rack of threads beside the simulator) and 8 (what computing rates takes) are \
+         studies that are run by name: `unrack study run r2c2/fig7 r2c2/fig8`.\n",
         env!("CARGO_PKG_VERSION")
     );
     done.iter().for_each(|done| one(&mut text, done));

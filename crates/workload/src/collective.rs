@@ -8,6 +8,7 @@ use crate::error::WorkloadError;
 use crate::jobs::Job;
 use crate::jobs::tasks::Builder;
 use crate::size::MAX_BYTES;
+use crate::source::Loads;
 use std::ops::Range;
 use std::sync::Arc;
 use unrack_units::Time;
@@ -64,6 +65,16 @@ impl Plan {
         }
     }
 
+    /// Whether ranks add what comes in a step to what they have.
+    fn adds(&self, step: u32) -> bool {
+        match self.operation {
+            Operation::RingAllReduce => step < self.ranks - 1,
+            Operation::HalvingDoubling => step < self.ranks.ilog2(),
+            Operation::ParameterServer { .. } => step == 0,
+            Operation::AllGather | Operation::AllToAll => false,
+        }
+    }
+
     /// What a rank sends in a step.
     fn sends(&self, rank: u32, step: u32) -> Vec<Sent> {
         let n = self.ranks;
@@ -71,12 +82,12 @@ impl Plan {
         let ring = |chunk: u32| vec![Sent { to: next, chunks: chunk..chunk + 1 }];
         match self.operation {
             // Adds on the way: the chunk that came in the step before goes on.
-            Operation::RingAllReduce if step < n - 1 => ring((rank + n - step) % n),
+            Operation::RingAllReduce if self.adds(step) => ring((rank + n - step) % n),
             Operation::RingAllReduce => ring((rank + 1 + n - (step - (n - 1))) % n),
             Operation::AllGather => ring((rank + n - step) % n),
             Operation::HalvingDoubling => {
                 let rounds = n.ilog2();
-                let adds = step < rounds;
+                let adds = self.adds(step);
                 let distance = if adds { n >> (step + 1) } else { 1 << (step - rounds) };
                 let partner = rank ^ distance;
                 // The half that the partner is to add up; then all that is summed up here.
@@ -108,16 +119,24 @@ impl Plan {
 
 impl Operation {
     /// Adds this operation on data of `bytes` among `ranks` to a job: each rank begins when its task in `after` is
-    /// done, and has its part when the task that is returned is. Task n is that of rank n.
+    /// done, and has its part when the task that is returned is. Task n is that of rank n. Who adds loads what came, and as
+    /// much of its own; what only passes on is not loaded.
     pub fn append(self, builder: &mut Builder, ranks: u32, bytes: u64, after: u32) -> u32 {
         let plan = Plan { operation: self, ranks, bytes };
         let mut before = after;
         for step in 0..plan.steps() {
             let next = builder.layer(ranks);
+            let mut came = vec![0; ranks as usize];
             for rank in 0..ranks {
                 builder.after(before + rank, next + rank);
                 for Sent { to, chunks } in plan.sends(rank, step) {
                     builder.send(before + rank, next + to, plan.size(&chunks));
+                    came[to as usize] += plan.size(&chunks);
+                }
+            }
+            if plan.adds(step) {
+                for (task, bytes) in (next..).zip(came) {
+                    builder.loads(task, Loads { came: bytes, again: bytes, ..Loads::default() });
                 }
             }
             before = next;
@@ -199,7 +218,7 @@ mod tests {
     /// All that was sent, in an order that `pick` chooses; and when the last wake was.
     fn run(spec: &CollectiveSpec, ranks: u32, pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
         let spec = JobsSpec::collective(spec, ranks).unwrap();
-        let mut jobs = Jobs::new(&spec, ranks.into(), Rate::from_gbps(1)).unwrap();
+        let mut jobs = Jobs::new(&spec, ranks.into(), Rate::from_gbps(1), false).unwrap();
         run_in(&mut jobs, pick)
     }
 
@@ -242,6 +261,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn who_adds_loads_what_came() {
+        let came = |operation: Operation| {
+            let round = &spec(operation, 8_000).job(8).unwrap().rounds[0];
+            (0..round.len()).map(|task| round.loads_of(task).came).sum::<u64>()
+        };
+        // 7 eighths of the data for each of 8 ranks; or all of 6 workers' data.
+        assert_eq!([Operation::RingAllReduce, Operation::HalvingDoubling].map(came), [56_000; 2]);
+        assert_eq!(came(Operation::ParameterServer { servers: 2 }), 48_000);
+        assert_eq!([Operation::AllToAll, Operation::AllGather].map(came), [0; 2]);
     }
 
     #[test]

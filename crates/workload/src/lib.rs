@@ -40,6 +40,6 @@ pub use jobs::{Job, Jobs, JobsSpec};
 pub use listed::Listed;
 pub use message::{Kind, Message, MessageId, NodeId};
 pub use size::{Cdf, Pareto, Scale, Size};
-pub use source::{Outbox, Source};
+pub use source::{Computing, Loads, Outbox, Source};
 pub use synthetic::{Arrivals, Disk, Memory, Pattern, Synthetic, SyntheticSpec, Traffic};
 pub use trace::{CapturedTrace, Replay, ReplaySpec};

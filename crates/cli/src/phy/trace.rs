@@ -16,6 +16,7 @@ use unrack_phy::text::script::{self, Fields};
 use unrack_phy::text::{hex, listing, picture};
 use unrack_protocol::edm::{Policy as Order, steps};
 use unrack_record::atomic_write;
+use unrack_record::waves::{Fst, Vcd};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -42,6 +43,9 @@ pub struct Args {
     /// Write the blocks of each link as waveforms
     #[arg(long, value_name = "FILE")]
     vcd: Option<PathBuf>,
+    /// The same as fast signal trace, which is much smaller
+    #[arg(long, value_name = "FILE")]
+    fst: Option<PathBuf>,
     /// Draw the blocks of each link around those of memory
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -76,11 +80,15 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         }
     }
     let crossings = bed.crossings.take().unwrap_or_default();
+    let period = steps::PCS_CYCLE.as_ps();
     if let Some(path) = &args.pcap {
         files::capture(path, &crossings, policy(&args))?;
     }
     if let Some(path) = &args.vcd {
-        files::waves(path, &crossings, args.nodes, bed.now())?;
+        files::waves(Vcd::create(path, period)?, &crossings, args.nodes, bed.now())?;
+    }
+    if let Some(path) = &args.fst {
+        files::waves(Fst::create(path, period)?, &crossings, args.nodes, bed.now())?;
     }
     if let Some(path) = &args.svg {
         atomic_write(path, picture::draw(&crossings, args.nodes, policy(&args)).as_bytes())?;
@@ -164,7 +172,7 @@ fn begin(bed: &mut Testbed, step: Step) {
             framer.frame(&contents, &mut columns);
             framer.idle(1, &mut columns);
             let blocks = columns.into_iter().map(|column| encoder.encode(column));
-            if up { bed.send_up(node, blocks) } else { bed.send_down(node, blocks) }
+            if up { bed.stars[0].send_up(node, blocks) } else { bed.stars[0].send_down(node, blocks) }
         }
     }
 }

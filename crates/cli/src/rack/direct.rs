@@ -57,10 +57,6 @@ fn anchor(scenario: &mut ValidScenario) {
 pub fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
     let machines = among.machines()?;
-    if machines.is_some() && !scenario.faults.failures.is_empty() {
-        let why = "happen at times of one machine: leave them out, or have all nodes on one";
-        return Err(scenario.error_at("failures", why).into());
-    }
     // Else the rack's process would be the first to see that.
     Emulation::try_gateways(&plan, &among.gateways)?;
     let seat = Seat::claim(folder, &scenario.explain())?;

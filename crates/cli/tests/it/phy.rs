@@ -3,6 +3,7 @@
 use crate::desk;
 
 use desk::{Desk, example, stdout};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -109,4 +110,59 @@ fn a_trace_shows_every_block_and_can_be_captured() {
         "{lines}"
     );
     assert!(lines.lines().any(|line| line.trim() == "1500"), "the frame: {lines}");
+}
+
+/// Of a VCD: by signal, when it took which value, words as their ASCII codes.
+fn changes(vcd: &str) -> BTreeMap<String, Vec<(u64, String)>> {
+    let (mut scope, mut names, mut now) = (String::new(), BTreeMap::new(), 0);
+    let mut changes: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
+    for line in vcd.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["$scope", _, name, _] => scope = name.into(),
+            ["$var", _, _, code, name, ..] => _ = names.insert(code.to_string(), format!("{scope}.{name}")),
+            [time] if time.starts_with('#') => now = time[1..].parse().unwrap(),
+            // Before the first step there is nothing.
+            [value, code] if value.starts_with(['b', 's']) && !value.contains('x') => {
+                let digits = match value.strip_prefix('s') {
+                    Some(word) => {
+                        let digits = word.bytes().map(|byte| format!("{byte:08b}")).collect::<String>();
+                        format!("{digits:0<64}")
+                    }
+                    None => value[1..].to_string(),
+                };
+                let digits = digits.trim_start_matches('0').to_string();
+                changes.entry(names[code].clone()).or_default().push((now, digits));
+            }
+            _ => {}
+        }
+    }
+    changes
+}
+
+/// Both kinds of waveform say the same, by a program that is not ours.
+#[test]
+fn a_signal_trace_has_the_changes_of_the_dump() {
+    let desk = Desk::new("phy-waves");
+    let (vcd, fst) = (desk.path("run.vcd"), desk.path("run.fst"));
+    let run = ["phy", "trace", &example("phy.txt"), "--nodes", "3", "--vcd", &vcd, "--fst", &fst];
+    desk.done(&run);
+    let dump = String::from_utf8(desk.bytes("run.vcd")).unwrap();
+    let trace = desk.bytes("run.fst");
+    let end = dump.lines().last().unwrap()[1..].parse::<u64>().unwrap();
+    let number = |at: usize| u64::from_be_bytes(trace[at..at + 8].try_into().unwrap());
+    assert_eq!((trace[0], number(1)), (0, 329), "the header's block");
+    assert_eq!([9, 17, 41, 49, 57].map(number), [0, end, 6, 18, 18], "begin, end, scopes, signals");
+    assert!(trace.len() < dump.len() / 2, "{} and {} B", trace.len(), dump.len());
+    desk.done(&run);
+    assert_eq!(desk.bytes("run.fst"), trace, "the same run, the same file");
+
+    let Ok(output) = Command::new("fst2vcd").args(["-f", &fst]).output() else {
+        eprintln!("skipped: fst2vcd cannot be run");
+        return;
+    };
+    let (dumped, traced) = (changes(&dump), changes(&stdout(&output)));
+    assert_eq!(dumped.len(), 18);
+    assert!(dumped["node1_down.name"].len() > 10);
+    assert_eq!(dumped, traced);
 }

@@ -161,6 +161,26 @@ fn nothing_is_left_behind() {
     assert!(racks.down().contains("nothing was up"));
 }
 
+/// Whatever it was doing: making namespaces, cabling them, or shaping links.
+#[test]
+fn nothing_is_left_of_one_that_was_killed_in_the_middle() {
+    let Some(racks) = Racks::up("killed", &[]) else { return };
+    racks.down();
+    for after in [20, 150, 400] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+        command.args(["rack", "up", &example("drack-2x2.toml"), "--state", &racks.state]);
+        let mut up = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after));
+        up.kill().unwrap();
+        up.wait().unwrap();
+        racks.down();
+        assert!(!std::path::Path::new(&racks.state).exists(), "killed after {after} ms");
+        assert!(racks.down().contains("nothing was up"), "killed after {after} ms");
+    }
+    let output = racks.desk.unrack(&["rack", "up", &example("drack-2x2.toml"), "--state", &racks.state]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
 #[test]
 fn what_cannot_be_built_is_refused() {
     let desk = Desk::new("refused");

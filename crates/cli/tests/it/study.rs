@@ -24,10 +24,13 @@ fn studies_are_listed_and_others_refused() {
         "ddc/fig7",
         "r2c2/fig2",
         "r2c2/arithmetic",
+        "r2c2/fig7",
+        "r2c2/fig8",
         "r2c2/fig10",
         "r2c2/fig15",
         "r2c2/fig17",
         "r2c2/fig18",
+        "r2c2/fig19",
         "drack/wiring",
         "drack/fig9",
         "drack/fig10",
@@ -36,6 +39,7 @@ fn studies_are_listed_and_others_refused() {
         "drack/fig13",
     ];
     assert_eq!(names, issued);
+    assert_eq!(list.matches("(measured here, not in `all`)").count(), 2);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);
     assert!(said.contains("no study is called `edm/fig9`") && said.contains("ddc/table4"), "{said}");
 }

@@ -74,10 +74,6 @@ impl Emulation {
         if own.is_empty() {
             return Err(Error::Usage(format!("{} nodes are too few for so many machines", plan.nodes())));
         }
-        if plan.fails() {
-            let rule = "times are of one machine: leave failures out, or have all nodes on one";
-            return Err(Error::Usage(format!("failures: {rule}")));
-        }
         Emulation::of(plan, threads, own, Some(machines), Vec::new())
     }
 
@@ -118,7 +114,15 @@ impl Emulation {
             let here = here.collect::<Result<BTreeMap<u32, Tap>, Error>>()?;
             let worker = Worker {
                 places: ends.places(&plan, &emulation.own, own),
-                site: Site::new(&plan, outlets, (own, workers + 1), tell.clone(), seeker.clone(), here),
+                site: Site::new(
+                    &plan,
+                    outlets,
+                    (own, workers + 1),
+                    machines.is_none(),
+                    tell.clone(),
+                    seeker.clone(),
+                    here,
+                ),
                 orders,
                 clock: emulation.clock,
                 own,
@@ -230,7 +234,8 @@ impl Emulation {
         Ok(())
     }
 
-    /// A node stops, as if its power were cut: what comes to it is lost, and what it was to send is given up.
+    /// A node stops, as if its power were cut: what comes to it is lost, and what it was to send is given up. Its neighbours
+    /// find that out.
     pub fn stop_node(&self, node: u32) {
         self.callers.call_all(|| Order::Stop(node));
     }
@@ -319,7 +324,7 @@ struct Ends {
     /// By thread and link.
     outlets: Vec<Vec<Option<Outlet>>>,
     /// By node.
-    inlets: Vec<Vec<Consumer<Crossing>>>,
+    inlets: Vec<Vec<(usize, Consumer<Crossing>)>>,
     /// To other machines, and from them.
     lanes: Vec<Lane>,
     doors: HashMap<u32, Door>,
@@ -338,12 +343,13 @@ impl Ends {
             let (from, to) = (graph.from(link), graph.to(link));
             let (ring, inlet) = rtrb::RingBuffer::new(ring_places(plan));
             let line = Line::new(plan.link(link).rate, plan.buffer);
+            let port = graph.port(graph.reverse(link)) as usize;
             let of = |node| own.contains(&node).then(|| thread_of(own, threads, node));
             let address = |node| machines.expect("nodes are elsewhere").address(node, nodes);
             match (of(from), of(to)) {
                 (Some(at), Some(thread)) => {
                     ends.outlets[at][link as usize] = Some(Outlet { line, ring, thread });
-                    ends.inlets[to as usize].push(inlet);
+                    ends.inlets[to as usize].push((port, inlet));
                 }
                 (Some(at), None) => {
                     ends.outlets[at][link as usize] = Some(Outlet { line, ring, thread: threads });
@@ -351,7 +357,7 @@ impl Ends {
                 }
                 (None, Some(thread)) => {
                     ends.doors.insert(link, Door { from: address(from), ring, thread });
-                    ends.inlets[to as usize].push(inlet);
+                    ends.inlets[to as usize].push((port, inlet));
                 }
                 (None, None) => {}
             }

@@ -27,6 +27,8 @@
 //!   the ring carries packet and time, and it is taken when that has come. No thread is busy only because a link is.
 //! - **Packets are not copied on their way.** What a ring carries is the packet's place in memory; it is written once, by
 //!   its source, but for the hops that nodes count, and its bytes are next read at its destination.
+//! - **Silence is a failure.** Neighbours send each other keep-alives; what a node misses or hears again it tells all others, and
+//!   each thread has the rack as its nodes know it. Keep-alives are in no count of packets.
 //! - **Time is real.** A thread that is late makes packets late: how much is part of the report.
 
 mod bell;

@@ -134,8 +134,8 @@ impl Plan {
         self.links[link as usize]
     }
 
-    /// Of a flow of which no rate is known yet: that of the source's fastest link.
-    pub(crate) fn first_kbps(&self, src: u32) -> u32 {
+    /// Of the links of a node.
+    pub(crate) fn fastest_kbps(&self, src: u32) -> u32 {
         let of = |link| self.link(link).rate.as_bps() / 1_000;
         u32::try_from(self.graph.links_of(src).map(of).max().unwrap_or(0)).unwrap_or(u32::MAX)
     }
@@ -160,10 +160,6 @@ impl Plan {
 
 /// What fails. Times are since a run began.
 impl Plan {
-    pub(crate) fn fails(&self) -> bool {
-        self.outages.iter().any(|outages| !outages.is_empty())
-    }
-
     fn outages_of(&self, link: u32) -> &[Outage] {
         &self.outages[self.graph.cable(link) as usize]
     }

@@ -11,8 +11,9 @@ use rtrb::Producer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use unrack_protocol::r2c2::links::LinkStates;
 use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::packet::{Broadcast, Data, Kind};
+use unrack_protocol::r2c2::packet::{Broadcast, Data, Hello, Kind};
 use unrack_protocol::r2c2::selection::Problem;
 use unrack_units::{Bytes, Time};
 use unrack_workload::random::mix;
@@ -33,13 +34,16 @@ pub(crate) struct Outlet {
 
 pub(crate) struct Site {
     plan: Arc<Plan>,
-    /// The rack as it is known, and the links that are known to be down.
+    /// The rack as it is known, and the links that are known to be down: by what nodes say of them, and by the plan, if all
+    /// nodes are here.
     map: Map,
+    pub links: LinkStates,
     down: Vec<u32>,
+    is_all: bool,
     /// The time of what is told: nodes may be told an earlier one, at which something was due.
     pub now: Time,
-    /// When the run began: times of failures are since then.
-    began: Time,
+    /// When the run began, if one has: times of failures are since then.
+    began: Option<Time>,
     random: u64,
     /// The devices of gateways here.
     taps: BTreeMap<u32, Tap>,
@@ -52,6 +56,7 @@ pub(crate) struct Site {
     news: Sender<News>,
     /// By thread, when what was put on links to it is due first.
     pub due: Vec<Time>,
+    /// But for keep-alives.
     pub pushed: u64,
     pub queues: Queues,
 }
@@ -76,6 +81,7 @@ impl Site {
         plan: &Arc<Plan>,
         outlets: Vec<Option<Outlet>>,
         (number, threads): (usize, usize),
+        is_all: bool,
         news: Sender<News>,
         seeker: Option<Sender<(u32, Box<Problem>)>>,
         taps: BTreeMap<u32, Tap>,
@@ -84,7 +90,9 @@ impl Site {
             map: Map::whole(&plan.graph, plan.params.trees),
             down: Vec::new(),
             now: Time::ZERO,
-            began: Time::ZERO,
+            began: None,
+            is_all,
+            links: LinkStates::default(),
             random: mix(plan.seed ^ mix(number as u64)),
             seeker,
             taps,
@@ -107,13 +115,17 @@ impl Site {
 
     /// A run begins then. Whether another rack is known since.
     pub fn begin(&mut self, began: Time) -> bool {
-        self.began = began;
+        self.began = Some(began);
         self.discover(began)
     }
 
     /// Looks at what is known to be down now. Whether that is something else than before: nodes are to be told.
     pub fn discover(&mut self, now: Time) -> bool {
-        let down = self.plan.known_down(now.saturating_sub(self.began));
+        let mut down = self.links.down(&self.plan.graph);
+        if let Some(began) = self.began.filter(|_| self.is_all) {
+            down.extend(self.plan.known_down(now.saturating_sub(began)));
+        }
+        let down: Vec<u32> = down.into_iter().collect();
         if down == self.down {
             return false;
         }
@@ -124,13 +136,15 @@ impl Site {
 
     /// When what is known may change.
     pub fn next_known(&self, now: Time) -> Option<Time> {
-        let next = self.plan.next_known(now.saturating_sub(self.began))?;
-        Some(Time::from_ps(next.as_ps().saturating_add(self.began.as_ps())))
+        let began = self.began.filter(|_| self.is_all)?;
+        let next = self.plan.next_known(now.saturating_sub(began))?;
+        Some(Time::from_ps(next.as_ps().saturating_add(began.as_ps())))
     }
 
     fn loses(&mut self, link: usize, (first, last): (Time, Time), bytes: u64) -> bool {
+        let Some(began) = self.began else { return false };
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let since = |at: Time| at.saturating_sub(self.began);
+        let since = |at: Time| at.saturating_sub(began);
         self.plan.loses(link as u32, (since(first), since(last)), bytes, mix(self.random))
     }
 
@@ -164,6 +178,10 @@ impl Here<'_> {
 impl Around for Here<'_> {
     fn map(&mut self) -> &mut Map {
         &mut self.site.map
+    }
+
+    fn links(&mut self) -> &mut LinkStates {
+        &mut self.site.links
     }
 
     fn empty(&mut self) -> Packet {
@@ -211,13 +229,14 @@ impl Around for Here<'_> {
         if self.site.loses(link, (departure.first, departure.last), wire) {
             return Err(packet);
         }
+        let is_counted = !Hello::is(&packet);
         let Site { outlets, due, pushed, .. } = &mut *self.site;
         let Outlet { ring, thread, .. } = outlets[link].as_mut().expect("a link of this thread");
         if let Err(rtrb::PushError::Full(crossing)) = ring.push(Crossing { at, packet }) {
             return Err(crossing.packet);
         }
         due[*thread] = due[*thread].min(at);
-        *pushed += 1;
+        *pushed += u64::from(is_counted);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
-use unrack_protocol::r2c2::packet::Assignment;
+use unrack_protocol::r2c2::packet::{Assignment, Hello};
 use unrack_units::Time;
 
 /// The time of a rack.
@@ -88,7 +88,8 @@ pub(crate) struct Submission {
 pub(crate) struct Place {
     pub number: u32,
     pub node: Node,
-    pub inlets: Vec<Consumer<Crossing>>,
+    /// By the port at which they come in.
+    pub inlets: Vec<(usize, Consumer<Crossing>)>,
     pub is_dead: bool,
 }
 
@@ -105,6 +106,7 @@ pub(crate) struct Worker {
     pub submissions: Vec<Submission>,
     /// When it may become known that something is down, or up again.
     pub discovers: Option<Time>,
+    /// But for keep-alives.
     pub late: Histogram<u64>,
     pub popped: u64,
     /// There are as many cores as threads.
@@ -124,7 +126,8 @@ impl Worker {
     pub fn run(mut self) {
         // A sleep is to end when it should, not up to 50 us later. Without, it only takes longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
-        let mut last = (Time::ZERO, 0);
+        let (now, mut last) = (self.clock.now(), (Time::ZERO, 0));
+        self.places.iter_mut().for_each(|place| place.node.start(now));
         loop {
             if self.sleeper().called.load(Ordering::Relaxed)
                 && self.sleeper().called.swap(false, Ordering::Acquire)
@@ -132,7 +135,11 @@ impl Worker {
             {
                 return;
             }
-            let next = self.work();
+            let mut next = self.work();
+            if self.site.links.take_news() {
+                self.pass_on();
+                next = Time::ZERO;
+            }
             self.ring();
             if self.popped != last.1 {
                 last = (self.site.now, self.popped);
@@ -197,6 +204,17 @@ impl Worker {
         }
     }
 
+    /// Links are said to be otherwise than before. All neighbours hear that before anything that follows from it.
+    fn pass_on(&mut self) {
+        let now = self.clock.now();
+        for place in self.places.iter_mut().filter(|place| !place.is_dead) {
+            place.node.tell_links(now, &mut self.site.around(place.number));
+        }
+        if self.site.discover(now) {
+            self.tell_of_failures(now);
+        }
+    }
+
     fn tell_of_failures(&mut self, now: Time) {
         for place in self.places.iter_mut().filter(|place| !place.is_dead) {
             place.node.discover(now, &mut self.site.around(place.number));
@@ -248,21 +266,28 @@ impl Worker {
         self.site.now = now;
         let mut next = Time::MAX;
         for Place { number, node, inlets, is_dead } in &mut self.places {
-            for inlet in inlets {
+            for (port, inlet) in inlets {
+                let mut has_come = false;
                 for _ in 0..MOST_AT_ONCE {
                     let Ok(Crossing { at, .. }) = inlet.peek() else { break };
                     if *at > now {
                         break;
                     }
                     let Ok(Crossing { at, packet }) = inlet.pop() else { break };
-                    self.popped += 1;
-                    self.late.saturating_record((now - at).as_ns());
+                    has_come = true;
+                    if !Hello::is(&packet) {
+                        self.popped += 1;
+                        self.late.saturating_record((now - at).as_ns());
+                    }
                     let mut around = self.site.around(*number);
                     match *is_dead {
                         true => node.lose(packet, &mut around),
                         // As if the thread were not late: else what came meanwhile would be in the next queue all at once.
                         false => node.take(at, packet, &mut around),
                     }
+                }
+                if has_come && !*is_dead {
+                    node.heard(now, *port, &mut self.site.around(*number));
                 }
                 next = next.min(inlet.peek().map_or(Time::MAX, |crossing| crossing.at));
             }
@@ -297,7 +322,7 @@ impl Worker {
     }
 
     fn sleep(&mut self, next: Time) {
-        let inlets = || self.places.iter().flat_map(|place| &place.inlets);
+        let inlets = || self.places.iter().flat_map(|place| &place.inlets).map(|(_, inlet)| inlet);
         self.sleeper().sleep(self.clock, next, || earliest(inlets()));
     }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
-use unrack_protocol::r2c2::packet::DATA_HEADER;
+use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
 use unrack_protocol::r2c2::tunnel::Tunnel;
 
 /// Machines that have a rack's nodes between them, as many each.
@@ -70,7 +70,7 @@ impl Machines {
 /// What both threads of a machine's socket share.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Packets that came for a node here, and that left.
+    /// Packets that came for a node here, and that left, but for keep-alives.
     pub pushed: AtomicU64,
     pub popped: AtomicU64,
     /// Datagrams that are none of a neighbour of this rack, or came too fast; packets that could not be sent.
@@ -113,10 +113,13 @@ impl Exit {
                     datagram.clear();
                     datagram.extend_from_slice(&Tunnel { rack: self.rack, link: *link }.encode());
                     datagram.extend_from_slice(&packet);
-                    if self.socket.send_to(&datagram, *to).is_err() {
+                    // Of keep-alives nobody wants to know: a machine may not be up yet.
+                    if self.socket.send_to(&datagram, *to).is_err() && !Hello::is(&packet) {
                         self.traffic.lost.fetch_add(1, Ordering::Relaxed);
                     }
-                    self.traffic.popped.fetch_add(1, Ordering::Relaxed);
+                    if !Hello::is(&packet) {
+                        self.traffic.popped.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             }
             let inlets = || self.lanes.iter().map(|lane| &lane.inlet);
@@ -174,7 +177,9 @@ impl Entrance {
         }
         let at = self.clock.now();
         door.ring.push(Crossing { at, packet: packet.to_vec() }).ok()?;
-        self.traffic.pushed.fetch_add(1, Ordering::Relaxed);
+        if !Hello::is(packet) {
+            self.traffic.pushed.fetch_add(1, Ordering::Relaxed);
+        }
         let bell: &Bell = &self.sleepers[door.thread].bell;
         bell.ring(at.as_ps(), || wake(&self.threads, door.thread));
         Some(())

@@ -50,13 +50,16 @@ impl Malformed {
 /// Takes the memory blocks of one line, in their order.
 #[derive(Debug, Clone, Default)]
 pub struct Assembler {
-    open: Option<Open>,
+    is_open: bool,
+    /// The message that is open, changed where it is: moving what was just written in parts stalls.
+    open: Open,
     counts: [u64; Malformed::ALL.len()],
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Open {
-    start: Start,
+    /// The payload of /MS/.
+    start: u64,
     /// Bytes that it will have, and those that came.
     length: usize,
     body: Vec<u8>,
@@ -66,12 +69,22 @@ struct Open {
 
 impl Assembler {
     /// A memory block came: what it completes, or what it spoils.
+    #[inline]
     pub fn handle(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
+        if block.is_data() && self.is_open && self.open.data_left > 0 {
+            self.open.data(block.payload); // most of a message
+            return None;
+        }
+        self.event(block)
+    }
+
+    #[inline]
+    fn event(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
         let payload = block.payload;
         let outcome = match block.block_type() {
-            None => self.data(payload).err(),
+            None => Some(self.data()),
             Some(MS) => self.start(payload).err(),
-            Some(MT) => return Some(self.end(payload).map_err(|why| self.count(why))),
+            Some(MT) => return Some(self.end(payload).map(Event::Message).map_err(|why| self.count(why))),
             Some(MST) => return Some(self.short(payload)),
             Some(kind @ (N | G)) => return Some(self.control(kind, payload)),
             Some(_) => Some(Malformed::Stray),
@@ -81,7 +94,7 @@ impl Assembler {
 
     /// A block of this line was lost: the message that is open is spoiled.
     pub fn broken(&mut self) -> Option<Malformed> {
-        self.open.take().map(|_| self.count(Malformed::Broken))
+        std::mem::take(&mut self.is_open).then(|| self.count(Malformed::Broken))
     }
 
     pub fn malformed(&self, kind: Malformed) -> u64 {
@@ -94,48 +107,47 @@ impl Assembler {
     }
 
     fn start(&mut self, payload: u64) -> Result<(), Malformed> {
-        let unfinished = self.open.take();
+        let was_open = std::mem::take(&mut self.is_open);
         let start = Start::parse(payload).ok_or(Malformed::Field)?;
         let length = body_length(&start).ok_or(Malformed::Field)?;
-        let mut body = Vec::with_capacity(length + 8);
-        body.extend(start.head);
-        let check = Check::START.block(payload);
-        self.open = Some(Open { start, length, body, data_left: data_blocks(length), check });
-        unfinished.map_or(Ok(()), |_| Err(Malformed::Unfinished))
+        let open = &mut self.open;
+        open.start = payload;
+        open.length = length;
+        open.data_left = data_blocks(length);
+        open.check = Check::START.block(payload);
+        open.body.clear();
+        open.body.reserve(length + 8);
+        open.body.extend_from_slice(&start.head);
+        self.is_open = true;
+        if was_open { Err(Malformed::Unfinished) } else { Ok(()) }
     }
 
-    fn data(&mut self, payload: u64) -> Result<(), Malformed> {
-        let open = self.open.as_mut().ok_or(Malformed::Stray)?;
-        if open.data_left == 0 {
-            self.open = None;
-            return Err(Malformed::Long);
+    /// Data where none is wanted.
+    fn data(&mut self) -> Malformed {
+        if std::mem::take(&mut self.is_open) { Malformed::Long } else { Malformed::Stray }
+    }
+
+    #[inline]
+    fn end(&mut self, payload: u64) -> Result<Message, Malformed> {
+        if !std::mem::take(&mut self.is_open) {
+            return Err(Malformed::Stray);
         }
-        open.data_left -= 1;
-        open.body.extend(payload.to_le_bytes());
-        open.check = open.check.block(payload);
-        Ok(())
-    }
-
-    fn end(&mut self, payload: u64) -> Result<Event, Malformed> {
-        let mut open = self.open.take().ok_or(Malformed::Stray)?;
+        let open = &mut self.open;
         let check = open.check.block(payload);
-        if check.is_mark() {
-            return Err(Malformed::Marked);
-        }
         if open.data_left > 0 {
-            return Err(Malformed::Short);
+            return Err(if check.is_mark() { Malformed::Marked } else { Malformed::Short });
         }
         if !check.holds() {
-            return Err(Malformed::Check);
+            return Err(if check.is_mark() { Malformed::Marked } else { Malformed::Check });
         }
-        open.body.extend(&payload.to_le_bytes()[1..7]);
+        open.body.extend_from_slice(&payload.to_le_bytes()[1..7]);
         if open.body[open.length..].iter().any(|byte| *byte != 0) {
             return Err(Malformed::Field);
         }
         open.body.truncate(open.length);
-        let Start { kind, last, node, id, size, .. } = open.start;
-        let body = parse_body(kind, last, size, open.body).ok_or(Malformed::Field)?;
-        Ok(Event::Message(Message { node, id, body }))
+        let start = Start::parse(open.start).ok_or(Malformed::Field)?;
+        let body = parse_body(&start, std::mem::take(&mut open.body)).ok_or(Malformed::Field)?;
+        Ok(Message { node: start.node, id: start.id, body })
     }
 
     fn short(&mut self, payload: u64) -> Result<Event, Malformed> {
@@ -158,7 +170,18 @@ impl Assembler {
     }
 }
 
-fn parse_body(kind: Kind, last: bool, size: u16, mut body: Vec<u8>) -> Option<Body> {
+impl Open {
+    #[inline]
+    fn data(&mut self, payload: u64) {
+        self.data_left -= 1;
+        self.body.extend_from_slice(&payload.to_le_bytes());
+        self.check = self.check.block(payload);
+    }
+}
+
+#[inline]
+fn parse_body(start: &Start, mut body: Vec<u8>) -> Option<Body> {
+    let Start { kind, last, size, .. } = *start;
     if kind == Kind::Response {
         return Some(Body::Response { last, data: body });
     }

@@ -4,18 +4,22 @@
 //! polynomial is (x + 1) times a primitive one of degree 7. So whichever of the three a message holds are found:
 //! an odd number by the first factor, two by the second, since 19, 39 and 58 are no multiples of 127.
 
+//!
+//! That period makes it fast, too: of a message, x^127 is 1, so what is left of it fits in a ring of 127 bits, in which a
+//! block more is a rotation by 64 and an addition. Only the end of a message looks anything up.
+
 /// `TABLES[k][b]`: what byte b leaves after k bytes of zeros.
-const TABLES: [[u8; 256]; 8] = tables();
+const TABLES: [[u8; 256]; 16] = tables();
 /// The polynomial, lowest bit first.
 const POLYNOMIAL: u8 = 0xe0;
 
-const fn tables() -> [[u8; 256]; 8] {
-    let mut tables = [[0; 256]; 8];
+const fn tables() -> [[u8; 256]; 16] {
+    let mut tables = [[0; 256]; 16];
     let mut byte = 0;
     while byte < 256 {
         let mut left = byte as u8;
         let mut k = 0;
-        while k < 8 {
+        while k < 16 {
             let mut bit = 0;
             while bit < 8 {
                 left = left >> 1 ^ if left & 1 == 1 { POLYNOMIAL } else { 0 };
@@ -29,27 +33,40 @@ const fn tables() -> [[u8; 256]; 8] {
     tables
 }
 
-/// What is left of the blocks so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Check(u8);
+/// What is left of the blocks so far: bit n of `last` stands for x^(63 - n), of `before` for x^(127 - n).
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    before: u64,
+    last: u64,
+}
+
+impl Default for Check {
+    fn default() -> Check {
+        Check::START
+    }
+}
 
 impl Check {
-    pub const START: Check = Check(0xff);
+    /// All ones in the first byte of the block that comes, which is what CRC-8/ROHC begins with.
+    pub const START: Check = Check { before: 0xff << 1, last: 0 };
 
     #[inline]
     pub fn block(self, payload: u64) -> Check {
-        let [first, rest @ ..] = payload.to_le_bytes();
-        // What came before is in the first byte alone: the others do not wait for it.
-        let rest = (0..7).fold(0, |left, at| left ^ TABLES[6 - at][usize::from(rest[at])]);
-        Check(rest ^ TABLES[7][usize::from(first ^ self.0)])
+        let Check { before, last } = self;
+        // x^(127 - n) times x^64 is x^(64 - n): the ring's bit n + 63.
+        Check { before: last ^ before << 63, last: payload ^ before >> 1 }
     }
 
     /// The last block, whose top byte is free, with the check in it.
     #[inline]
     pub fn close(self, payload: u64) -> u64 {
-        let seven = (payload ^ u64::from(self.0)).to_le_bytes();
-        let check = (0..7).fold(0, |left, at| left ^ TABLES[6 - at][usize::from(seven[at])]);
-        payload | u64::from(check) << 56
+        let Check { before, last } = self.block(payload);
+        // The check is of what is before it: a byte less.
+        let of_last = last.to_le_bytes()[..7].iter().rev().zip(&TABLES).fold(0, look_up);
+        let of_before = before.to_le_bytes().iter().rev().zip(&TABLES[7..]).fold(0, look_up);
+        // What the ring brings into the last byte is no part of the message.
+        let carried = (last ^ payload).to_le_bytes()[7];
+        payload | u64::from(of_last ^ of_before ^ carried) << 56
     }
 
     /// The last block with a check that is wrong in every bit: a switch's word that the message was not damaged on the
@@ -61,13 +78,27 @@ impl Check {
 
     /// Whether these blocks end with a [`mark`](Check::mark).
     pub fn is_mark(self) -> bool {
-        self.0 == TABLES[0][0xff]
+        self.left() == TABLES[0][0xff]
     }
 
     /// Whether these blocks end with their own check.
+    #[inline]
     pub fn holds(self) -> bool {
-        self.0 == 0
+        self.left() == 0
     }
+
+    #[inline]
+    fn left(self) -> u8 {
+        let bytes = self.last.to_le_bytes();
+        let of_last = bytes.iter().rev().zip(&TABLES).fold(0, look_up);
+        let bytes = self.before.to_le_bytes();
+        bytes.iter().rev().zip(&TABLES[8..]).fold(of_last, look_up)
+    }
+}
+
+#[inline]
+fn look_up(left: u8, (byte, table): (&u8, &[u8; 256])) -> u8 {
+    left ^ table[usize::from(*byte)]
 }
 
 #[cfg(test)]
@@ -79,8 +110,30 @@ mod tests {
     #[test]
     fn the_published_check_value() {
         let first = Check::START.block(u64::from_le_bytes(*b"12345678"));
-        let all = TABLES[0][usize::from(first.0 ^ b'9')];
-        assert_eq!(all, 0xd0);
+        assert_eq!(TABLES[0][usize::from(first.left() ^ b'9')], 0xd0);
+    }
+
+    /// The ring against the definition, a bit at a time.
+    #[test]
+    fn any_number_of_blocks() {
+        let (mut random, mut check, mut left) = (1_u64, Check::START, 0xff_u8);
+        for _ in 0..500 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            let payload = random ^ random >> 29;
+            let free = payload << 8 >> 8;
+            let mut of_seven = left;
+            for bit in 0..64 {
+                let one = (left ^ (payload >> bit) as u8) & 1;
+                left = left >> 1 ^ if one == 1 { POLYNOMIAL } else { 0 };
+                if bit < 56 {
+                    let one = (of_seven ^ (free >> bit) as u8) & 1;
+                    of_seven = of_seven >> 1 ^ if one == 1 { POLYNOMIAL } else { 0 };
+                }
+            }
+            assert_eq!(check.close(free), free | u64::from(of_seven) << 56);
+            check = check.block(payload);
+            assert_eq!(check.left(), left);
+        }
     }
 
     #[test]

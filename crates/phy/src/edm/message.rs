@@ -123,20 +123,35 @@ impl Message {
         if let Some(short) = self.short() {
             return blocks.extend([short.block()]);
         }
-        let (start, body) = self.start_and_body();
-        let first = start.block();
+        let (size, last, front, data) = self.parts();
+        let length = front.length + data.len();
+        // The body is what is in front and then the data. Behind its head, both are in step with the blocks: fronts are
+        // whole words, and the head is as many bytes of the data.
+        let (front, rest) = match data.split_at_checked(HEAD) {
+            Some((first, rest)) => (front.and(first), rest),
+            None => (front.and(data), &[][..]),
+        };
+        let (head, front) = front.bytes[..front.length].split_at(HEAD.min(front.length));
+        let mut in_start = [0; HEAD];
+        in_start[..head.len()].copy_from_slice(head);
+        let Message { node, id, .. } = *self;
+        let first = Start { kind: self.kind(), last, node, id, size, head: in_start }.block();
         let mut check = Check::START.block(first.payload);
-        blocks.extend([first]);
-        let rest = &body[HEAD.min(body.len())..];
-        let (data, tail) = rest.split_at((8 * data_blocks(body.len())).min(rest.len()));
-        let (words, last) = data.as_chunks::<8>();
-        let words = words.iter().map(|bytes| u64::from_le_bytes(*bytes));
-        let last = (!last.is_empty()).then(|| word(last));
-        blocks.extend(words.chain(last).map(|payload| {
+        let mut checked = |payload| {
             check = check.block(payload);
             Block::data(payload)
-        }));
-        blocks.extend([Block::control(check.close(u64::from(MT) | word(tail) << 8))]);
+        };
+        blocks.extend([first]);
+        let (words, short) = front.as_chunks::<8>();
+        blocks.extend(words.iter().map(|bytes| checked(u64::from_le_bytes(*bytes))));
+        // Only one of the two ends in the last blocks: without data in the rest, that is the front.
+        let (words, short) = if rest.is_empty() { (&[][..], short) } else { rest.as_chunks::<8>() };
+        let in_blocks = data_blocks(length) - front.len() / 8;
+        blocks.extend(words.iter().map(|bytes| checked(u64::from_le_bytes(*bytes))));
+        let has_short = in_blocks > words.len();
+        blocks.extend(has_short.then(|| checked(word(short))));
+        let tail = if has_short { 0 } else { word(short) };
+        blocks.extend([Block::control(check.close(u64::from(MT) | tail << 8))]);
     }
 
     fn short(&self) -> Option<Short> {
@@ -158,36 +173,44 @@ impl Message {
         }
     }
 
-    fn start_and_body(&self) -> (Start, Vec<u8>) {
+    /// The size that /MS/ has, whether it is the last chunk, what comes before the data, and that.
+    #[inline]
+    fn parts(&self) -> (u16, bool, Front, &[u8]) {
         let size = |data: &[u8]| u16::try_from(data.len()).expect("a chunk has at most 65,535 bytes");
-        let mut body = Vec::new();
-        let (last, size) = match &self.body {
-            Body::Read { address, bytes } => {
-                body.extend(address.to_le_bytes());
-                (true, *bytes)
-            }
+        match &self.body {
+            Body::Read { address, bytes } => (*bytes, true, Front::of(&[*address]), &[]),
             Body::Write { address, last, data } => {
                 assert!(!data.is_empty(), "a write has data");
-                body.reserve(8 + data.len());
-                body.extend(address.to_le_bytes());
-                body.extend(data);
-                (*last, size(data))
+                (size(data), *last, Front::of(&[*address]), data)
             }
             Body::Modify { address, operation } => {
-                let (operands, count) = operation.operands();
-                body.extend(address.to_le_bytes());
-                body.extend(operands[..count].iter().flat_map(|operand| operand.to_le_bytes()));
-                (true, operation.opcode())
+                let ([first, second], count) = operation.operands();
+                (operation.opcode(), true, Front::of(&[*address, first, second][..=count]), &[])
             }
-            Body::Response { last, data } => {
-                body.extend(data);
-                (*last, size(data))
-            }
-        };
-        let mut head = [0; HEAD];
-        let in_head = body.len().min(HEAD);
-        head[..in_head].copy_from_slice(&body[..in_head]);
-        (Start { kind: self.kind(), last, node: self.node, id: self.id, size, head }, body)
+            Body::Response { last, data } => (size(data), *last, Front::of(&[]), data),
+        }
+    }
+}
+
+/// Address and operands, and the few bytes of data that go with them.
+#[derive(Debug, Clone, Copy)]
+struct Front {
+    bytes: [u8; 3 * 8 + HEAD],
+    length: usize,
+}
+
+impl Front {
+    fn of(words: &[u64]) -> Front {
+        let mut front = Front { bytes: [0; 3 * 8 + HEAD], length: 0 };
+        words.iter().for_each(|word| front = front.and(&word.to_le_bytes()));
+        front
+    }
+
+    #[inline]
+    fn and(mut self, more: &[u8]) -> Front {
+        self.bytes[self.length..][..more.len()].copy_from_slice(more);
+        self.length += more.len();
+        self
     }
 }
 

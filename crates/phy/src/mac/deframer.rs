@@ -39,40 +39,17 @@ impl Deframer {
             }
             return None;
         }
-        self.handle_control(column)
+        self.handle_control(&column)
     }
 
-    /// Columns that follow each other, each as [`handle`](Deframer::handle) has it.
-    pub fn handle_all(&mut self, columns: &[Column], mut tell: impl FnMut(Result<&[u8], FrameError>)) {
-        let mut rest = columns;
-        while !rest.is_empty() {
-            let run = rest.iter().position(|column| column.control != 0).unwrap_or(rest.len());
-            let (data, others) = rest.split_at(run);
-            if self.open && self.bytes.len() <= MOST {
-                let taken = run.min((MOST - self.bytes.len()) / 8 + 1);
-                let at = self.bytes.len();
-                self.bytes.resize(at + 8 * taken, 0);
-                let room = self.bytes[at..].as_chunks_mut::<8>().0;
-                room.iter_mut().zip(data).for_each(|(bytes, column)| *bytes = column.data.to_le_bytes());
-            }
-            rest = match others.split_first() {
-                Some((column, rest)) => {
-                    if let Some(frame) = self.handle_control(*column) {
-                        tell(frame);
-                    }
-                    rest
-                }
-                None => &[],
-            };
-        }
-    }
-
-    fn handle_control(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
+    // By reference: a copy of what was just written in two parts would wait for both.
+    #[inline]
+    fn handle_control(&mut self, column: &Column) -> Option<Result<&[u8], FrameError>> {
         let was_open = self.open;
         if let Some(lane) = [0, 4].into_iter().find(|lane| is_start(column, *lane)) {
             self.open = true;
             self.bytes.clear();
-            self.bytes.extend(&column.data.to_le_bytes()[lane + 1..]);
+            self.add(column.data >> 8 >> (8 * lane), 7 - lane);
             return was_open.then_some(Err(FrameError::Broken));
         }
         if !was_open {
@@ -83,8 +60,15 @@ impl Deframer {
         if column.control != 0xff << end || column.lane(end) != TERMINATE {
             return Some(Err(FrameError::Broken));
         }
-        self.bytes.extend(&column.data.to_le_bytes()[..end]);
+        self.add(column.data, end);
         Some(self.check())
+    }
+
+    /// The first `count` bytes of these: all are written, which takes no longer than one.
+    fn add(&mut self, bytes: u64, count: usize) {
+        let length = self.bytes.len() + count;
+        self.bytes.extend(bytes.to_le_bytes());
+        self.bytes.truncate(length);
     }
 
     fn check(&self) -> Result<&[u8], FrameError> {
@@ -107,6 +91,6 @@ impl Deframer {
 }
 
 /// Whether a frame starts in this lane, with data behind it.
-fn is_start(column: Column, lane: usize) -> bool {
+fn is_start(column: &Column, lane: usize) -> bool {
     column.control >> lane == 1 && column.lane(lane) == START
 }

@@ -22,7 +22,8 @@ impl Framer {
     /// the next frame must wait for.
     ///
     /// `contents` begin with the destination's address and have no FCS.
-    pub fn frame(&mut self, contents: &[u8], columns: &mut Vec<Column>) {
+    #[inline]
+    pub fn frame(&mut self, contents: &[u8], columns: &mut impl Extend<Column>) {
         let mut padded = [0; MIN_FRAME];
         let contents = match padded.get_mut(..contents.len()) {
             Some(room) if contents.len() < MIN_FRAME => {
@@ -35,29 +36,28 @@ impl Framer {
     }
 
     /// Adds `count` idle columns.
-    pub fn idle(&mut self, count: usize, columns: &mut Vec<Column>) {
+    pub fn idle(&mut self, count: usize, columns: &mut impl Extend<Column>) {
         columns.extend(std::iter::repeat_n(Column::IDLE, count));
         if count > 0 {
             (self.in_lane_4, self.deficit) = (false, 0);
         }
     }
 
-    fn add(&mut self, contents: &[u8], fcs: u32, columns: &mut Vec<Column>) {
-        columns.reserve(contents.len() / 8 + 8);
+    fn add(&mut self, contents: &[u8], fcs: u32, columns: &mut impl Extend<Column>) {
         let (words, rest) = contents.as_chunks::<8>();
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
         let mut carried = 0;
         if self.in_lane_4 {
-            columns.push(Column { data: IDLES >> 32 | PREAMBLE << 32, control: 0x1f });
+            let first = Column { data: IDLES >> 32 | PREAMBLE << 32, control: 0x1f };
             carried = PREAMBLE >> 32;
-            columns.extend(words.map(|word| {
+            columns.extend(std::iter::once(first).chain(words.map(|word| {
                 let column = Column::data(carried | word << 32);
                 carried = word >> 32;
                 column
-            }));
+            })));
         } else {
-            columns.push(Column { data: PREAMBLE, control: 0x01 });
-            columns.extend(words.map(Column::data));
+            let first = Column { data: PREAMBLE, control: 0x01 };
+            columns.extend(std::iter::once(first).chain(words.map(Column::data)));
         }
         let held = 4 * usize::from(self.in_lane_4);
         let mut tail = [0; 16];
@@ -68,15 +68,16 @@ impl Framer {
     }
 
     /// The last bytes of a frame, at most 15, the end, and the gap.
-    fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut Vec<Column>) {
-        if length >= 8 {
-            columns.push(Column::data(tail as u64));
+    fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut impl Extend<Column>) {
+        let has_data = length >= 8;
+        let data = Column::data(tail as u64);
+        if has_data {
             tail >>= 64;
             length -= 8;
         }
         let end = u64::from(TERMINATE) << (8 * length);
         let after = IDLES & (!0u64).checked_shl(8 * (length as u32 + 1)).unwrap_or(0);
-        columns.push(Column { data: tail as u64 | end | after, control: 0xff << length });
+        let last = Column { data: tail as u64 | end | after, control: 0xff << length };
 
         let early = length % 4;
         let gap = if self.deficit + early < 4 {
@@ -87,7 +88,9 @@ impl Framer {
             GAP + 4 - early
         };
         let left = gap - (8 - length);
-        columns.extend(std::iter::repeat_n(Column::IDLE, left / 8));
+        // At most fifteen characters: one column.
+        let all = [data, last, Column::IDLE];
+        columns.extend(all[usize::from(!has_data)..2 + left / 8].iter().copied());
         self.in_lane_4 = left % 8 == 4;
     }
 }

@@ -41,38 +41,6 @@ impl Encoder {
     }
 }
 
-impl Encoder {
-    /// Adds the blocks of columns that follow each other, each as `finish` makes it: scrambling hides its own waits behind
-    /// encoding if both are done in one go.
-    pub fn encode_all(
-        &mut self,
-        columns: &[Column],
-        blocks: &mut Vec<Block>,
-        mut finish: impl FnMut(Block) -> Block,
-    ) {
-        blocks.reserve(columns.len());
-        let mut rest = columns;
-        while !rest.is_empty() {
-            let run = if self.state == State::Data { leading(rest, |column| column.control == 0) } else { 0 };
-            let (data, others) = rest.split_at(run);
-            blocks.extend(data.iter().map(|column| finish(Block::data(column.data))));
-            rest = match others.split_first() {
-                Some((column, rest)) => {
-                    blocks.push(finish(self.encode(*column)));
-                    rest
-                }
-                None => &[],
-            };
-        }
-    }
-}
-
-/// How many of the first are so.
-#[inline]
-fn leading<T>(all: &[T], is_so: impl Fn(&T) -> bool) -> usize {
-    all.iter().position(|one| !is_so(one)).unwrap_or(all.len())
-}
-
 /// Blocks to columns; what cannot follow, or is no block, becomes an error column.
 ///
 /// Figure 49-17 looks one block ahead: a frame has ended only if what comes next can follow an end. So a column
@@ -108,29 +76,6 @@ impl Decoder {
             return Column::ERROR;
         }
         column
-    }
-
-    /// Adds the columns of blocks that follow each other, each as [`decode`](Decoder::decode) tells it.
-    pub fn decode_all(&mut self, blocks: &[Block], columns: &mut Vec<Column>) {
-        columns.reserve(blocks.len());
-        let mut rest = blocks;
-        while !rest.is_empty() {
-            let in_frame = self.state == State::Data && self.held.0 == Class::Data;
-            let run = if in_frame { leading(rest, |block| block.header == DATA) } else { 0 };
-            let (data, others) = rest.split_at(run);
-            if let Some((last, before)) = data.split_last() {
-                columns.push(self.held.1);
-                columns.extend(before.iter().map(|block| Column::data(block.payload)));
-                self.held.1 = Column::data(last.payload);
-            }
-            rest = match others.split_first() {
-                Some((block, rest)) => {
-                    columns.push(self.decode(*block));
-                    rest
-                }
-                None => &[],
-            };
-        }
     }
 
     /// Blocks that were told as errors.

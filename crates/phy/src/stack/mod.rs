@@ -2,9 +2,9 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`host`] | compute and memory node: queues, state tables, grants, timers |
+//! | [`host`] | compute and memory node: queues, state tables, grants, timers, a line to each of two switches |
 //! | [`switch`] | notifications, the scheduler, circuits |
-//! | [`testbed`] | both on links, in one clock |
+//! | [`testbed`] | nodes, links, and a switch or two, in one clock |
 //!
 //! What each step takes is [`unrack_protocol::edm::steps`], and the scheduler is that of the simulator. Everything
 //! between two steps is a queue whose entries have the cycle from which on they may go.
@@ -16,4 +16,4 @@ pub mod testbed;
 
 pub use host::{Completion, Host, HostConfig, Outcome, Request, Store};
 pub use switch::{Switch, SwitchConfig};
-pub use testbed::Testbed;
+pub use testbed::{Star, Testbed};

@@ -22,6 +22,8 @@ struct Sender {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crossing {
     pub cycle: u64,
+    /// Of [`Testbed::stars`].
+    pub star: u8,
     pub node: u16,
     /// From the node to the switch.
     pub up: bool,
@@ -36,23 +38,35 @@ pub struct Bytes {
     pub writes: Vec<(u64, usize, u64, u64)>,
 }
 
-/// A star of nodes.
+/// A switch, and the links of all nodes to it.
 #[derive(Debug, Clone)]
-pub struct Testbed {
-    now: u64,
-    pub hosts: Vec<Host>,
-    pub memory: Vec<Bytes>,
+pub struct Star {
     pub switch: Switch,
     up: Vec<Sender>,
     down: Vec<Sender>,
     demux_up: Vec<Demux>,
     demux_down: Vec<Demux>,
+    is_cut: Vec<bool>,
+    is_dead: bool,
     /// What the decoders of nodes and of the switch's ports got in the last cycle.
     pub to_node: Vec<Block>,
     pub to_port: Vec<Block>,
+}
+
+/// Nodes at a switch, or at two (§3.3).
+#[derive(Debug, Clone)]
+pub struct Testbed {
+    now: u64,
+    pub hosts: Vec<Host>,
+    pub memory: Vec<Bytes>,
+    /// One for each line of a node.
+    pub stars: Vec<Star>,
     /// What left each multiplexer, idle apart, if anybody wants to know.
     pub crossings: Option<Vec<Crossing>>,
 }
+
+/// What a receiver makes of a line without a signal: a block without a sync header.
+const DARK: Block = Block { header: 0, payload: 0 };
 
 impl Sender {
     fn new(policy: Policy, cycles: usize) -> Sender {
@@ -73,30 +87,20 @@ impl Sender {
     }
 }
 
-impl Testbed {
-    /// `host` for every node, with its own number.
-    pub fn new(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
+impl Star {
+    fn new(switch: SwitchConfig, policy: Policy, cycles: usize) -> Star {
         let nodes = usize::from(switch.ports);
-        let cycles = 2 * steps::PCS_CYCLES as usize + wire;
-        let each = |node: u16| Host::new(HostConfig { node, ..host });
-        Testbed {
-            now: 0,
-            hosts: (0..switch.ports).map(each).collect(),
-            memory: vec![Bytes::default(); nodes],
+        Star {
             switch: Switch::new(switch),
             up: vec![Sender::new(policy, cycles); nodes],
             down: vec![Sender::new(policy, cycles); nodes],
             demux_up: vec![Demux::new(policy); nodes],
             demux_down: vec![Demux::new(policy); nodes],
+            is_cut: vec![false; nodes],
+            is_dead: false,
             to_node: vec![Block::IDLE; nodes],
             to_port: vec![Block::IDLE; nodes],
-            crossings: None,
         }
-    }
-
-    /// The cycle that is next.
-    pub fn now(&self) -> u64 {
-        self.now
     }
 
     /// Blocks of frames that a node's encoder sends from now on.
@@ -117,63 +121,134 @@ impl Testbed {
 
     /// Takes the newest block of a node's line to the switch for another.
     pub fn replace_up(&mut self, node: u16, replace: impl FnOnce(Block) -> Block) {
-        let newest = self.up[usize::from(node)].line.back_mut().expect("it is never empty");
-        *newest = replace(*newest);
+        replace_newest(&mut self.up[usize::from(node)], replace);
+    }
+
+    /// Takes the newest block of the switch's line to a node for another.
+    pub fn replace_down(&mut self, node: u16, replace: impl FnOnce(Block) -> Block) {
+        replace_newest(&mut self.down[usize::from(node)], replace);
+    }
+
+    /// From now on no end of a node's link hears the other; what is on the way is lost.
+    pub fn cut(&mut self, node: u16) {
+        self.is_cut[usize::from(node)] = true;
+    }
+
+    /// From now on the switch does nothing.
+    pub fn kill(&mut self) {
+        self.is_dead = true;
+        self.is_cut.fill(true);
+    }
+
+    fn is_quiet(&self) -> bool {
+        let nothing_left = |sender: &Sender| sender.frames.is_empty();
+        let nothing_under_way = |sender: &Sender| sender.line.iter().all(|block| *block == Block::IDLE);
+        let is_quiet = |node: usize| {
+            let ends = [&self.up[node], &self.down[node]];
+            let is_cut = self.is_cut[node];
+            ends.iter().all(|end| is_cut || nothing_left(end) && nothing_under_way(end))
+        };
+        let nothing_kept = self.demux_up.iter().chain(&self.demux_down).all(|demux| demux.kept() == 0);
+        nothing_kept && (0..self.up.len()).all(is_quiet)
+    }
+}
+
+fn replace_newest(sender: &mut Sender, replace: impl FnOnce(Block) -> Block) {
+    let newest = sender.line.back_mut().expect("it is never empty");
+    *newest = replace(*newest);
+}
+
+impl Testbed {
+    /// `host` for every node, with its own number.
+    pub fn new(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
+        let hosts = each_node(switch, host, Host::new);
+        Testbed::of(hosts, vec![star(switch, policy, wire)])
+    }
+
+    /// With a second switch, to which everything is mirrored.
+    pub fn mirrored(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
+        let hosts = each_node(switch, host, Host::mirrored);
+        Testbed::of(hosts, vec![star(switch, policy, wire); 2])
+    }
+
+    fn of(hosts: Vec<Host>, stars: Vec<Star>) -> Testbed {
+        let memory = vec![Bytes::default(); hosts.len()];
+        Testbed { now: 0, hosts, memory, stars, crossings: None }
+    }
+
+    /// The cycle that is next.
+    pub fn now(&self) -> u64 {
+        self.now
     }
 
     /// One cycle.
     pub fn tick(&mut self) {
         let now = self.now;
-        for node in 0..self.hosts.len() {
-            self.tick_up(now, node);
-            self.tick_down(now, node);
+        for line in 0..self.stars.len() {
+            for node in 0..self.hosts.len() {
+                self.tick_up(now, line, node);
+                self.tick_down(now, line, node);
+            }
+            let star = &mut self.stars[line];
+            if !star.is_dead {
+                star.switch.tick(now);
+            }
         }
-        self.switch.tick(now);
         self.now += 1;
     }
 
     /// Whether no message and no frame is anywhere.
     pub fn is_idle(&self) -> bool {
-        let quiet = |sender: &Sender| {
-            sender.frames.is_empty() && sender.line.iter().all(|block| *block == Block::IDLE)
-        };
-        let nothing_kept = self.demux_up.iter().chain(&self.demux_down).all(|demux| demux.kept() == 0);
-        nothing_kept && self.hosts.iter().all(Host::is_idle) && self.up.iter().chain(&self.down).all(quiet)
+        self.hosts.iter().all(Host::is_idle) && self.stars.iter().all(Star::is_quiet)
     }
 
-    fn tick_up(&mut self, now: u64, node: usize) {
-        let (took, sent, arrived) = self.up[node].tick(self.hosts[node].offer(now));
+    fn tick_up(&mut self, now: u64, line: usize, node: usize) {
+        let star = &mut self.stars[line];
+        let (took, sent, arrived) = star.up[node].tick(self.hosts[node].offer(now, line));
         if took {
-            self.hosts[node].took(now);
+            self.hosts[node].took(now, line);
         }
-        self.note(now, node, true, sent);
-        let received = self.demux_up[node].tick(arrived);
-        self.to_port[node] = received.to_decoder;
-        if self.demux_up[node].wrong().any() {
-            self.switch.disable(now, node as u16);
+        let received = star.demux_up[node].tick(if star.is_cut[node] { DARK } else { arrived });
+        star.to_port[node] = received.to_decoder;
+        if star.demux_up[node].wrong().any() {
+            star.switch.disable(now, node as u16);
         }
         if let Some(memory) = received.memory {
-            self.switch.handle(now, node as u16, memory);
+            star.switch.handle(now, node as u16, memory);
         }
+        self.note(now, line, node, true, sent);
     }
 
-    fn tick_down(&mut self, now: u64, node: usize) {
+    fn tick_down(&mut self, now: u64, line: usize, node: usize) {
+        let star = &mut self.stars[line];
         let port = node as u16;
-        let (took, sent, arrived) = self.down[node].tick(self.switch.offer(now, port));
+        let (took, sent, arrived) = star.down[node].tick(star.switch.offer(now, port));
         if took {
-            self.switch.took(now, port);
+            star.switch.took(now, port);
         }
-        self.note(now, node, false, sent);
-        let received = self.demux_down[node].tick(arrived);
-        self.to_node[node] = received.to_decoder;
-        self.hosts[node].handle(now, received.memory, &mut self.memory[node]);
+        let received = star.demux_down[node].tick(if star.is_cut[node] { DARK } else { arrived });
+        star.to_node[node] = received.to_decoder;
+        let has_other = self.stars.len() > 1;
+        if has_other && self.stars[line].demux_down[node].wrong().any() {
+            self.hosts[node].disable(now, line);
+        }
+        self.hosts[node].handle(now, line, received.memory, &mut self.memory[node]);
+        self.note(now, line, node, false, sent);
     }
 
-    fn note(&mut self, cycle: u64, node: usize, up: bool, block: Block) {
+    fn note(&mut self, cycle: u64, line: usize, node: usize, up: bool, block: Block) {
         if let Some(crossings) = self.crossings.as_mut().filter(|_| block != Block::IDLE) {
-            crossings.push(Crossing { cycle, node: node as u16, up, block });
+            crossings.push(Crossing { cycle, star: line as u8, node: node as u16, up, block });
         }
     }
+}
+
+fn each_node(switch: SwitchConfig, host: HostConfig, make: impl Fn(HostConfig) -> Host) -> Vec<Host> {
+    (0..switch.ports).map(|node| make(HostConfig { node, ..host })).collect()
+}
+
+fn star(switch: SwitchConfig, policy: Policy, wire: usize) -> Star {
+    Star::new(switch, policy, 2 * steps::PCS_CYCLES as usize + wire)
 }
 
 impl Store for Bytes {

@@ -125,6 +125,11 @@ impl Source {
             4 => Block::ERROR,
             5..=7 => Block::control(payload & !0xff | u64::from(of(&types::ALL, payload as u32))),
             8 | 9 => Block::control(payload & !0xff | u64::from(of(&layout::TYPES, payload as u32))),
+            // A frame, which may be too long.
+            10 => {
+                self.data_left = self.below(data);
+                Block::control(payload & !0xff | u64::from(types::START_0))
+            }
             _ => {
                 self.data_left = self.below(data);
                 Block::data(payload)

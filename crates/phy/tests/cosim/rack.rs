@@ -160,6 +160,8 @@ struct Traffic {
     modify: u32,
     /// Cycles after which a read ends with NULL; 0: never.
     timeout: u16,
+    /// The hardware has old grants, which change nothing, in one of so many cycles; 0: never.
+    old: u32,
 }
 
 fn testbed(nodes: u16, traffic: Traffic) -> Testbed {
@@ -231,8 +233,8 @@ fn software(
             // The hardware's encoder has an idle block when the first column comes.
             let blocks = [Block::IDLE].into_iter().chain(frames.iter().map(|column| encoder.encode(*column)));
             match way {
-                0 => bed.send_up(node as u16, blocks),
-                _ => bed.send_down(node as u16, blocks),
+                0 => bed.stars[0].send_up(node as u16, blocks),
+                _ => bed.stars[0].send_down(node as u16, blocks),
             }
             *columns = frames.into();
         }
@@ -247,8 +249,11 @@ fn software(
             let request = request.filter(|request| bed.hosts[at].is_ready(request.dst()));
             let head = |way: usize| columns[at][way].front().copied().unwrap_or(Column::IDLE);
             inputs[at] = input(request.as_ref(), traffic, head(0), head(1));
+            if traffic.old > 0 && random.next_u32() % traffic.old == 0 {
+                inputs[at][0] |= 1 << 7;
+            }
             asked[at] = request.is_some();
-            for (way, takes) in bed.takes_frame_blocks(node).into_iter().enumerate() {
+            for (way, takes) in bed.stars[0].takes_frame_blocks(node).into_iter().enumerate() {
                 if takes {
                     columns[at][way].pop_front();
                 }
@@ -275,10 +280,11 @@ fn software(
             spoilt[at] = wrong >> 64;
             let spoil =
                 |block: Block| Block { header: block.header ^ header, payload: block.payload ^ wrong as u64 };
-            bed.replace_up(node, spoil);
+            bed.stars[0].replace_up(node, spoil);
         }
-        let nothing =
-            |node| (Block::IDLE, Block::IDLE, bed.switch.is_disabled(node), asked[usize::from(node)]);
+        let nothing = |node| {
+            (Block::IDLE, Block::IDLE, bed.stars[0].switch.is_disabled(node), asked[usize::from(node)])
+        };
         let mut sent: Vec<_> = (0..nodes).map(nothing).collect();
         for crossing in bed.crossings.as_mut().expect("wanted").drain(..) {
             let node = &mut sent[usize::from(crossing.node)];
@@ -451,12 +457,13 @@ fn compare_racks(program: &str, nodes: u16) {
         wrong: 0,
         modify: 6,
         timeout: 0,
+        old: 0,
     };
     let runs = [
         usual,
         Traffic { one_in: 400, longest: 64, ..usual },
         Traffic { one_in: 10, longest: 20, modify: 0, ..usual },
-        Traffic { one_in: 400, longest: 2_000, focus: 2, ..usual },
+        Traffic { one_in: 400, longest: 2_000, focus: 2, old: 5, ..usual },
         Traffic { one_in: 150, frame: 400, policy: Policy::Strict, ..usual },
         Traffic { one_in: 400, longest: 200, frame: 1_500, ..usual },
         Traffic { one_in: 20, modify: 1, ..usual },
@@ -493,6 +500,7 @@ fn the_hardware_has_the_cycles_of_figure_5() {
         wrong: 0,
         modify: 0,
         timeout: 0,
+        old: 0,
     };
     let measure = |request: Request| {
         let ask = |node, bed: &mut Testbed, _: &mut Pcg64Mcg| {

@@ -48,6 +48,11 @@ impl Coupled {
         self.rtt
     }
 
+    /// The window grows by all that is acknowledged, and not as all subflows say.
+    pub(super) fn is_in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
     pub(super) fn set_increase(&mut self, increase: f64) {
         self.increase = increase;
     }
@@ -87,7 +92,7 @@ impl Control for Coupled {
         if !ack.may_grow {
             return;
         }
-        let grown = if self.window < self.threshold { 1.0 } else { self.increase };
+        let grown = if self.is_in_slow_start() { 1.0 } else { self.increase };
         self.window = (self.window + grown * delivered).max(LEAST);
     }
 

@@ -6,8 +6,8 @@
 //! Acknowledgements of subflows also say up to where data has arrived.
 //!
 //! A driver calls, whenever something happened: `handle_*` with the time now; [`Sender::poll_transmit`] until `None`;
-//! [`Receiver::poll_ack`]; and arms a timer for each subflow ([`Sender::poll_timeout`]). It tells the sender which
-//! subflows have no room on their link ([`Sender::set_blocked`]).
+//! [`Receiver::poll_ack`]; and arms a timer for each subflow ([`Sender::poll_timeout`]). It says which subflows have
+//! room on their link when it polls.
 //!
 // Departure: subflows are open when the connection is created: no MP_CAPABLE, no MP_JOIN, no addresses announced, as
 // there is no SYN in `crate::tcp`. The receiver's window is unlimited (RFC 8684 §3.3.5 shares one among subflows).
@@ -18,8 +18,10 @@ mod pair;
 mod params;
 mod receiver;
 mod sender;
+mod subflows;
 
 pub use coupled::Coupled;
 pub use params::{Coupling, Params, Scheduler};
 pub use receiver::Receiver;
 pub use sender::{Mapped, Sender};
+pub use subflows::Subflows;

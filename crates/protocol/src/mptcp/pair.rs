@@ -91,7 +91,9 @@ impl Pair {
     }
 
     fn poll(&mut self) {
-        while let Some(Mapped { subflow, segment, data }) = self.sender.poll_transmit(self.now) {
+        while let Some(Mapped { subflow, segment, data }) =
+            self.sender.poll_transmit(self.now, self.sender.subflows())
+        {
             let link = self.links[subflow as usize].clone();
             let free = &mut self.free[subflow as usize];
             let full = free.saturating_sub(self.now) > link.slot * link.queue;
@@ -216,7 +218,7 @@ proptest! {
         let mut sender = Sender::new(&params, 3, params.timeouts(Time::from_us(20)), 50);
         let mut now = Time::ZERO;
         for (subflow, next, data_next, echo) in acks {
-            while sender.poll_transmit(now).is_some() {}
+            while sender.poll_transmit(now, sender.subflows()).is_some() {}
             let ack = Ack { next, echo: Time::from_us(echo), marked: false, sack: crate::tcp::Sack::NONE };
             sender.handle_ack(now, subflow, &ack, data_next);
             now += Time::from_us(1);

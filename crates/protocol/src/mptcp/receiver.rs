@@ -50,24 +50,37 @@ impl Receiver {
         let Subflow { receiver, early } = &mut self.subflows[subflow as usize];
         let before = self.next;
         let in_turn = receiver.next();
-        if segment.number >= in_turn {
-            early.insert(segment.number, data);
-        }
         receiver.handle_segment(now, segment, marked);
         // As in Linux, data leaves a subflow in the subflow's order.
-        while let Some(first) = early.first_entry().filter(|first| *first.key() < receiver.next()) {
-            let data = first.remove();
-            if data >= self.next {
-                self.beyond.insert(data..data + 1);
+        if segment.number == in_turn {
+            let mut reached = data;
+            loop {
+                reassemble(&mut self.next, &mut self.beyond, reached);
+                let first = early.first_entry().filter(|first| *first.key() < receiver.next());
+                let Some(first) = first else { break };
+                reached = first.remove();
             }
+        } else if segment.number > in_turn {
+            early.insert(segment.number, data);
         }
-        self.next = self.beyond.gap_from(self.next);
-        self.beyond.remove_below(self.next);
         self.next - before
     }
 
     /// The acknowledgement of a subflow; [`Receiver::next`] goes with it (RFC 8684 §3.3.2: the data ACK).
     pub fn poll_ack(&mut self, subflow: u32) -> Option<Ack> {
         self.subflows[subflow as usize].receiver.poll_ack()
+    }
+}
+
+/// A data segment has left its subflow, of a stream that has all below `next` and some beyond.
+fn reassemble(next: &mut u32, beyond: &mut Ranges, data: u32) {
+    if data > *next {
+        beyond.insert(data..data + 1);
+    } else if data == *next {
+        *next += 1;
+        if !beyond.is_empty() {
+            *next = beyond.gap_from(*next);
+            beyond.remove_below(*next);
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! The sending half: which subflow sends what.
 
 use super::coupled::{Coupled, increase};
-use super::{Params, Scheduler};
+use super::{Params, Scheduler, Subflows};
 use crate::tcp::{self, Ack, Segment, Timeouts};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
 /// Sends the segments of one stream by several subflows, each until it is acknowledged.
 ///
-/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_data_ack`](Sender::handle_data_ack), [`handle_timeout`](Sender::handle_timeout), [`set_blocked`](Sender::set_blocked) |
+/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_data_ack`](Sender::handle_data_ack), [`handle_timeout`](Sender::handle_timeout) |
 /// |---|---|
 /// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
 /// | what is known | [`wants`](Sender::wants), [`is_done`](Sender::is_done), [`has_given_up`](Sender::has_given_up), [`retransmissions`](Sender::retransmissions) |
@@ -22,8 +22,11 @@ pub struct Sender {
     acknowledged: u32,
     /// Data that a subflow in trouble has on the way, and which: to go out by another.
     stranded: VecDeque<(u32, u32)>,
+    /// They timed out, and nothing has been heard since.
+    stale: Subflows,
     /// Round robin: whose turn it is.
     turn: u32,
+    retransmissions: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -31,10 +34,6 @@ struct Subflow {
     sender: tcp::Sender<Coupled>,
     /// The data of each of its segments.
     carries: Vec<u32>,
-    /// Its link takes nothing now.
-    blocked: bool,
-    /// It timed out, and nothing has been heard since.
-    stale: bool,
 }
 
 /// A segment to put on the wire.
@@ -49,7 +48,7 @@ pub struct Mapped {
 impl Sender {
     pub fn new(params: &Params, subflows: u32, timeouts: Timeouts, segments: u32) -> Sender {
         let sender = tcp::Sender::new(Coupled::new(params.initial_window), timeouts, 0);
-        let subflow = Subflow { sender, carries: Vec::new(), blocked: false, stale: false };
+        let subflow = Subflow { sender, carries: Vec::new() };
         Sender {
             params: params.clone(),
             subflows: vec![subflow; subflows as usize],
@@ -57,7 +56,9 @@ impl Sender {
             given: 0,
             acknowledged: 0,
             stranded: VecDeque::new(),
+            stale: Subflows::NONE,
             turn: 0,
+            retransmissions: 0,
         }
     }
 
@@ -71,12 +72,12 @@ impl Sender {
     }
     /// Segments that were sent again by their subflow.
     pub fn retransmissions(&self) -> u32 {
-        self.subflows.iter().map(|subflow| subflow.sender.retransmissions()).sum()
+        self.retransmissions
     }
 
-    /// Whether the link of a subflow takes nothing now.
-    pub fn set_blocked(&mut self, subflow: u32, blocked: bool) {
-        self.subflows[subflow as usize].blocked = blocked;
+    /// All of them.
+    pub fn subflows(&self) -> Subflows {
+        Subflows::first(self.subflows.len() as u32)
     }
 
     /// Whether a subflow would send, if its link took it and all others' did not.
@@ -85,9 +86,14 @@ impl Sender {
             return false;
         }
         let waits = self.next_data().is_some_and(|(_, not_by)| not_by != Some(subflow));
-        let some_is_sound = self.subflows.iter().any(|one| !one.stale);
+        let is_sound = self.is_sound(subflow);
         let place = &mut self.subflows[subflow as usize];
-        place.sender.is_ready() || waits && (!place.stale || !some_is_sound) && place.sender.has_room()
+        place.sender.is_ready() || waits && is_sound && place.sender.has_room()
+    }
+
+    /// Whether a subflow is to take new data: unless it is stale and others are not.
+    fn is_sound(&self, subflow: u32) -> bool {
+        !self.stale.has(subflow) || self.stale == self.subflows()
     }
 
     /// All data below has arrived: what else may come from the other end says so, too.
@@ -98,19 +104,28 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement of a subflow, which says that all data below `data_next` has arrived.
-    pub fn handle_ack(&mut self, now: Time, subflow: u32, ack: &Ack, data_next: u32) {
+    /// An acknowledgement of a subflow, which says that all data below `data_next` has arrived. Subflows that may have
+    /// something to send now and had not before.
+    pub fn handle_ack(&mut self, now: Time, number: u32, ack: &Ack, data_next: u32) -> Subflows {
         self.handle_data_ack(data_next);
-        let all = self.subflows.iter().map(|subflow| subflow.sender.control());
-        let growth = increase(self.params.coupling, all, self.subflows[subflow as usize].sender.control());
-        let subflow = &mut self.subflows[subflow as usize];
-        subflow.sender.control_mut().set_increase(growth);
-        let before = subflow.sender.acknowledged();
-        subflow.sender.handle_ack(now, ack);
-        subflow.stale &= subflow.sender.acknowledged() == before;
+        let control = self.subflows[number as usize].sender.control();
+        if !control.is_in_slow_start() {
+            let all = self.subflows.iter().map(|subflow| subflow.sender.control());
+            let growth = increase(self.params.coupling, all, control);
+            self.subflows[number as usize].sender.control_mut().set_increase(growth);
+        }
+        let sender = &mut self.subflows[number as usize].sender;
+        let before = sender.acknowledged();
+        sender.handle_ack(now, ack);
+        if self.stale.is_empty() {
+            return Subflows::only(number);
+        }
+        // What is stranded, and who may take it, depends on who is stale.
+        self.stale.set(number, self.stale.has(number) && sender.acknowledged() == before);
+        self.subflows()
     }
 
-    /// The retransmission timer of a subflow ran out.
+    /// The retransmission timer of a subflow ran out: any may have something to send now.
     pub fn handle_timeout(&mut self, now: Time, number: u32) {
         let subflow = &mut self.subflows[number as usize];
         if subflow.sender.poll_timeout().is_none_or(|at| now < at) {
@@ -118,23 +133,25 @@ impl Sender {
         }
         subflow.sender.handle_timeout(now);
         // RFC 8684 §3.3.6: what is on the way there may go by another subflow as well; once.
-        if !std::mem::replace(&mut subflow.stale, true) {
+        if !self.stale.has(number) {
+            self.stale.set(number, true);
             let under_way = subflow.sender.acknowledged() as usize..;
             self.stranded.extend(subflow.carries[under_way].iter().map(|data| (*data, number)));
         }
     }
 
-    /// The next segment to put on the wire, if windows and links allow one.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Mapped> {
+    /// The next segment to put on the wire, if windows allow one, by one of `open`: those whose links take something.
+    pub fn poll_transmit(&mut self, now: Time, mut open: Subflows) -> Option<Mapped> {
         if self.is_done() {
             return None;
         }
-        let ready = |one: &mut Subflow| !one.blocked && one.sender.is_ready();
-        if let Some(subflow) = (0..).zip(&mut self.subflows).find_map(|(n, one)| ready(one).then_some(n)) {
+        let ready = open.into_iter().find(|number| self.subflows[*number as usize].sender.is_ready());
+        if let Some(subflow) = ready {
             return self.transmit(now, subflow);
         }
         let (data, not_by) = self.next_data()?;
-        let subflow = self.choose(not_by)?;
+        not_by.into_iter().for_each(|number| open.set(number, false));
+        let subflow = self.choose(open)?;
         match not_by {
             Some(_) => drop(self.stranded.pop_front()),
             None => self.given += 1,
@@ -147,14 +164,16 @@ impl Sender {
 
     fn transmit(&mut self, now: Time, subflow: u32) -> Option<Mapped> {
         let place = &mut self.subflows[subflow as usize];
+        let before = place.sender.retransmissions();
         let segment = place.sender.poll_transmit(now)?;
+        self.retransmissions += place.sender.retransmissions() - before;
         Some(Mapped { subflow, segment, data: place.carries[segment.number as usize] })
     }
 
     /// What is stranded goes first. With the subflow that it should not take.
     fn next_data(&mut self) -> Option<(u32, Option<u32>)> {
         while let Some((data, from)) = self.stranded.front().copied() {
-            if data >= self.acknowledged && self.subflows[from as usize].stale {
+            if data >= self.acknowledged && self.stale.has(from) {
                 return Some((data, Some(from)));
             }
             self.stranded.pop_front();
@@ -162,15 +181,13 @@ impl Sender {
         (self.given < self.total).then_some((self.given, None))
     }
 
-    /// Of the subflows that may send, the one that the scheduler says.
-    fn choose(&mut self, not_by: Option<u32>) -> Option<u32> {
+    /// Of these subflows, as far as they may send, the one that the scheduler says.
+    fn choose(&mut self, open: Subflows) -> Option<u32> {
         let count = self.subflows.len() as u32;
-        let some_is_sound = self.subflows.iter().any(|one| !one.stale);
         let (scheduler, turn) = (self.params.scheduler, self.turn);
-        let candidates = (0..).zip(&mut self.subflows).filter_map(|(number, one)| {
-            let sound = !one.stale || !some_is_sound;
-            let may = !one.blocked && sound && Some(number) != not_by && one.sender.has_room();
-            may.then(|| (number, one.sender.control().rtt()))
+        let candidates = open.filter_map(|number| {
+            let may = self.is_sound(number) && self.subflows[number as usize].sender.has_room();
+            may.then(|| (number, self.subflows[number as usize].sender.control().rtt()))
         });
         let chosen = match scheduler {
             Scheduler::MinRtt => candidates.min_by(|a, b| a.1.total_cmp(&b.1)),

@@ -16,6 +16,8 @@
 //! | [`host`] | what a program has given a flow to send |
 //! | [`transfer`] | what of a flow is there, and what is sent again |
 //! | [`selection`] | which routing each flow should use |
+//! | [`links`] | which links are down, found out by silence |
+//! | [`news`] | what is broadcast, and reports of what was lost of it |
 //! | [`trees`] | along which links a broadcast goes |
 //! | [`packet`] | what is on the wire |
 //! | [`tunnel`] | the same through a switched network |
@@ -25,7 +27,9 @@ pub mod bridge;
 pub mod bucket;
 pub mod demand;
 pub mod host;
+pub mod links;
 pub mod map;
+pub mod news;
 pub mod packet;
 mod params;
 pub mod rates;
@@ -38,5 +42,5 @@ pub mod tunnel;
 pub mod view;
 pub mod weights;
 
-pub use params::{Control, Params};
+pub use params::{Control, FirstRate, Params};
 pub use routing::Routing;

@@ -25,8 +25,10 @@
 
 mod assignment;
 mod crc;
+mod hello;
 
 pub use assignment::{Announcement, Assignment, MOST_ASSIGNMENTS};
+pub use hello::Hello;
 
 use super::Routing;
 use super::rates::Asked;

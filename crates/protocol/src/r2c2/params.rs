@@ -23,6 +23,24 @@ impl Control {
     }
 }
 
+/// At what rate a flow sends of which no rate is known yet. The paper: "the sender starts transmitting packets immediately"
+/// (§3.3.2), and not how fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstRate {
+    /// What it would get alone, but no more than the source's fastest link has.
+    #[default]
+    Link,
+    /// What it would get alone, by all links that lead to its destination.
+    Alone,
+}
+
+impl FirstRate {
+    fn is_of_a_link(&self) -> bool {
+        *self == FirstRate::default()
+    }
+}
+
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -47,6 +65,9 @@ pub struct Params {
     /// Weight of what a sender sees of its demand in an interval, in the moving average (eq. 1). Default 1/2; the paper
     /// says none.
     pub demand_gain: Fraction,
+    /// At which a flow sends until it is given a rate. Default that of a link.
+    #[serde(skip_serializing_if = "FirstRate::is_of_a_link")]
+    pub first_rate: FirstRate,
     /// What flows ask for, by the nodes between which they are. Default: all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
@@ -61,6 +82,15 @@ pub struct Params {
     pub selection: Option<Selection>,
 }
 
+impl Params {
+    /// How often a live rack's nodes let their neighbours hear of them. Ten time-outs: far beyond what a packet takes; and
+    /// from 20 ms, so that a rack without flows sleeps, to 1 s.
+    pub fn keep_alive(&self) -> Time {
+        Time::from_ps(self.timeout.as_ps().saturating_mul(10))
+            .clamp(Time::from_us(20_000), Time::from_us(1_000_000))
+    }
+}
+
 impl Default for Params {
     fn default() -> Params {
         Params {
@@ -71,6 +101,7 @@ impl Default for Params {
             ack_every: 16,
             timeout: Time::from_us(1_000),
             demand_gain: Fraction::new(0.5).expect("a fraction"),
+            first_rate: FirstRate::default(),
             rules: Vec::new(),
             control: Control::default(),
             controller: 0,

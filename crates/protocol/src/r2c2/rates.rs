@@ -14,7 +14,10 @@
 //!   watched, from then until nobody uses it.
 
 mod fill;
+mod trials;
 mod waiting;
+
+pub use self::trials::Trials;
 
 use self::fill::Space;
 use super::weights::Share;
@@ -51,14 +54,22 @@ pub struct Rates {
     /// What flows may take of each link: in Kb/s by [`Share::ONE`]; and one by that.
     capacity: Vec<u64>,
     inverse: Vec<f64>,
-    links: Vec<Link>,
-    /// Those that are watched, in no order; and those that are to be.
+    /// All links have as much.
+    is_even: bool,
+    /// By link.
+    rooms: Vec<Room>,
+    watches: Vec<Watch>,
+    /// By link that is watched, whether those who use it do not know yet. False between calls.
+    is_new: Vec<bool>,
+    /// Those that are watched, in no order; and those that may have to be.
     watched: Vec<u32>,
     soon: Vec<u32>,
     /// By link; those that are not watched are empty.
     loads: Vec<Load>,
     /// By link that is watched: who uses it; and some that did.
     users: Vec<Vec<(Slot, u32)>>,
+    /// See [`drafted`].
+    draft: Vec<Share>,
     flows: Vec<Flow>,
     marks: Vec<Mark>,
     free: Vec<Slot>,
@@ -66,25 +77,41 @@ pub struct Rates {
     space: Space,
 }
 
-/// All that is touched of most links when a flow comes or goes.
-#[derive(Debug, Clone, Default)]
-struct Link {
-    /// In the units of [`tops`].
-    capacity: u64,
-    /// What its flows would take if all were at their tops.
-    tops: u64,
-    flows: u32,
-    /// Its place among those that are watched, from 1; or [`SOON`].
-    place: u32,
+/// All that is touched of most links when a flow comes or goes: twice what is left of one if all of its flows are at their
+/// tops, which may be less than nothing, in the units of [`tops`]; and one if it is watched.
+#[derive(Debug, Clone, Copy)]
+struct Room(i64);
+
+impl Room {
+    fn of(capacity: u64) -> Room {
+        Room((capacity >> GRAIN << 1) as i64)
+    }
+
+    fn is_watched(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// For all of its flows.
+    fn is_enough(self) -> bool {
+        self.0 >= 0
+    }
+
+    fn take(&mut self, tops: u64) {
+        self.0 -= (tops << 1) as i64;
+    }
+
+    fn give_back(&mut self, tops: u64) {
+        self.0 += (tops << 1) as i64;
+    }
 }
 
-/// A link that will be watched when rates are settled.
-const SOON: u32 = u32::MAX;
-
-impl Link {
-    fn is_watched(&self) -> bool {
-        self.place.wrapping_sub(1) < SOON - 1
-    }
+/// Of a link that is watched.
+#[derive(Debug, Clone, Copy, Default)]
+struct Watch {
+    /// Among all that are.
+    place: u32,
+    /// Flows that use it.
+    users: u32,
 }
 
 /// A link while rates rise. Both change together, and side by side one instruction does both.
@@ -212,10 +239,14 @@ impl Rates {
         Rates {
             inverse: capacity.iter().map(|capacity| 1.0 / *capacity as f64).collect(),
             loads: capacity.iter().map(|capacity| Load { left: *capacity, rising: 0 }).collect(),
-            links: capacity.iter().map(|of| Link { capacity: of >> GRAIN, ..Link::default() }).collect(),
+            is_even: capacity.iter().all(|of| *of == capacity[0]),
+            rooms: capacity.iter().map(|of| Room::of(*of)).collect(),
+            watches: vec![Watch::default(); capacity.len()],
+            is_new: vec![false; capacity.len()],
             watched: Vec::new(),
             soon: Vec::new(),
             users: vec![Vec::new(); capacity.len()],
+            draft: Vec::new(),
             flows: Vec::new(),
             marks: Vec::new(),
             free: Vec::new(),
@@ -233,8 +264,16 @@ impl Rates {
     fn top(&self, asked: Asked, shares: &[Share]) -> Top {
         // Which link is the first to fill is found by real numbers, which are much faster; of those that are as good as
         // equal, by whole ones.
-        let need = |share: &Share| f64::from(share.share) * self.inverse[share.link as usize];
-        let most = shares.iter().map(need).fold(0.0, f64::max) * (1.0 - NEAR);
+        match self.is_even {
+            true => self.top_by(asked, shares, |_| self.inverse[0]),
+            false => self.top_by(asked, shares, |link| self.inverse[link as usize]),
+        }
+    }
+
+    fn top_by(&self, asked: Asked, shares: &[Share], inverse: impl Fn(u32) -> f64) -> Top {
+        let need = |share: &Share| f64::from(share.share) * inverse(share.link);
+        let most = shares.iter().map(need).fold(0.0, |most, need| if need > most { need } else { most });
+        let most = most * (1.0 - NEAR);
         let level = |Share { link, share }: &Share| {
             let weight = u64::from(*share) * u64::from(asked.weight);
             (Level::of(self.capacity[*link as usize], weight), *link)
@@ -261,22 +300,22 @@ impl Rates {
         });
         let serial = self.marks[slot as usize].serial.wrapping_add(1);
         self.marks[slot as usize] = Mark { serial, level: Level::NEVER };
+        let draft = drafted(&mut self.draft, shares.len());
         let mut count = 0;
-        for &Share { link, share } in &*shares {
-            let place = &mut self.links[link as usize];
-            place.tops += tops(share, top);
-            place.flows += 1;
-            if place.tops > place.capacity && place.place == 0 {
-                place.place = SOON;
-                self.soon.push(link);
+        for share in &*shares {
+            let room = &mut self.rooms[share.link as usize];
+            let was_enough = room.is_enough();
+            room.take(tops(share.share, top));
+            if was_enough && !room.is_enough() && !room.is_watched() {
+                self.soon.push(share.link);
             }
-            count += usize::from(place.is_watched());
+            draft[count] = *share;
+            count += usize::from(room.is_watched());
         }
-        let mut watched = std::mem::take(&mut self.flows[slot as usize].watched);
         let all_watched = count == shares.len();
+        let mut watched = std::mem::take(&mut self.flows[slot as usize].watched);
         if !all_watched {
-            let is_watched = |share: &&Share| self.links[share.link as usize].is_watched();
-            watched.extend(shares.iter().filter(is_watched));
+            watched.extend_from_slice(&draft[..count]);
         }
         let flow = Flow { asked, shares, watched, all_watched, top, rate_kbps: 0 };
         let class = self.classes.entry(asked.priority).or_default();
@@ -286,9 +325,10 @@ impl Rates {
         for Share { link, share } in flow.watched() {
             let at = *link as usize;
             class.uses[at].add(asked, top, *share);
-            if class.uses[at].tops > self.links[at].capacity {
+            if class.uses[at].tops > self.capacity[at] >> GRAIN {
                 soonest = soonest.max(class.uses[at].weights as f64 * self.inverse[at]);
             }
+            self.watches[at].users += 1;
             let users = &mut self.users[at];
             if users.len() == users.capacity() {
                 users.retain(|(slot, serial)| self.marks[*slot as usize].serial == *serial);
@@ -306,11 +346,14 @@ impl Rates {
     fn watch(&mut self) {
         let before = self.watched.len();
         for link in self.soon.drain(..) {
-            let place = &mut self.links[link as usize];
-            if place.flows > 0 {
+            let room = &mut self.rooms[link as usize];
+            // Some are named twice.
+            if !room.is_enough() && !room.is_watched() {
+                room.0 += 1;
+                self.watches[link as usize] = Watch { place: self.watched.len() as u32, users: 0 };
+                self.is_new[link as usize] = true;
                 self.watched.push(link);
             }
-            place.place = if place.flows > 0 { self.watched.len() as u32 } else { 0 };
         }
         if self.watched.len() == before {
             return;
@@ -320,13 +363,19 @@ impl Rates {
                 continue;
             }
             let Flow { asked, shares, watched, top, rate_kbps, .. } = flow;
-            let is_new = |share: &&Share| self.links[share.link as usize].place as usize > before;
             let class = self.classes.get_mut(&asked.priority).expect("the class of a flow is there");
-            for share in shares.iter().filter(is_new) {
+            let draft = drafted(&mut self.draft, shares.len());
+            let mut count = 0;
+            for share in shares.iter() {
+                draft[count] = *share;
+                count += usize::from(self.is_new[share.link as usize]);
+            }
+            watched.extend_from_slice(&draft[..count]);
+            for share in &draft[..count] {
                 let at = share.link as usize;
-                watched.push(*share);
                 self.loads[at].left -= u64::from(share.share) * u64::from(*rate_kbps);
                 class.uses[at].add(*asked, *top, share.share);
+                self.watches[at].users += 1;
                 self.users[at].push((slot as Slot, mark.serial));
             }
             if watched.len() == shares.len() {
@@ -334,9 +383,10 @@ impl Rates {
                 watched.clear();
             }
         }
+        self.watched[before..].iter().for_each(|link| self.is_new[*link as usize] = false);
         for class in self.classes.values_mut() {
             let new = self.watched[before..].iter().map(|link| *link as usize);
-            let may_fill = new.filter(|link| class.uses[*link].tops > self.links[*link].capacity);
+            let may_fill = new.filter(|link| class.uses[*link].tops > self.capacity[*link] >> GRAIN);
             let soonest = may_fill.map(|link| class.uses[link].weights as f64 * self.inverse[link]);
             let soonest = soonest.fold(0.0, f64::max);
             if soonest > 0.0 {
@@ -351,18 +401,22 @@ impl Rates {
         debug_assert!(mark.serial % 2 == 1, "a slot that is free");
         mark.serial = mark.serial.wrapping_add(1);
         let class = self.classes.get_mut(&flow.asked.priority).expect("the class of a flow is there");
-        for &Share { link, share } in &*flow.shares {
-            let place = &mut self.links[link as usize];
-            place.tops -= tops(share, flow.top);
-            place.flows -= 1;
+        for Share { link, share } in &*flow.shares {
+            self.rooms[*link as usize].give_back(tops(*share, flow.top));
         }
         for Share { link, share } in flow.watched() {
             let at = *link as usize;
             self.loads[at].left += u64::from(*share) * u64::from(flow.rate_kbps);
             class.uses[at].take(flow.asked, flow.top, *share);
-            if self.links[at].flows == 0 {
+            self.watches[at].users -= 1;
+            if self.watches[at].users == 0 {
                 self.users[at].clear();
-                unwatch(&mut self.links, &mut self.watched, *link);
+                self.rooms[at].0 -= 1;
+                let place = self.watches[at].place;
+                self.watched.swap_remove(place as usize);
+                if let Some(moved) = self.watched.get(place as usize) {
+                    self.watches[*moved as usize].place = place;
+                }
             }
         }
         flow.watched.clear();
@@ -410,13 +464,11 @@ impl Rates {
     }
 }
 
-/// Nobody uses the link any more.
-fn unwatch(links: &mut [Link], watched: &mut Vec<u32>, link: u32) {
-    let place = std::mem::take(&mut links[link as usize].place);
-    watched.swap_remove(place as usize - 1);
-    if let Some(moved) = watched.get(place as usize - 1) {
-        links[*moved as usize].place = place;
-    }
+/// Room for so many shares. Some of a list are picked by writing all there, each over the one before unless that is to stay:
+/// a branch would be wrong too often.
+fn drafted(draft: &mut Vec<Share>, count: usize) -> &mut [Share] {
+    draft.resize(count.max(draft.len()), Share { link: 0, share: 0 });
+    draft
 }
 
 /// What a flow takes of a link at its top, rounded up to units of which thousands of flows' fit into a word.

@@ -11,7 +11,7 @@ pub use expression::{Expression, NotAnExpression};
 pub use problem::Problem;
 
 use super::Routing;
-use super::rates::{Asked, Rates, Slot};
+use super::rates::{Asked, Rates, Slot, Trials};
 use super::weights::{Share, Ways, Weights};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -105,10 +105,7 @@ pub struct Search<'a> {
     flows: &'a [Candidate],
     utility: Utility<'a>,
     params: Params,
-    /// The flows as they were rated last.
-    rates: Rates,
-    slots: Vec<Slot>,
-    rated: Vec<u8>,
+    trials: Trials<'a>,
     /// The present generation, the best first.
     population: Vec<(f64, Vec<u8>)>,
 }
@@ -119,18 +116,15 @@ impl<'a> Search<'a> {
     /// Departure: besides it and drawn ones, the first generation has those in which all flows use the same routing;
     /// of hundreds of flows, crossing drawn ones would hardly come to that.
     pub fn new(
-        links: Rates,
+        links: &Rates,
         flows: &'a [Candidate],
         current: Vec<u8>,
         (params, utility): (Params, Utility<'a>),
         random: &mut impl FnMut() -> u64,
     ) -> Search<'a> {
-        let mut rates = links;
-        let add =
-            |(flow, gene): (&Candidate, &u8)| rates.add(flow.asked, flow.choices[usize::from(*gene)].clone());
-        let slots = flows.iter().zip(&current).map(add).collect();
-        let rated = current.clone();
-        let mut search = Search { flows, utility, params, rates, slots, rated, population: Vec::new() };
+        let lists = |flow: &'a Candidate| (flow.asked, flow.choices.iter().map(|shares| &**shares));
+        let trials = Trials::new(links, flows.iter().map(lists));
+        let mut search = Search { flows, utility, params, trials, population: Vec::new() };
         let most = flows.iter().map(|flow| flow.choices.len()).max().unwrap_or(0);
         let same = |choice: usize| -> Vec<u8> {
             flows.iter().map(|flow| choice.min(flow.choices.len() - 1) as u8).collect()
@@ -196,17 +190,8 @@ impl<'a> Search<'a> {
         self.flows.iter().enumerate().map(gene).collect()
     }
 
-    /// Only flows that are routed otherwise than in the last that was rated come and go.
     fn rate(&mut self, genes: &[u8]) -> f64 {
-        for (n, gene) in genes.iter().enumerate().filter(|(n, gene)| self.rated[*n] != **gene) {
-            self.rates.remove(self.slots[n]);
-            let flow = &self.flows[n];
-            self.slots[n] = self.rates.add(flow.asked, flow.choices[usize::from(*gene)].clone());
-        }
-        self.rated.copy_from_slice(genes);
-        self.rates.settle();
-        let rates: Vec<u32> = self.slots.iter().map(|slot| self.rates.kbps(*slot)).collect();
-        (self.utility)(&rates)
+        (self.utility)(self.trials.rate(genes))
     }
 
     /// Stable: of equals, who was there before.
@@ -276,7 +261,7 @@ mod tests {
         let best = all.map(|genes| worth(&graph, &flows, &genes)).fold(0.0, f64::max);
         let mut random = random();
         let with = (Params::default(), &aggregate as Utility);
-        let found = Search::new(links(&graph), &flows, vec![0; 9], with, &mut random).run(&mut random);
+        let found = Search::new(&links(&graph), &flows, vec![0; 9], with, &mut random).run(&mut random);
         assert_eq!(found.utility, worth(&graph, &flows, &found.genes), "as if rated alone");
         assert!(found.utility >= best * 0.999, "{} of {best}", found.utility);
     }
@@ -290,7 +275,7 @@ mod tests {
         let params = Params { generations: 3, ..Params::default() };
         for utility in [&aggregate as Utility, &tail(0.05)] {
             let mut search =
-                Search::new(links(&graph), &flows, vec![0; 16], (params.clone(), utility), &mut random);
+                Search::new(&links(&graph), &flows, vec![0; 16], (params.clone(), utility), &mut random);
             let mut before = search.best().0;
             for _ in 0..3 {
                 search.generation(&mut random);
@@ -299,7 +284,7 @@ mod tests {
             }
         }
         let with = (params, &aggregate as Utility);
-        let found = Search::new(links(&graph), &flows, vec![1; 16], with, &mut random).run(&mut random);
+        let found = Search::new(&links(&graph), &flows, vec![1; 16], with, &mut random).run(&mut random);
         let least = [0, 1].map(|gene| worth(&graph, &flows, &[gene; 16])).into_iter().fold(0.0, f64::max);
         assert!(found.utility >= least);
     }

@@ -4,23 +4,33 @@
 //! several neighbours that are as near to the source; which of them it is in a tree turns with the node and the
 //! number of the tree, so that trees use different links. On a torus, trees of one node serve all, moved.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use unrack_rack::graph::{Cube, Graph};
+use unrack_rack::graph::Graph;
 
 /// The broadcast forwarding tables of all nodes.
 #[derive(Debug, Clone)]
 pub struct Trees {
     graph: Arc<Graph>,
     count: u8,
-    /// By source: by tree and node, the ports by which it passes on.
-    masks: HashMap<u32, Arc<[u8]>>,
+    torus: Option<Torus>,
+    /// By source, of those that were asked for: by tree and node, the ports by which it passes on.
+    masks: Vec<Option<Box<[u8]>>>,
+}
+
+/// Where nodes of a torus are: by table, for divisions are slow.
+#[derive(Debug, Clone)]
+struct Torus {
+    /// Side and stride of each dimension.
+    axes: Vec<[u32; 2]>,
+    /// By node, its coordinates.
+    places: Vec<u32>,
 }
 
 impl Trees {
     /// With `count` trees a source: at least 1.
     pub fn new(graph: Arc<Graph>, count: u8) -> Trees {
-        Trees { graph, count: count.max(1), masks: HashMap::new() }
+        let masks = vec![None; graph.nodes() as usize];
+        Trees { count: count.max(1), torus: Torus::new(&graph), masks, graph }
     }
 
     /// Trees a source.
@@ -34,12 +44,13 @@ impl Trees {
         if tree >= self.count || node >= self.graph.nodes() || src >= self.graph.nodes() {
             return 0;
         }
-        let (node, src) = match self.graph.as_cube() {
-            Some(cube) if cube.is_torus() => (relative(cube, node, src), 0),
-            _ => (node, src),
+        let (node, src) = match &self.torus {
+            Some(torus) => (torus.relative(node, src), 0),
+            None => (node, src),
         };
-        let nodes = self.graph.nodes() as usize;
-        self.of(src)[usize::from(tree) * nodes + node as usize]
+        let (graph, count) = (&self.graph, self.count);
+        let masks = self.masks[src as usize].get_or_insert_with(|| masks(graph, src, count));
+        masks[usize::from(tree) * graph.nodes() as usize + node as usize]
     }
 
     /// The links of a tree.
@@ -59,27 +70,32 @@ impl Trees {
         let mut turns = (0..count).map(|n| ((u16::from(turn) + n) % count) as u8);
         turns.find(|tree| down.is_empty() || !self.links(src, *tree).iter().any(|link| down.contains(link)))
     }
+}
 
-    fn of(&mut self, src: u32) -> Arc<[u8]> {
-        let (graph, count) = (&self.graph, self.count);
-        self.masks.entry(src).or_insert_with(|| masks(graph, src, count)).clone()
+impl Torus {
+    fn new(graph: &Graph) -> Option<Torus> {
+        let cube = graph.as_cube().filter(|cube| cube.is_torus())?;
+        let axes = (0..cube.dimensions()).map(|dimension| [cube.side(dimension), cube.stride(dimension)]);
+        let coordinates =
+            |node| (0..cube.dimensions()).map(move |dimension| cube.coordinate(node, dimension));
+        Some(Torus { axes: axes.collect(), places: (0..graph.nodes()).flat_map(coordinates).collect() })
+    }
+
+    /// Where a node is as seen from another.
+    fn relative(&self, node: u32, from: u32) -> u32 {
+        let place = |node: u32| &self.places[node as usize * self.axes.len()..];
+        let both = place(node).iter().zip(place(from));
+        let along = |([side, stride], (to, from)): (&[u32; 2], (&u32, &u32))| {
+            stride * if to >= from { to - from } else { to + side - from }
+        };
+        self.axes.iter().zip(both).map(along).sum()
     }
 }
 
-/// Where a node is as seen from another, on a torus.
-fn relative(cube: &Cube, node: u32, from: u32) -> u32 {
-    let along = |dimension| {
-        let side = cube.side(dimension);
-        let apart = cube.coordinate(node, dimension) + side - cube.coordinate(from, dimension);
-        apart % side * cube.stride(dimension)
-    };
-    (0..cube.dimensions()).map(along).sum()
-}
-
-fn masks(graph: &Graph, src: u32, count: u8) -> Arc<[u8]> {
+fn masks(graph: &Graph, src: u32, count: u8) -> Box<[u8]> {
     let nodes = graph.nodes() as usize;
     let distances = graph.distances_to(src);
-    let mut masks = vec![0; usize::from(count) * nodes];
+    let mut masks = vec![0; usize::from(count) * nodes].into_boxed_slice();
     for node in (0..graph.nodes()).filter(|node| *node != src) {
         let nearer = |link: &u32| distances[graph.to(*link) as usize] < distances[node as usize];
         let parents: Vec<u32> = graph.links_of(node).filter(nearer).map(|link| graph.reverse(link)).collect();
@@ -89,7 +105,7 @@ fn masks(graph: &Graph, src: u32, count: u8) -> Arc<[u8]> {
             masks[tree * nodes + graph.from(link) as usize] |= 1 << graph.port(link);
         }
     }
-    masks.into()
+    masks
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! What one node knows of the rack's flows, and the rates that it computes from it.
+//!
+//! A broadcast comes every few hundred ns, rates are settled thousands of times less often. So what is heard is only written
+//! down, and read when something depends on it.
 
 use super::Routing;
 use super::packet::{Broadcast, Event};
 use super::rates::{Rates, Slot};
-use super::weights::{Ways, Weights};
+use super::weights::{Share, Ways, Weights};
+use rapidhash::fast::SeedableState;
 use std::collections::{HashMap, VecDeque};
 use unrack_units::Time;
 
@@ -13,11 +17,20 @@ pub type Key = (u16, u16);
 /// Of one node.
 #[derive(Debug, Clone)]
 pub struct View {
-    flows: HashMap<Key, Known>,
-    /// Flows by when they became known: those before the first are old enough for a rate.
-    young: VecDeque<(Time, Key)>,
+    /// Heard, and not read yet.
+    unread: Vec<(Time, Broadcast)>,
+    /// Where a flow is among all.
+    places: HashMap<Key, u32, SeedableState<'static>>,
+    flows: Vec<Known>,
+    free: Vec<u32>,
+    /// By when they became known, flows that do not count yet; and by when they ended, those that are over. Some mean a flow
+    /// that is no more so.
+    young: VecDeque<(Time, u32)>,
+    over: VecDeque<(Time, u32)>,
+    /// What had ended by then can be forgotten.
+    forgets: Option<Time>,
     /// Those that counted, and take other ways from now on.
-    rerouted: Vec<Key>,
+    rerouted: Vec<u32>,
     /// When the topology was discovered anew, until those who have flows have said so again.
     discovered: Option<Time>,
     rates: Rates,
@@ -32,80 +45,158 @@ struct Known {
     told: Broadcast,
     /// Old enough to count.
     slot: Option<Slot>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
     /// Its end came, perhaps before its start. Kept for an interval: a start that is told again is no news.
-    over: bool,
+    Over,
+    /// Nothing is known here.
+    Free,
 }
 
 impl View {
     /// That knows of none yet; `rates` of the links, without flows.
     pub fn new(rates: Rates) -> View {
-        View { flows: HashMap::new(), young: VecDeque::new(), rerouted: Vec::new(), discovered: None, rates }
+        View {
+            unread: Vec::new(),
+            places: HashMap::with_hasher(SeedableState::fixed()),
+            flows: Vec::new(),
+            free: Vec::new(),
+            young: VecDeque::new(),
+            over: VecDeque::new(),
+            forgets: None,
+            rerouted: Vec::new(),
+            discovered: None,
+            rates,
+        }
     }
 
     /// A broadcast has come.
     pub fn hear(&mut self, now: Time, told: &Broadcast) {
-        let key = (told.src, told.flow);
-        if let Some(known) = self.flows.get_mut(&key) {
-            known.heard = now;
+        // A node that sends nothing settles no rates.
+        if self.unread.len() == MOST_UNREAD {
+            self.read();
         }
-        match (told.event, self.flows.get_mut(&key)) {
+        self.unread.push((now, *told));
+    }
+
+    /// Reads what was heard, as all do that depend on it: [`View::settle`] then has less to do.
+    pub fn read(&mut self) {
+        while let Some(&(since, at)) = self.over.front().filter(|(since, _)| Some(*since) <= self.forgets) {
+            self.over.pop_front();
+            let known = &self.flows[at as usize];
+            if known.state == State::Over && known.since == since {
+                self.forget(at);
+            }
+        }
+        if self.unread.is_empty() {
+            return;
+        }
+        let mut unread = std::mem::take(&mut self.unread);
+        unread.drain(..).for_each(|(then, told)| self.take(then, told));
+        self.unread = unread;
+        // Most end before they are old enough.
+        self.young.retain(|(_, at)| self.flows[*at as usize].state == State::Open);
+    }
+
+    fn take(&mut self, now: Time, told: Broadcast) {
+        let place = self.places.get(&(told.src, told.flow)).copied();
+        let known = place.map(|at| &mut self.flows[at as usize]);
+        match (told.event, known) {
             (Event::Start, None) => {
-                self.flows
-                    .insert(key, Known { since: now, heard: now, told: *told, slot: None, over: false });
-                self.young.push_back((now, key));
+                let at = self.keep(Known { since: now, heard: now, told, slot: None, state: State::Open });
+                self.young.push_back((now, at));
             }
             (Event::End, known) => {
-                if let Some(slot) = known.and_then(|known| known.slot.take()) {
-                    self.rates.remove(slot);
-                }
-                self.flows.insert(key, Known { since: now, heard: now, told: *told, slot: None, over: true });
-                self.young.push_back((now, key));
+                let over = Known { since: now, heard: now, told, slot: None, state: State::Over };
+                let slot = known.and_then(|known| std::mem::replace(known, over.clone()).slot);
+                slot.into_iter().for_each(|slot| self.rates.remove(slot));
+                let at = place.unwrap_or_else(|| self.keep(over));
+                self.over.push_back((now, at));
             }
             // Told again, perhaps with something else.
             (Event::Start | Event::Demand, Some(known)) => {
+                known.heard = now;
                 if let Some(slot) = known.slot.filter(|_| known.told.asked != told.asked) {
                     known.slot = Some(self.rates.ask(slot, told.asked));
                 }
                 known.told.asked = told.asked;
-                self.reroute(key, told.routing);
+                place.into_iter().for_each(|at| self.route(at, told.routing));
             }
             (Event::Demand, None) => {}
         }
     }
 
+    fn keep(&mut self, known: Known) -> u32 {
+        let key = (known.told.src, known.told.flow);
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.flows[at as usize] = known;
+                at
+            }
+            None => {
+                self.flows.push(known);
+                self.flows.len() as u32 - 1
+            }
+        };
+        self.places.insert(key, at);
+        at
+    }
+
+    fn forget(&mut self, at: u32) {
+        let Known { told, slot, state, .. } = &mut self.flows[at as usize];
+        *state = State::Free;
+        slot.take().into_iter().for_each(|slot| self.rates.remove(slot));
+        self.places.remove(&(told.src, told.flow));
+        self.free.push(at);
+    }
+
     /// A flow takes other ways from now on (§3.4); after the next [`View::settle`] its rate is of these.
     pub fn reroute(&mut self, key: Key, routing: Routing) {
-        let Some(known) = self.flows.get_mut(&key).filter(|known| known.told.routing != routing) else {
+        self.read();
+        if let Some(at) = self.places.get(&key) {
+            self.route(*at, routing);
+        }
+    }
+
+    fn route(&mut self, at: u32, routing: Routing) {
+        let known = &mut self.flows[at as usize];
+        if std::mem::replace(&mut known.told.routing, routing) == routing {
             return;
-        };
-        known.told.routing = routing;
+        }
         if let Some(slot) = known.slot.take() {
             self.rates.remove(slot);
-            self.rerouted.push(key);
+            self.rerouted.push(at);
         }
     }
 
     /// The topology is another: these are its links, without flows. All flows are announced again (§3.2), and those that
     /// are not for two intervals are forgotten. `usable` says which routing takes the place of one.
     pub fn discover(&mut self, now: Time, rates: Rates, usable: impl Fn(Routing) -> Routing) {
+        self.read();
         self.rates = rates;
         self.discovered = Some(now);
-        let counted = self.flows.iter_mut().filter_map(|(key, known)| {
+        for (at, known) in self.flows.iter_mut().enumerate() {
             known.told.routing = usable(known.told.routing);
-            known.slot.take().map(|_| *key)
-        });
-        self.rerouted.extend(counted);
-        self.rerouted.sort_unstable();
+            if known.slot.take().is_some() {
+                self.rerouted.push(at as u32);
+            }
+        }
     }
 
     /// Knows of no flow.
-    pub fn is_idle(&self) -> bool {
-        self.flows.values().all(|known| known.over)
+    pub fn is_idle(&mut self) -> bool {
+        self.read();
+        self.flows.iter().all(|known| known.state != State::Open)
     }
 
     /// The flows that have a rate, in the order of their keys.
-    pub fn counting(&self) -> Vec<Broadcast> {
-        let counting = self.flows.values().filter(|known| known.slot.is_some());
+    pub fn counting(&mut self) -> Vec<Broadcast> {
+        self.read();
+        let counting = self.flows.iter().filter(|known| known.slot.is_some());
         let mut told: Vec<Broadcast> = counting.map(|known| known.told).collect();
         told.sort_unstable_by_key(|told| (told.src, told.flow));
         told
@@ -113,49 +204,52 @@ impl View {
 
     /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
+        self.read();
         if let Some(at) = self.discovered.filter(|at| *at + interval * 2 <= now) {
             self.discovered = None;
-            let is_silent = |(_, known): &(&Key, &Known)| !known.over && known.heard < at;
-            let mut silent: Vec<Key> = self.flows.iter().filter(is_silent).map(|(key, _)| *key).collect();
-            silent.sort_unstable();
-            for key in silent {
-                if let Some(slot) = self.flows.remove(&key).and_then(|known| known.slot) {
-                    self.rates.remove(slot);
+            for place in 0..self.flows.len() as u32 {
+                let known = &self.flows[place as usize];
+                if known.state == State::Open && known.heard < at {
+                    self.forget(place);
                 }
             }
         }
-        for key in std::mem::take(&mut self.rerouted) {
-            self.count(key, weights);
+        for at in std::mem::take(&mut self.rerouted) {
+            self.count(at, weights);
         }
-        while let Some(&(since, key)) = self.young.front() {
-            if since + interval > now {
-                break;
-            }
+        self.forgets = (now >= interval).then(|| now - interval);
+        while let Some(&(since, at)) = self.young.front().filter(|(since, _)| Some(*since) <= self.forgets) {
             self.young.pop_front();
-            let Some(known) = self.flows.get(&key).filter(|known| known.since == since) else { continue };
-            match known.over {
-                true => drop(self.flows.remove(&key)),
-                false => self.count(key, weights),
+            if self.flows[at as usize].since == since {
+                self.count(at, weights);
             }
         }
         self.rates.settle();
     }
 
     /// A flow is given a rate, if it is not over meanwhile.
-    fn count(&mut self, key: Key, weights: &mut Weights) {
-        let Some(known) = self.flows.get_mut(&key).filter(|known| !known.over && known.slot.is_none()) else {
-            return;
-        };
-        let Broadcast { src, dst, routing, asked, flow, .. } = known.told;
-        let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: u32::from(flow) };
-        known.slot = Some(self.rates.add(asked, weights.shares(ways)));
+    fn count(&mut self, at: u32, weights: &mut Weights) {
+        let known = &mut self.flows[at as usize];
+        if known.state == State::Open && known.slot.is_none() {
+            let Broadcast { src, dst, routing, asked, flow, .. } = known.told;
+            let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: u32::from(flow) };
+            known.slot = Some(self.rates.add(asked, weights.shares(ways)));
+        }
     }
 
-    /// The rate of a flow that is old enough to have one.
+    /// What a flow over these links would get if there were no others.
+    pub fn alone_kbps(&self, shares: &[Share]) -> u32 {
+        self.rates.alone_kbps(shares)
+    }
+
+    /// The rate of a flow that is old enough to have one; to be asked for right after [`View::settle`].
     pub fn kbps(&self, key: Key) -> Option<u32> {
-        self.flows.get(&key).and_then(|known| known.slot).map(|slot| self.rates.kbps(slot))
+        self.places.get(&key).and_then(|at| self.flows[*at as usize].slot).map(|slot| self.rates.kbps(slot))
     }
 }
+
+/// 128 KiB.
+const MOST_UNREAD: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
@@ -192,7 +286,6 @@ mod tests {
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(2_000_000), Some(8_000_000)));
         let rerouted = Broadcast { asked: demand, routing: Routing::Vlb, ..told(Event::Demand, 1) };
         view.hear(us(621), &rerouted);
-        assert_eq!(view.kbps((0, 1)), None);
         view.settle(us(625), INTERVAL, &mut weights);
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(2_000_000), Some(8_000_000)));
         view.hear(us(630), &told(Event::End, 1));
@@ -226,8 +319,11 @@ mod tests {
         let mut view = View::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
         view.hear(Time::ZERO, &told(Event::End, 1));
         view.hear(Time::from_us(1), &told(Event::Start, 1));
+        view.settle(Time::from_us(499), INTERVAL, &mut weights);
+        assert!(view.is_idle() && view.kbps((0, 1)).is_none());
+        assert_eq!(view.places.len(), 1);
         view.settle(Time::from_us(600), INTERVAL, &mut weights);
-        assert_eq!(view.kbps((0, 1)), None);
-        assert!(view.flows.is_empty() && view.young.is_empty());
+        assert!(view.is_idle() && view.kbps((0, 1)).is_none());
+        assert!(view.places.is_empty() && view.young.is_empty() && view.over.is_empty());
     }
 }

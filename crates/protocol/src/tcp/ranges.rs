@@ -58,7 +58,6 @@ impl Ranges {
         if new.is_empty() {
             return 0;
         }
-        let before = self.ranges.iter().map(|r| r.end - r.start).sum::<u32>();
         let from = self.ranges.partition_point(|r| r.end < new.start);
         let to = self.ranges.partition_point(|r| r.start <= new.end);
         if from == to {
@@ -66,9 +65,10 @@ impl Ranges {
             return new.end - new.start;
         }
         let merged = self.ranges[from].start.min(new.start)..self.ranges[to - 1].end.max(new.end);
-        self.ranges[from] = merged;
+        let before = self.ranges[from..to].iter().map(|r| r.end - r.start).sum::<u32>();
+        self.ranges[from] = merged.clone();
         self.ranges.drain(from + 1..to);
-        self.ranges.iter().map(|r| r.end - r.start).sum::<u32>() - before
+        merged.end - merged.start - before
     }
 
     /// Forgets everything below `number`.

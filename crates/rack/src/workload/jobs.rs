@@ -258,7 +258,8 @@ pub enum Shuffle {
     Stages,
     /// Mappers read on; who sends keeps its core until all has arrived.
     Own,
-    /// As `own`, but the first mapper sends for all, out of memory that they share (DRack §2.4).
+    /// As `own`, but mappers share their memory: the first one sends for all, and the next text is mapped by whichever is
+    /// idle (DRack §2.4).
     First,
 }
 

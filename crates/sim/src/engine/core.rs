@@ -215,7 +215,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.now = to;
     }
 
-    pub(super) fn wake_at(&mut self, at: Time, actor: u32) {
+    /// What a source's actor computes will be done then.
+    pub(crate) fn wake_at(&mut self, at: Time, actor: u32) {
         assert!(at >= self.now, "a source asked to be woken in the past");
         self.queue.push(at, Event::Wake(actor));
     }

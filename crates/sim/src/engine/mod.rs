@@ -25,7 +25,7 @@ use self::core::Event;
 use crate::fabric::Fabric;
 use crate::run::{Ending, Run};
 use unrack_units::Time;
-use unrack_workload::{Message, Outbox, Source};
+use unrack_workload::{Computing, Message, Outbox, Source};
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy)]
@@ -150,6 +150,9 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
             for (at, actor) in self.pending.wakes.drain(..) {
                 self.core.wake_at(at, actor);
             }
+            for computing in self.pending.computing.drain(..) {
+                self.fabric.compute(&mut self.core, computing);
+            }
             if let Some(message) = self.pending.next_message() {
                 let id = self.core.admit(message);
                 self.fabric.submit(&mut self.core, id);
@@ -178,6 +181,7 @@ struct Pending {
     messages: Vec<Message>,
     taken: usize,
     wakes: Vec<(Time, u32)>,
+    computing: Vec<Computing>,
 }
 
 impl Pending {
@@ -200,5 +204,11 @@ impl Outbox for Pending {
     }
     fn wake_at(&mut self, at: Time, actor: u32) {
         self.wakes.push((at, actor));
+    }
+    fn compute(&mut self, now: Time, computing: Computing) {
+        match computing.loads.is_empty() {
+            true => self.wake_at(now + computing.time, computing.actor),
+            false => self.computing.push(computing),
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::host::Counts;
 use crate::network::Network;
 use unrack_protocol::dctcp::{Control, Params};
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId};
+use unrack_workload::{Computing, Message, MessageId};
 
 pub use super::stream::Event;
 
@@ -38,6 +38,9 @@ impl Fabric for Dctcp {
     }
     fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
         self.streams.handle(core, event);
+    }
+    fn compute<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, computing: Computing) {
+        self.streams.compute(core, computing);
     }
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)

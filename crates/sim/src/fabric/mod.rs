@@ -56,7 +56,7 @@ mod timers;
 use crate::engine::{Core, Observer, Tied};
 use crate::host::Counts;
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId};
+use unrack_workload::{Computing, Message, MessageId};
 
 impl Tied for MessageId {}
 
@@ -106,6 +106,11 @@ pub trait Fabric {
 
     /// An event that this fabric scheduled is due.
     fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event);
+
+    /// A node computes from now on, and loads what it says: [`Core::wake_at`] tells when it is done.
+    fn compute<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, computing: Computing) {
+        core.wake_at(core.now() + computing.time, computing.actor);
+    }
 
     /// Completion time of `message` alone on this fabric: arithmetic, no simulation. At least
     /// [`Star::ideal`](crate::network::Star::ideal).

@@ -9,7 +9,7 @@ use crate::host::Counts;
 use crate::network::Network;
 use unrack_protocol::tcp::{LossBased, Params};
 use unrack_units::{Bytes, Time};
-use unrack_workload::{Message, MessageId};
+use unrack_workload::{Computing, Message, MessageId};
 
 /// TCP.
 pub struct Tcp {
@@ -43,6 +43,9 @@ impl Fabric for Tcp {
     }
     fn handle<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, event: stream::Event) {
         self.streams.handle(core, event);
+    }
+    fn compute<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, computing: Computing) {
+        self.streams.compute(core, computing);
     }
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)

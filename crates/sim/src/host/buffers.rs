@@ -1,28 +1,31 @@
-//! Sections of the pool, divided into buffers of one size each (DRack §4.2).
+//! Sections of the pool, divided into buffers of one size each (DRack §4.2): where the pool for real would place them.
 //!
-//! The rules of the pool for real (`crates/pool`), without its memory: there, free lists are words in mappings that threads
-//! share, which is most of that allocator and all that is unsafe in it. Here only addresses are.
+//! The rules of `crates/pool` with regions of one section, as one thread without a cache of its own meets them. There they
+//! are in free lists that threads share without a lock and in books of what the manager leased, which map and unmap
+//! memory at each step; so what is shared is not code but what it does: a test gives both the same work, and each buffer has
+//! to have the same address in both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a section: a huge page.
 const SECTION: u64 = 2 << 20;
 
 /// Sections that hosts may take: what the fabric manager has.
 pub(super) struct Stock {
-    returned: Vec<u64>,
+    returned: BTreeSet<u64>,
     next: u64,
     end: u64,
 }
 
 impl Stock {
     pub fn new(bytes: u64) -> Stock {
-        Stock { returned: Vec::new(), next: 0, end: bytes / SECTION * SECTION }
+        Stock { returned: BTreeSet::new(), next: 0, end: bytes / SECTION * SECTION }
     }
 
+    /// The first one that is free.
     fn take(&mut self) -> Option<u64> {
         let new = self.next;
-        self.returned.pop().or_else(|| {
+        self.returned.pop_first().or_else(|| {
             self.next = (self.next + SECTION).min(self.end);
             (new < self.end).then_some(new)
         })
@@ -30,70 +33,149 @@ impl Stock {
 }
 
 /// The buffers of a host.
+#[derive(Clone)]
 pub(super) struct Buffers {
     classes: Vec<Class>,
+    /// Sections that it holds, and those of them that are of no class.
+    held: usize,
+    closed: BTreeSet<u64>,
 }
 
+#[derive(Clone)]
 struct Class {
     size: u64,
-    free: Vec<u64>,
-    /// By section, how many of its buffers are used.
-    used: BTreeMap<u64, u32>,
+    /// Its sections: the free buffers of each, the next one to take last.
+    free: BTreeMap<u64, Vec<u64>>,
+    /// The section that it takes from.
+    current: Option<u64>,
+    /// Others in which something is free.
+    partial: BTreeSet<u64>,
+}
+
+impl Class {
+    fn count(&self) -> usize {
+        (SECTION / self.size) as usize
+    }
+
+    /// Lets a section go of which nothing is used.
+    fn close(&mut self, section: u64) -> bool {
+        let unused = self.free.get(&section).is_some_and(|free| free.len() == self.count());
+        if unused {
+            self.free.remove(&section);
+            self.partial.remove(&section);
+        }
+        unused
+    }
 }
 
 impl Buffers {
     pub fn new(sizes: &[u64]) -> Buffers {
-        let class = |size: &u64| Class { size: *size, free: Vec::new(), used: BTreeMap::new() };
-        Buffers { classes: sizes.iter().map(class).collect() }
+        let class = |size: &u64| Class {
+            size: *size,
+            free: BTreeMap::new(),
+            current: None,
+            partial: BTreeSet::new(),
+        };
+        Buffers { classes: sizes.iter().map(class).collect(), held: 0, closed: BTreeSet::new() }
     }
 
     #[cfg(test)]
-    pub fn used(&self) -> u32 {
-        self.classes.iter().flat_map(|class| class.used.values()).sum()
+    pub fn used(&self) -> usize {
+        let of = |class: &Class| {
+            let free: usize = class.free.values().map(Vec::len).sum();
+            class.free.len() * class.count() - free
+        };
+        self.classes.iter().map(of).sum()
     }
 
     /// The address of a buffer. `None`: there is no section left.
     pub fn take(&mut self, class: u8, stock: &mut Stock) -> Option<u64> {
-        let class = &mut self.classes[class as usize];
-        if class.free.is_empty() {
-            let section = stock.take()?;
-            class.used.insert(section, 0);
-            class.free.extend((0..SECTION / class.size).rev().map(|n| section + n * class.size));
+        let number = class as usize;
+        loop {
+            let class = &mut self.classes[number];
+            if let Some(free) = class.current.and_then(|section| class.free.get_mut(&section))
+                && let Some(buffer) = free.pop()
+            {
+                return Some(buffer);
+            }
+            let next = match class.partial.pop_first() {
+                Some(partial) => partial,
+                None => self.open(number, stock)?,
+            };
+            self.classes[number].current = Some(next);
         }
-        let buffer = class.free.pop()?;
-        *class.used.get_mut(&section_of(buffer)).expect("of a section that is held") += 1;
-        Some(buffer)
     }
 
-    /// The buffer is free; so is its section, if that is more than a section of free buffers.
+    /// A section for a class: one that is held, or that other classes do not need, or a new one.
+    fn open(&mut self, class: usize, stock: &mut Stock) -> Option<u64> {
+        if self.closed.is_empty() {
+            for class in &mut self.classes {
+                if let Some(section) = class.current.filter(|section| class.close(*section)) {
+                    class.current = None;
+                    self.closed.insert(section);
+                }
+            }
+        }
+        let section = match self.closed.pop_first() {
+            Some(closed) => closed,
+            None => {
+                let leased = stock.take()?;
+                self.held += 1;
+                leased
+            }
+        };
+        let Class { size, free, .. } = &mut self.classes[class];
+        free.insert(section, (0..SECTION / *size).rev().map(|n| section + n * *size).collect());
+        Some(section)
+    }
+
+    /// The buffer is free. Its section too, if that was the last of it and its class takes from another; what is more than
+    /// a section and a quarter of what is held goes back.
     pub fn free(&mut self, class: u8, buffer: u64, stock: &mut Stock) {
         let class = &mut self.classes[class as usize];
-        let section = section_of(buffer);
-        class.free.push(buffer);
-        let used = class.used.get_mut(&section).expect("of a section that is held");
-        *used -= 1;
-        if *used == 0 && class.free.len() as u64 >= 2 * (SECTION / class.size) {
-            class.used.remove(&section);
-            class.free.retain(|free| section_of(*free) != section);
-            stock.returned.push(section);
+        let section = buffer / SECTION * SECTION;
+        let free = class.free.get_mut(&section).expect("of a section that is held");
+        free.push(buffer);
+        if class.current == Some(section) {
+            return;
+        }
+        if class.close(section) {
+            self.closed.insert(section);
+            while self.closed.len() > (self.held / 4).max(1)
+                && let Some(excess) = self.closed.pop_first()
+            {
+                self.held -= 1;
+                stock.returned.insert(excess);
+            }
+        } else {
+            class.partial.insert(section);
         }
     }
-}
-
-fn section_of(buffer: u64) -> u64 {
-    buffer / SECTION * SECTION
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::strategy::ValueTree;
+    use unrack_pool::{Client, Manager, Options};
+    use unrack_units::Bytes;
+
+    type Step = (usize, u8, bool, prop::sample::Index);
+
+    fn steps(hosts: usize) -> impl Strategy<Value = Vec<Step>> {
+        prop::collection::vec(
+            (0..hosts, 0u8..3, prop::bool::weighted(0.45), any::<prop::sample::Index>()),
+            1..300,
+        )
+    }
+
+    const SIZES: [u64; 3] = [256 << 10, 512 << 10, 1 << 20];
 
     proptest! {
-        /// Two hosts, two classes: no byte is two buffers', all of it can be used, and what is free goes back.
+        /// Two hosts, three classes: no byte is two buffers', all of it can be used, and what is free goes back.
         #[test]
-        fn buffers_do_not_overlap(steps in prop::collection::vec((0usize..2, 0u8..2, any::<bool>(), any::<prop::sample::Index>()), 1..400)) {
-            const SIZES: [u64; 2] = [256 << 10, 512 << 10];
+        fn buffers_do_not_overlap(steps in steps(2)) {
             let mut stock = Stock::new(4 * SECTION);
             let mut hosts = [Buffers::new(&SIZES), Buffers::new(&SIZES)];
             let mut held: Vec<(usize, u8, u64)> = Vec::new();
@@ -111,14 +193,68 @@ mod tests {
                 } else {
                     prop_assert!(stock.take().is_none(), "refused only if no section is left");
                 }
+                prop_assert_eq!(hosts.iter().map(Buffers::used).sum::<usize>(), held.len());
             }
             for (host, class, buffer) in held {
                 hosts[host].free(class, buffer, &mut stock);
             }
-            // A section of each class stays with its host.
+            // Those that classes take from stay with their hosts, and one that is of no class.
             let sections = stock.returned.len() as u64 + (stock.end - stock.next) / SECTION;
-            prop_assert!(sections + hosts.iter().flat_map(|host| &host.classes).map(|class| class.used.len() as u64).sum::<u64>() == 4);
-            prop_assert!(hosts.iter().flat_map(|host| &host.classes).all(|class| class.used.len() <= 2));
+            prop_assert_eq!(sections + hosts.iter().map(|host| host.held as u64).sum::<u64>(), 4);
+            for host in hosts {
+                let current = host.classes.iter().filter(|class| class.current.is_some()).count();
+                prop_assert!(host.closed.len() <= 1 && host.held == current + host.closed.len());
+            }
+        }
+    }
+
+    /// A pool in a folder of its own.
+    struct Pool(std::path::PathBuf, Manager);
+
+    impl Pool {
+        fn new(case: u32, sections: u64) -> Pool {
+            let name = format!("unrack-sim-buffers-{}-{case}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            std::fs::create_dir(&folder).expect("a folder for the socket");
+            let capacity = Bytes::new(sections * SECTION);
+            let options = Options { region_sections: 1, ..Options::new(folder.join("pool.sock"), capacity) };
+            let manager = Manager::start(&options).expect("a manager starts");
+            Pool(folder, manager)
+        }
+    }
+
+    impl Drop for Pool {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// The same steps in the pool for real: each buffer is at the same place, counted from the first one.
+    #[test]
+    fn buffers_are_where_the_pool_places_them() {
+        /// More than all steps can take.
+        const SECTIONS: u64 = 310;
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        for case in 0..16 {
+            let pool = Pool::new(case, SECTIONS);
+            let client = Client::connect(pool.1.socket()).expect("the manager is there");
+            let (arena, mut stock, mut buffers) =
+                (client.arena(), Stock::new(SECTIONS * SECTION), Buffers::new(&SIZES));
+            let (mut base, mut held) = (None, Vec::new());
+            let steps = steps(1).new_tree(&mut runner).expect("any list will do").current();
+            for (_, class, frees, which) in steps {
+                if frees && !held.is_empty() {
+                    let (class, buffer, real) = held.swap_remove(which.index(held.len()));
+                    buffers.free(class, buffer, &mut stock);
+                    arena.free(real);
+                    continue;
+                }
+                let real = arena.alloc(SIZES[class as usize]).expect("there is room");
+                let buffer = buffers.take(class, &mut stock).expect("there is room");
+                let base = *base.get_or_insert(real.offset() - buffer);
+                assert_eq!(real.offset() - base, buffer, "class {class}, with {} held", held.len());
+                held.push((class, buffer, real));
+            }
         }
     }
 }

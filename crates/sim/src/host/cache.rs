@@ -7,6 +7,7 @@ use super::memory::LINE;
 use unrack_rack::Cache as Spec;
 use unrack_units::Time;
 
+#[derive(Clone)]
 pub(super) struct Cache {
     parts: Vec<Part>,
     ways: usize,
@@ -16,6 +17,7 @@ pub(super) struct Cache {
     uses: u64,
 }
 
+#[derive(Clone)]
 struct Part {
     line: u64,
     sets: u64,

@@ -19,7 +19,7 @@ pub(super) enum Task {
     Read(u32),
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Core {
     stack: VecDeque<Task>,
     programs: VecDeque<Task>,

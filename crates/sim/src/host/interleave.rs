@@ -8,17 +8,21 @@ pub(super) fn shares(
     address: u64,
     bytes: u64,
 ) -> impl Iterator<Item = (u32, u64)> {
-    let memories = u64::from(memories);
     let (first, end) = (address / granule, (address + bytes).div_ceil(granule));
     // Bytes of the first and the last granule that are not asked for.
     let (before, behind) = (address - first * granule, end * granule - (address + bytes));
-    (first..end.min(first + memories)).map(move |granule_met| {
-        let granules = (end - granule_met).div_ceil(memories);
-        let last_met = granule_met + (granules - 1) * memories;
-        let mut share = granules * granule;
-        share -= if granule_met == first { before } else { 0 };
-        share -= if last_met + 1 == end { behind } else { 0 };
-        ((granule_met % memories) as u32, share)
+    let (all, count) = (end - first, u64::from(memories));
+    // Each memory has so many granules, the first `more` one more.
+    let (each, more) = (all / count, all % count);
+    // Where the last granule is.
+    let last = if more == 0 { count - 1 } else { more - 1 };
+    let begin = (first % count) as u32;
+    (0..all.min(count)).map(move |n| {
+        let mut share = (each + u64::from(n < more)) * granule;
+        share -= if n == 0 { before } else { 0 };
+        share -= if n == last { behind } else { 0 };
+        let memory = begin + n as u32;
+        (if memory < memories { memory } else { memory - memories }, share)
     })
 }
 

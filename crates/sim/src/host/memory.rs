@@ -10,6 +10,7 @@
 
 use super::interleave::shares;
 use super::plan::Plan;
+use super::sparse::Sparse;
 use super::timeline::Timeline;
 use crate::network::{Departure, Pace};
 use std::ops::Range;
@@ -37,19 +38,46 @@ pub(super) enum Place {
 
 pub(super) struct Memory {
     plan: Plan,
-    /// Memories; then the CXL ports of hosts, outward, and inward; then the links of NICs, inward, and outward.
-    timelines: Vec<Timeline>,
+    /// By [`Kind`], of hosts or NICs.
+    timelines: [Sparse<Timeline, 16>; 5],
     dma: Time,
     /// Pieces of the transfer at hand.
     pieces: Vec<(NodeId, u64)>,
     loaded: [u64; 2],
 }
 
+/// What serves one transfer at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Memory,
+    /// A host's CXL port, outward, and inward.
+    Leave,
+    Enter,
+    /// A NIC's link, inward, and outward.
+    Up,
+    Down,
+}
+
+/// A link, of this host or NIC.
+type Leg = (Kind, u32);
+
 /// Links that a piece crosses: at most three.
 #[derive(Debug, Clone, Copy)]
 struct Legs {
-    legs: [usize; 3],
+    legs: [Leg; 3],
     len: usize,
+}
+
+impl Legs {
+    fn new<const N: usize>(crossed: [Leg; N]) -> Legs {
+        let mut legs = [(Kind::Memory, 0); 3];
+        legs[..N].copy_from_slice(&crossed);
+        Legs { legs, len: N }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Leg> {
+        self.legs.into_iter().take(self.len)
+    }
 }
 
 impl Memory {
@@ -57,7 +85,7 @@ impl Memory {
         let memory = Pace::new(plan.spec.memory.rate);
         let dma = Pace::new(plan.spec.nic.dma.rate);
         let paces = [memory, plan.cxl.pace, plan.cxl.pace, dma, dma];
-        let timelines = paces.iter().flat_map(|pace| (0..plan.hosts).map(|_| Timeline::new(*pace))).collect();
+        let timelines = paces.map(|pace| Sparse::new(plan.hosts, Timeline::new(pace)));
         let dma = plan.spec.nic.dma.propagation;
         Memory { plan: plan.clone(), timelines, dma, pieces: Vec::new(), loaded: [0; 2] }
     }
@@ -76,7 +104,7 @@ impl Memory {
             let legs = self.legs(agent, host, true);
             self.count(legs, share);
             let (first, last) = self.cross(now, legs, (at, at), share);
-            let stored = self.book(now, host as usize, first, share);
+            let stored = self.book(now, (Kind::Memory, host), first, share);
             done = done.max(last.max(stored.last) + latency);
         }
         done
@@ -111,7 +139,7 @@ impl Memory {
     /// Until `bytes` from a core are in its host's memory.
     pub fn store(&mut self, now: Time, core: NodeId, at: Time, bytes: u64) -> Time {
         self.loaded[0] += bytes;
-        self.book(now, core as usize, at, bytes).last
+        self.book(now, (Kind::Memory, core), at, bytes).last
     }
 
     /// Until a NIC has what is stored to its registers.
@@ -132,7 +160,7 @@ impl Memory {
         let (host, share) = self.pieces[piece];
         let legs = self.legs(agent, host, false);
         self.count(legs, share);
-        let found = self.book(now, host as usize, at + self.distance(legs), share);
+        let found = self.book(now, (Kind::Memory, host), at + self.distance(legs), share);
         let latency = self.plan.spec.memory.latency;
         self.cross(now, legs, (found.first + latency, found.last + latency), share).1
     }
@@ -145,16 +173,16 @@ impl Memory {
         (mut first, mut last): (Time, Time),
         bytes: u64,
     ) -> (Time, Time) {
-        for leg in &legs.legs[..legs.len] {
-            let departure = self.book(now, *leg, first, bytes);
-            let propagation = self.propagation(*leg);
+        for leg in legs.iter() {
+            let departure = self.book(now, leg, first, bytes);
+            let propagation = self.propagation(leg);
             (first, last) = (departure.first + propagation, last.max(departure.last) + propagation);
         }
         (first, last)
     }
 
-    fn book(&mut self, now: Time, timeline: usize, at: Time, bytes: u64) -> Departure {
-        self.timelines[timeline].book(now, at, bytes)
+    fn book(&mut self, now: Time, (kind, number): Leg, at: Time, bytes: u64) -> Departure {
+        self.timelines[kind as usize][number as usize].book(now, at, bytes)
     }
 
     /// Says in `pieces` what is in which memory.
@@ -173,41 +201,36 @@ impl Memory {
     }
 
     fn count(&mut self, legs: Legs, bytes: u64) {
-        let hosts = self.plan.hosts as usize;
-        let remote = legs.legs[..legs.len].iter().any(|leg| leg / hosts < 3);
+        let remote = legs.iter().any(|(kind, _)| matches!(kind, Kind::Leave | Kind::Enter));
         self.loaded[usize::from(remote)] += bytes;
     }
 
     /// What is between an agent and a memory, in the order of crossing.
     fn legs(&self, agent: Agent, memory: NodeId, outward: bool) -> Legs {
-        let n = self.plan.hosts as usize;
-        let of = |kind: usize, number: u32| kind * n + number as usize;
+        use Kind::{Down, Enter, Leave, Up};
         // Outward is away from the agent.
-        let (leave, enter) = (|host| of(1, host), |host| of(2, host));
-        let (up, down) = (|nic| of(3, nic), |nic| of(4, nic));
-        let found: &[usize] = &match (agent, outward) {
-            (Agent::Core(host), _) if host == memory => [usize::MAX; 3],
-            (Agent::Core(host), true) => [leave(host), enter(memory), usize::MAX],
-            (Agent::Core(host), false) => [leave(memory), enter(host), usize::MAX],
-            (Agent::Nic(nic), true) if self.plan.nics_are_pooled() => [up(nic), enter(memory), usize::MAX],
-            (Agent::Nic(nic), false) if self.plan.nics_are_pooled() => [leave(memory), down(nic), usize::MAX],
+        match (agent, outward) {
+            (Agent::Core(host), _) if host == memory => Legs::new([]),
+            (Agent::Core(host), true) => Legs::new([(Leave, host), (Enter, memory)]),
+            (Agent::Core(host), false) => Legs::new([(Leave, memory), (Enter, host)]),
+            (Agent::Nic(nic), true) if self.plan.nics_are_pooled() => Legs::new([(Up, nic), (Enter, memory)]),
+            (Agent::Nic(nic), false) if self.plan.nics_are_pooled() => {
+                Legs::new([(Leave, memory), (Down, nic)])
+            }
             // A NIC that is its host's.
-            (Agent::Nic(nic), true) if nic == memory => [up(nic), usize::MAX, usize::MAX],
-            (Agent::Nic(nic), false) if nic == memory => [down(nic), usize::MAX, usize::MAX],
-            (Agent::Nic(nic), true) => [up(nic), leave(nic), enter(memory)],
-            (Agent::Nic(nic), false) => [leave(memory), enter(nic), down(nic)],
-        };
-        let len = found.iter().take_while(|leg| **leg != usize::MAX).count();
-        Legs { legs: [found[0], found[1], found[2]], len }
+            (Agent::Nic(nic), true) if nic == memory => Legs::new([(Up, nic)]),
+            (Agent::Nic(nic), false) if nic == memory => Legs::new([(Down, nic)]),
+            (Agent::Nic(nic), true) => Legs::new([(Up, nic), (Leave, nic), (Enter, memory)]),
+            (Agent::Nic(nic), false) => Legs::new([(Leave, memory), (Enter, nic), (Down, nic)]),
+        }
     }
 
-    fn propagation(&self, leg: usize) -> Time {
-        let is_dma = leg / self.plan.hosts as usize >= 3;
-        if is_dma { self.dma } else { self.plan.cxl.propagation }
+    fn propagation(&self, (kind, _): Leg) -> Time {
+        if matches!(kind, Kind::Up | Kind::Down) { self.dma } else { self.plan.cxl.propagation }
     }
 
     fn distance(&self, legs: Legs) -> Time {
-        legs.legs[..legs.len].iter().fold(Time::ZERO, |sum, leg| sum + self.propagation(*leg))
+        legs.iter().fold(Time::ZERO, |sum, leg| sum + self.propagation(leg))
     }
 }
 

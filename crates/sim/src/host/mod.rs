@@ -14,8 +14,10 @@
 //! | [`cache`] | the DRAM cache of a host |
 //! | [`queues`] | virtual NICs: what is posted, what has come, when to interrupt |
 //! | [`cores`] | who handles packets, one task after the other |
+//! | [`programs`] | what programs load while they compute |
 //! | [`reading`] | what of a stream its program has not yet read |
 //! | [`plan`] | the numbering of hosts, queues and cores |
+//! | [`sparse`] | things that are made when they are first changed |
 //!
 //! A packet's way: a core handles it (*send*), posts it and rings the NIC's bell; the DMA engine reads descriptors and
 //! data; the wire. At the other end the engine writes it to a receive buffer, and its completion beside it; a batch of those raises
@@ -32,8 +34,10 @@ mod cores;
 mod interleave;
 mod memory;
 mod plan;
+mod programs;
 mod queues;
 mod reading;
+mod sparse;
 mod timeline;
 mod work;
 
@@ -43,8 +47,10 @@ use self::cores::{Core, Task};
 use self::memory::{Agent, Memory};
 pub use self::plan::Inside;
 pub(crate) use self::plan::Plan;
+use self::programs::Programs;
 use self::queues::{Receive, Transmit};
 pub(crate) use self::reading::Reading;
+use self::sparse::Sparse;
 pub use self::work::Counts;
 use std::collections::VecDeque;
 use unrack_units::Time;
@@ -55,17 +61,18 @@ pub(crate) struct Hosts {
     plan: Plan,
     memory: Memory,
     /// By host, if they have one.
-    caches: Vec<Cache>,
+    caches: Sparse<Cache, 1>,
     /// By host and number.
-    cores: Vec<Core>,
-    transmit: Vec<Transmit>,
-    receive: Vec<Receive>,
+    cores: Sparse<Core, 16>,
+    transmit: Sparse<Transmit, 32>,
+    receive: Sparse<Receive, 32>,
     /// Free sections of each rack, or, without a pool, of each host.
     stocks: Vec<Stock>,
     /// By host.
-    buffers: Vec<Buffers>,
+    buffers: Sparse<Buffers, 4>,
     /// Where the next data that a host sends lie.
     data: Vec<u64>,
+    programs: Programs,
     /// Bytes that came to each NIC and are not yet in memory.
     headroom: Vec<u64>,
     /// By the number that the fabric gave them.
@@ -122,6 +129,8 @@ pub enum Event {
     Written(u32),
     /// Packets of this receive queue have waited long enough for more to come.
     Late(u32),
+    /// What this program loaded has come, and it has computed with it.
+    Loaded(u32),
 }
 
 /// What a fabric is told.
@@ -139,6 +148,8 @@ pub(crate) enum Output {
     Lost(u32),
     /// This transmit queue has room for another.
     Room(u32),
+    /// This actor has computed.
+    Computed(u32),
 }
 
 impl Hosts {
@@ -150,13 +161,14 @@ impl Hosts {
         let bytes = plan.spec.memory.size.get() * u64::from(pooled);
         Hosts {
             memory: Memory::new(&plan),
-            caches: (0..caches).map(|_| Cache::new(&plan.spec.cache)).collect(),
-            cores: (0..hosts * plan.spec.cpu.cores).map(|_| Core::default()).collect(),
-            transmit: (0..queues).map(|_| Transmit::default()).collect(),
-            receive: (0..queues).map(|_| Receive::new(&plan.spec.nic)).collect(),
+            caches: Sparse::new(caches, Cache::new(&plan.spec.cache)),
+            cores: Sparse::new(hosts * plan.spec.cpu.cores, Core::default()),
+            transmit: Sparse::new(queues, Transmit::default()),
+            receive: Sparse::new(queues, Receive::new(&plan.spec.nic)),
             stocks: (0..stocks).map(|_| Stock::new(bytes)).collect(),
-            buffers: (0..hosts).map(|_| Buffers::new(&plan.sizes)).collect(),
+            buffers: Sparse::new(hosts, Buffers::new(&plan.sizes)),
             data: vec![0; hosts as usize],
+            programs: Programs::new(hosts),
             headroom: vec![0; plan.nics() as usize],
             packets: Vec::new(),
             counts: Counts::default(),
@@ -249,8 +261,8 @@ impl Hosts {
     /// Nobody reads a packet that the stack had.
     pub fn release(&mut self, number: u32) {
         let Packet { to, owner, buffer, class, .. } = self.packets[number as usize];
-        if let Some(cache) = self.caches.get_mut(to as usize) {
-            cache.release(class, buffer, self.plan.sizes[class as usize]);
+        if !self.caches.is_empty() {
+            self.caches[to as usize].release(class, buffer, self.plan.sizes[class as usize]);
         }
         let stock = &mut self.stocks[self.plan.stock(owner) as usize];
         self.buffers[owner as usize].free(class, buffer, stock);
@@ -267,6 +279,7 @@ impl Hosts {
             }
             Event::Left(queue) => self.free_place(queue),
             Event::Written(number) => self.written(now, number),
+            Event::Loaded(program) => self.load_on(now, program),
             Event::Late(queue) => {
                 if self.receive[queue as usize].is_late(now) {
                     self.interrupt(now, queue);
@@ -277,12 +290,11 @@ impl Hosts {
 
     /// What happened so far.
     pub fn counts(&self) -> Counts {
-        let cores = &self.cores;
-        let busy = cores.iter().map(|core| core.busy.as_ps()).collect::<Vec<_>>();
+        let busy = self.cores.made().map(|core| core.busy.as_ps()).collect::<Vec<_>>();
         let (hits, loads) =
-            self.caches.iter().fold((0, 0), |(h, l), cache| (h + cache.hits, l + cache.loads));
+            self.caches.made().fold((0, 0), |(h, l), cache| (h + cache.hits, l + cache.loads));
         let busiest = Time::from_ps(busy.iter().copied().max().unwrap_or(0));
-        let mean = Time::from_ps(busy.iter().sum::<u64>() / busy.len().max(1) as u64);
+        let mean = Time::from_ps(busy.iter().sum::<u64>() / self.cores.len().max(1) as u64);
         let (local_bytes, remote_bytes) = self.memory.bytes();
         Counts { hits, loads, busiest, mean, local_bytes, remote_bytes, ..self.counts }
     }
@@ -290,10 +302,11 @@ impl Hosts {
     /// Nothing is under way, and nobody holds a buffer.
     #[cfg(test)]
     pub fn is_at_rest(&self) -> bool {
-        self.cores.iter().all(|core| core.is_idle())
+        self.cores.made().all(|core| core.is_idle())
             && self.headroom.iter().all(|held| *held == 0)
-            && self.transmit.iter().all(|queue| queue.is_at_rest())
-            && self.receive.iter().all(|queue| queue.is_at_rest(self.plan.spec.nic.receive_queue))
-            && self.buffers.iter().all(|buffers| buffers.used() == 0)
+            && self.transmit.made().all(|queue| queue.is_at_rest())
+            && self.receive.made().all(|queue| queue.is_at_rest(self.plan.spec.nic.receive_queue))
+            && self.programs.is_at_rest()
+            && self.buffers.made().all(|buffers| buffers.used() == 0)
     }
 }

@@ -7,7 +7,7 @@ use unrack_rack::Nic;
 use unrack_units::Time;
 
 /// From a host to a NIC.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Transmit {
     /// Packets that the host has begun to send and that are not yet gone.
     pub outstanding: u32,
@@ -27,11 +27,12 @@ impl Transmit {
 }
 
 /// From a NIC to a host.
+#[derive(Clone)]
 pub(super) struct Receive {
     /// Descriptors of free buffers.
     pub posted: u32,
     /// Packets that are in memory, and of which no core knows yet.
-    completed: Vec<u32>,
+    pub completed: Vec<u32>,
     /// Packets that cores have been told of, and are not through with.
     handled: u32,
     phase: Phase,

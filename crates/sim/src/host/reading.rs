@@ -7,12 +7,14 @@ pub(crate) struct Reading {
     early: Vec<(u32, u32)>,
     /// Packets that the program is told to read.
     unread: u32,
+    /// The sender has given up: what is missing will not come, so what comes is not kept.
+    given_up: bool,
 }
 
 impl Reading {
-    /// Whether this segment has come before, of a stream of which all below `next` has.
-    pub fn has(&self, number: u32, next: u32) -> bool {
-        number < next || self.early.iter().any(|(early, _)| *early == number)
+    /// Whether nobody reads a segment that comes now, of a stream of which all below `next` has: it came before.
+    pub fn is_useless(&self, number: u32, next: u32) -> bool {
+        self.given_up || number < next || self.early.iter().any(|(early, _)| *early == number)
     }
 
     /// A segment has come that had not, in this packet.
@@ -26,6 +28,12 @@ impl Reading {
         let in_order = self.early.partition_point(|(early, _)| *early < next);
         self.unread += in_order as u32;
         self.early.drain(..in_order).map(|(_, packet)| packet)
+    }
+
+    /// The sender has given up. What came too early is not read.
+    pub fn give_up(&mut self) -> Vec<(u32, u32)> {
+        self.given_up = true;
+        std::mem::take(&mut self.early)
     }
 
     /// A packet was read. Whether that was the last there is.

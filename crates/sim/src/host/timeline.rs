@@ -11,43 +11,58 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub(super) struct Timeline {
     pace: Pace,
-    /// When it is busy: in order, apart from each other.
+    /// When it is busy last. Most transfers need to know no more.
+    last: (Time, Time),
+    /// And before: in order, apart from each other. What is over may be left out.
     busy: VecDeque<(Time, Time)>,
 }
 
 impl Timeline {
     pub fn new(pace: Pace) -> Timeline {
-        Timeline { pace, busy: VecDeque::new() }
+        Timeline { pace, last: (Time::ZERO, Time::ZERO), busy: VecDeque::new() }
     }
 
     /// Takes the time that `bytes` need, from `at` on: which is not before `now`, and `now` does not go back.
     pub fn book(&mut self, now: Time, at: Time, bytes: u64) -> Departure {
         debug_assert!(now <= at);
+        let need = self.pace.transmit(bytes);
+        let (start, end) = self.last;
+        if at < start {
+            return self.fill(now, at, need);
+        }
+        // Behind all others.
+        let first = at.max(end);
+        let last = first + need;
+        if first == end {
+            self.last.1 = last;
+        } else {
+            if end < now {
+                self.busy.clear();
+            } else {
+                self.forget_before(now);
+                self.busy.push_back(self.last);
+            }
+            self.last = (first, last);
+        }
+        Departure { first, last }
+    }
+
+    fn forget_before(&mut self, now: Time) {
         while self.busy.front().is_some_and(|(_, end)| *end < now) {
             self.busy.pop_front();
-        }
-        let need = self.pace.transmit(bytes);
-        match self.busy.back_mut() {
-            // Behind all others.
-            Some((start, end)) if at >= *start => {
-                let first = at.max(*end);
-                let last = first + need;
-                match first == *end {
-                    true => *end = last,
-                    false => self.busy.push_back((first, last)),
-                }
-                Departure { first, last }
-            }
-            Some(_) => self.fill(at, need),
-            None => {
-                self.busy.push_back((at, at + need));
-                Departure { first: at, last: at + need }
-            }
         }
     }
 
     /// Takes free time before what is busy last.
-    fn fill(&mut self, at: Time, need: Time) -> Departure {
+    fn fill(&mut self, now: Time, at: Time, need: Time) -> Departure {
+        self.forget_before(now);
+        self.busy.push_back(self.last);
+        let departure = self.fill_busy(at, need);
+        self.last = self.busy.pop_back().expect("what was busy last, or what it was joined to");
+        departure
+    }
+
+    fn fill_busy(&mut self, at: Time, need: Time) -> Departure {
         let mut next = self.busy.partition_point(|(_, end)| *end < at);
         let (mut first, mut from, mut need) = (None, at, need);
         loop {
@@ -104,6 +119,12 @@ mod tests {
     use proptest::prelude::*;
     use unrack_units::Rate;
 
+    impl Timeline {
+        fn all(&self) -> impl Iterator<Item = &(Time, Time)> {
+            self.busy.iter().chain([&self.last])
+        }
+    }
+
     /// A byte takes 80 ps.
     fn timeline() -> Timeline {
         Timeline::new(Pace::new(Rate::from_gbps(100)))
@@ -133,9 +154,9 @@ mod tests {
                 let departure = timeline.book(Time::ZERO, Time::from_ps(at * 80), bytes);
                 prop_assert_eq!(departure.first.as_ps(), free[0] as u64 * 80);
                 prop_assert_eq!(departure.last.as_ps(), (free[free.len() - 1] as u64 + 1) * 80);
-                prop_assert!(timeline.busy.iter().zip(timeline.busy.iter().skip(1)).all(|(a, b)| a.1 < b.0));
+                prop_assert!(timeline.all().zip(timeline.all().skip(1)).all(|(a, b)| a.1 < b.0));
             }
-            let busy: u64 = timeline.busy.iter().map(|(start, end)| (*end - *start).as_ps()).sum();
+            let busy: u64 = timeline.all().map(|(start, end)| (*end - *start).as_ps()).sum();
             prop_assert_eq!(busy, taken.iter().filter(|taken| **taken).count() as u64 * 80);
         }
     }

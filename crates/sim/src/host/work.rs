@@ -1,10 +1,9 @@
 //! What cores and NICs do with packets, and how long it takes.
 
 use super::cores::Task;
-use super::memory::{Agent, LINE, Place, last_of};
+use super::memory::{Agent, LINE, Place};
 use super::queues::Asks;
 use super::{Event, Hosts, Output, Packet, Way};
-use crate::network::Pace;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -103,7 +102,7 @@ impl Hosts {
     /// A NIC reads all descriptors that are posted, in one go (§4.2), and then the data.
     pub(super) fn fetch(&mut self, now: Time, queue: u32) {
         let place = &mut self.transmit[queue as usize];
-        let batch = std::mem::take(&mut place.posted);
+        let mut batch = std::mem::take(&mut place.posted);
         if batch.is_empty() {
             place.busy = false;
             return;
@@ -112,10 +111,11 @@ impl Hosts {
         let host = self.plan.host_of_queue(queue);
         let mut at = self.memory.read(now, nic, now, Place::Own(host), DESCRIPTOR * batch.len() as u64);
         let known = at;
-        for number in batch {
+        for number in batch.drain(..) {
             at = at.max(self.read_data(now, known, nic, self.packets[number as usize]));
             self.outputs.push_back(Output::At(at, Event::Fetched(number)));
         }
+        self.transmit[queue as usize].posted = batch;
         self.outputs.push_back(Output::At(at, Event::Doorbell(queue)));
     }
 
@@ -209,10 +209,12 @@ impl Hosts {
 
     /// A core hands what has come on, to the cores of its streams.
     fn look(&mut self, now: Time, queue: u32) {
-        for number in self.receive[queue as usize].take() {
+        let mut batch = self.receive[queue as usize].take();
+        for number in batch.drain(..) {
             let Packet { to, hash, .. } = self.packets[number as usize];
             self.give(now, self.plan.core(to, hash), Task::Stack(number));
         }
+        self.receive[queue as usize].completed = batch;
     }
 
     /// The stack is through with a packet that came: there is another buffer in its place.
@@ -266,12 +268,26 @@ impl Hosts {
             if next != first && self.caches[host as usize].find(class, next).is_some() {
                 continue;
             }
-            let from = Place::Buffer(packet.owner, next);
-            let ready = self.memory.read(now, Agent::Core(host), at, from, line);
-            self.caches[host as usize].fill(class, next, ready);
+            let ready = self.fetch_line(now, at, host, (packet.owner, class), next);
             missing = if next == first { ready } else { missing };
         }
         (missing, false)
+    }
+
+    /// Until the cache has the line with this address, of the pool that `owner` is in.
+    pub(super) fn fetch_line(
+        &mut self,
+        now: Time,
+        at: Time,
+        host: NodeId,
+        (owner, part): (NodeId, u8),
+        address: u64,
+    ) -> Time {
+        let line = self.caches[host as usize].line(part);
+        let from = Place::Buffer(owner, address / line * line);
+        let ready = self.memory.read(now, Agent::Core(host), at, from, line);
+        self.caches[host as usize].fill(part, address, ready);
+        ready
     }
 
     /// Until the program has loaded what a packet brought, and stored a copy if it does not read it in place.
@@ -302,9 +318,6 @@ impl Hosts {
             ready = ready.max(there);
             address = end;
         }
-        let spec = &self.plan.spec;
-        let line_time = Pace::new(spec.memory.rate).transmit(LINE);
-        let lines = payload.div_ceil(LINE);
-        ready + last_of(lines, u64::from(spec.memory.outstanding_loads), spec.cache.latency, line_time)
+        self.hit(ready, payload.div_ceil(LINE))
     }
 }

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_protocol::r2c2::selection::{Expression, Selection};
 use unrack_protocol::r2c2::terms::Rule;
-use unrack_protocol::r2c2::{Control, Params, Routing};
+use unrack_protocol::r2c2::{Control, FirstRate, Params, Routing};
 use unrack_rack::Protocol;
 use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::fabric::r2c2::R2c2;
@@ -306,6 +306,23 @@ fn a_long_flow_uses_all_its_ways() {
     assert!((33.0..38.0).contains(&gbps), "{gbps}");
     assert_eq!(run.counters.dropped_packets, 0);
     assert!(run.unloaded[0].as_ps() <= completion_ps(&run, 0));
+}
+
+/// The same from its first packet on, if a scenario says so.
+#[test]
+fn a_flow_may_begin_by_all_its_ways() {
+    let network = network(topology(&[4, 4], true));
+    let bytes = 400_000;
+    let [by_one, by_all] = [FirstRate::Link, FirstRate::Alone].map(|first_rate| {
+        let params = Params { first_rate, ..Params::default() };
+        let fabric = R2c2::new(&network, &ethernet(LARGE, true), &params, 7).unwrap();
+        let run = run(fabric, vec![(Time::ZERO, Message::flow(0, 10, bytes))]);
+        assert_conserved(&run);
+        assert!(run.unloaded[0].as_ps() <= completion_ps(&run, 0));
+        bytes as f64 * 8.0 / (completion_ps(&run, 0) as f64 / 1e3)
+    });
+    assert!((8.5..9.8).contains(&by_one), "{by_one}");
+    assert!((31.0..38.0).contains(&by_all), "{by_all}");
 }
 
 #[test]

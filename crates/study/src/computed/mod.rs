@@ -28,8 +28,11 @@ pub fn of(study: &str, scale: Scale) -> Computed {
         "drack/wiring" => drack_wiring::values(),
         "r2c2/fig2" => r2c2::throughput(),
         "r2c2/arithmetic" => r2c2::arithmetic(),
+        "r2c2/fig7" => r2c2::emulation(scale),
+        "r2c2/fig8" => r2c2::recomputation(scale),
         "r2c2/fig15" => r2c2::intervals(scale),
         "r2c2/fig18" => r2c2::selection(scale),
+        "r2c2/fig19" => r2c2::control(scale),
         _ => Computed::new(),
     }
 }

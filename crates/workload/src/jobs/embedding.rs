@@ -1,8 +1,9 @@
 //! DLRM inference (Naumov et al., 2019): each rank asks the owners for the embeddings that its batch needs, each
-//! once, and computes when it has them all.
+//! once, and computes when it has them all. An owner loads the rows that it is asked for, from anywhere in its tables.
 
 use super::tasks::{Builder, Tasks};
 use crate::random::{Purpose, generator, mix, scale};
+use crate::source::Loads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
 use unrack_rack::jobs::{Embedding, Spread};
@@ -16,6 +17,8 @@ pub const ROWS: [u32; 26] = [
 
 /// Of a row's number, as DLRM's `int64`.
 const NUMBER_BYTES: u64 = 8;
+/// Of a processor's cache.
+const LINE_BYTES: u64 = 64;
 /// Of a number in an embedding, single precision.
 const ELEMENT_BYTES: u64 = 4;
 
@@ -23,6 +26,8 @@ const ELEMENT_BYTES: u64 = 4;
 pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     let takes = |lookups: u64| Time::from_secs_f64(lookups as f64 / f64::from(spec.lookups_per_s));
     let zipfs = ROWS.map(|rows| Zipf::new(f64::from(rows), spec.exponent).expect("checked: no less than 0"));
+    let row_bytes = u64::from(spec.dimension) * ELEMENT_BYTES;
+    let tables: Vec<u64> = (0..ranks).map(|rank| rows_of(spec, rank, ranks) * row_bytes).collect();
     let mut builder = Builder::new();
     for rank in 0..ranks {
         let mut draws = generator(seed, Purpose::Rows, rank);
@@ -38,10 +43,16 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
                 })
                 .collect();
             let gathers = builder.task(rank, Time::ZERO);
+            let mut came = 0;
             for (serves, lookups, asked) in served {
                 builder.send(asks, serves, asked);
-                builder.send(serves, gathers, lookups * u64::from(spec.dimension) * ELEMENT_BYTES);
+                builder.send(serves, gathers, lookups * row_bytes);
+                let scattered = (lookups * row_bytes.div_ceil(LINE_BYTES)) as u32;
+                let among = tables[builder.rank_of(serves) as usize];
+                builder.loads(serves, Loads { came: asked, scattered, among, ..Loads::default() });
+                came += lookups * row_bytes;
             }
+            builder.loads(gathers, Loads { came, ..Loads::default() });
             builder.request(asks, gathers);
             let computes = builder.task(rank, spec.compute);
             builder.after(gathers, computes);
@@ -49,6 +60,15 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
         }
     }
     vec![Arc::new(builder.finish())]
+}
+
+/// Rows of all tables that an owner has.
+fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
+    let all = ROWS.iter().map(|rows| u64::from(*rows));
+    match spec.spread {
+        Spread::Tables => all.skip(owner as usize).step_by(ranks as usize).sum(),
+        Spread::Rows => all.sum::<u64>() / u64::from(ranks),
+    }
 }
 
 /// Different rows that a batch needs of each owner.

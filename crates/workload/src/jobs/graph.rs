@@ -3,9 +3,13 @@
 //! In a superstep each rank goes through the edges of its active vertices and sums up, for each vertex of another
 //! rank, what that one is to be told: one update for a pair of rank and vertex, of a number and a value. The superstep is
 //! over when all have got theirs, as in Gemini (OSDI 2016).
+//!
+//! It loads the values of its vertices and their edges one after the other, and for each edge the sum for its target, which
+//! is anywhere among those that it tells something; then, for each update that came, the value of the vertex.
 
 use super::kronecker::Graph;
 use super::tasks::{Builder, Tasks};
+use crate::source::Loads;
 use std::ops::Range;
 use std::sync::Arc;
 use unrack_rack::jobs::{Components, PageRank};
@@ -17,6 +21,8 @@ const NUMBER_BYTES: u64 = 4;
 const RANK_BYTES: u64 = 8;
 /// Of a label: another vertex's number.
 const LABEL_BYTES: u64 = 4;
+/// Of a line of a processor: what is loaded for a sum, which is alone in it.
+const LINE_BYTES: u64 = 64;
 /// Brin and Page, 1998.
 pub const DAMPING: f64 = 0.85;
 
@@ -59,7 +65,7 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
         next.iter_mut().for_each(|value| *value = from_all + DAMPING * *value);
         values = next;
         // All vertices are active in every superstep: what is sent is the same.
-        tasks.get_or_insert_with(|| Arc::new(step.tasks(NUMBER_BYTES + RANK_BYTES, spec.edges_per_s)));
+        tasks.get_or_insert_with(|| Arc::new(step.tasks(RANK_BYTES, spec.edges_per_s)));
     }
     let rounds = tasks.map_or(Vec::new(), |tasks| vec![tasks; spec.iterations as usize]);
     Supersteps { values, rounds }
@@ -90,7 +96,7 @@ pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
             *active = next != before;
         }
         values = next;
-        rounds.push(Arc::new(step.tasks(NUMBER_BYTES + LABEL_BYTES, spec.edges_per_s)));
+        rounds.push(Arc::new(step.tasks(LABEL_BYTES, spec.edges_per_s)));
     }
     Supersteps { values, rounds }
 }
@@ -106,6 +112,8 @@ struct Superstep {
     updates: Vec<u64>,
     /// Gone through by each rank.
     edges: Vec<u64>,
+    /// Of each rank.
+    vertices: Vec<u64>,
 }
 
 impl Superstep {
@@ -121,6 +129,7 @@ impl Superstep {
             told_by: vec![0; vertices],
             updates: vec![0; ranks * ranks],
             edges: vec![0; ranks],
+            vertices: chunks.iter().map(|chunk| chunk.len() as u64).collect(),
         }
     }
 
@@ -139,12 +148,30 @@ impl Superstep {
         }
     }
 
-    fn tasks(&self, update_bytes: u64, edges_per_s: u64) -> Tasks {
+    /// What a rank loads to go through its edges.
+    fn goes_through(&self, rank: usize, value_bytes: u64) -> Loads {
+        let told: u64 = self.updates[rank * self.ranks..(rank + 1) * self.ranks].iter().sum();
+        let edges = self.edges[rank];
+        let again = edges * NUMBER_BYTES + self.vertices[rank] * value_bytes;
+        Loads { again, scattered: edges as u32, among: told * LINE_BYTES, ..Loads::default() }
+    }
+
+    fn tasks(&self, value_bytes: u64, edges_per_s: u64) -> Tasks {
         let mut builder = Builder::new();
+        let update_bytes = NUMBER_BYTES + value_bytes;
         for (rank, edges) in (0..).zip(&self.edges) {
-            builder.task(rank, Time::from_secs_f64(*edges as f64 / edges_per_s as f64));
+            let task = builder.task(rank, Time::from_secs_f64(*edges as f64 / edges_per_s as f64));
+            builder.loads(task, self.goes_through(rank as usize, value_bytes));
         }
         let ends = builder.layer(self.ranks as u32);
+        for rank in 0..self.ranks {
+            let others = (0..self.ranks).filter(|from| *from != rank);
+            let updates: u64 = others.map(|from| self.updates[from * self.ranks + rank]).sum();
+            let values = self.vertices[rank] * value_bytes;
+            let (came, scattered) = (updates * update_bytes, updates as u32);
+            let loads = Loads { came, scattered, among: values, ..Loads::default() };
+            builder.loads(ends + rank as u32, loads);
+        }
         for from in 0..self.ranks {
             // Staggered, so that not all begin with the same one.
             for to in (1..=self.ranks).map(|ahead| (from + ahead) % self.ranks) {
@@ -242,6 +269,12 @@ mod tests {
         let rounds = pagerank(&spec, ranks, 9).rounds;
         let bytes: u64 = rounds[0].messages().map(|(_, _, bytes)| bytes).sum();
         assert_eq!((rounds.len(), bytes), (3, 12 * pairs.len() as u64));
+        let loads: Vec<_> = (0..2 * ranks).map(|task| rounds[0].loads_of(task)).collect();
+        let sum = |of: fn(&crate::Loads) -> u64| loads.iter().map(of).sum::<u64>();
+        // Each edge, each value; a sum for each edge, a value for each update.
+        assert_eq!(sum(|loads| loads.again), u64::from(4 * graph.edges() + 8 * graph.vertices()));
+        assert_eq!(sum(|loads| loads.scattered.into()), u64::from(graph.edges()) + pairs.len() as u64);
+        assert_eq!(sum(|loads| loads.came), bytes);
         // A million edges a second.
         assert_eq!(rounds[0].computed(), Time::from_us(graph.edges().into()));
     }

@@ -1,15 +1,20 @@
 //! A sharded key-value store, closed loop: each connection of a client has one request open (memtier_benchmark with
 //! a pipeline of 1). A server's one thread takes requests in turn, as Redis.
+//!
+//! A server loads the request, a line of its table of keys, and all lines of an entry that it gives; a client the answer.
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
 use crate::random::{Generator, Purpose, generator, mix, scale, unit};
+use crate::source::Loads;
 use rand_distr::{Distribution, Normal, Zipf};
 use std::sync::Arc;
 use unrack_rack::jobs::{KeyPattern, KeyValue, Sharding};
 
 /// `memtier-` and eight digits.
 const KEY_BYTES: u64 = 16;
+/// Of a processor's cache.
+const LINE_BYTES: u64 = 64;
 /// RESP: `*2 $3 GET $16 key`, each with its end of line.
 const GET_BYTES: u64 = 4 + 4 + 5 + 5 + KEY_BYTES + 2;
 /// RESP: `+OK`.
@@ -31,6 +36,9 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
     }
     let clients = ranks - spec.servers;
     let connections = clients * spec.connections;
+    let entry = KEY_BYTES + spec.value.get();
+    // A line of the table for each entry.
+    let among = u64::from(spec.keys / spec.servers) * (LINE_BYTES + entry.next_multiple_of(LINE_BYTES));
     let mut builder = Builder::new();
     for connection in 0..connections {
         let share =
@@ -42,8 +50,11 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
             let (server, asked, answered) = draws.next();
             let serves = builder.task(server, spec.service);
             builder.send(last, serves, asked);
+            let given = if answered > DONE_BYTES { entry.div_ceil(LINE_BYTES) as u32 } else { 0 };
+            builder.loads(serves, Loads { came: asked, scattered: 1 + given, among, ..Loads::default() });
             let ends = builder.task(client, unrack_units::Time::ZERO);
             builder.send(serves, ends, answered);
+            builder.loads(ends, Loads { came: answered, ..Loads::default() });
             builder.request(last, ends);
             last = ends;
         }

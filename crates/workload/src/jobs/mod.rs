@@ -24,13 +24,13 @@ pub mod training;
 pub mod word_count;
 
 use self::policy::{Demand, Policy, Sending};
-use self::running::{Running, Wake};
+use self::running::Running;
 use self::tasks::Tasks;
 use crate::blades::Racks;
 use crate::collective::CollectiveSpec;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId};
-use crate::source::{Outbox, Source};
+use crate::source::{Computing, Outbox, Source};
 use std::sync::Arc;
 use unrack_units::{Rate, Time};
 
@@ -103,7 +103,7 @@ pub struct Jobs {
     racks: Racks,
     /// Tasks of all jobs: what follows are the starts of jobs.
     tasks: u32,
-    wakes: Vec<Wake>,
+    begun: Vec<Computing>,
     total: u64,
 }
 
@@ -129,11 +129,17 @@ pub struct Outcome<'a> {
 }
 
 impl Jobs {
-    /// Places `spec` on racks whose hosts send at `rate`.
+    /// Places `spec` on racks whose hosts send at `rate`. Whoever carries its messages is told what tasks load, if that
+    /// takes time there.
     ///
     /// # Errors
     /// If it does not fit.
-    pub fn new(spec: &JobsSpec, racks: Racks, rate: Rate) -> Result<Jobs, WorkloadError> {
+    pub fn new(
+        spec: &JobsSpec,
+        racks: Racks,
+        rate: Rate,
+        loads_take_time: bool,
+    ) -> Result<Jobs, WorkloadError> {
         let policy = policy::policy(spec.policy);
         let demands: Vec<Demand> = spec.jobs.iter().map(|job| Demand::new(job, rate)).collect();
         let placed = policy::place(policy.as_ref(), &spec.jobs, racks, spec.slots)?;
@@ -144,7 +150,7 @@ impl Jobs {
             let sent = |tasks: &Tasks| tasks.messages().filter(|(a, b, _)| apart((*a, *b))).count() as u64;
             total += job.sum(sent);
             let number = u32::try_from(base).unwrap_or(u32::MAX);
-            jobs.push(Running::new(job.clone(), hosts, number));
+            jobs.push(Running::new(job.clone(), hosts, number, loads_take_time));
             base += largest;
         }
         if total.max(base + jobs.len() as u64) > u64::from(u32::MAX) {
@@ -154,7 +160,7 @@ impl Jobs {
                 total.max(base),
             ));
         }
-        Ok(Jobs { jobs, policy, demands, racks, tasks: base as u32, wakes: Vec::new(), total })
+        Ok(Jobs { jobs, policy, demands, racks, tasks: base as u32, begun: Vec::new(), total })
     }
 
     /// What became of each job by `now`, the end of the run.
@@ -195,11 +201,11 @@ impl Jobs {
                 }
             }
             let running = &mut self.jobs[number];
-            running.compute(now, &mut self.wakes);
+            running.compute(now, &mut self.begun);
             running.traffic.settle(running.wants_to_send(), now);
         }
-        for (at, number) in self.wakes.drain(..) {
-            out.wake_at(at, number);
+        for computing in self.begun.drain(..) {
+            out.compute(now, computing);
         }
     }
 

@@ -3,7 +3,8 @@
 use super::Job;
 use super::tasks::{self, Tasks};
 use crate::message::{Message, NodeId};
-use std::collections::{BTreeSet, VecDeque};
+use crate::source::{Computing, Loads};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use unrack_units::Time;
 
@@ -15,6 +16,8 @@ pub(super) struct Running {
     pub hosts: Vec<NodeId>,
     /// Of its tasks among those of all jobs.
     pub base: u32,
+    /// Whether what tasks load takes time.
+    loads_take_time: bool,
     round: usize,
     /// Tasks of this round that are not done.
     left: u32,
@@ -23,6 +26,10 @@ pub(super) struct Running {
     /// By task, if the round has requests: when it was done.
     done_at: Vec<Time>,
     cores: Vec<Core>,
+    /// Ready tasks that may be computed on any of these ranks, and where those of them that have begun are.
+    anywhere: VecDeque<u32>,
+    anywhere_on: BTreeSet<u32>,
+    moved: BTreeMap<u32, u32>,
     /// Ranks whose core may be idle while something waits for it to compute.
     changed: Vec<u32>,
     /// Ranks on which something waits for the core to send.
@@ -44,6 +51,8 @@ pub(super) struct Running {
 #[derive(Debug, Clone, Default)]
 struct Core {
     is_busy: bool,
+    /// Since when, if it computes.
+    since: Time,
     to_send: VecDeque<u32>,
     to_compute: VecDeque<u32>,
 }
@@ -98,21 +107,22 @@ fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
     }
 }
 
-/// When a task will have computed.
-pub(super) type Wake = (Time, u32);
-
 impl Running {
-    pub fn new(job: Job, hosts: Vec<NodeId>, base: u32) -> Running {
+    pub fn new(job: Job, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> Running {
         let ranks = hosts.len();
         Running {
             job,
             hosts,
             base,
+            loads_take_time,
             round: 0,
             left: 0,
             missing: Vec::new(),
             done_at: Vec::new(),
             cores: vec![Core::default(); ranks],
+            anywhere: VecDeque::new(),
+            anywhere_on: BTreeSet::new(),
+            moved: BTreeMap::new(),
             changed: Vec::new(),
             to_send: BTreeSet::new(),
             ready: VecDeque::new(),
@@ -143,7 +153,9 @@ impl Running {
     /// A rank's core has computed this task.
     pub fn computed(&mut self, task: u32, now: Time) {
         let tasks = self.tasks();
-        self.free(tasks.rank_of(task));
+        let rank = self.moved.remove(&task).unwrap_or_else(|| tasks.rank_of(task));
+        self.computed[rank as usize] += now - self.cores[rank as usize].since;
+        self.free(rank);
         self.done(&tasks, task, now);
         self.go_on(now);
     }
@@ -173,18 +185,35 @@ impl Running {
     }
 
     /// Idle cores compute what waits for them.
-    pub fn compute(&mut self, now: Time, wakes: &mut Vec<Wake>) {
+    pub fn compute(&mut self, now: Time, begun: &mut Vec<Computing>) {
         for rank in std::mem::take(&mut self.changed) {
             let core = &mut self.cores[rank as usize];
             if !core.is_busy
-                && let Some(task) = core.to_compute.pop_front()
+                && let Some(task) = core.to_compute.pop_front().or_else(|| self.take_moving(rank))
             {
-                core.is_busy = true;
-                let compute = self.tasks().compute_of(task);
-                self.computed[rank as usize] += compute;
-                wakes.push((now + compute, self.base + task));
+                let core = &mut self.cores[rank as usize];
+                (core.is_busy, core.since) = (true, now);
+                let tasks = self.tasks();
+                let (time, loads) = (tasks.compute_of(task), self.loads_of(&tasks, task));
+                let node = self.hosts[rank as usize];
+                begun.push(Computing { actor: self.base + task, node, time, loads });
             }
         }
+    }
+
+    /// A task that this rank may compute as well as others.
+    fn take_moving(&mut self, rank: u32) -> Option<u32> {
+        if !self.anywhere_on.contains(&rank) {
+            return None;
+        }
+        let task = self.anywhere.pop_front()?;
+        self.moved.insert(task, rank);
+        Some(task)
+    }
+
+    /// What takes time of what a task loads.
+    fn loads_of(&self, tasks: &Tasks, task: u32) -> Loads {
+        if self.loads_take_time { tasks.loads_of(task) } else { Loads::default() }
     }
 
     fn free(&mut self, rank: u32) {
@@ -219,12 +248,18 @@ impl Running {
             let tasks = self.tasks();
             while let Some(task) = self.ready.pop_front() {
                 let rank = tasks.rank_of(task);
+                let needs_no_core = self.loads_of(&tasks, task).is_empty();
                 let core = &mut self.cores[rank as usize];
                 match tasks.core_of(task) {
-                    tasks::Core::Computes(Time::ZERO) => self.done(&tasks, task, now),
+                    tasks::Core::Computes(Time::ZERO) if needs_no_core => self.done(&tasks, task, now),
                     tasks::Core::Computes(_) => {
                         core.to_compute.push_back(task);
                         self.changed.push(rank);
+                    }
+                    tasks::Core::Anywhere(_) => {
+                        self.anywhere.push_back(task);
+                        self.anywhere_on.insert(rank);
+                        self.changed.extend(&self.anywhere_on);
                     }
                     tasks::Core::Keeps => {
                         core.to_send.push_back(task);

@@ -3,6 +3,7 @@
 //! Tasks are numbered so that outputs go to higher numbers: there is no cycle, and every order of arrivals comes
 //! to an end.
 
+use crate::source::Loads;
 use unrack_units::Time;
 
 /// A part of a job that is over when all its tasks are: a superstep, an iteration.
@@ -13,6 +14,8 @@ pub struct Tasks {
     outputs: Vec<Output>,
     /// Task at whose end a request is answered, and the one at whose end it was asked.
     requests: Vec<(u32, u32)>,
+    /// By task, of those that load something.
+    loads: Vec<(u32, Loads)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +30,10 @@ struct Task {
 /// What a task does with the core of its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Core {
-    /// Computes on it for so long. Of no time, it needs no core.
+    /// Computes on it for so long. Of no time, and with no loads that take any, it needs no core.
     Computes(Time),
+    /// The same, on the first core that is idle among those of the ranks that have such tasks.
+    Anywhere(Time),
     /// Takes it to send, and keeps it until a task that frees it is done.
     Keeps,
     Frees,
@@ -67,7 +72,7 @@ impl Tasks {
     /// How long it computes.
     pub fn compute_of(&self, task: u32) -> Time {
         match self.core_of(task) {
-            Core::Computes(time) => time,
+            Core::Computes(time) | Core::Anywhere(time) => time,
             Core::Keeps | Core::Frees => Time::ZERO,
         }
     }
@@ -81,6 +86,12 @@ impl Tasks {
     pub fn asked_by(&self, task: u32) -> Option<u32> {
         let found = self.requests.binary_search_by_key(&task, |request| request.0).ok()?;
         Some(self.requests[found].1)
+    }
+
+    /// What it loads while it computes.
+    pub fn loads_of(&self, task: u32) -> Loads {
+        let found = self.loads.binary_search_by_key(&task, |loads| loads.0);
+        found.map_or(Loads::default(), |place| self.loads[place].1)
     }
 
     pub fn has_requests(&self) -> bool {
@@ -110,6 +121,7 @@ pub struct Builder {
     /// From, to, bytes.
     outputs: Vec<(u32, u32, u32)>,
     requests: Vec<(u32, u32)>,
+    loads: Vec<(u32, Loads)>,
 }
 
 impl Builder {
@@ -120,6 +132,12 @@ impl Builder {
     /// A task of a rank, after all that are there.
     pub fn task(&mut self, rank: u32, compute: Time) -> u32 {
         self.with_core(rank, Core::Computes(compute))
+    }
+
+    /// A task of a rank, or of another one that has tasks of this kind and is idle: they reach the same data.
+    /// What it sends is sent by its own rank.
+    pub fn anywhere(&mut self, rank: u32, compute: Time) -> u32 {
+        self.with_core(rank, Core::Anywhere(compute))
     }
 
     /// A task that sends, and keeps its rank's core until one made by [`Builder::frees`] is done.
@@ -165,9 +183,21 @@ impl Builder {
         self.requests.push((answered, asked));
     }
 
+    pub fn rank_of(&self, task: u32) -> u32 {
+        self.tasks[task as usize].0
+    }
+
+    /// `task` loads this while it computes. Said once for a task.
+    pub fn loads(&mut self, task: u32, loads: Loads) {
+        if !loads.is_empty() {
+            self.loads.push((task, loads));
+        }
+    }
+
     pub fn finish(self) -> Tasks {
-        let Builder { tasks, outputs, mut requests } = self;
+        let Builder { tasks, outputs, mut requests, mut loads } = self;
         requests.sort_unstable();
+        loads.sort_unstable_by_key(|(task, _)| *task);
         let mut all: Vec<Task> =
             tasks.into_iter().map(|(rank, core)| Task { rank, inputs: 0, first: 0, core }).collect();
         // A sort by counting, which keeps the order of a task's outputs.
@@ -186,7 +216,7 @@ impl Builder {
             sorted[*place as usize] = Output { to, bytes };
             *place += 1;
         }
-        Tasks { tasks: all, outputs: sorted, requests }
+        Tasks { tasks: all, outputs: sorted, requests, loads }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn run_in(jobs: &mut Jobs, mut pick: impl FnMut(usize) -> usize) -> (
 /// Jobs on a rack of so many hosts.
 pub(crate) fn jobs_on(nodes: u32, jobs: Vec<Job>, policy: Word, slots: u32) -> Jobs {
     let spec = JobsSpec { jobs: Arc::new(jobs), policy, slots };
-    Jobs::new(&spec, nodes.into(), Rate::from_gbps(10)).unwrap()
+    Jobs::new(&spec, nodes.into(), Rate::from_gbps(10), false).unwrap()
 }
 
 /// Each rank computes, then sends to the next one.
@@ -58,6 +58,20 @@ fn shift(name: &str, ranks: u32, compute: Time, rounds: usize) -> Job {
     all.iter().zip(0..).for_each(|(task, rank)| builder.send(*task, end + (rank + 1) % ranks, 1_000));
     let round = Arc::new(builder.finish());
     Job::new(name, ranks, vec![round; rounds])
+}
+
+#[test]
+fn tasks_move_to_a_core_that_is_idle() {
+    let mut builder = Builder::new();
+    let compute = Time::from_us(10);
+    for rank in [0, 0, 0, 1, 0] {
+        builder.anywhere(rank, compute);
+    }
+    // That of another rank stays there.
+    builder.task(2, compute);
+    let mut jobs = jobs_on(3, vec![Job::new("job", 3, vec![Arc::new(builder.finish())])], Word::FirstFit, 1);
+    assert_eq!(run_in(&mut jobs, |_| 0), (Vec::new(), Time::from_us(30)));
+    assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().computed, Time::from_us(30));
 }
 
 #[test]
@@ -127,7 +141,7 @@ proptest! {
         let expected: u64 = all.iter().map(Job::bytes).sum();
         let spec = JobsSpec { jobs: Arc::new(all), policy: word, slots: 3 };
         let racks = Racks { racks: 3, hosts: 3 };
-        let mut jobs = Jobs::new(&spec, racks, Rate::from_gbps(10)).unwrap();
+        let mut jobs = Jobs::new(&spec, racks, Rate::from_gbps(10), false).unwrap();
         let mut picks = picks.into_iter().cycle();
         let (sent, _) = run_in(&mut jobs, |_| picks.next().unwrap());
         // Three slots on nine hosts are enough for ranks to be apart where a job has no more than nine.

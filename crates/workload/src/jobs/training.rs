@@ -2,11 +2,14 @@
 //!
 //! Gradients go in buckets, from the last layer to the first, one bucket after the other. They are not sent while
 //! others are computed: DRack §7.2.1 speaks of a stage that computes and one that communicates.
+//!
+//! While it computes, a rank loads the weights once. What layers hand on depends on the batch, and is not known here.
 
 use super::model::tensors;
 use super::tasks::{Builder, Tasks};
 use crate::collective::Operation;
 use crate::error::WorkloadError;
+use crate::source::Loads;
 use std::sync::Arc;
 use unrack_rack::jobs::Training;
 use unrack_units::Time;
@@ -25,11 +28,15 @@ pub fn training(spec: &Training, operation: Operation, ranks: u32) -> Result<Vec
         _ => ranks,
     };
     let mut builder = Builder::new();
+    let tensors = tensors(spec.model);
+    let weights = tensors.iter().sum::<u64>() * BYTES;
     for rank in 0..ranks {
-        builder.task(rank, if rank < workers { spec.compute } else { Time::ZERO });
+        let works = rank < workers;
+        let task = builder.task(rank, if works { spec.compute } else { Time::ZERO });
+        builder.loads(task, Loads { again: if works { weights } else { 0 }, ..Loads::default() });
     }
     let mut before = 0;
-    for bucket in buckets(&tensors(spec.model), spec.bucket.get()) {
+    for bucket in buckets(&tensors, spec.bucket.get()) {
         before = operation.append(&mut builder, ranks, bucket, before);
     }
     let iteration = Arc::new(builder.finish());

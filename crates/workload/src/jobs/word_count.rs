@@ -1,9 +1,10 @@
 //! MapReduce (Dean and Ghemawat, CACM 2008): words of a text are counted. Mappers read, and send each reducer its
-//! words.
+//! words. Both load what they read, and a line of their table of counts for each word of it.
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
 use crate::random::{Purpose, generator, mix, scale};
+use crate::source::Loads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
 use unrack_rack::jobs::{Shuffle, WordCount};
@@ -11,6 +12,9 @@ use unrack_units::Time;
 
 /// Beside a word in a record: its end, and a count.
 const COUNT_BYTES: u64 = 1 + 8;
+
+/// Of a processor's cache: a word's count is alone in it.
+const LINE_BYTES: u64 = 64;
 
 /// What was counted, and what that took.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +70,11 @@ fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
 struct Shuffled {
     records: u64,
     bytes: u64,
+    /// Of the text, for these words.
+    read: u64,
+    /// Words of the text, and different ones.
+    words: u64,
+    different: u64,
 }
 
 fn shuffle(spec: &WordCount, text: &[u32], reducers: u32) -> Vec<Shuffled> {
@@ -76,6 +85,9 @@ fn shuffle(spec: &WordCount, text: &[u32], reducers: u32) -> Vec<Shuffled> {
         let records = if spec.combine { 1 } else { u64::from(*count) };
         to.records += records;
         to.bytes += records * (letters(word) + COUNT_BYTES);
+        to.words += u64::from(*count);
+        to.read += u64::from(*count) * (letters(word) + 1);
+        to.different += 1;
     }
     shuffled
 }
@@ -96,13 +108,35 @@ fn takes(spec: &WordCount, records: u64) -> Time {
     Time::from_secs_f64(records as f64 / f64::from(spec.words_per_s))
 }
 
+/// What a mapper loads: its text, and its counts if it sums up.
+fn map_loads(spec: &WordCount, to: &[Shuffled]) -> Loads {
+    let sum = |of: fn(&Shuffled) -> u64| to.iter().map(of).sum::<u64>();
+    let scattered = if spec.combine { sum(|to| to.words) as u32 } else { 0 };
+    let among = sum(|to| to.different) * LINE_BYTES;
+    Loads { fresh: sum(|to| to.read), scattered, among, ..Loads::default() }
+}
+
+/// What a reducer loads: what came, and its counts.
+fn reduce_loads(spec: &WordCount, reducers: usize, records: u64, bytes: u64) -> Loads {
+    let among = u64::from(spec.vocabulary) / reducers as u64 * LINE_BYTES;
+    Loads { came: bytes, scattered: records as u32, among: among.max(LINE_BYTES), ..Loads::default() }
+}
+
 /// All texts: cores map while others send.
 fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) -> Tasks {
     let mut builder = Builder::new();
     for text in texts {
-        let maps: Vec<u32> = (0..text.len() as u32)
-            .map(|mapper| builder.task(mapper, takes(spec, spec.words.into())))
-            .collect();
+        let map = |(mapper, to): (u32, &Vec<Shuffled>)| {
+            let takes = takes(spec, spec.words.into());
+            let map = match spec.shuffle {
+                // Any mapper reaches the text, and the others reach what it wrote (DRack §2.4).
+                Shuffle::First => builder.anywhere(mapper, takes),
+                Shuffle::Stages | Shuffle::Own => builder.task(mapper, takes),
+            };
+            builder.loads(map, map_loads(spec, to));
+            map
+        };
+        let maps: Vec<u32> = (0..).zip(text).map(map).collect();
         // Who sends, and the outputs of whom.
         let senders: Vec<(u32, &[Vec<Shuffled>])> = match spec.shuffle {
             Shuffle::First => vec![(0, text)],
@@ -121,6 +155,7 @@ fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) 
                     let arrives = builder.task(rank, Time::ZERO);
                     builder.send(sends, arrives, bytes);
                     let reduces = builder.task(rank, takes(spec, records));
+                    builder.loads(reduces, reduce_loads(spec, outputs[0].len(), records, bytes));
                     builder.after(arrives, reduces);
                     arrivals.push(arrives);
                 }
@@ -137,13 +172,20 @@ fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) 
 fn stage(spec: &WordCount, shuffled: &[Vec<Shuffled>], first_reducer: u32) -> Tasks {
     let takes = |records| takes(spec, records);
     let mut builder = Builder::new();
-    let maps: Vec<u32> =
-        (0..shuffled.len() as u32).map(|mapper| builder.task(mapper, takes(spec.words.into()))).collect();
+    let map = |(mapper, to): (u32, &Vec<Shuffled>)| {
+        let map = builder.task(mapper, takes(spec.words.into()));
+        builder.loads(map, map_loads(spec, to));
+        map
+    };
+    let maps: Vec<u32> = (0..).zip(shuffled).map(map).collect();
     let reducers = shuffled[0].len();
     let reduces: Vec<u32> = (0..reducers)
         .map(|reducer| {
-            let records = shuffled.iter().map(|to| to[reducer].records).sum();
-            builder.task(first_reducer + reducer as u32, takes(records))
+            let sum = |of: fn(&Shuffled) -> u64| shuffled.iter().map(|to| of(&to[reducer])).sum::<u64>();
+            let (records, bytes) = (sum(|to| to.records), sum(|to| to.bytes));
+            let reduces = builder.task(first_reducer + reducer as u32, takes(records));
+            builder.loads(reduces, reduce_loads(spec, reducers, records, bytes));
+            reduces
         })
         .collect();
     for (map, to) in maps.iter().zip(shuffled) {

@@ -14,7 +14,7 @@ use unrack_phy::text::listing;
 use unrack_phy::{Block, CONTROL};
 use unrack_protocol::edm::steps::PCS_CYCLE;
 use unrack_record::pcapng::{Captured, LinkType, Pcapng};
-use unrack_record::vcd::{Signal, Vcd};
+use unrack_record::waves::{Signal, Waves};
 
 /// One block a cycle: the rate of 64 bits in each.
 const RATE_BPS: u64 = 25_000_000_000;
@@ -116,9 +116,8 @@ impl Way {
 }
 
 /// For each way of each link: sync header, payload and name of the block in every cycle.
-pub fn waves(path: &Path, crossings: &[Crossing], nodes: u16, cycles: u64) -> Result<(), Failure> {
+pub fn waves(mut file: impl Waves, crossings: &[Crossing], nodes: u16, cycles: u64) -> Result<(), Failure> {
     let mut ways = Vec::new();
-    let mut file = Vcd::create(path, PCS_CYCLE.as_ps())?;
     for node in 0..nodes {
         for up in [true, false] {
             let scope = if up { format!("node{node}_up") } else { format!("node{node}_down") };

@@ -80,7 +80,7 @@ impl Node {
 
     fn open_stream(&mut self, now: Time, dst: u16, around: &mut impl Around) -> bool {
         let Some(flow) = self.next_number() else { return false };
-        let (plan, first_kbps) = (self.plan.clone(), self.plan.first_kbps(self.me.into()));
+        let plan = self.plan.clone();
         let told = Broadcast {
             event: Told::Start,
             src: self.me,
@@ -90,6 +90,8 @@ impl Node {
             routing: around.map().usable(Routing::Ecmp),
             tree: (flow % u16::from(plan.params.trees)) as u8,
         };
+        let ways = Ways { routing: told.routing, src: self.me.into(), dst: dst.into(), flow: flow.into() };
+        let first_kbps = self.first_kbps(ways, around);
         let stream = Stream {
             told,
             bucket: TokenBucket::new(first_kbps, self.depth(first_kbps)),

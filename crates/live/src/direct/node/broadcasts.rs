@@ -1,6 +1,7 @@
 //! Broadcasts: told by a source, passed on along a tree, reported and repeated if a copy is lost (§3.2).
 
 use super::{Around, Node, Packet, Timer};
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Event as Told, Kind};
 use unrack_units::Time;
 
@@ -9,50 +10,11 @@ const REPEAT_AFTER: Time = Time::from_us(10);
 /// How far numbers of a source's flows are apart that are open at the same time, at the most.
 const HALF: u16 = 1 << 15;
 
-/// What is broadcast, but for the pairs of chosen routings.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum News {
-    Flow(Broadcast),
-    Routings { src: u16, tree: u8, number: u16 },
-}
-
-impl News {
-    fn src(&self) -> u16 {
-        match *self {
-            News::Flow(told) => told.src,
-            News::Routings { src, .. } => src,
-        }
-    }
-
-    fn tree(&self) -> u8 {
-        match *self {
-            News::Flow(told) => told.tree,
-            News::Routings { tree, .. } => tree,
-        }
-    }
-
-    fn along(self, tree: u8) -> News {
-        match self {
-            News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
-            News::Routings { src, number, .. } => News::Routings { src, tree, number },
-        }
-    }
-
-    /// Whether to repeat one is to repeat the other.
-    fn is_like(&self, other: &News) -> bool {
-        match (self, other) {
-            (News::Flow(one), News::Flow(other)) => (one.flow, one.event) == (other.flow, other.event),
-            (News::Routings { number: one, .. }, News::Routings { number: other, .. }) => one == other,
-            _ => false,
-        }
-    }
-}
-
 impl Node {
     pub(super) fn announce(&mut self, now: Time, told: Broadcast, around: &mut impl Around) {
         self.view.hear(now, &told);
         self.start_selecting(now);
-        self.spread(now, &News::Flow(told), &told.encode(), around);
+        self.spread(now, News::Flow(told), &told.encode(), around);
     }
 
     /// Another node's broadcast, or what claims to be one.
@@ -69,34 +31,60 @@ impl Node {
             self.arriving.forget((told.src, told.flow.wrapping_add(HALF)));
             self.start_selecting(now);
         }
+        self.reports.heard(News::Flow(told));
         // What was on its way when a failure was found out may name a routing that is no more.
         let routing = around.map().usable(told.routing);
         self.view.hear(now, &Broadcast { routing, ..told });
-        self.spread(now, &News::Flow(told), &packet, around);
+        self.spread(now, News::Flow(told), &packet, around);
         around.spare(packet);
     }
 
     /// Passes a broadcast on.
-    pub(super) fn spread(&mut self, now: Time, news: &News, packet: &[u8], around: &mut impl Around) {
+    pub(super) fn spread(&mut self, now: Time, news: News, packet: &[u8], around: &mut impl Around) {
         let first = self.plan.graph.links_of(self.me.into()).start;
-        for link in around.map().onward(self.me.into(), news.src().into(), news.tree()) {
+        for link in around.map().onward(self.me.into(), news.src(), news.tree()) {
             let mut copy = around.empty();
             copy.extend_from_slice(packet);
             self.counters.packet_hops += 1;
             if let Err(copy) = around.put(now, link - first, copy) {
                 around.spare(copy);
                 self.counters.lost_broadcasts += 1;
-                self.report(now, news, packet, around);
+                self.report(now, news, around);
             }
         }
     }
 
     /// Had to drop a broadcast, and tells its source.
-    fn report(&mut self, now: Time, news: &News, packet: &[u8], around: &mut impl Around) {
-        if news.src() == self.me {
-            return self.repeat_later(now, *news);
+    fn report(&mut self, now: Time, news: News, around: &mut impl Around) {
+        if news.src() == u32::from(self.me) {
+            return self.repeat_later(now, news);
         }
-        self.put_control(now, (Kind::Lost, 0, 0), news.src(), &packet[..BROADCAST], around);
+        let timeout = self.plan.params.timeout;
+        if self.reports.dropped(now, timeout, news) {
+            self.at(now + timeout, Timer::Report);
+            self.send_report(now, news, around);
+        }
+    }
+
+    /// Of what it reported, it has heard nothing for too long.
+    pub(super) fn report_again(&mut self, now: Time, around: &mut impl Around) {
+        while let Some((news, next)) = self.reports.poll(now, self.plan.params.timeout) {
+            self.at(next, Timer::Report);
+            self.send_report(now, news, around);
+        }
+    }
+
+    /// A report has what was lost, but for the pairs of chosen routings.
+    fn send_report(&mut self, now: Time, news: News, around: &mut impl Around) {
+        let lost = match news {
+            News::Flow(told) => told.encode(),
+            News::Routings { src, tree, number } => {
+                let mut header = [0; BROADCAST];
+                Announcement { tree, src, number: number as u16 }.seal(&mut header);
+                header
+            }
+        };
+        self.put_control(now, (Kind::Lost, 0, 0), news.src() as u16, &lost, around);
     }
 
     pub(super) fn take_report(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
@@ -110,7 +98,7 @@ impl Node {
             // Its pairs are not there, so nor is its checksum: it is compared with what was sent.
             Err(_) if Announcement::is(body) && body.len() == BROADCAST => {
                 let number = u16::from_be_bytes([body[4], body[5]]);
-                own(number).map(|_| News::Routings { src: self.me, tree: body[1], number })
+                own(number).map(|_| News::Routings { src: self.me, tree: body[1], number: number.into() })
             }
             Err(_) => None,
         };
@@ -125,7 +113,7 @@ impl Node {
 
     /// Other losses of the same are no reason to tell it twice.
     fn repeat_later(&mut self, now: Time, news: News) {
-        if self.repeats.iter().any(|repeat| repeat.is_like(&news)) {
+        if self.repeats.iter().any(|repeat| repeat.is_like(news)) {
             return;
         }
         let tree = ((u16::from(news.tree()) + 1) % u16::from(self.plan.params.trees)) as u8;
@@ -143,14 +131,15 @@ impl Node {
                 let now_told = open.map(|open| Broadcast { event: told.event, tree: told.tree, ..open });
                 let told = if told.event == Told::End { Some(told) } else { now_told };
                 if let Some(told) = told {
-                    self.spread(now, &News::Flow(told), &told.encode(), around);
+                    self.spread(now, News::Flow(told), &told.encode(), around);
                 }
             }
             Some(news @ News::Routings { src, tree, number }) => {
+                let number = number as u16;
                 let known = self.announced.iter().find(|(known, _)| *known == number);
                 if let Some(mut packet) = known.map(|(_, packet)| packet.clone()) {
                     Announcement { tree, src, number }.seal(&mut packet);
-                    self.spread(now, &news, &packet, around);
+                    self.spread(now, news, &packet, around);
                 }
             }
             None => {}

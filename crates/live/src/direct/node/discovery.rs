@@ -8,6 +8,7 @@ use unrack_units::Time;
 impl Node {
     /// The rack is known to be another from now on: that of the map around.
     pub fn discover(&mut self, now: Time, around: &mut impl Around) {
+        self.reports.clear();
         let map = around.map();
         self.view.discover(now, self.plan.rates(map), |routing| map.usable(routing));
         self.discover_streams(now, around);

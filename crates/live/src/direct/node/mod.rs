@@ -2,7 +2,7 @@
 //!
 //! It has no clock, thread or socket: whoever drives it says what came and when, and lends it what is [`Around`] it.
 //! The parts that decide are those of the simulator: rates and what is known ([`View`]), ways ([`Map`]), buckets, what a flow
-//! can use, what is sent again, which routings are better. Here they meet bytes: every packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says,
+//! can use, what is sent again and told again, which routings are better. Here they meet bytes: every packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says,
 //! whoever sent it.
 //!
 //! Departure from the simulator: a bucket holds what its flow may send in [`SLACK`], since a thread wakes late; and a
@@ -12,6 +12,7 @@ mod arriving;
 mod bridging;
 mod broadcasts;
 mod discovery;
+mod neighbours;
 mod rating;
 mod selecting;
 mod sending;
@@ -20,14 +21,16 @@ mod tests;
 
 use self::arriving::Arriving;
 use self::bridging::Bridge;
-use self::broadcasts::News;
 use self::sending::Sending;
 use super::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
+use unrack_protocol::r2c2::FirstRate;
+use unrack_protocol::r2c2::links::{LinkStates, Neighbours};
 use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::packet::{Announcement, Broadcast, DATA_HEADER, Data, Kind, Route};
+use unrack_protocol::r2c2::news::{News, Reports};
+use unrack_protocol::r2c2::packet::{Announcement, Broadcast, DATA_HEADER, Data, Hello, Kind, Route};
 use unrack_protocol::r2c2::selection::Problem;
 use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::Ways;
@@ -44,6 +47,8 @@ pub type FlowKey = (u16, u16);
 pub trait Around {
     /// The rack as it is known. It is the same for all nodes, so those of a thread share it.
     fn map(&mut self) -> &mut Map;
+    /// What its nodes say of links. Whoever changes it is told to [`Node::discover`].
+    fn links(&mut self) -> &mut LinkStates;
     /// An empty packet to write into.
     fn empty(&mut self) -> Packet;
     /// Nobody needs this one any more.
@@ -121,6 +126,8 @@ pub struct Node {
     number: u16,
     arriving: Arriving,
     bridge: Bridge,
+    /// Once it has begun to send keep-alives.
+    neighbours: Option<Neighbours>,
     /// By time, and order of asking: flows that wait for the same link take turns.
     timers: BinaryHeap<Reverse<(Time, u64, Timer)>>,
     asked: u64,
@@ -130,6 +137,7 @@ pub struct Node {
     ticks: bool,
     /// What is to be told again, in that order.
     repeats: VecDeque<News>,
+    reports: Reports,
     /// Whether it looks for better routings at its next turn, and the last of what it announced of these.
     selects: bool,
     announced: VecDeque<(u16, Packet)>,
@@ -142,7 +150,10 @@ pub struct Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Tick,
+    Hello,
     Repeat,
+    /// What it had to drop is reported again.
+    Report,
     /// From now on this rule holds.
     Rule(u32),
     Select,
@@ -175,11 +186,13 @@ impl Node {
             number: 0,
             arriving: Arriving::default(),
             bridge: Bridge::default(),
+            neighbours: None,
             timers: BinaryHeap::new(),
             asked: 0,
             turns: 0,
             ticks: false,
             repeats: VecDeque::new(),
+            reports: Reports::default(),
             selects: false,
             announced: VecDeque::new(),
             began: Time::ZERO,
@@ -203,7 +216,9 @@ impl Node {
             self.counters.events += 1;
             match timer {
                 Timer::Tick => self.tick(now, around),
+                Timer::Hello => self.say_hello(now, around),
                 Timer::Repeat => self.repeat(now, around),
+                Timer::Report => self.report_again(now, around),
                 Timer::Rule(rule) => self.rule(now, rule, around),
                 Timer::Select => self.select(now, around),
                 Timer::Send { flow, turn } => self.send(now, flow, turn, around),
@@ -216,6 +231,9 @@ impl Node {
     /// Bytes have come over a link: from a neighbour, or from whoever wrote to its socket.
     pub fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
         self.counters.events += 1;
+        if Hello::is(&packet) {
+            return self.take_hello(now, packet, around);
+        }
         if Announcement::is(&packet) {
             return self.hear_routings(now, packet, around);
         }
@@ -288,6 +306,15 @@ impl Node {
         packet.extend_from_slice(body);
         data.seal(&mut packet);
         self.put(now, port, packet, around);
+    }
+
+    /// Of a flow of which no rate is known yet.
+    fn first_kbps(&self, ways: Ways, around: &mut impl Around) -> u32 {
+        let alone = self.view.alone_kbps(&around.map().weights.shares(ways));
+        match self.plan.params.first_rate {
+            FirstRate::Link => alone.min(self.plan.fastest_kbps(self.me.into())),
+            FirstRate::Alone => alone,
+        }
     }
 
     /// `None`: no way is known.

@@ -1,8 +1,8 @@
 //! Other routings for flows under way (§3.4): once a period one node, each in turn, looks for the best that it knows of,
 //! and tells all.
 
-use super::broadcasts::News;
 use super::{Around, Node, Packet, Timer};
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Announcement, Assignment, BROADCAST, MOST_ASSIGNMENTS};
 use unrack_protocol::r2c2::selection::Problem;
 use unrack_units::Time;
@@ -51,7 +51,8 @@ impl Node {
                 self.announced.pop_front();
             }
             self.learn(pairs.iter().copied(), around);
-            self.spread(now, &News::Routings { src: self.me, tree, number }, &packet, around);
+            let news = News::Routings { src: self.me, tree, number: number.into() };
+            self.spread(now, news, &packet, around);
         }
     }
 
@@ -73,8 +74,10 @@ impl Node {
             Ok((Announcement { tree, src, number }, pairs))
                 if src != self.me && u32::from(src) < self.plan.nodes() =>
             {
+                let news = News::Routings { src, tree, number: number.into() };
+                self.reports.heard(news);
                 self.learn(pairs.into_iter(), around);
-                self.spread(now, &News::Routings { src, tree, number }, &packet, around);
+                self.spread(now, news, &packet, around);
                 around.spare(packet);
             }
             _ => self.refuse(packet, around),

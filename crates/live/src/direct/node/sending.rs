@@ -41,7 +41,6 @@ impl Node {
         };
         let terms = self.terms(now, dst);
         let (plan, params) = (&self.plan, &self.plan.params);
-        let first_kbps = plan.first_kbps(self.me.into());
         let told = Broadcast {
             event: Told::Start,
             src: self.me,
@@ -51,6 +50,8 @@ impl Node {
             routing: around.map().usable(terms.routing),
             tree: (number % u16::from(params.trees)) as u8,
         };
+        let ways = Ways { routing: told.routing, src: self.me.into(), dst, flow: number.into() };
+        let first_kbps = self.first_kbps(ways, around);
         let sending = Sending {
             message,
             bytes,
@@ -95,6 +96,8 @@ impl Node {
 
     /// Sends of a flow what its bucket and its queues allow now.
     pub(super) fn send(&mut self, now: Time, flow: u16, turn: u32, around: &mut impl Around) {
+        // Who has sent asks for room after those who have not.
+        let mut after = Time::ZERO;
         loop {
             let Some(sending) = self.sending.get_mut(&flow).filter(|sending| sending.turn == turn) else {
                 return;
@@ -128,7 +131,7 @@ impl Node {
             // A node does not drop what it has not sent: it waits for room in its queue.
             let room = around.room_at(now, port, wire.into());
             if room > now {
-                return self.at(room, wait);
+                return self.at(room + after, wait);
             }
             let is_last = segment + 1 == self.plan.segments(bytes);
             let header = Data {
@@ -148,6 +151,7 @@ impl Node {
             self.counters.sent_bytes += payload;
             self.put(now, port, packet, around);
             self.was_sent(now, flow, (segment, is_again), wire, around);
+            after = Time::from_ps(1);
         }
     }
 

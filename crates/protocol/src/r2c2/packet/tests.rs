@@ -1,4 +1,5 @@
 use super::*;
+use crate::r2c2::links::LinkState;
 use proptest::prelude::*;
 
 fn any_route() -> impl Strategy<Value = Route> {
@@ -64,6 +65,24 @@ proptest! {
         let bit = bit.index(length * 8);
         packet[bit / 8] ^= 1 << (bit % 8);
         prop_assert!(bit / 8 == 2 || Data::decode(&packet[..length]).is_err());
+    }
+
+    #[test]
+    fn keep_alives_read_back(
+        states in prop::collection::vec((any::<u32>(), any::<u32>()), 0..40), bit in any::<prop::sample::Index>(),
+        junk in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let states: Vec<LinkState> =
+            states.into_iter().map(|(link, version)| LinkState { link, version }).collect();
+        let mut packet = vec![1; 5];
+        Hello::encode(&states, &mut packet);
+        prop_assert!(Hello::is(&packet) && Broadcast::is(&packet) && !Announcement::is(&packet));
+        prop_assert!(Broadcast::decode(&packet).is_err() && Hello::fit(packet.len()) == states.len());
+        prop_assert_eq!(Hello::decode(&packet).map(|states| states.collect::<Vec<_>>()), Ok(states));
+        let bit = bit.index(packet.len() * 8);
+        packet[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(Hello::decode(&packet).is_err());
+        let _ = Hello::decode(&junk).map(|states| states.count());
     }
 
     #[test]

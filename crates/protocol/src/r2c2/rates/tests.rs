@@ -124,11 +124,45 @@ proptest! {
                 for (link, taken) in taken.into_iter().enumerate() {
                     let Load { left, rising } = rates.loads[link];
                     prop_assert!(taken <= rates.capacity[link]);
-                    let counted = if rates.links[link].is_watched() { taken } else { 0 };
+                    let counted = if rates.rooms[link].is_watched() { taken } else { 0 };
                     prop_assert_eq!((left, rising), (rates.capacity[link] - counted, 0));
                 }
                 prop_assert_eq!(rates.len(), there.len());
             }
+        }
+    }
+}
+
+proptest! {
+    /// Whatever was tried before: rates are those of flows that have no other ways. Of thin ones, tops are cut.
+    #[test]
+    fn a_trial_is_as_if_there_were_no_other_choices(
+        links in any_links(),
+        flows in prop::collection::vec(prop::collection::vec(any_flow(), 1..4), 1..30),
+        thinner in prop_oneof![Just(0u32), 0u32..24],
+        chosen in prop::collection::vec(prop::collection::vec(any::<u8>(), 30), 1..8),
+    ) {
+        let empty = Rates::new(links.iter().copied(), 0.05);
+        let thin = |Share { link, share }: &Share| Share { link: *link, share: (share >> thinner).max(1) };
+        let candidate = |choices: &Vec<Drawn>| -> (Asked, Vec<Vec<Share>>) {
+            (choices[0].0, choices.iter().map(|(_, shares)| shares.iter().map(thin).collect()).collect())
+        };
+        let flows: Vec<(Asked, Vec<Vec<Share>>)> = flows.iter().map(candidate).collect();
+        let mut trials =
+            Trials::new(&empty, flows.iter().map(|(asked, lists)| (*asked, lists.iter().map(Vec::as_slice))));
+        for mut chosen in chosen {
+            chosen.truncate(flows.len());
+            let both = flows.iter().zip(&mut chosen);
+            both.for_each(|((_, lists), chosen)| *chosen %= lists.len() as u8);
+            let mut alone = empty.clone();
+            let both = flows.iter().zip(&chosen);
+            let add = both.map(|((asked, lists), chosen)| {
+                alone.add(*asked, lists[usize::from(*chosen)].clone().into())
+            });
+            let slots: Vec<Slot> = add.collect();
+            alone.settle();
+            let expected: Vec<u32> = slots.into_iter().map(|slot| alone.kbps(slot)).collect();
+            prop_assert_eq!(trials.rate(&chosen), expected);
         }
     }
 }

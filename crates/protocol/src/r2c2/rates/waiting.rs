@@ -72,6 +72,11 @@ impl Waiting {
         }
     }
 
+    /// What [`Waiting::first`] found is no more there.
+    pub fn drop_first(&mut self) {
+        self.present.pop();
+    }
+
     fn turn_to_next_pile(&mut self, level: &impl Fn(u32) -> Option<Level>) -> Option<()> {
         let ahead = self.piles[self.pile..].iter().position(|first| *first != NONE);
         self.pile = ahead.map_or(PILES - 1, |ahead| self.pile + ahead);

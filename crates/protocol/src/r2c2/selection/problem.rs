@@ -50,7 +50,7 @@ impl Problem {
         let value = |rates: &[u32]| self.selection.utility.of(rates);
         let before = worth(self.links.clone(), &self.flows, &current, &value);
         let with = (self.selection.search.clone(), &value as Utility);
-        let found = Search::new(self.links.clone(), &self.flows, current, with, random).run(random);
+        let found = Search::new(&self.links, &self.flows, current, with, random).run(random);
         if found.utility <= before {
             return Vec::new();
         }

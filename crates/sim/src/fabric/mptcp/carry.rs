@@ -162,8 +162,8 @@ impl Mptcp {
     pub(super) fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet) {
         let Body::Ack(ack, data_next) = packet.body else { return };
         let sender = &mut self.connections[packet.connection].sender;
-        sender.handle_ack(core.now(), packet.subflow, &ack, data_next);
-        self.send(core, packet.connection);
+        let which = sender.handle_ack(core.now(), packet.subflow, &ack, data_next);
+        self.send(core, packet.connection, which);
     }
 
     pub(super) fn take_data<O: Observer>(
@@ -209,7 +209,7 @@ impl Mptcp {
         self.drop_reference(connection);
     }
 
-    fn drop_reference(&mut self, connection: u32) {
+    pub(super) fn drop_reference(&mut self, connection: u32) {
         self.connections[connection].references -= 1;
         self.free_if_over(connection);
     }

@@ -1,12 +1,13 @@
 //! Packets of subflows inside hosts, where that takes time: as in [`crate::fabric::stream`].
 
 use super::carry::{Body, Packet};
-use super::{Event, MOST_SUBFLOWS, Mptcp, QUANTUM, Role};
+use super::{Event, Mptcp, QUANTUM, Role};
 use crate::engine::{Core, Observer, Wait};
 use crate::host::{self, Output, Way};
 use crate::topology::End;
+use unrack_protocol::mptcp::Subflows;
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::{Computing, NodeId};
 
 impl Mptcp {
     /// A node sends a packet, by this NIC if by any.
@@ -22,6 +23,15 @@ impl Mptcp {
     pub(super) fn reach_host(&mut self, now: Time, index: u32) {
         let End::Node(nic) = self.hops[self.packets[index].port as usize].end else { return };
         self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
+    }
+
+    /// A program computes; where nothing takes time in hosts, loads do not either.
+    pub(super) fn start_computing<O: Observer>(&mut self, core: &mut Core<Event, O>, computing: Computing) {
+        match &mut self.hosts {
+            Some(hosts) => hosts.compute(core.now(), computing),
+            None => core.wake_at(core.now() + computing.time, computing.actor),
+        }
+        self.settle_hosts(core);
     }
 
     pub(super) fn handle_host(&mut self, now: Time, event: host::Event) {
@@ -41,6 +51,7 @@ impl Mptcp {
                 Output::Read(packet) => self.have_read(core, packet),
                 Output::Lost(packet) => self.lose(core, packet),
                 Output::Room(queue) => self.use_room(core, queue),
+                Output::Computed(actor) => core.wake_at(core.now(), actor),
             }
         }
     }
@@ -65,7 +76,7 @@ impl Mptcp {
     /// A subflow waits for room, behind others.
     pub(super) fn wait_in_host(&mut self, now: Time, connection: u32, subflow: u32) {
         let (from, to, way) = self.way_of(now, connection, subflow);
-        let waiting = connection * MOST_SUBFLOWS + subflow;
+        let waiting = connection * Subflows::MOST + subflow;
         self.hosts.iter_mut().for_each(|hosts| hosts.wait(from, to, way, waiting));
     }
 
@@ -74,7 +85,7 @@ impl Mptcp {
         while let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.has_room(queue))
             && let Some(waiting) = hosts.next_waiting(queue)
         {
-            let (connection, subflow) = (waiting / MOST_SUBFLOWS, waiting % MOST_SUBFLOWS);
+            let (connection, subflow) = (waiting / Subflows::MOST, waiting % Subflows::MOST);
             self.take_turn(core, connection, subflow);
         }
     }
@@ -89,10 +100,10 @@ impl Mptcp {
             }
         };
         let place = &self.connections[packet.connection];
-        let is_copy = place.reading.has(data, place.receiver.next());
+        let is_useless = place.reading.is_useless(data, place.receiver.next());
         self.take_data(core, packet, segment, data);
         let place = &mut self.connections[packet.connection];
-        if !is_copy {
+        if !is_useless {
             place.reading.keep(data, index);
         }
         let Some(hosts) = &mut self.hosts else { return };
@@ -100,7 +111,7 @@ impl Mptcp {
         for packet in place.reading.take(place.receiver.next()) {
             hosts.read(core.now(), packet);
         }
-        if is_copy {
+        if is_useless {
             self.forget_packet(index);
         }
     }
@@ -118,6 +129,21 @@ impl Mptcp {
         self.finish_packet(index);
     }
 
+    /// The sender has given up: its host keeps nothing, nor does the other.
+    pub(super) fn give_up<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32) {
+        let place = &mut self.connections[connection];
+        core.give_up(place.id);
+        for (_, packet) in place.reading.give_up() {
+            self.forget_packet(packet);
+        }
+        // Nothing of the answer came.
+        if let Role::Answer(request) = self.connections[connection].role {
+            self.connections[connection].role = Role::Data;
+            self.drop_reference(request);
+        }
+        self.free_if_over(connection);
+    }
+
     /// Of which nobody reads anything.
     fn forget_packet(&mut self, index: u32) {
         self.hosts.iter_mut().for_each(|hosts| hosts.release(index));
@@ -131,11 +157,9 @@ impl Mptcp {
         connection: u32,
         subflow: u32,
     ) {
-        let place = &mut self.connections[connection];
-        place.links[subflow as usize].0 = false;
-        (0..place.links.len() as u32).for_each(|k| place.sender.set_blocked(k, k != subflow));
+        self.connections[connection].waiting.set(subflow, false);
         let mut sent = 0;
-        while sent < QUANTUM && self.send_one(core, connection) {
+        while sent < QUANTUM && self.send_one(core, connection, Subflows::only(subflow)).is_some() {
             sent += 1;
         }
         match self.connections[connection].sender.wants(subflow) {
@@ -145,7 +169,7 @@ impl Mptcp {
             }
             false => core.waits(self.connections[connection].id, || Wait::Window),
         }
-        self.set_timers(core, connection);
+        self.set_timers(core, connection, Subflows::only(subflow));
         self.free_if_over(connection);
     }
 }

@@ -5,28 +5,27 @@
 //! k-th NIC, counted from one that the connection's hash says; elsewhere subflows differ in their hashes only. Switches
 //! drop what does not fit.
 
+mod alone;
 mod carry;
 mod inside;
 
+use self::alone::Alone;
 use self::carry::Packet;
 use super::Fabric;
 use super::buffer::Room;
 use super::occupancy::Occupancy;
 use super::slab::Slab;
-use super::stream::lone::places;
 use super::stream::nic::{Nic, QUANTUM};
 use super::stream::{Ethernet, Plan, flow_hash, transfer_name};
-use crate::engine::{Core, Observer, Sim, Tie, Tied, Wait};
+use crate::engine::{Core, Observer, Tie, Tied, Wait};
 use crate::error::SetupError;
 use crate::host::{self, Counts, Hosts, Reading};
 use crate::network::{Network, Pace, Port};
 use crate::topology::End;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use unrack_protocol::mptcp::{Params, Receiver, Sender};
+use unrack_protocol::mptcp::{Params, Receiver, Sender, Subflows};
 use unrack_protocol::tcp::Timeouts;
 use unrack_units::Time;
-use unrack_workload::{Listed, Message, MessageId, NodeId};
+use unrack_workload::{Computing, Message, MessageId, NodeId};
 
 /// Multipath TCP.
 pub struct Mptcp {
@@ -49,8 +48,8 @@ pub struct Mptcp {
     opened: u32,
     /// If packets take their time in nodes.
     hosts: Option<Box<Hosts>>,
-    /// What messages take alone, as far as it is known. `None`: this run is to find that out.
-    alone: Option<RefCell<BTreeMap<Lone, Time>>>,
+    /// What messages take alone, as far as it is known.
+    alone: Alone,
 }
 
 /// A switch port and the link behind it.
@@ -77,8 +76,10 @@ struct Connection {
     sender: Sender,
     receiver: Receiver,
     reading: Reading,
-    /// By subflow: whether it waits for its turn at its link, and the earliest timer set.
-    links: Vec<(bool, Time)>,
+    /// For their turn at their links.
+    waiting: Subflows,
+    /// By subflow, the earliest timer set.
+    alarms: Vec<Time>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,20 +115,13 @@ impl Tied for Event {
     }
 }
 
-/// What the completion of a message alone depends on: links on its way, whether it is in its rack, its sizes, and, with
-/// hosts, which of their racks.
-type Lone = (usize, bool, bool, u64, u32, [u32; 2]);
-
-/// Those of a connection are told apart in six bits.
-const MOST_SUBFLOWS: u32 = 64;
-
 impl Mptcp {
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Mptcp, SetupError> {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
         let topology = &network.topology;
         let pooled = topology.pooled();
-        let subflows = params.subflows.unwrap_or(pooled.min(MOST_SUBFLOWS));
-        let most = if pooled > 1 { pooled.min(MOST_SUBFLOWS) } else { MOST_SUBFLOWS };
+        let subflows = params.subflows.unwrap_or(pooled.min(Subflows::MOST));
+        let most = if pooled > 1 { pooled.min(Subflows::MOST) } else { Subflows::MOST };
         if !(1..=most).contains(&subflows) {
             let rule = "is from 1 to the virtual NICs of a host (64 at most)";
             return Err(SetupError::new(
@@ -159,7 +153,7 @@ impl Mptcp {
             packets: Slab::new(),
             connections: Slab::new(),
             opened: 0,
-            alone: Some(RefCell::default()),
+            alone: Alone::default(),
             hosts: plan.hosts().map(Box::new),
             plan,
         }
@@ -201,9 +195,10 @@ impl Mptcp {
             sender: Sender::new(&self.params, subflows, self.timeouts, segments),
             receiver: Receiver::new(subflows),
             reading: Reading::default(),
-            links: vec![(false, Time::MAX); subflows as usize],
+            waiting: Subflows::NONE,
+            alarms: vec![Time::MAX; subflows as usize],
         });
-        self.send(core, connection);
+        self.send(core, connection, Subflows::first(subflows));
     }
 
     /// The link by which a subflow sends.
@@ -212,60 +207,66 @@ impl Mptcp {
         self.plan.network.topology.attachment_at(src, dst, hash + subflow, now)
     }
 
-    /// The connection may have something to send: what its links take at once.
-    fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32) {
-        let subflows = self.connections[connection].links.len() as u32;
-        let nics: Vec<u32> = (0..subflows).map(|k| self.nic_of(core.now(), connection, k)).collect();
-        loop {
-            for (k, nic) in (0..).zip(&nics) {
-                let open = self.is_open(core.now(), connection, k, *nic);
-                let place = &mut self.connections[connection];
-                place.sender.set_blocked(k, place.links[k as usize].0 || !open);
-            }
-            if !self.send_one(core, connection) {
-                break;
+    /// These subflows may have something to send: what their links take at once. No other has that does not wait for
+    /// its link already.
+    fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32, which: Subflows) {
+        let (now, mut nics, mut open) = (core.now(), [0; Subflows::MOST as usize], Subflows::NONE);
+        let free = which.without(self.connections[connection].waiting);
+        for k in free {
+            let nic = self.nic_of(now, connection, k);
+            nics[k as usize] = nic;
+            open.set(k, self.is_open(now, connection, k, nic));
+        }
+        while let Some(sent) = self.send_one(core, connection, open) {
+            let nic = nics[sent as usize];
+            for k in open.filter(|k| nics[*k as usize] == nic) {
+                open.set(k, self.is_open(now, connection, k, nic));
             }
         }
         let in_host = self.hosts.is_some();
         let wait = || if in_host { Wait::Nothing } else { Wait::Window };
         core.waits(self.connections[connection].id, wait);
-        for (k, nic) in (0..).zip(nics) {
-            let place = &mut self.connections[connection];
-            if !place.links[k as usize].0 && place.sender.wants(k) {
-                self.wait(core, connection, k, nic);
+        for k in free {
+            if self.connections[connection].sender.wants(k) {
+                self.wait(core, connection, k, nics[k as usize]);
             }
         }
-        self.set_timers(core, connection);
+        self.set_timers(core, connection, which);
     }
 
     fn wait<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32, subflow: u32, nic: u32) {
         let place = &mut self.connections[connection];
-        place.links[subflow as usize].0 = true;
+        place.waiting.set(subflow, true);
         core.waits(place.id, || Wait::Turn);
         if self.hosts.is_some() {
             return self.wait_in_host(core.now(), connection, subflow);
         }
-        self.nics[nic as usize].wait(connection * MOST_SUBFLOWS + subflow);
+        self.nics[nic as usize].wait(connection * Subflows::MOST + subflow);
         self.schedule_refill(core, nic);
     }
 
-    /// Whether there was something to send.
-    fn send_one<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32) -> bool {
+    /// Sends a segment by one of these subflows, if there is one to send: by which.
+    fn send_one<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        connection: u32,
+        open: Subflows,
+    ) -> Option<u32> {
         let place = &mut self.connections[connection];
         let before = place.sender.retransmissions();
-        let Some(mapped) = place.sender.poll_transmit(core.now()) else { return false };
+        let mapped = place.sender.poll_transmit(core.now(), open)?;
         if place.sender.retransmissions() > before {
             core.retransmitted(place.id);
         }
         self.send_data(core, connection, mapped);
-        true
+        Some(mapped.subflow)
     }
 
     /// A link is free: those that wait for it take turns.
     fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32) {
         self.nics[nic as usize].refilling = false;
         while let Some(waiting) = self.nics[nic as usize].next_ready() {
-            let (connection, subflow) = (waiting / MOST_SUBFLOWS, waiting % MOST_SUBFLOWS);
+            let (connection, subflow) = (waiting / Subflows::MOST, waiting % Subflows::MOST);
             self.take_turn(core, connection, subflow);
             // A turn may be empty: what the subflow waited to send has gone by another.
             if self.nics[nic as usize].free_at() > core.now() {
@@ -285,9 +286,10 @@ impl Mptcp {
         }
     }
 
-    fn set_timers<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32) {
-        let Connection { sender, links, serial, .. } = &mut self.connections[connection];
-        for (subflow, (_, alarm)) in (0..).zip(links) {
+    fn set_timers<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32, which: Subflows) {
+        let Connection { sender, alarms, serial, .. } = &mut self.connections[connection];
+        for subflow in which {
+            let alarm = &mut alarms[subflow as usize];
             if let Some(at) = sender.poll_timeout(subflow).filter(|at| *at < *alarm) {
                 *alarm = at;
                 core.schedule(at, Event::Timer { connection, serial: *serial, subflow });
@@ -297,24 +299,24 @@ impl Mptcp {
 
     fn expire<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32, serial: u32, subflow: u32) {
         let place = &mut self.connections[connection];
-        if place.serial != serial || core.now() < place.links[subflow as usize].1 {
+        if place.serial != serial || core.now() < place.alarms[subflow as usize] {
             return;
         }
-        place.links[subflow as usize].1 = Time::MAX;
+        place.alarms[subflow as usize] = Time::MAX;
         place.sender.handle_timeout(core.now(), subflow);
         if place.sender.has_given_up() {
-            core.give_up(place.id);
-            return self.free_if_over(connection);
+            return self.give_up(core, connection);
         }
-        self.send(core, connection);
+        let all = place.sender.subflows();
+        self.send(core, connection, all);
         self.free_if_over(connection);
     }
 
     /// Frees the place of a connection that has sent and heard all.
     fn free_if_over(&mut self, connection: u32) {
         let place = &mut self.connections[connection];
-        let waits = place.links.iter().any(|(waits, _)| *waits);
-        if place.sender.is_done() && place.references == 0 && !waits && place.serial != 0 {
+        let idle = place.references == 0 && place.waiting.is_empty();
+        if idle && place.sender.is_done() && place.serial != 0 {
             place.serial = 0;
             self.connections.release(connection);
         }
@@ -349,36 +351,16 @@ impl Fabric for Mptcp {
         self.settle_hosts(core);
     }
 
+    fn compute<O: Observer>(&mut self, core: &mut Core<Event, O>, computing: Computing) {
+        self.start_computing(core, computing);
+    }
+
     fn hosts(&self) -> Option<Counts> {
         self.hosts.as_ref().map(|hosts| hosts.counts())
     }
 
-    // Departure from the contract: which subflow takes which segment depends on when acknowledgements come, so that
-    // the message is carried alone instead. All ways of one length are alike, and each size is carried once.
+    // Departure from the contract: the message is carried ([`alone`]).
     fn unloaded(&self, message: &Message) -> Time {
-        let Some(known) = &self.alone else { return Time::ZERO };
-        let network = &self.plan.network;
-        let inside = network.topology.switch_of(message.src) == network.topology.switch_of(message.dst);
-        let links = network.links(message.src, message.dst).count();
-        let key: Lone = (
-            links,
-            inside,
-            message.kind.is_answered(),
-            message.bytes,
-            message.request,
-            places(network, message),
-        );
-        if let Some(time) = known.borrow().get(&key) {
-            return *time;
-        }
-        let topology = network.topology.clone().without_faults();
-        let plan = Plan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
-        let on = Mptcp::on(plan, &self.params, self.timeouts, self.subflows);
-        let fabric = Mptcp { alone: None, ..on };
-        let work = Listed::new(vec![(Time::ZERO, *message)].into(), network.nodes());
-        let (run, ..) = Sim::new(fabric, work.expect("a message of this network")).run();
-        let time = run.outcomes[0].completion().expect("nothing is in its way");
-        known.borrow_mut().insert(key, time);
-        time
+        self.carried_alone(message)
     }
 }

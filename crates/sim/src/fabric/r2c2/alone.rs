@@ -53,7 +53,7 @@ impl R2c2 {
             }
         };
         let alone = self.routings(src, dst).into_iter().map(alone).max().unwrap_or(0);
-        let first = alone.min(self.fastest_kbps(src));
+        let first = self.first_of(alone, src);
         Pace { first, alone, interval: self.params.interval }
     }
 

@@ -1,9 +1,10 @@
 //! Broadcasts: told by a source, passed on along a tree, reported and repeated if a copy is lost (§3.2).
 
-use super::wire::{Body, News, Packet, Spread};
+use super::wire::{Body, Packet, Spread};
 use super::{Event, NONE, R2c2};
 use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind};
 use unrack_protocol::r2c2::Routing;
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, Broadcast, Event as Told};
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
@@ -31,8 +32,8 @@ impl R2c2 {
             News::Flow(told) => {
                 place.view.hear(now, &Broadcast { routing: self.map.usable(told.routing), ..told });
             }
-            News::Routings { list, .. } => {
-                for Assignment { src, flow, routing } in &*self.chosen[list as usize] {
+            News::Routings { number, .. } => {
+                for Assignment { src, flow, routing } in &*self.chosen[number as usize] {
                     place.view.reroute((*src, *flow), self.map.usable(*routing));
                     if u32::from(*src) == node {
                         let own = place.own.iter().find(|own| self.flows[**own].told.flow == *flow);
@@ -71,8 +72,8 @@ impl R2c2 {
         // A list has what names it and its tree before it, like a broadcast of a flow.
         let (wire, about) = match news {
             News::Flow(told) => (BROADCAST as u64, u32::from(told.dst)),
-            News::Routings { list, .. } => {
-                let list = &self.chosen[list as usize];
+            News::Routings { number, .. } => {
+                let list = &self.chosen[number as usize];
                 ((BROADCAST + list.len() * Assignment::BYTES) as u64, news.src())
             }
         };
@@ -102,7 +103,9 @@ impl R2c2 {
 
     pub(super) fn heard<O: Observer>(&mut self, core: &mut Core<Event, O>, spread: u32, link: u32) {
         let node = self.links[link as usize].to;
-        self.learn(core.now(), node, self.spreads[spread].news);
+        let news = self.spreads[spread].news;
+        self.nodes[node as usize].reports.heard(news);
+        self.learn(core.now(), node, news);
         self.spread(core, node, spread);
         self.drop_copy(spread);
     }
@@ -117,10 +120,31 @@ impl R2c2 {
 
     /// A node had to drop a broadcast, and tells its source (§3.2).
     pub(super) fn report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
-        let src = news.src();
-        if node == src {
+        if node == news.src() {
             return self.repeat_later(core, news);
         }
+        // What was on its way to a controller, nobody else will hear of: it is reported once.
+        if self.controller.is_none() {
+            let (now, timeout) = (core.now(), self.params.timeout);
+            if !self.nodes[node as usize].reports.dropped(now, timeout, news) {
+                return;
+            }
+            core.schedule(now + timeout, Event::Report(node));
+        }
+        self.send_report(core, node, news);
+    }
+
+    /// Of what a node reported, it has heard nothing for too long.
+    pub(super) fn report_again<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
+        let (now, timeout) = (core.now(), self.params.timeout);
+        while let Some((news, next)) = self.nodes[node as usize].reports.poll(now, timeout) {
+            core.schedule(next, Event::Report(node));
+            self.send_report(core, node, news);
+        }
+    }
+
+    fn send_report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
+        let src = news.src();
         // If no way leads there, it will be told of this failure and announce its flows again.
         let ways = Ways { routing: Routing::Spraying, src: node, dst: src, flow: 0 };
         let Some(route) = self.draw(ways) else { return };

@@ -1,10 +1,11 @@
 //! One node computes the rates of all flows (§5.2, fig. 19): it is told of each flow, and once an interval it sends to every
 //! node the new rates of its flows. What that costs is on the same links as everything else.
 
-use super::wire::{Body, News, Packet};
+use super::wire::{Body, Packet};
 use super::{Event, NONE, R2c2, Slab};
 use crate::engine::{Core, Observer};
 use std::collections::BTreeMap;
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::BROADCAST;
 use unrack_protocol::r2c2::view::Key;
 use unrack_protocol::r2c2::weights::Ways;
@@ -53,7 +54,7 @@ impl R2c2 {
     pub(super) fn give_rates<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         let node = self.params.controller;
         let Some(controller) = &mut self.controller else { return };
-        let view = &self.nodes[node as usize].view;
+        let view = &mut self.nodes[node as usize].view;
         let counting = view.counting().into_iter().map(|told| (told.src, told.flow));
         let rates: BTreeMap<Key, u32> = counting.filter_map(|key| Some((key, view.kbps(key)?))).collect();
         let mut new: BTreeMap<u16, Vec<(u16, u32)>> = BTreeMap::new();

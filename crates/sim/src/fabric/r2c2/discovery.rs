@@ -1,9 +1,9 @@
 //! Failures that are found out (§3.2): the topology is discovered anew, ways and rates are of what is left, and every
 //! node announces its flows again. All nodes know at the same time: when the scenario says that a failure is detected.
 
-use super::wire::News;
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer};
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Broadcast, Event as Told};
 use unrack_protocol::r2c2::rates::Rates;
 
@@ -29,6 +29,7 @@ impl R2c2 {
         let rate = |link: u32| self.links[link as usize].pace.rate();
         self.empty = Rates::new(self.map.links().map(rate), self.params.headroom.get());
         for node in &mut self.nodes {
+            node.reports.clear();
             node.view.discover(now, self.empty.clone(), |routing| self.map.usable(routing));
         }
         let own: Vec<u32> = self.nodes.iter().flat_map(|node| &node.own).copied().collect();

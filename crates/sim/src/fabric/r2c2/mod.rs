@@ -1,8 +1,8 @@
 //! `r2c2`: nodes that forward for each other and compute their own rates (Costa et al., SIGCOMM 2015).
 //!
 //! A sender tells all nodes of a flow's start and end, each by a 16-byte packet along one of its broadcast trees. It
-//! sends at once, at the rate that the flow would get alone, up to that of a link; once an interval it computes the rates of all flows that it has known for an
-//! interval, and holds its own to theirs. Packets follow the way that their source drew; a node has one queue a link,
+//! sends at once, at the rate that the flow would get alone, up to that of a link unless told otherwise; once an interval it
+//! computes the rates of all flows that it has known for an interval, and holds its own to theirs. Packets follow the way that their source drew; a node has one queue a link,
 //! first in, first out.
 //!
 //! What the paper leaves open, and is so here: nodes compute at times of their own, spread over the interval. What a
@@ -27,7 +27,7 @@ mod wire;
 
 use self::central::Controller;
 use self::flow::{Flow, Role};
-use self::wire::{Link, News, Packet, Spread};
+use self::wire::{Link, Packet, Spread};
 use super::Fabric;
 use super::slab::Slab;
 use super::stream::{Buffer, Ethernet};
@@ -37,12 +37,13 @@ use crate::network::Network;
 use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::news::{News, Reports};
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
-use unrack_protocol::r2c2::{Control, Params, Routing};
+use unrack_protocol::r2c2::{Control, FirstRate, Params, Routing};
 use unrack_rack::graph::Graph;
 use unrack_units::Time;
 use unrack_workload::random::mix;
@@ -99,6 +100,7 @@ struct Node {
     ticks: bool,
     /// What it is about to tell again: other losses of the same are no reason to do so twice.
     repeats: Vec<News>,
+    reports: Reports,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -126,6 +128,8 @@ pub enum Event {
     Repeat {
         spread: u32,
     },
+    /// A node reports again what it had to drop.
+    Report(u32),
     /// From now on, a rule holds.
     Rule(u32),
     /// A node chooses routings.
@@ -191,6 +195,7 @@ impl R2c2 {
             numbers: 0,
             ticks: false,
             repeats: Vec::new(),
+            reports: Reports::default(),
         };
         Ok(R2c2 {
             params: params.clone(),
@@ -248,11 +253,18 @@ impl R2c2 {
         (bytes - u64::from(segment) * self.most).min(self.most)
     }
 
-    /// Of a flow of which no rate is known yet: what it would get alone, but no more than the source's fastest link has: who
-    /// knows nothing of others does not send by several links at once.
+    /// Of a flow of which no rate is known yet.
     fn first_kbps(&mut self, ways: Ways) -> u32 {
         let alone = self.empty.alone_kbps(&self.map.weights.shares(ways));
-        alone.min(self.fastest_kbps(ways.src))
+        self.first_of(alone, ways.src)
+    }
+
+    /// Where the flow would get so much alone.
+    fn first_of(&self, alone_kbps: u32, src: u32) -> u32 {
+        match self.params.first_rate {
+            FirstRate::Link => alone_kbps.min(self.fastest_kbps(src)),
+            FirstRate::Alone => alone_kbps,
+        }
     }
 
     /// Of the links of a node.
@@ -371,6 +383,7 @@ impl Fabric for R2c2 {
             Event::Tick(node) => self.tick(core, node),
             Event::Alarm { flow, turn } => self.alarm(core, flow, turn),
             Event::Repeat { spread } => self.repeat(core, spread),
+            Event::Report(node) => self.report_again(core, node),
             Event::Rule(rule) => self.rule(core, rule),
             Event::Select => self.select(core),
             Event::Discover => self.discover(core),

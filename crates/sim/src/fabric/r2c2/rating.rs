@@ -1,9 +1,9 @@
 //! What flows ask for, what they can use, and the rates that each node computes.
 
 use super::flow::Flow;
-use super::wire::News;
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer};
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Broadcast, Event as Told};
 use unrack_protocol::r2c2::rates::Asked;
 use unrack_protocol::r2c2::terms::Terms;

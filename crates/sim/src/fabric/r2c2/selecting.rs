@@ -1,9 +1,9 @@
 //! Other routings for flows under way (§3.4): once a period one node, each in turn, searches for the best that it knows
 //! of, and tells all. The search takes no time here.
 
-use super::wire::News;
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer};
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Assignment, MOST_ASSIGNMENTS};
 use unrack_protocol::r2c2::selection::{Problem, Selection};
 use unrack_units::Time;
@@ -32,7 +32,7 @@ impl R2c2 {
             let list = self.chosen.len() as u32;
             self.chosen.push(pairs.into());
             let tree = (list % u32::from(self.params.trees)) as u8;
-            self.announce(core, News::Routings { src: node as u16, tree, list });
+            self.announce(core, News::Routings { src: node as u16, tree, number: list });
         }
     }
 

@@ -1,13 +1,14 @@
 //! Flows: opened, sent packet by packet, acknowledged, sent again.
 
 use super::flow::{Flow, Receiver, Role, Sender};
-use super::wire::{Body, News, Packet};
+use super::wire::{Body, Packet};
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer, Wait};
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::demand::Demand;
 use unrack_protocol::r2c2::host::Host;
+use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Broadcast, Event as Told};
 use unrack_protocol::r2c2::transfer::Patience;
 use unrack_protocol::r2c2::weights::Ways;

@@ -2,7 +2,8 @@
 
 use crate::network::{Departure, Pace, Port};
 use crate::topology::Topology;
-use unrack_protocol::r2c2::packet::{Broadcast, Route};
+use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::packet::Route;
 use unrack_units::Time;
 
 /// One way of a link, with the queue before it.
@@ -52,46 +53,6 @@ pub(super) enum Body {
     /// New rates of a node's flows, from the controller; and that they were lost, back to it.
     Rates(u32),
     LostRates(u32),
-}
-
-/// What is broadcast.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
-    /// Of one flow.
-    Flow(Broadcast),
-    /// Chosen routings (§3.4), by their number among all such lists of the run.
-    Routings { src: u16, tree: u8, list: u32 },
-}
-
-impl News {
-    pub fn src(self) -> u32 {
-        match self {
-            News::Flow(told) => u32::from(told.src),
-            News::Routings { src, .. } => u32::from(src),
-        }
-    }
-
-    pub fn tree(self) -> u8 {
-        match self {
-            News::Flow(told) => told.tree,
-            News::Routings { tree, .. } => tree,
-        }
-    }
-
-    pub fn along(self, tree: u8) -> News {
-        match self {
-            News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
-            News::Routings { src, list, .. } => News::Routings { src, tree, list },
-        }
-    }
-
-    /// Whether both are about the same: to repeat one is to repeat the other.
-    pub fn is_like(self, other: News) -> bool {
-        match (self, other) {
-            (News::Flow(one), News::Flow(other)) => (one.flow, one.event) == (other.flow, other.event),
-            _ => self.along(0) == other.along(0),
-        }
-    }
 }
 
 /// A broadcast on its way, and how many copies of it are.

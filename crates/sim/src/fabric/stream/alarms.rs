@@ -44,8 +44,7 @@ impl<C: Control + Clone> Streams<C> {
         stream.alarm = Time::MAX;
         stream.sender.handle_timeout(core.now());
         if stream.sender.has_given_up() {
-            core.give_up(stream.id);
-            return self.free_if_over(alarm.owner);
+            return self.give_up(core, alarm.owner);
         }
         self.send(core, alarm.owner);
         self.set_timer(core, alarm.owner);

@@ -54,12 +54,19 @@ pub fn broadcast() -> Vec<(&'static str, f64)> {
         ("mean_paths", mean_paths()),
         ("farthest_paths", farthest_paths()),
         ("weights_bytes", weights_bytes(&torus)),
-        ("central_1", central(1.0, hops, nodes) / bytes),
-        ("central_10", central(10.0, hops, nodes) / bytes),
     ]
 }
 
-/// Fig. 19: what a controller costs for one event: the event's packet goes to it, and to every node it sends one with
+/// Fig. 19.
+pub fn controller() -> Vec<(&'static str, f64)> {
+    let torus = torus(&[8, 8, 8]);
+    let (nodes, hops) = (f64::from(torus.nodes()), mean_hops(&torus));
+    let tree = (nodes - 1.0) * BROADCAST as f64;
+    let of = |flows| central(flows, hops, nodes) / tree;
+    vec![("central_1", of(1.0)), ("central_10", of(10.0))]
+}
+
+/// What a controller costs for one event: the event's packet goes to it, and to every node it sends one with
 /// the rates of its flows: a packet as a broadcast, which has one rate, and 4 bytes for each rate more.
 fn central(flows: f64, hops: f64, nodes: f64) -> f64 {
     let message = BROADCAST as f64 + 4.0 * (flows - 1.0);

@@ -2,7 +2,10 @@
 
 mod arithmetic;
 mod assignment;
+mod control;
+mod emulation;
 mod intervals;
+mod recomputation;
 mod selection;
 mod throughput;
 
@@ -15,10 +18,20 @@ pub fn throughput() -> Computed {
     throughput::all().into_iter().map(named).collect()
 }
 
-/// Figs. 3, 4 and 19; broadcasts and formats.
+/// Figs. 3 and 4; broadcasts and formats.
 pub fn arithmetic() -> Computed {
     let all = [arithmetic::examples(), arithmetic::broadcast(), arithmetic::formats()];
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// Fig. 7.
+pub fn emulation(scale: Scale) -> Computed {
+    emulation::ratios(scale).into_iter().collect()
+}
+
+/// Fig. 8.
+pub fn recomputation(scale: Scale) -> Computed {
+    recomputation::shares(scale).into_iter().collect()
 }
 
 /// Figs. 15 and 16.
@@ -29,4 +42,10 @@ pub fn intervals(scale: Scale) -> Computed {
 /// Fig. 18.
 pub fn selection(scale: Scale) -> Computed {
     selection::gains(scale).into_iter().collect()
+}
+
+/// Fig. 19.
+pub fn control(scale: Scale) -> Computed {
+    let all = [arithmetic::controller(), control::measured(scale)];
+    all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()
 }

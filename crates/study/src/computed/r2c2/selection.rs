@@ -34,7 +34,7 @@ fn gains_at(graph: &Arc<Graph>, load: u32) -> Vec<(String, f64)> {
     let [spraying, vlb, random_of_both] = [vec![0; flows.len()], vec![1; flows.len()], drawn].map(worth);
     let with = (Params::default(), &aggregate as Utility);
     let mut bits = || random.bits();
-    let found = Search::new(links(graph), &flows, vec![0; flows.len()], with, &mut bits).run(&mut bits);
+    let found = Search::new(&links(graph), &flows, vec![0; flows.len()], with, &mut bits).run(&mut bits);
     vec![
         (format!("spraying.{load}"), found.utility / spraying),
         (format!("vlb.{load}"), found.utility / vlb),

@@ -1,4 +1,6 @@
-//! Nodes and a switch, cycle by cycle.
+//! Nodes and a switch, cycle by cycle; or two switches.
+
+mod mirrored;
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -109,8 +111,8 @@ fn a_jumbo_frame_on_every_link_costs_a_few_cycles() {
         let (mut decoders, mut frames) = (vec![Decoder::default(); 2], 0);
         let mut deframers = vec![Deframer::default(); 2];
         for node in 0..2 {
-            bed.send_up(node, encoded(std::slice::from_ref(&frame)));
-            bed.send_down(node, encoded(std::slice::from_ref(&frame)));
+            bed.stars[0].send_up(node, encoded(std::slice::from_ref(&frame)));
+            bed.stars[0].send_down(node, encoded(std::slice::from_ref(&frame)));
         }
         (0..100).for_each(|_| bed.tick());
         bed.hosts[0].submit(100, Request::Read { dst: 1, address: 64, bytes: 64 });
@@ -119,7 +121,7 @@ fn a_jumbo_frame_on_every_link_costs_a_few_cycles() {
             bed.tick();
             first = first.or(bed.hosts[0].completions().next().map(|completion| completion.first));
             for node in 0..2 {
-                let column = decoders[node].decode(bed.to_node[node]);
+                let column = decoders[node].decode(bed.stars[0].to_node[node]);
                 if let Some(received) = deframers[node].handle(column) {
                     assert_eq!(received, Ok(&frame[..]));
                     frames += 1;
@@ -163,7 +165,7 @@ fn a_read_that_nobody_answers_ends_with_null() {
     let outcome = |ticket| completions.iter().find(|(_, done)| done.ticket == ticket).unwrap().1.clone();
     assert_eq!((outcome(0).outcome, outcome(0).at), (Outcome::Null, 500));
     assert_eq!(outcome(1).outcome, Outcome::Answer(vec![0; 8]));
-    assert_eq!(bed.switch.violations().senseless, 1);
+    assert_eq!(bed.stars[0].switch.violations().senseless, 1);
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn small_writes_go_under_one_notification() {
         run(&mut bed, 5_000);
         assert_eq!(bed.memory[1].writes.len(), 9);
         assert!(bed.memory[1].writes.iter().zip(0..).all(|(write, n)| write.0 == n * 32));
-        assert_eq!(bed.switch.violations(), Default::default());
+        assert_eq!(bed.stars[0].switch.violations(), Default::default());
         let blocks = bed.crossings.unwrap();
         blocks.iter().filter(|c| c.block.block_type() == Some(layout::N)).count()
     };
@@ -186,7 +188,7 @@ fn small_writes_go_under_one_notification() {
 }
 
 fn malformed(bed: &Testbed, node: usize) -> Vec<(Malformed, u64)> {
-    let count = |kind: &Malformed| (*kind, bed.hosts[node].assembler().malformed(*kind));
+    let count = |kind: &Malformed| (*kind, bed.hosts[node].assembler(0).malformed(*kind));
     Malformed::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect()
 }
 
@@ -194,7 +196,7 @@ fn malformed(bed: &Testbed, node: usize) -> Vec<(Malformed, u64)> {
 fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed {
     let mut bed = testbed(3, Policy::Fair);
     if watched {
-        bed.switch.watch(16);
+        bed.stars[0].switch.watch(16);
     }
     let data = vec![0x5a; 256];
     bed.hosts[0].submit(0, Request::Write { dst: 1, address: 0, data: data.clone() });
@@ -204,7 +206,7 @@ fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed 
             bed.hosts[2].submit(now, Request::Write { dst: 1, address: 4096, data: data.clone() });
         }
         bed.tick();
-        bed.replace_up(0, |block| {
+        bed.stars[0].replace_up(0, |block| {
             sent += u64::from(sent > 0 || block.block_type() == Some(layout::MS));
             if sent > 15 { spoil(sent - 16, block) } else { block }
         });
@@ -216,12 +218,12 @@ fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed 
 #[test]
 fn a_silent_sender_does_not_hold_up_others() {
     let bed = spoilt(true, |_, _| Block::IDLE);
-    assert_eq!(bed.switch.violations().silent, 1);
+    assert_eq!(bed.stars[0].switch.violations().silent, 1);
     assert_eq!(malformed(&bed, 1), [(Malformed::Marked, 1)]);
     assert_eq!(bed.memory[1].writes.iter().map(|write| write.0).collect::<Vec<_>>(), [4096]);
-    assert!(!bed.switch.is_disabled(0), "it may be at fault, its link is not");
+    assert!(!bed.stars[0].switch.is_disabled(0), "it may be at fault, its link is not");
     let waits = spoilt(false, |_, _| Block::IDLE);
-    assert!(waits.memory[1].writes.is_empty() && waits.switch.violations() == Default::default());
+    assert!(waits.memory[1].writes.is_empty() && waits.stars[0].switch.violations() == Default::default());
     // It goes on in the end: too late, and the rest of its message is nobody's.
     let late = spoilt(true, |at, block| if at < 17 { Block::IDLE } else { block });
     assert_eq!(malformed(&late, 1), [(Malformed::Marked, 1)]);
@@ -238,7 +240,7 @@ fn the_switch_marks_what_came_to_it_damaged() {
                 _ => Block { payload: block.payload ^ 1 << (bit - 2), ..block },
             };
             let bed = spoilt(true, |now, block| if now == at { flip(block) } else { block });
-            assert!(bed.switch.is_disabled(0), "block {at}, bit {bit}");
+            assert!(bed.stars[0].switch.is_disabled(0), "block {at}, bit {bit}");
             assert_eq!(malformed(&bed, 1), [(Malformed::Marked, 1)], "block {at}, bit {bit}");
             assert_eq!(bed.memory[1].writes.len(), 1);
         }
@@ -291,7 +293,7 @@ proptest! {
         for n in 0..300_u64 {
             bed.tick();
             if let Some(block) = blocks.next() {
-                bed.replace_up(0, |_| block);
+                bed.stars[0].replace_up(0, |_| block);
             }
             if n % 50 == 0 {
                 let now = bed.now();
@@ -302,7 +304,7 @@ proptest! {
         (0..3_000).for_each(|_| bed.tick());
         for node in [2, 3] {
             prop_assert_eq!(bed.hosts[node].completions().count(), 6);
-            prop_assert!(!bed.switch.is_disabled(node as u16));
+            prop_assert!(!bed.stars[0].switch.is_disabled(node as u16));
         }
         prop_assert!(bed.memory[2].writes.iter().filter(|write| write.1 <= 256).count() >= 18);
     }
@@ -320,11 +322,11 @@ proptest! {
         let policy = if strict { Policy::Strict } else { Policy::Fair };
         let host = HostConfig { mega: mega.then_some(1_000), ..HOST };
         let mut bed = testbed_with(NODES, policy, host);
-        bed.switch.watch(16);
+        bed.stars[0].switch.watch(16);
         let frames: Vec<Vec<u8>> = if with_frames { (0..6).map(|n| vec![n; 400]).collect() } else { Vec::new() };
         for node in 0..NODES {
-            bed.send_up(node, encoded(&frames));
-            bed.send_down(node, encoded(&frames));
+            bed.stars[0].send_up(node, encoded(&frames));
+            bed.stars[0].send_down(node, encoded(&frames));
         }
         let mut submitted = vec![Vec::new(); usize::from(NODES)];
         let mut done = vec![Vec::new(); usize::from(NODES)];
@@ -355,14 +357,14 @@ proptest! {
             bed.tick();
             for node in 0..usize::from(NODES) {
                 done[node].extend(bed.hosts[node].completions());
-                if let Some(frame) = deframers[node].handle(decoders[node].decode(bed.to_node[node])) {
+                if let Some(frame) = deframers[node].handle(decoders[node].decode(bed.stars[0].to_node[node])) {
                     prop_assert!(frame.is_ok());
                     good += 1;
                 }
             }
             prop_assert!(bed.now() < 100_000);
         }
-        prop_assert_eq!(bed.switch.violations(), Default::default());
+        prop_assert_eq!(bed.stars[0].switch.violations(), Default::default());
         prop_assert_eq!(good, frames.len() * usize::from(NODES));
         let mut added = 0;
         for (node, requests) in submitted.iter().enumerate() {
@@ -386,8 +388,8 @@ proptest! {
         }).sum();
         prop_assert_eq!(words, added);
         for node in 0..NODES {
-            prop_assert_eq!(bed.switch.queued(node), 0);
-            prop_assert_eq!(bed.switch.circuits(node).count(), 0);
+            prop_assert_eq!(bed.stars[0].switch.queued(node), 0);
+            prop_assert_eq!(bed.stars[0].switch.circuits(node).count(), 0);
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Nodes in virtual time: the same every time, and as fast as it computes.
 
+mod net;
+
+use self::net::{Faults, Net};
 use super::*;
-use crate::direct::content::{self, Checks};
-use crate::direct::line::Line;
+use crate::direct::content::Checks;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use unrack_protocol::r2c2::links::LinkState;
 use unrack_protocol::r2c2::packet::{Assignment, Event as Told};
 use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::terms::Rule;
@@ -24,209 +27,6 @@ fn plan(kind: &str, shape: &str, params: Params) -> Arc<Plan> {
     let mut network = network(kind, shape);
     network.link = Link { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
     Arc::new(Plan::new(&network, &unrack_rack::Faults::default(), &params, 7).unwrap())
-}
-
-/// What happens to packets on their way: so many of 256.
-#[derive(Debug, Clone, Copy, Default)]
-struct Faults {
-    lost: u8,
-    doubled: u8,
-    flipped: u8,
-}
-
-/// Nodes and links without threads.
-struct Net {
-    nodes: Vec<Node>,
-    around: Wires,
-    now: Time,
-}
-
-struct Wires {
-    plan: Arc<Plan>,
-    map: Map,
-    lines: Vec<Line>,
-    down: Vec<u32>,
-    at: u32,
-    /// For whom better routings are sought.
-    sought: Vec<(u32, Problem)>,
-    /// Frames that came out of the rack, and where.
-    to_hosts: Vec<(u32, Vec<u8>)>,
-    crossings: BTreeMap<(Time, u64), (u32, Packet)>,
-    serial: u64,
-    random: u64,
-    faults: Faults,
-    checks: Checks,
-    opened: BTreeMap<FlowKey, u32>,
-    complete: BTreeMap<u32, Time>,
-    acknowledged: Vec<u32>,
-    given_up: Vec<u32>,
-    wrong: u64,
-    arrived: BTreeMap<u32, u64>,
-    /// Payload that faults took away, and added.
-    lost: u64,
-    doubled: u64,
-    /// Bytes on each link.
-    carried: Vec<u64>,
-}
-
-impl Wires {
-    fn strikes(&mut self, of: u8) -> bool {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        (mix(self.random) as u8) < of
-    }
-
-    fn cross(&mut self, at: Time, to: u32, packet: Packet) {
-        self.serial += 1;
-        self.crossings.insert((at, self.serial), (to, packet));
-    }
-}
-
-fn payload(packet: &Packet) -> u64 {
-    if Kind::of(packet).is_some_and(Kind::is_data) { (packet.len() - DATA_HEADER) as u64 } else { 0 }
-}
-
-impl Around for Wires {
-    fn map(&mut self) -> &mut Map {
-        &mut self.map
-    }
-    fn empty(&mut self) -> Packet {
-        Packet::new()
-    }
-    fn spare(&mut self, _packet: Packet) {}
-    fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time {
-        self.lines[(self.plan.graph.links_of(self.at).start + port) as usize].room_at(now, bytes)
-    }
-    fn put(&mut self, now: Time, port: u32, mut packet: Packet) -> Result<(), Packet> {
-        let link = self.plan.graph.links_of(self.at).start + port;
-        let Some(departure) = self.lines[link as usize].enqueue(now, packet.len() as u64) else {
-            return Err(packet);
-        };
-        self.carried[link as usize] += packet.len() as u64;
-        let (at, to) = (departure.last + self.plan.link(link).propagation, self.plan.graph.to(link));
-        let Faults { lost, doubled, flipped } = self.faults;
-        if self.down.contains(&link) || self.strikes(lost) {
-            self.lost += payload(&packet);
-            return Ok(());
-        }
-        if self.strikes(doubled) {
-            self.doubled += payload(&packet);
-            self.cross(at, to, packet.clone());
-        }
-        if self.strikes(flipped) {
-            let bit = mix(self.random) as usize % (packet.len() * 8);
-            packet[bit / 8] ^= 1 << (bit % 8);
-        }
-        self.cross(at, to, packet);
-        Ok(())
-    }
-    fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]) {
-        content::fill(flow, offset, into);
-    }
-    fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
-        self.checks.deliver(flow, offset, bytes);
-    }
-    fn to_host(&mut self, frame: &[u8]) {
-        self.to_hosts.push((self.at, frame.to_vec()));
-    }
-    fn seek(&mut self, problem: Problem) {
-        self.sought.push((self.at, problem));
-    }
-    fn happened(&mut self, now: Time, event: Event) {
-        match event {
-            Event::Opened { message, flow } => {
-                self.opened.insert(flow, message);
-            }
-            Event::Complete { flow } => {
-                let arrived = self.checks.close(flow);
-                self.wrong += arrived.wrong;
-                // Of a forged one nobody knows.
-                let Some(message) = self.opened.get(&flow).copied() else { return };
-                assert!(self.complete.insert(message, now).is_none(), "complete twice");
-                self.arrived.insert(message, arrived.bytes);
-            }
-            Event::Acknowledged { message, .. } => self.acknowledged.push(message),
-            Event::GivenUp { message, .. } => self.given_up.push(message),
-        }
-    }
-}
-
-impl Net {
-    fn new(plan: Arc<Plan>, faults: Faults, seed: u64) -> Net {
-        let links = plan.graph.links() as usize;
-        let around = Wires {
-            map: Map::whole(&plan.graph, plan.params.trees),
-            sought: Vec::new(),
-            to_hosts: Vec::new(),
-            down: Vec::new(),
-            lines: (0..plan.graph.links()).map(|link| Line::new(plan.link(link).rate, plan.buffer)).collect(),
-            at: 0,
-            crossings: BTreeMap::new(),
-            serial: 0,
-            random: seed,
-            faults,
-            checks: Checks::default(),
-            opened: BTreeMap::new(),
-            complete: BTreeMap::new(),
-            acknowledged: Vec::new(),
-            given_up: Vec::new(),
-            wrong: 0,
-            arrived: BTreeMap::new(),
-            lost: 0,
-            doubled: 0,
-            carried: vec![0; links],
-            plan: plan.clone(),
-        };
-        Net { nodes: (0..plan.nodes()).map(|node| Node::new(&plan, node)).collect(), around, now: Time::ZERO }
-    }
-
-    fn submit(&mut self, message: u32, (src, dst): (u32, u32), bytes: u64) {
-        self.around.at = src;
-        self.nodes[src as usize].submit(self.now, message, dst, bytes, &mut self.around);
-    }
-
-    /// Until nothing is left to happen, or this time.
-    fn run(&mut self, until: Time) {
-        loop {
-            let arrival = self.around.crossings.first_key_value().map(|((at, _), _)| *at);
-            let wakes = self.nodes.iter().enumerate().filter_map(|(n, node)| Some((node.next_wake()?, n)));
-            let wake = wakes.min();
-            let next = arrival.into_iter().chain(wake.map(|(at, _)| at)).min();
-            let Some(next) = next.filter(|next| *next <= until) else { return };
-            assert!(next >= self.now || wake.is_some_and(|(at, _)| at == next), "time goes back");
-            self.now = self.now.max(next);
-            if arrival == Some(next) {
-                let (_, (to, packet)) = self.around.crossings.pop_first().unwrap();
-                self.around.at = to;
-                self.nodes[to as usize].take(self.now, packet, &mut self.around);
-            } else if let Some((_, node)) = wake {
-                self.around.at = node as u32;
-                self.nodes[node].wake(self.now, &mut self.around);
-            }
-        }
-    }
-
-    /// From now on, what crosses a cable of this node is lost.
-    fn fail(&mut self, node: u32) {
-        let graph = &self.around.plan.graph;
-        let cables = graph.links_of(node).flat_map(|link| [link, graph.reverse(link)]);
-        self.around.down = cables.collect();
-    }
-
-    /// That is known to all.
-    fn discover(&mut self) {
-        let down = self.around.down.clone();
-        self.around.map = self.around.map.without(|link| down.contains(&link));
-        for (number, node) in self.nodes.iter_mut().enumerate() {
-            self.around.at = number as u32;
-            node.discover(self.now, &mut self.around);
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        let mut sum = Counters::default();
-        self.nodes.iter().for_each(|node| sum += node.counters);
-        sum
-    }
 }
 
 fn any_plan() -> impl Strategy<Value = Arc<Plan>> {
@@ -256,7 +56,7 @@ proptest! {
         flows in prop::collection::vec((any::<u32>(), any::<u32>(), 1u64..150_000, 0u64..3_000), 1..20),
         (lost, doubled, flipped) in prop_oneof![Just((0u8, 0u8, 0u8)), (0u8..12, 0u8..12, Just(0)), (0u8..6, 0u8..6, 0u8..6)],
     ) {
-        let mut net = Net::new(plan.clone(), Faults { lost, doubled, flipped }, seed);
+        let mut net = Net::new(plan.clone(), Faults { lost, doubled, flipped, ..Faults::default() }, seed);
         let nodes = plan.nodes();
         let mut flows: Vec<_> = flows.into_iter().map(|(src, apart, bytes, at)| {
             let src = src % nodes;
@@ -317,8 +117,90 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Broadcasts are lost, and reports of that, too: as long as some get through, all nodes know of the same flows in the end.
+    #[test]
+    fn all_nodes_know_the_same_flows(
+        routing in prop::sample::select(&Routing::ALL[..]), seed: u64, refused in 1u8..80, unreported in 0u8..200,
+        short in prop::collection::vec((0u32..9, 1u32..9, 1u64..5_000, 0u64..500), 0..10),
+    ) {
+        // For 160 ms.
+        let slow = Rule { demand: Some(Rate::from_bps(10_000_000)), ..Rule::default() };
+        let params = Params { routing, rules: vec![slow], ..Params::default() };
+        let mut net = Net::new(plan("torus", "[3, 3]", params), Faults { refused, unreported, ..Faults::default() }, seed);
+        (0..9).for_each(|src| net.submit(src, (src, (src + 1) % 9), 200_000));
+        for (message, (src, apart, bytes, us)) in (9..).zip(short) {
+            net.run(net.now + Time::from_us(us));
+            net.submit(message, (src, (src + apart) % 9), bytes);
+        }
+        net.run(Time::from_us(20_000));
+        net.around.faults = Faults::default();
+        net.run(Time::from_us(120_000));
+        let flows = |node: &mut Node| -> Vec<FlowKey> {
+            node.view.counting().iter().map(|told| (told.src, told.flow)).collect()
+        };
+        let known: Vec<Vec<FlowKey>> = net.nodes.iter_mut().map(flows).collect();
+        prop_assert!(known.iter().all(|flows| flows.len() == 9 && *flows == known[0]), "{known:?}");
+        net.run(END);
+        prop_assert!(net.nodes.iter_mut().all(|node| node.view.is_idle() && node.next_wake().is_none()));
+        prop_assert!(net.around.given_up.is_empty() && net.around.wrong == 0);
+    }
+
+    /// Cables that fail and come back, while every sixteenth packet is lost: in the end, all who can hear of it know which are
+    /// down.
+    #[test]
+    fn silence_is_found_out(
+        seed: u64, failures in prop::collection::vec((0u32..36, 0u64..900, any::<bool>()), 1..5),
+    ) {
+        let mut net = Net::new(plan("torus", "[3, 3]", Params::default()), Faults { lost: 16, ..Faults::default() }, seed);
+        let graph = net.around.plan.graph.clone();
+        net.start();
+        let mut failures = failures;
+        failures.sort_by_key(|(_, at, _)| *at);
+        for (link, at, is_down) in failures {
+            net.run(Time::from_us(at * 1_000));
+            net.around.down.retain(|down| *down != link && *down != graph.reverse(link));
+            if is_down {
+                net.around.down.extend([link, graph.reverse(link)]);
+            }
+        }
+        net.run(Time::from_us(1_500_000));
+        net.around.faults = Faults::default();
+        net.run(Time::from_us(1_600_000));
+        // Four cables keep nobody from all others but one node.
+        let down = net.around.down.clone();
+        let alone = (0..9).filter(|node| graph.links_of(*node).all(|link| down.contains(&link))).count();
+        prop_assert!(net.know(&down) >= 9 - alone, "{} know of {down:?}", net.know(&down));
+    }
+
+    /// Somebody says of others' links that they are down: who are at their ends put that right.
+    #[test]
+    fn what_is_wrong_of_links_is_put_right(
+        seed: u64,
+        said in prop::collection::vec((0u32..9, 0u64..60, prop::collection::vec((0u32..40, any::<u32>()), 0..6)), 1..5),
+    ) {
+        let mut net = Net::new(plan("torus", "[3, 3]", Params::default()), Faults::default(), seed);
+        net.start();
+        net.submit(0, (0, 4), 100_000);
+        for (to, ms, states) in said {
+            net.run(net.now + Time::from_us(1_000 * ms));
+            let mut packet = Packet::new();
+            let of = |(link, version)| LinkState { link, version };
+            Hello::encode(&states.into_iter().map(of).collect::<Vec<_>>(), &mut packet);
+            net.around.at = to;
+            net.nodes[to as usize].take(net.now, packet, &mut net.around);
+            net.look(to);
+        }
+        net.run(net.now + Time::from_us(100_000));
+        prop_assert_eq!(net.know(&[]), 9);
+        prop_assert_eq!(&net.around.acknowledged, &[0]);
+    }
+}
+
 fn any_junk() -> impl Strategy<Value = Packet> {
-    let heads = prop::sample::select(vec![1u8, 5, 6, 7, 0x20, 0x21, 0x30, 0x40, 0x25, 0, 255]);
+    let heads = prop::sample::select(vec![1u8, 5, 6, 7, 0x60, 0x20, 0x21, 0x30, 0x40, 0x25, 0, 255]);
     let told = (0u16..16, 0u16..16, 0u16..4, 0u8..6).prop_map(|(src, dst, flow, tree)| {
         let asked = unrack_protocol::r2c2::rates::Asked::default();
         let (event, routing) = (Told::Start, Routing::Spraying);
@@ -386,8 +268,13 @@ fn who_sends_to_the_dead_gives_up() {
     net.around.at = 5;
     net.nodes[5].die(net.now, &mut net.around);
     while net.now < END {
-        let toward =
-            |net: &Net| net.around.crossings.iter().find(|(_, (to, _))| *to == 5).map(|(key, _)| *key);
+        let toward = |net: &Net| {
+            net.around
+                .crossings
+                .iter()
+                .find(|(_, (link, _))| net.around.plan.graph.to(*link) == 5)
+                .map(|(key, _)| *key)
+        };
         while let Some(key) = toward(&net) {
             net.around.crossings.remove(&key);
         }
@@ -495,10 +382,10 @@ fn better_routings_are_announced_to_all() {
     net.around.at = node;
     net.nodes[node as usize].choose(net.now, &chosen, &mut net.around);
     net.run(net.now + Time::from_us(1_000));
-    for node in &net.nodes {
+    for node in &mut net.nodes {
+        let counting = node.view.counting();
         let has = |pair: &&Assignment| {
-            node.view
-                .counting()
+            counting
                 .iter()
                 .any(|told| (told.src, told.flow, told.routing) == (pair.src, pair.flow, pair.routing))
         };
@@ -553,4 +440,33 @@ fn gateways_learn_where_hosts_are() {
         (0, counters.arrived_bytes + counters.dropped_bytes)
     );
     assert!(net.nodes.iter().all(|node| node.next_wake().is_none() && node.bridge.streams.is_empty()));
+}
+
+/// A node's power is cut: its neighbours find out, all others hear of it, and flows go around. It comes back, and all know.
+#[test]
+fn a_silent_node_is_gone_for_all() {
+    let plan = plan("torus", "[4, 4]", Params::default());
+    let mut net = Net::new(plan, Faults::default(), 1);
+    let ms = |ms: u64| Time::from_us(1_000 * ms);
+    net.start();
+    net.run(ms(100));
+    for (message, ends) in [(4, 6), (1, 9), (0, 5)].into_iter().enumerate() {
+        net.submit(message as u32, ends, 20_000_000);
+    }
+    net.run(ms(110));
+    net.fail(5);
+    net.run(ms(280));
+    assert_eq!(net.know(&[]), 16, "ten keep-alives are not missed yet");
+    net.run(ms(345));
+    let down = net.around.down.clone();
+    // The dead one knows nothing of others' cables.
+    assert_eq!((down.len(), net.know(&down)), (8, 16));
+    let lost = net.around.lost;
+    net.run(ms(2_000));
+    assert_eq!((net.around.acknowledged.len(), net.around.lost), (2, lost));
+    net.around.down.clear();
+    net.run(ms(2_030));
+    assert_eq!(net.know(&[]), 16);
+    net.run(ms(30_000));
+    assert_eq!((net.around.acknowledged.len(), net.around.given_up.len(), net.around.wrong), (3, 0, 0));
 }

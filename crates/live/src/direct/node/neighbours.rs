@@ -1,0 +1,81 @@
+//! Keep-alives: neighbours are heard of, or their links are said to be down.
+
+use super::{Around, Node, Packet, Timer};
+use unrack_protocol::r2c2::links::{LinkState, Neighbours};
+use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
+use unrack_units::Time;
+
+impl Node {
+    /// Begins to send keep-alives, and to miss those of others.
+    pub fn start(&mut self, now: Time) {
+        let ports = self.plan.degree(self.me.into()) as usize;
+        self.neighbours = Some(Neighbours::new(now, ports, self.plan.params.keep_alive()));
+        self.at(self.next_hello(now), Timer::Hello);
+    }
+
+    /// All nodes at the same time: their thread wakes once.
+    fn next_hello(&self, now: Time) -> Time {
+        let interval = self.plan.params.keep_alive().as_ps();
+        Time::from_ps((now.as_ps() / interval + 1) * interval)
+    }
+
+    /// The link that leads here, by its port.
+    fn inward(&self, port: usize) -> u32 {
+        let graph = &self.plan.graph;
+        graph.reverse(graph.links_of(self.me.into()).start + port as u32)
+    }
+
+    pub(super) fn say_hello(&mut self, now: Time, around: &mut impl Around) {
+        let Some(neighbours) = &mut self.neighbours else { return };
+        neighbours.look(now);
+        for port in 0..self.plan.degree(self.me.into()) as usize {
+            if self.neighbours.as_ref().is_some_and(|neighbours| neighbours.is_silent(now, port)) {
+                around.links().say(self.inward(port), true);
+            }
+        }
+        self.tell_links(now, around);
+        self.at(self.next_hello(now), Timer::Hello);
+    }
+
+    /// Tells all neighbours what is known of links.
+    pub fn tell_links(&mut self, now: Time, around: &mut impl Around) {
+        let states = around.links().all();
+        let fit = Hello::fit(self.plan.most as usize + DATA_HEADER);
+        // Or one that says nothing.
+        for states in states.chunks(fit).chain(states.is_empty().then_some(&states[..])) {
+            for port in 0..self.plan.degree(self.me.into()) {
+                let mut packet = around.empty();
+                Hello::encode(states, &mut packet);
+                if let Err(packet) = around.put(now, port, packet) {
+                    around.spare(packet);
+                }
+            }
+        }
+    }
+
+    /// Something has come over the link that leads here by this port.
+    pub fn heard(&mut self, now: Time, port: usize, around: &mut impl Around) {
+        let Some(neighbours) = &mut self.neighbours else { return };
+        neighbours.heard(now, port);
+        around.links().say(self.inward(port), false);
+    }
+
+    pub(super) fn take_hello(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
+        let graph = &self.plan.graph;
+        let states = Hello::decode(&packet).map(|states| states.collect::<Vec<LinkState>>());
+        let is_of_here = |states: &Vec<LinkState>| states.iter().all(|state| state.link < graph.links());
+        let Some(states) = states.ok().filter(is_of_here) else { return self.refuse(packet, around) };
+        around.spare(packet);
+        let here = graph.links_of(self.me.into()).start;
+        for state in states {
+            around.links().hear(state);
+            // Of its own it knows better.
+            if let Some(neighbours) = &self.neighbours
+                && graph.to(state.link) == u32::from(self.me)
+            {
+                let port = (graph.reverse(state.link) - here) as usize;
+                around.links().say(state.link, neighbours.is_silent(now, port));
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What a node asks of others.
+
+use super::copies::{Copies, Lines};
+use super::{Completion, Host, Outcome, Request};
+use crate::edm::layout::{Control, Kind, N};
+use crate::edm::{Body, Message, Operation};
+use std::collections::VecDeque;
+use unrack_protocol::edm::steps;
+
+/// What is active of one destination, and what waits for that to end.
+#[derive(Debug, Clone, Default)]
+pub struct Way {
+    places: Vec<Place>,
+    pub waiting: VecDeque<(u32, Request)>,
+    /// Lines over which it does not answer.
+    pub lost: Lines,
+}
+
+/// One of X in the table of what is active.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    is_used: bool,
+    /// How often, but for the last use.
+    uses: u8,
+}
+
+/// A read that waits for its answer.
+#[derive(Debug, Clone)]
+pub struct Awaited {
+    ticket: u32,
+    bytes: usize,
+    data: Vec<u8>,
+    copies: Copies,
+    /// Lines that are still to bring the end of it.
+    open: Lines,
+    /// One has.
+    is_over: bool,
+    /// For the first copy, and from there for the second.
+    deadline: Option<u64>,
+}
+
+/// A write, or several under one notification.
+#[derive(Debug, Clone)]
+pub struct Announced {
+    /// By line: what is left to send.
+    left: Vec<VecDeque<Part>>,
+    /// How many no line has sent yet.
+    unsent: usize,
+    /// Lines that the place waits for. Then it is free, and what is `left` on others waits for its grants alone.
+    open: Lines,
+    is_free: bool,
+    /// For the second copy, when the first has left.
+    deadline: Option<u64>,
+}
+
+/// Whose it is, its address, and its data.
+type Part = (u32, u64, Vec<u8>);
+
+impl Way {
+    pub fn is_ready(&self, max_active: usize) -> bool {
+        self.waiting.is_empty() && self.places.iter().filter(|place| place.is_used).count() < max_active
+    }
+}
+
+impl Announced {
+    /// Whether its place is free again, since it has left over all lines that the place waits for.
+    pub fn is_free(&self) -> bool {
+        self.is_free
+    }
+}
+
+impl Host {
+    /// Lets go what X allows.
+    pub(super) fn admit(&mut self, now: u64, dst: u16) {
+        while self.ways.get(&dst).is_some_and(|way| !way.waiting.is_empty()) {
+            let Some(id) = self.new_id(dst) else { return };
+            let waiting = &mut self.ways.get_mut(&dst).expect("it waits").waiting;
+            let (ticket, request) = waiting.pop_front().expect("it waits");
+            let from = now + steps::MAKE_NOTIFICATION;
+            match request {
+                Request::Write { address, data, .. } => {
+                    self.announce(from, (dst, id), (ticket, address, data))
+                }
+                Request::Read { address, bytes, .. } => {
+                    let body = Body::Read { address, bytes };
+                    self.ask(from, Message { node: dst, id, body }, ticket, usize::from(bytes), now);
+                }
+                Request::Modify { address, operation, .. } => {
+                    let bytes = Operation::response_bytes(operation.opcode()).expect("one of ours");
+                    let body = Body::Modify { address, operation };
+                    self.ask(from, Message { node: dst, id, body }, ticket, usize::from(bytes), now);
+                }
+            }
+        }
+    }
+
+    /// The id of the first place that is free: its number in the low bits, above it how often it was used, so that a
+    /// late answer is not taken for another. `None`: X are active.
+    fn new_id(&mut self, dst: u16) -> Option<u8> {
+        let places = &mut self.ways.entry(dst).or_default().places;
+        places.resize(self.config.max_active, Place::default());
+        let at = places.iter().position(|place| !place.is_used)?;
+        places[at].is_used = true;
+        let uses = places[at].uses.checked_shl(self.config.place_bits()).unwrap_or(0);
+        Some(uses | at as u8)
+    }
+
+    fn announce(&mut self, from: u64, key: (u16, u8), first: Part) {
+        let mut bytes = first.2.len();
+        let mut parts = VecDeque::from([first]);
+        let waiting = &mut self.ways.get_mut(&key.0).expect("it was there").waiting;
+        let most = self.config.mega.map_or(0, usize::from);
+        while let Some((_, Request::Write { data, .. })) = waiting.front()
+            && bytes + data.len() <= most
+            && let Some((ticket, Request::Write { address, data, .. })) = waiting.pop_front()
+        {
+            bytes += data.len();
+            parts.push_back((ticket, address, data));
+        }
+        let size = u16::try_from(bytes).expect("a message has at most 65,535 bytes");
+        let notification = Control { kind: Kind::Write, node: key.0, id: key.1, size };
+        let (open, unsent) = (self.lines_to(key.0), parts.len());
+        let mut left = vec![VecDeque::new(); self.lines.len()];
+        for line in open.iter() {
+            self.lines[line].outbox.control(from, [notification.block(N)]);
+            left[line].clone_from(&parts);
+        }
+        self.announced.insert(key, Announced { left, unsent, open, is_free: false, deadline: None });
+    }
+
+    fn ask(&mut self, from: u64, request: Message, ticket: u32, bytes: usize, now: u64) {
+        let deadline = self.config.timeout.map(|timeout| now + timeout);
+        let key = (request.node, request.id);
+        let open = self.lines_to(key.0);
+        let (data, copies, is_over) = (Vec::new(), Copies::default(), false);
+        self.awaited.insert(key, Awaited { ticket, bytes, data, copies, open, is_over, deadline });
+        let mut blocks = Vec::new();
+        request.blocks(&mut blocks);
+        for line in open.iter() {
+            self.lines[line].outbox.control(from, blocks.iter().copied());
+        }
+    }
+
+    /// What of a write is granted leaves over the line of the grant. Whether there is such a write.
+    pub(super) fn send_write(
+        &mut self,
+        (now, line): (u64, usize),
+        from: u64,
+        key: (u16, u8),
+        mut granted: usize,
+    ) -> bool {
+        let Some(announced) = self.announced.get_mut(&key) else { return false };
+        let left = &mut announced.left[line];
+        let mut messages = Vec::new();
+        while granted > 0
+            && let Some((ticket, address, mut data)) = left.pop_front()
+        {
+            let rest = data.split_off(granted.min(data.len()));
+            granted -= data.len();
+            if !rest.is_empty() {
+                left.push_front((ticket, address.wrapping_add(data.len() as u64), rest));
+            } else if left.len() < announced.unsent {
+                announced.unsent = left.len();
+                let outcome = Outcome::Sent;
+                self.completions.push(Completion { ticket, outcome, first: from, at: from });
+            }
+            let last = left.front().is_none_or(|part| part.0 != ticket);
+            messages.push(Body::Write { address, last, data });
+        }
+        if left.is_empty() {
+            announced.open.remove(line);
+            let timeout = self.config.timeout.filter(|_| !announced.open.is_empty());
+            announced.deadline = timeout.map(|timeout| now + timeout);
+            self.settle(now, key);
+        }
+        for body in messages {
+            self.send(line, from, Message { node: self.config.node, id: key.1, body });
+        }
+        true
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        (now, line): (u64, usize),
+        key: (u16, u8),
+        last: bool,
+        data: &[u8],
+        (first, at): (u64, u64),
+    ) {
+        if self.is_lost(key.0, line) {
+            self.duplicates += 1;
+            return;
+        }
+        let Some(awaited) = self.awaited.get_mut(&key) else {
+            self.strays += 1;
+            return;
+        };
+        let new = awaited.copies.take(line, data.len());
+        awaited.data.extend(&data[data.len() - new..]);
+        self.duplicates += u64::from(new < data.len());
+        if !last {
+            return;
+        }
+        awaited.open.remove(line);
+        if !awaited.is_over {
+            awaited.is_over = true;
+            awaited.deadline = self.config.timeout.map(|timeout| now + timeout);
+            let data = std::mem::take(&mut awaited.data);
+            let outcome = if data.len() == awaited.bytes { Outcome::Answer(data) } else { Outcome::Null };
+            self.completions.push(Completion { ticket: awaited.ticket, outcome, first, at });
+        }
+        self.settle(now, key);
+    }
+
+    /// Ends what waits for nothing any more, and frees its place.
+    fn settle(&mut self, now: u64, key: (u16, u8)) {
+        if self.awaited.get(&key).is_some_and(|awaited| awaited.is_over && awaited.open.is_empty()) {
+            self.awaited.remove(&key);
+            self.release(now, key);
+        }
+        let Some(announced) = self.announced.get_mut(&key) else { return };
+        if announced.unsent > 0 || !announced.open.is_empty() {
+            return;
+        }
+        let was_free = std::mem::replace(&mut announced.is_free, true);
+        let out = self.out;
+        if announced.left.iter().enumerate().all(|(line, left)| left.is_empty() || out.has(line)) {
+            self.announced.remove(&key);
+        }
+        if !was_free {
+            self.release(now, key);
+        }
+    }
+
+    /// Nothing of `node` is waited for on this line any more, or taken.
+    pub(super) fn give_up(&mut self, now: u64, node: u16, line: usize) {
+        self.ways.entry(node).or_default().lost.add(line);
+        let of_node = (node, 0)..=(node, u8::MAX);
+        self.awaited.range_mut(of_node.clone()).for_each(|(_, awaited)| awaited.open.remove(line));
+        self.announced.range_mut(of_node.clone()).for_each(|(_, announced)| announced.open.remove(line));
+        let awaited = self.awaited.range(of_node.clone()).map(|(key, _)| *key);
+        let keys: Vec<_> = awaited.chain(self.announced.range(of_node).map(|(key, _)| *key)).collect();
+        keys.into_iter().for_each(|key| self.settle(now, key));
+    }
+
+    pub(super) fn time_out(&mut self, now: u64) {
+        if self.config.timeout.is_none() {
+            return;
+        }
+        let is_late = |deadline: Option<u64>| deadline.is_some_and(|deadline| deadline <= now);
+        while let Some((key, awaited)) = self.awaited.iter().find(|(_, awaited)| is_late(awaited.deadline)) {
+            let (key, ticket, open) = (*key, awaited.ticket, awaited.open);
+            if awaited.is_over {
+                open.iter().for_each(|line| self.give_up(now, key.0, line));
+                continue;
+            }
+            self.awaited.remove(&key);
+            self.completions.push(Completion { ticket, outcome: Outcome::Null, first: now, at: now });
+            self.release(now, key);
+        }
+        while let Some((key, announced)) = self.announced.iter_mut().find(|(_, all)| is_late(all.deadline)) {
+            let (key, open) = (*key, announced.open);
+            announced.deadline = None;
+            open.iter().for_each(|line| self.give_up(now, key.0, line));
+        }
+    }
+
+    fn release(&mut self, now: u64, (dst, id): (u16, u8)) {
+        let at = usize::from(self.config.place_of(id));
+        let place = &mut self.ways.get_mut(&dst).expect("it was active").places[at];
+        *place = Place { is_used: false, uses: place.uses.wrapping_add(1) };
+        self.admit(now, dst);
+    }
+}

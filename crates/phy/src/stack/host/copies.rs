@@ -1,0 +1,104 @@
+//! Two lines to mirrored switches (§3.3): which are in use, and the first copy of what comes over both.
+
+/// The most lines of a host: one to the switch, or one to each of two.
+pub const MOST: usize = 2;
+
+/// A set of a host's lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lines(u8);
+
+impl Lines {
+    /// The first `count`.
+    pub fn first(count: usize) -> Lines {
+        Lines((1 << count) - 1)
+    }
+
+    pub fn has(self, line: usize) -> bool {
+        self.0 >> line & 1 == 1
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn add(&mut self, line: usize) {
+        self.0 |= 1 << line;
+    }
+
+    pub fn remove(&mut self, line: usize) {
+        self.0 &= !(1 << line);
+    }
+
+    pub fn without(self, others: Lines) -> Lines {
+        Lines(self.0 & !others.0)
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..MOST).filter(move |line| self.has(*line))
+    }
+}
+
+impl FromIterator<usize> for Lines {
+    fn from_iter<T: IntoIterator<Item = usize>>(lines: T) -> Lines {
+        Lines(lines.into_iter().fold(0, |set, line| set | 1 << line))
+    }
+}
+
+/// How much of a message came over each line. Each line brings its parts in their order, so bytes say which they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Copies {
+    came: [usize; MOST],
+    taken: usize,
+}
+
+impl Copies {
+    /// `bytes` more came over `line`: so many of them, the last ones, no line had brought.
+    pub fn take(&mut self, line: usize, bytes: usize) -> usize {
+        self.came[line] += bytes;
+        let new = self.came[line].saturating_sub(self.taken);
+        self.taken += new;
+        new
+    }
+}
+
+/// What a request is to the one before it of the same place: ids count the uses of a place in `bits` bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    Newer,
+    Same,
+    Older,
+}
+
+impl Turn {
+    pub fn of(uses: u8, before: u8, bits: u32) -> Turn {
+        let ahead = uses.wrapping_sub(before) & ((1 << bits) - 1);
+        match ahead {
+            0 => Turn::Same,
+            _ if ahead < 1 << (bits - 1) => Turn::Newer,
+            _ => Turn::Older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_counts_once() {
+        let mut copies = Copies::default();
+        let new: Vec<usize> = [(0, 256), (1, 256), (1, 256), (0, 256), (0, 44), (1, 44)]
+            .into_iter()
+            .map(|(line, bytes)| copies.take(line, bytes))
+            .collect();
+        assert_eq!(new, [256, 0, 256, 0, 44, 0]);
+    }
+
+    #[test]
+    fn uses_wrap() {
+        assert_eq!(Turn::of(0, 63, 6), Turn::Newer);
+        assert_eq!(Turn::of(63, 0, 6), Turn::Older);
+        assert_eq!(Turn::of(5, 5, 6), Turn::Same);
+        assert_eq!(Turn::of(3, 1, 2), Turn::Older);
+    }
+}

@@ -1,0 +1,141 @@
+//! What a node does for others.
+
+use super::copies::{Copies, Lines, MOST, Turn};
+use super::{Host, Store};
+use crate::edm::{Body, Message};
+use unrack_protocol::edm::steps;
+
+/// An answer of which a part is still to go.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    data: Vec<u8>,
+    sent: [usize; MOST],
+    /// Lines over which it is still to go.
+    open: Lines,
+}
+
+/// The newest request of a place of another's table, or its newest write: a request may overtake the data of the write
+/// that had its place before.
+#[derive(Debug, Clone, Copy)]
+pub struct Served {
+    id: u8,
+    /// Of a write.
+    copies: Copies,
+}
+
+/// Of what source, whether a write, and of which place.
+pub type Serving = (u16, bool, u8);
+
+impl Answer {
+    /// Nothing of it goes over this line any more. Whether that is its end.
+    pub fn close(&mut self, line: usize) -> bool {
+        self.open.remove(line);
+        self.open.is_empty()
+    }
+
+    fn has_begun(&self, line: usize) -> bool {
+        self.sent[line] > 0
+    }
+}
+
+impl Host {
+    pub(super) fn message(
+        &mut self,
+        (now, line): (u64, usize),
+        began: u64,
+        message: Message,
+        store: &mut impl Store,
+    ) {
+        let key = (message.node, message.id);
+        let (first, at) = (began + steps::RECEIVE_DATA, now + steps::RECEIVE_DATA);
+        match message.body {
+            Body::Read { address, bytes } => {
+                self.request((now, line), key, || store.read(address, usize::from(bytes)));
+            }
+            Body::Modify { address, operation } => self.request((now, line), key, || {
+                let word = store.read(address, 8).try_into().map_or(0, u64::from_le_bytes);
+                let (word, answer) = operation.apply(word);
+                store.write(address, &word.to_le_bytes(), at, at);
+                answer
+            }),
+            Body::Write { address, data, .. } => {
+                let known = data.len() - self.new_bytes(line, key, data.len());
+                if known < data.len() {
+                    store.write(address.wrapping_add(known as u64), &data[known..], first, at);
+                }
+            }
+            Body::Response { last, data } => self.answered((now, line), key, last, &data, (first, at)),
+        }
+    }
+
+    /// Done once, and answered over each line that brings it. The request is the grant of the first chunk (§3.1.1 (4)).
+    fn request(&mut self, (now, line): (u64, usize), key: (u16, u8), answer: impl FnOnce() -> Vec<u8>) {
+        match self.turn(key, false) {
+            Turn::Newer => {
+                let open = Lines::first(self.lines.len()).without(self.out);
+                self.answers.insert(key, Answer { data: answer(), sent: [0; MOST], open });
+            }
+            Turn::Same => self.duplicates += 1,
+            Turn::Older => {}
+        }
+        let from = now + steps::RECEIVE_REQUEST + steps::READ_GRANT_QUEUE + steps::MAKE_DATA;
+        let is_first = self.answers.get(&key).is_some_and(|answer| !answer.has_begun(line));
+        if !is_first || !self.send_answer(line, from, key, usize::from(self.config.chunk)) {
+            self.stray_grant(now, line);
+        }
+    }
+
+    /// Whether there is such an answer.
+    pub(super) fn send_answer(&mut self, line: usize, from: u64, key: (u16, u8), granted: usize) -> bool {
+        let Some(answer) = self.answers.get_mut(&key) else { return false };
+        let rest = &answer.data[answer.sent[line]..];
+        let data = rest[..granted.min(rest.len())].to_vec();
+        answer.sent[line] += data.len();
+        let last = answer.sent[line] == answer.data.len();
+        if last && answer.close(line) {
+            self.answers.remove(&key);
+        }
+        let body = Body::Response { last, data };
+        self.send(line, from, Message { node: self.config.node, id: key.1, body });
+        true
+    }
+
+    /// How many bytes of a write's part no line has brought yet: the last ones.
+    fn new_bytes(&mut self, line: usize, key: (u16, u8), bytes: usize) -> usize {
+        if self.lines.len() == 1 {
+            return bytes;
+        }
+        let is_late = self.is_lost(key.0, line) || self.turn(key, true) == Turn::Older;
+        let served = self.served.get_mut(&(key.0, true, self.config.place_of(key.1))).filter(|_| !is_late);
+        let new = served.map_or(0, |served| served.copies.take(line, bytes));
+        self.duplicates += u64::from(new < bytes);
+        new
+    }
+
+    /// What a message is to the one before it of its place; a newer one is from now on the one before.
+    fn turn(&mut self, (node, id): (u16, u8), is_write: bool) -> Turn {
+        if self.lines.len() == 1 {
+            return Turn::Newer;
+        }
+        let bits = self.config.place_bits();
+        let place = (node, is_write, self.config.place_of(id));
+        let before = self.served.get(&place).map(|served| served.id);
+        let of = |before| Turn::of(id >> bits, before >> bits, self.config.uses_bits());
+        let turn = before.map_or(Turn::Newer, of);
+        if turn == Turn::Newer {
+            self.served.insert(place, Served { id, copies: Copies::default() });
+            before.into_iter().filter(|_| !is_write).for_each(|before| self.supersede((node, before)));
+        }
+        turn
+    }
+
+    /// Of an answer that nobody waits for, only what has begun to go is still granted.
+    fn supersede(&mut self, key: (u16, u8)) {
+        let Some(answer) = self.answers.get_mut(&key) else { return };
+        let begun = (0..MOST).filter(|line| answer.has_begun(*line));
+        answer.open = begun.filter(|line| answer.open.has(*line)).collect();
+        if answer.open.is_empty() {
+            self.answers.remove(&key);
+        }
+    }
+}

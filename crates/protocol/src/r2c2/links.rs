@@ -1,0 +1,151 @@
+//! Failures that are found out by silence (§3.2 leaves open how they are).
+//!
+//! Neighbours send each other keep-alives ([`Hello`](super::packet::Hello)). The node at the end of a link says whether it hears
+//! anything over it, with a version that counts how often that has changed; neighbours pass on what is new to them. What is
+//! newest is so known to all, whatever is lost on the way; and of a node that is gone, its neighbours say so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use unrack_rack::graph::Graph;
+use unrack_units::Time;
+
+/// What the node at the end of a link says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkState {
+    pub link: u32,
+    /// Odd: it is down. 0: it has always been there.
+    pub version: u32,
+}
+
+/// What is known of links.
+#[derive(Debug, Clone, Default)]
+pub struct LinkStates {
+    /// Of those that failed once.
+    versions: BTreeMap<u32, u32>,
+    has_news: bool,
+}
+
+impl LinkStates {
+    /// Somebody passes on what a node said.
+    pub fn hear(&mut self, LinkState { link, version }: LinkState) {
+        // The last is even: of a version that nobody could have come to, a link is there.
+        if version > self.version(link) && version < u32::MAX {
+            self.versions.insert(link, version);
+            self.has_news = true;
+        }
+    }
+
+    /// The node at the end of a link says how it is.
+    pub fn say(&mut self, link: u32, is_down: bool) {
+        if self.is_down(link) != is_down {
+            self.hear(LinkState { link, version: self.version(link).saturating_add(1) });
+        }
+    }
+
+    fn version(&self, link: u32) -> u32 {
+        self.versions.get(&link).copied().unwrap_or(0)
+    }
+
+    pub fn is_down(&self, link: u32) -> bool {
+        self.version(link) % 2 == 1
+    }
+
+    /// Whether something is new since it was asked the last time.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// What there is to say.
+    pub fn all(&self) -> Vec<LinkState> {
+        self.versions.iter().map(|(link, version)| LinkState { link: *link, version: *version }).collect()
+    }
+
+    /// The links of cables that are down either way: who is gone cannot say so.
+    pub fn down<'a>(&'a self, graph: &'a Graph) -> BTreeSet<u32> {
+        let down = self.versions.keys().filter(|link| self.is_down(**link));
+        down.flat_map(|link| [*link, graph.reverse(*link)]).collect()
+    }
+}
+
+/// Keep-alives that a neighbour has not sent when its link is said to be down.
+const MOST_MISSED: u64 = 10;
+
+/// When a node last heard of its neighbours, by its ports.
+#[derive(Debug, Clone)]
+pub struct Neighbours {
+    interval: Time,
+    heard: Vec<Time>,
+    looked: Time,
+}
+
+impl Neighbours {
+    /// As if all had been heard of now. `interval`: of keep-alives.
+    pub fn new(now: Time, ports: usize, interval: Time) -> Neighbours {
+        Neighbours { interval, heard: vec![now; ports], looked: now }
+    }
+
+    /// Something has come.
+    pub fn heard(&mut self, now: Time, port: usize) {
+        self.heard[port] = now;
+    }
+
+    /// To be called once in an interval. Who is late itself has not heard what came.
+    pub fn look(&mut self, now: Time) {
+        if now > self.looked + self.interval * 2 {
+            self.heard.fill(now);
+        }
+        self.looked = now;
+    }
+
+    pub fn is_silent(&self, now: Time, port: usize) -> bool {
+        now >= self.heard[port] + self.interval * MOST_MISSED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever order they hear of it in, all who heard of the same know the same; and the node at the end of a link has
+        /// the last word, whatever others made of it.
+        #[test]
+        fn what_is_newest_is_known(
+            said in prop::collection::vec((0u32..4, any::<u32>()), 0..20), swapped in any::<prop::sample::Index>(), is_down: bool,
+        ) {
+            let near = said.iter().map(|(link, version)| LinkState { link: *link, version: version % 1_000 });
+            let mut order: Vec<LinkState> = near.clone().collect();
+            if !order.is_empty() {
+                let at = swapped.index(order.len());
+                order.rotate_left(at);
+            }
+            let heard = |order: &mut dyn Iterator<Item = LinkState>| {
+                let mut states = LinkStates::default();
+                order.for_each(|state| states.hear(state));
+                states.all()
+            };
+            prop_assert_eq!(heard(&mut near.clone()), heard(&mut order.into_iter()));
+            let mut states = LinkStates::default();
+            said.iter().for_each(|(link, version)| states.hear(LinkState { link: *link, version: *version }));
+            let mut others = states.clone();
+            states.say(2, is_down);
+            states.all().into_iter().for_each(|state| others.hear(state));
+            prop_assert_eq!((states.is_down(2), others.is_down(2)), (is_down, is_down));
+        }
+    }
+
+    #[test]
+    fn silence_is_told_from_being_late() {
+        let ms = |ms: u64| Time::from_us(1_000 * ms);
+        let mut neighbours = Neighbours::new(ms(5), 2, ms(20));
+        for at in (25..200).step_by(20) {
+            neighbours.look(ms(at));
+            neighbours.heard(ms(at), 1);
+            assert!(!neighbours.is_silent(ms(at), 0) && !neighbours.is_silent(ms(at), 1));
+        }
+        neighbours.look(ms(205));
+        assert!(neighbours.is_silent(ms(205), 0) && !neighbours.is_silent(ms(205), 1));
+        neighbours.look(ms(500));
+        assert!(!neighbours.is_silent(ms(500), 0) && !neighbours.is_silent(ms(500), 1));
+    }
+}

@@ -1,0 +1,164 @@
+//! What is broadcast, and the reports of what was lost of it (§3.2).
+
+use super::packet::{Broadcast, Event};
+use crate::silence::Silence;
+use unrack_units::Time;
+
+/// What is broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// Of one flow.
+    Flow(Broadcast),
+    /// Chosen routings (§3.4), by the number of their list.
+    Routings { src: u16, tree: u8, number: u32 },
+}
+
+impl News {
+    pub fn src(self) -> u32 {
+        match self {
+            News::Flow(told) => u32::from(told.src),
+            News::Routings { src, .. } => u32::from(src),
+        }
+    }
+
+    pub fn tree(self) -> u8 {
+        match self {
+            News::Flow(told) => told.tree,
+            News::Routings { tree, .. } => tree,
+        }
+    }
+
+    /// The same along another of its source's trees.
+    pub fn along(self, tree: u8) -> News {
+        match self {
+            News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
+            News::Routings { src, number, .. } => News::Routings { src, tree, number },
+        }
+    }
+
+    /// Whether both are about the same: to repeat one is to repeat the other.
+    pub fn is_like(self, other: News) -> bool {
+        match (self, other) {
+            (News::Flow(one), News::Flow(other)) => {
+                (one.src, one.flow, one.event) == (other.src, other.flow, other.event)
+            }
+            _ => self.along(0) == other.along(0),
+        }
+    }
+
+    /// Whether nobody needs the other any more who has heard this one.
+    fn replaces(self, other: News) -> bool {
+        let is_over = match (self, other) {
+            (News::Flow(end), News::Flow(other)) => {
+                end.event == Event::End && (end.src, end.flow) == (other.src, other.flow)
+            }
+            _ => false,
+        };
+        is_over || self.is_like(other)
+    }
+}
+
+/// What a node had to drop of others' broadcasts and told their sources, until it hears of it again.
+///
+/// Departure: the paper does not say what becomes of a report that is lost as well. Here it is sent again after a time-out,
+/// which doubles, for as long as TCP would go on.
+#[derive(Debug, Clone, Default)]
+pub struct Reports(Vec<Report>);
+
+#[derive(Debug, Clone)]
+struct Report {
+    news: News,
+    /// When it is sent again.
+    at: Time,
+    silence: Silence,
+}
+
+/// Beyond, reports are sent but once.
+const MOST: usize = 1_024;
+
+impl Reports {
+    /// A node had to drop this. Whether its source is to be told now; if so, [`Reports::poll`] is to be asked after
+    /// `timeout`.
+    pub fn dropped(&mut self, now: Time, timeout: Time, news: News) -> bool {
+        let is_open = self.0.iter().any(|open| open.news.is_like(news));
+        if !is_open && self.0.len() < MOST {
+            self.0.push(Report { news, at: now + timeout, silence: Silence::default() });
+        }
+        !is_open
+    }
+
+    /// A broadcast has come: its source was told, or had something newer to say.
+    pub fn heard(&mut self, news: News) {
+        self.0.retain(|open| !news.replaces(open.news));
+    }
+
+    /// What is to be reported again, one after the other, and when [`Reports::poll`] is to be asked for it next.
+    pub fn poll(&mut self, now: Time, timeout: Time) -> Option<(News, Time)> {
+        while let Some(due) = self.0.iter().position(|open| open.at <= now) {
+            let open = &mut self.0[due];
+            match open.silence.handle_timeout(timeout, 0) {
+                Some(wait) => {
+                    open.at = now + wait;
+                    return Some((open.news, open.at));
+                }
+                None => {
+                    self.0.swap_remove(due);
+                }
+            }
+        }
+        None
+    }
+
+    /// All flows are announced again.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::r2c2::Routing;
+    use crate::r2c2::rates::Asked;
+
+    const TIMEOUT: Time = Time::from_us(1_000);
+
+    fn told(event: Event, flow: u16, tree: u8) -> News {
+        let (routing, asked) = (Routing::Spraying, Asked::default());
+        News::Flow(Broadcast { event, src: 0, dst: 1, flow, asked, routing, tree })
+    }
+
+    #[test]
+    fn a_report_is_sent_until_it_is_answered() {
+        let ms = |ms: u64| Time::from_us(1_000 * ms);
+        let mut reports = Reports::default();
+        assert!(reports.dropped(ms(0), TIMEOUT, told(Event::Start, 1, 0)));
+        assert!(!reports.dropped(ms(0), TIMEOUT, told(Event::Start, 1, 1)));
+        assert!(reports.dropped(ms(0), TIMEOUT, News::Routings { src: 0, tree: 0, number: 1 }));
+        assert_eq!(reports.poll(Time::from_us(999), TIMEOUT), None);
+        assert_eq!(reports.poll(ms(1), TIMEOUT), Some((told(Event::Start, 1, 0), ms(3))));
+        reports.heard(News::Routings { src: 0, tree: 3, number: 1 });
+        assert_eq!(reports.poll(ms(1), TIMEOUT), None);
+        reports.heard(told(Event::Demand, 1, 1));
+        reports.heard(told(Event::End, 2, 1));
+        assert_eq!(reports.poll(ms(3), TIMEOUT), Some((told(Event::Start, 1, 0), ms(7))));
+        reports.heard(told(Event::End, 1, 1));
+        assert_eq!(reports.poll(ms(900), TIMEOUT), None);
+    }
+
+    #[test]
+    fn reports_end() {
+        let mut reports = Reports::default();
+        reports.dropped(Time::ZERO, TIMEOUT, told(Event::End, 1, 0));
+        let (mut now, mut sent) = (TIMEOUT, 0);
+        while let Some((_, next)) = reports.poll(now, TIMEOUT) {
+            assert_eq!(reports.poll(now, TIMEOUT), None);
+            (now, sent) = (next, sent + 1);
+        }
+        assert!((10..20).contains(&sent) && reports.0.is_empty(), "{sent}");
+        for flow in 0..2_000 {
+            assert!(reports.dropped(now, TIMEOUT, told(Event::Start, flow, 0)));
+        }
+        assert_eq!(reports.0.len(), MOST);
+    }
+}

@@ -1,0 +1,73 @@
+//! Keep-alives. Neighbours send them to each other all the time, so that silence says something. Each has what its sender knows
+//! of links that failed once, so that what is lost of that is there again with the next:
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0 | type: 6 in the upper half |
+//! | 1-3 | zero |
+//! | 4-7 | CRC-32 of all else |
+//! | 8 for each link | number, version |
+
+use super::Malformed;
+use super::crc::crc32;
+use crate::r2c2::links::LinkState;
+
+/// A keep-alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello;
+
+/// Before its links.
+const HEADER: usize = 8;
+const LINK: usize = 8;
+const HELLO: u8 = 6 << 4;
+
+impl Hello {
+    /// Whether these are the bytes of one, as far as the first says.
+    pub fn is(packet: &[u8]) -> bool {
+        packet.first() == Some(&HELLO)
+    }
+
+    /// Links that fit into a packet of so many bytes.
+    pub const fn fit(bytes: usize) -> usize {
+        bytes.saturating_sub(HEADER) / LINK
+    }
+
+    /// Writes one into an empty packet.
+    pub fn encode(states: &[LinkState], packet: &mut Vec<u8>) {
+        packet.clear();
+        packet.resize(HEADER, 0);
+        packet[0] = HELLO;
+        for LinkState { link, version } in states {
+            packet.extend(link.to_be_bytes());
+            packet.extend(version.to_be_bytes());
+        }
+        let checksum = checksum(packet);
+        packet[4..HEADER].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// The links of a packet.
+    pub fn decode(packet: &[u8]) -> Result<impl Iterator<Item = LinkState>, Malformed> {
+        let header: &[u8; HEADER] = packet.first_chunk().ok_or(Malformed::Length)?;
+        if header[0] != HELLO {
+            return Err(Malformed::Unknown);
+        }
+        let (links, rest) = packet[HEADER..].as_chunks::<LINK>();
+        if !rest.is_empty() {
+            return Err(Malformed::Length);
+        }
+        if header[4..] != checksum(packet).to_be_bytes() {
+            return Err(Malformed::Checksum);
+        }
+        if header[1..4] != [0; 3] {
+            return Err(Malformed::Field);
+        }
+        Ok(links.iter().map(|[a, b, c, d, version @ ..]| LinkState {
+            link: u32::from_be_bytes([*a, *b, *c, *d]),
+            version: u32::from_be_bytes(*version),
+        }))
+    }
+}
+
+fn checksum(packet: &[u8]) -> u32 {
+    crc32([&packet[..4], &packet[HEADER..]])
+}

@@ -1,0 +1,409 @@
+//! Rates of the same flows under one choice of ways after another: what a search for routings asks for (§3.4).
+//!
+//! The lists of all choices are laid out once. A trial then costs what differs from the one before, and one filling from
+//! empty links. The rates are those of [`Rates`] with these flows, to the bit.
+//!
+//! - **Long lists are rows**, with a place for every link: they are added and taken away without looking up links.
+//! - **Who may use a link is known beforehand**; those that use others now are passed over.
+//! - **The smaller part is counted.** When a link is full, what its users take is taken away; or, if that is more, the
+//!   weights of those that are left are summed again: what is gone rose at one level.
+//! - **Whether a link can fill is asked when it would.** The tops of few of its flows show it.
+
+use super::waiting::Waiting;
+use super::{Asked, GRAIN, Level, Rates, Top, UNLIMITED, tops};
+use crate::r2c2::weights::Share;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
+
+/// Flows, each with several lists of links that it could use.
+pub struct Trials<'a> {
+    /// Of each link, in the units of [`Share::ONE`] and Kb/s.
+    capacity: Vec<u64>,
+    /// Of all flows, those of one after those of the other.
+    choices: Vec<Choice<'a>>,
+    flows: Vec<Flow>,
+    classes: Vec<Class>,
+    users: Users,
+    /// By choice: it is the one in use, and its rate rises.
+    rises: Vec<bool>,
+    rates: Vec<u32>,
+    links: Links,
+}
+
+struct Choice<'a> {
+    flow: u32,
+    top: Top,
+    list: List<'a>,
+}
+
+enum List<'a> {
+    Short(&'a [Share]),
+    /// By link.
+    Row(Box<[u32]>),
+}
+
+/// The choices with short lists that cross a link, in use or not.
+struct Users {
+    /// By link, where they begin among all; and one more.
+    first: Vec<u32>,
+    /// With their shares.
+    all: Vec<(u32, u32)>,
+}
+
+struct Flow {
+    asked: Asked,
+    choices: Range<u32>,
+    /// Among all.
+    chosen: u32,
+}
+
+/// Flows of one priority.
+struct Class {
+    priority: u8,
+    flows: Vec<u32>,
+    /// By link, what the choices in use add to it for each Kb/s of their level.
+    weights: Vec<u64>,
+}
+
+/// Links while rates rise, and who is left.
+struct Links {
+    left: Vec<u64>,
+    rising: Vec<u64>,
+    /// What was left before the first flow of the class took anything.
+    room: Vec<u64>,
+    waiting: Waiting,
+    limited: BinaryHeap<Reverse<(Level, u32)>>,
+    /// Choices that rise, and the lengths of their lists.
+    count: usize,
+    entries: usize,
+    /// Choices in use that are rows: all, and those of which some may rise.
+    rows: Vec<u32>,
+    rising_rows: Vec<u32>,
+    /// Those that a full link stops.
+    stopped: Vec<u32>,
+    sums: Vec<u64>,
+}
+
+impl List<'_> {
+    fn len(&self) -> usize {
+        match self {
+            List::Short(shares) => shares.len(),
+            List::Row(row) => row.len(),
+        }
+    }
+
+    /// 0 if it is no row.
+    fn of_row(&self, link: u32) -> u32 {
+        match self {
+            List::Short(_) => 0,
+            List::Row(row) => row[link as usize],
+        }
+    }
+
+    fn add(&self, to: &mut [u64], times: u32) {
+        self.each(to, |to, share| *to += u64::from(share) * u64::from(times));
+    }
+
+    fn take(&self, from: &mut [u64], times: u32) {
+        self.each(from, |from, share| *from -= u64::from(share) * u64::from(times));
+    }
+
+    fn each(&self, links: &mut [u64], change: impl Fn(&mut u64, u32)) {
+        match self {
+            List::Short(shares) => {
+                shares.iter().for_each(|share| change(&mut links[share.link as usize], share.share));
+            }
+            List::Row(row) => links.iter_mut().zip(row).for_each(|(link, share)| change(link, *share)),
+        }
+    }
+}
+
+impl<'a> Trials<'a> {
+    /// On the links of `empty`, whose flows do not count. Of each flow what it asks for and its choices; of these, at first
+    /// the first is in use.
+    ///
+    /// # Panics
+    /// If a flow has no choice, or a weight of 0.
+    pub fn new(
+        empty: &Rates,
+        flows: impl IntoIterator<Item = (Asked, impl IntoIterator<Item = &'a [Share]>)>,
+    ) -> Trials<'a> {
+        let capacity = empty.capacity.clone();
+        let mut all: Vec<Flow> = Vec::new();
+        let mut choices: Vec<Choice> = Vec::new();
+        for (asked, lists) in flows {
+            assert!(asked.weight > 0, "a flow of weight 0 would never send");
+            let (flow, chosen) = (all.len() as u32, choices.len() as u32);
+            choices.extend(lists.into_iter().map(|shares| Choice {
+                flow,
+                top: empty.top(asked, shares),
+                list: list(shares, capacity.len()),
+            }));
+            assert!(choices.len() > chosen as usize, "a flow without a choice");
+            all.push(Flow { asked, choices: chosen..choices.len() as u32, chosen });
+        }
+        let users = Users::new(&choices, capacity.len());
+        let links = Links {
+            left: capacity.clone(),
+            rising: vec![0; capacity.len()],
+            room: capacity.clone(),
+            waiting: Waiting::new(capacity.len()),
+            limited: BinaryHeap::new(),
+            count: 0,
+            entries: 0,
+            rows: Vec::new(),
+            rising_rows: Vec::new(),
+            stopped: Vec::new(),
+            sums: vec![0; capacity.len()],
+        };
+        let classes = classes(&all, &choices, capacity.len());
+        let (rises, rates) = (vec![false; choices.len()], vec![0; all.len()]);
+        Trials { capacity, choices, flows: all, classes, users, rises, rates, links }
+    }
+
+    /// The rate of each flow, in Kb/s, if each uses this one of its choices.
+    pub fn rate(&mut self, chosen: &[u8]) -> &[u32] {
+        for class in &mut self.classes {
+            for n in class.flows.iter().map(|flow| *flow as usize) {
+                let Flow { asked, choices, chosen: before } = &mut self.flows[n];
+                let now = choices.start + u32::from(chosen[n]);
+                assert!(choices.contains(&now), "a choice that flow {n} has not");
+                if now != *before {
+                    let weight = asked.weight.into();
+                    self.choices[*before as usize].list.take(&mut class.weights, weight);
+                    self.choices[now as usize].list.add(&mut class.weights, weight);
+                    *before = now;
+                }
+            }
+        }
+        self.links.left.copy_from_slice(&self.capacity);
+        let classes = std::mem::take(&mut self.classes);
+        classes.iter().for_each(|class| self.fill(class));
+        self.classes = classes;
+        &self.rates
+    }
+
+    /// The rates of a class rise until all have stopped: as `Rates::rise` has it.
+    fn fill(&mut self, class: &Class) {
+        self.open(class);
+        let mut now = Level::ZERO;
+        while self.links.count > 0 {
+            let Links { left, rising, waiting, limited, .. } = &mut self.links;
+            let level = |link: u32| {
+                let at = link as usize;
+                (rising[at] > 0).then(|| Level::of(left[at], rising[at]))
+            };
+            let link = waiting.first(level);
+            let choice = limited.peek().map(|Reverse(choice)| *choice);
+            match (choice, link) {
+                (Some((level, choice)), link) if link.is_none_or(|link| level < link.0) => {
+                    limited.pop();
+                    if self.rises[choice as usize] {
+                        now = now.max(level);
+                        self.stop(choice);
+                        self.take(choice, now);
+                    }
+                }
+                (_, Some((_, link))) if !self.may_fill(class, link) => self.let_be(link),
+                (_, Some((level, link))) => {
+                    now = now.max(level);
+                    self.stop_users(class, link, now);
+                }
+                (_, None) => unreachable!("a flow that rises is on a link that may fill, or limited"),
+            }
+        }
+        self.links.waiting.clear();
+        self.links.limited.clear();
+    }
+
+    fn open(&mut self, class: &Class) {
+        let links = &mut self.links;
+        links.room.copy_from_slice(&links.left);
+        links.rising.copy_from_slice(&class.weights);
+        (links.count, links.entries) = (class.flows.len(), 0);
+        links.rows.clear();
+        for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
+            let list = &self.choices[flow.chosen as usize].list;
+            self.rises[flow.chosen as usize] = true;
+            links.entries += list.len();
+            if let List::Row(_) = list {
+                links.rows.push(flow.chosen);
+            }
+        }
+        links.rising_rows.clone_from(&links.rows);
+        for (link, (left, rising)) in links.left.iter().zip(&links.rising).enumerate() {
+            if *rising > 0 {
+                links.waiting.push(Level::of(*left, *rising), link as u32);
+            }
+        }
+        for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
+            let top = self.choices[flow.chosen as usize].top;
+            // Of those that would fill a link it is found out when that is the next to be full: no later than they have their
+            // tops, unless these are cut.
+            let at_once = |link| top.kbps == UNLIMITED && !self.may_fill(class, link);
+            if top.link.is_none_or(at_once) {
+                self.links.limited.push(Reverse((Level::of_top(flow.asked, top), flow.chosen)));
+            }
+        }
+    }
+
+    /// Whether a link had too little room for all flows of a class at their tops.
+    fn may_fill(&self, class: &Class, link: u32) -> bool {
+        let room = self.links.room[link as usize] >> GRAIN;
+        let mut sum = 0;
+        let mut is_too_much = |choice: u32, share: u32| {
+            sum += tops(share, self.choices[choice as usize].top);
+            sum > room
+        };
+        let is_used = |choice: u32| {
+            let flow = &self.flows[self.choices[choice as usize].flow as usize];
+            flow.chosen == choice && flow.asked.priority == class.priority
+        };
+        let rows = &self.links.rows;
+        rows.iter().any(|row| is_too_much(*row, self.choices[*row as usize].list.of_row(link)))
+            || self
+                .users
+                .of(link)
+                .iter()
+                .any(|(choice, share)| is_used(*choice) && is_too_much(*choice, *share))
+    }
+
+    /// A link has room for all: those that would have filled it go on to their tops.
+    fn let_be(&mut self, link: u32) {
+        self.links.waiting.drop_first();
+        let short = self.users.of(link).iter().map(|(choice, _)| choice);
+        for choice in short.chain(&self.links.rising_rows) {
+            let Choice { flow, top, .. } = self.choices[*choice as usize];
+            if self.rises[*choice as usize] && top.link == Some(link) {
+                let asked = self.flows[flow as usize].asked;
+                self.links.limited.push(Reverse((Level::of_top(asked, top), *choice)));
+            }
+        }
+    }
+
+    /// A link is full.
+    fn stop_users(&mut self, class: &Class, link: u32, now: Level) {
+        let mut stopped = std::mem::take(&mut self.links.stopped);
+        let short = self.users.of(link).iter().map(|(choice, _)| *choice);
+        stopped.extend(short.filter(|choice| self.rises[*choice as usize]));
+        self.links.rising_rows.retain(|row| {
+            let is_on_it = self.choices[*row as usize].list.of_row(link) > 0;
+            if is_on_it && self.rises[*row as usize] {
+                stopped.push(*row);
+            }
+            !is_on_it
+        });
+        stopped.iter().for_each(|choice| self.stop(*choice));
+        let entries: usize = stopped.iter().map(|choice| self.choices[*choice as usize].list.len()).sum();
+        if entries <= self.links.entries + self.capacity.len() {
+            stopped.iter().for_each(|choice| self.take(*choice, now));
+        } else {
+            self.keep(class, &stopped, now);
+        }
+        stopped.clear();
+        self.links.stopped = stopped;
+    }
+
+    fn stop(&mut self, choice: u32) {
+        self.rises[choice as usize] = false;
+        self.links.count -= 1;
+        self.links.entries -= self.choices[choice as usize].list.len();
+    }
+
+    /// Notes the rate of a flow, and takes it and its weight off its links.
+    fn take(&mut self, choice: u32, now: Level) {
+        let rate = self.settle(choice, now);
+        let Choice { flow, list, .. } = &self.choices[choice as usize];
+        list.take(&mut self.links.left, rate);
+        list.take(&mut self.links.rising, self.flows[*flow as usize].asked.weight.into());
+    }
+
+    fn settle(&mut self, choice: u32, now: Level) -> u32 {
+        let Choice { flow, top, .. } = self.choices[choice as usize];
+        let weight = self.flows[flow as usize].asked.weight;
+        let rate = now.0.saturating_mul(weight.into()).min(top.kbps);
+        self.rates[flow as usize] = rate;
+        rate
+    }
+
+    /// The same for many that stop, by what is left of the others. What is taken meanwhile from a link of what is more than
+    /// their tops is given back: sums may wrap until then.
+    fn keep(&mut self, class: &Class, stopped: &[u32], now: Level) {
+        let sums = &mut self.links.sums;
+        sums.fill(0);
+        for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
+            if self.rises[flow.chosen as usize] {
+                self.choices[flow.chosen as usize].list.add(sums, flow.asked.weight.into());
+            }
+        }
+        let links = self.links.left.iter_mut().zip(&mut self.links.rising);
+        for ((left, rising), sum) in links.zip(&*sums) {
+            *left = left.wrapping_sub(u64::from(now.0).wrapping_mul(*rising - sum));
+            *rising = *sum;
+        }
+        for choice in stopped {
+            let rate = self.settle(*choice, now);
+            let Choice { flow, list, .. } = &self.choices[*choice as usize];
+            let taken = u64::from(now.0) * u64::from(self.flows[*flow as usize].asked.weight);
+            if taken > u64::from(rate) {
+                let back = taken - u64::from(rate);
+                let give =
+                    |left: &mut u64, share| *left = left.wrapping_add(u64::from(share).wrapping_mul(back));
+                list.each(&mut self.links.left, give);
+            }
+        }
+    }
+}
+
+fn list(shares: &[Share], links: usize) -> List<'_> {
+    if shares.len() < links.div_ceil(2) {
+        return List::Short(shares);
+    }
+    let mut row = vec![0; links].into_boxed_slice();
+    shares.iter().for_each(|share| row[share.link as usize] = share.share);
+    List::Row(row)
+}
+
+impl Users {
+    fn new(choices: &[Choice], links: usize) -> Users {
+        let short = || {
+            choices.iter().enumerate().filter_map(|(n, choice)| match choice.list {
+                List::Short(shares) => Some((n as u32, shares)),
+                List::Row(_) => None,
+            })
+        };
+        let mut first = vec![0; links + 1];
+        for Share { link, .. } in short().flat_map(|(_, shares)| shares) {
+            first[*link as usize + 1] += 1;
+        }
+        for link in 0..links {
+            first[link + 1] += first[link];
+        }
+        let (mut next, mut all) = (first.clone(), vec![(0, 0); first[links] as usize]);
+        for (choice, shares) in short() {
+            for Share { link, share } in shares {
+                let next = &mut next[*link as usize];
+                all[*next as usize] = (choice, *share);
+                *next += 1;
+            }
+        }
+        Users { first, all }
+    }
+
+    fn of(&self, link: u32) -> &[(u32, u32)] {
+        let [from, to] = [0, 1].map(|next| self.first[link as usize + next] as usize);
+        &self.all[from..to]
+    }
+}
+
+fn classes(flows: &[Flow], choices: &[Choice], links: usize) -> Vec<Class> {
+    let mut classes: BTreeMap<u8, Class> = BTreeMap::new();
+    for (n, flow) in flows.iter().enumerate() {
+        let empty = || Class { priority: flow.asked.priority, flows: Vec::new(), weights: vec![0; links] };
+        let class = classes.entry(flow.asked.priority).or_insert_with(empty);
+        class.flows.push(n as u32);
+        choices[flow.chosen as usize].list.add(&mut class.weights, flow.asked.weight.into());
+    }
+    classes.into_values().collect()
+}

@@ -1,0 +1,316 @@
+//! How long a message takes alone: by carrying one.
+//!
+//! Which subflow takes which segment depends on when acknowledgements come: there is no arithmetic for that. But the
+//! segments of a message are sent as the first ones of a longer message are, and nothing behind them is in their way.
+//! So one message is carried for all that go by ways of this length ([`Pattern`]), and what is shorter ends as its
+//! segments did there; only its last packet, which may be short, goes over its way again. Where that need not hold a
+//! message is carried itself: inside hosts, in shared buffers, after a loss, and from the first segment on that
+//! another has overtaken.
+
+use super::{Event, Mptcp, Plan};
+use crate::engine::{Core, Hop, LinkId, Observer, PacketKind, Sim, Unobserved};
+use crate::fabric::Fabric;
+use crate::fabric::stream::lone::places;
+use crate::network::{Departure, Network};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use unrack_units::Time;
+use unrack_workload::{Listed, Message, MessageId};
+
+/// What is known so far.
+#[derive(Default)]
+pub(super) struct Alone {
+    patterns: RefCell<BTreeMap<Kind, Pattern>>,
+    /// Of messages that were carried themselves, by their bytes.
+    carried: RefCell<BTreeMap<(Kind, u64), Time>>,
+}
+
+/// What the time depends on besides bytes: links on the way, whether it is in a rack, whether it is an answer, and to a
+/// request of which size; with hosts, which of their racks.
+type Kind = (usize, bool, bool, u32, [u32; 2]);
+
+fn kind(network: &Network, message: &Message) -> Kind {
+    let inside = network.topology.switch_of(message.src) == network.topology.switch_of(message.dst);
+    let links = network.links(message.src, message.dst).count();
+    (links, inside, message.kind.is_answered(), message.request, places(network, message))
+}
+
+/// Segments of the longest message that is carried for others: above, what is noted takes more room than it is worth.
+const MOST_SEGMENTS: usize = 1 << 18;
+
+impl Mptcp {
+    pub(super) fn carried_alone(&self, message: &Message) -> Time {
+        let kind = kind(&self.plan.network, message);
+        if let Some(time) = self.as_part_of_another(kind, message) {
+            return time;
+        }
+        let key = (kind, message.bytes);
+        if let Some(time) = self.alone.carried.borrow().get(&key) {
+            return *time;
+        }
+        let (time, _) = self.carry(message, Unobserved);
+        self.alone.carried.borrow_mut().insert(key, time);
+        time
+    }
+
+    /// How long a message takes that is sent as the first part of another was.
+    fn as_part_of_another(&self, kind: Kind, message: &Message) -> Option<Time> {
+        let segments = self.plan.framing.segments(message.bytes) as usize;
+        if self.hosts.is_some() || self.occupancy.is_some() || segments > MOST_SEGMENTS {
+            return None;
+        }
+        let mut patterns = self.alone.patterns.borrow_mut();
+        let pattern = patterns.entry(kind).or_default();
+        if pattern.ways.len() < segments && pattern.ways.len() == pattern.sound {
+            let longer = segments.max(2 * pattern.sound).min(MOST_SEGMENTS);
+            let bytes = longer as u64 * self.plan.framing.mss().get();
+            let tracer = Tracer::new(&self.plan, kind.0, longer);
+            *pattern = self.carry(&Message { bytes, ..*message }, tracer).1.finish();
+        }
+        pattern.time(self, message.bytes)
+    }
+
+    /// Carries a message alone, without faults.
+    fn carry<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
+        let network = &self.plan.network;
+        let topology = network.topology.clone().without_faults();
+        let plan = Plan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
+        let fabric = One(Mptcp::on(plan, &self.params, self.timeouts, self.subflows));
+        let work = Listed::new(vec![(Time::ZERO, *message)].into(), network.nodes());
+        let work = work.expect("a message of this network");
+        let (run, _, observer) = Sim::observed(fabric, work, observer).run();
+        (run.outcomes[0].completion().expect("nothing is in its way"), observer)
+    }
+}
+
+/// Carries one message, of which nobody asks how long it takes alone.
+struct One(Mptcp);
+
+impl Fabric for One {
+    type Event = Event;
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        self.0.submit(core, id);
+    }
+    fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
+        self.0.handle(core, event);
+    }
+    fn unloaded(&self, _: &Message) -> Time {
+        Time::ZERO
+    }
+}
+
+/// What became of the segments of a message that was carried alone.
+#[derive(Default)]
+struct Pattern {
+    /// By segment.
+    ways: Vec<Way>,
+    /// Of each segment in order, as many as there are links on the way.
+    steps: Vec<Step>,
+    /// So many segments were neither lost nor overtaken, and nothing that was sent again was in their way.
+    sound: usize,
+}
+
+/// Of a segment.
+#[derive(Clone, Copy)]
+struct Way {
+    /// When it joined what waited for its first link.
+    sent: Time,
+    /// When it, and in the end all before it, were at the other end.
+    arrived: Time,
+    steps: usize,
+}
+
+/// Over a link.
+#[derive(Clone, Copy)]
+struct Step {
+    link: LinkId,
+    /// When the one before it joined, and when that has left.
+    joined: Option<Time>,
+    free: Time,
+}
+
+impl Pattern {
+    fn new(links: usize, segments: usize) -> Pattern {
+        let way = Way { sent: Time::ZERO, arrived: Time::ZERO, steps: 0 };
+        let step = Step { link: LinkId::Host(0), joined: None, free: Time::ZERO };
+        Pattern { ways: vec![way; segments], steps: vec![step; segments * links], sound: segments }
+    }
+
+    fn time(&self, fabric: &Mptcp, bytes: u64) -> Option<Time> {
+        let last = fabric.plan.framing.segments(bytes) - 1;
+        let wire = fabric.plan.framing.wire(fabric.plan.framing.payload(bytes, last)).get();
+        if last as usize >= self.sound {
+            return None;
+        }
+        let arrived = self.again(fabric, last as usize, wire as u32)?;
+        let before = last.checked_sub(1).map(|before| self.ways[before as usize].arrived);
+        Some(arrived.max(before.unwrap_or(Time::ZERO)))
+    }
+
+    /// When a packet of these bytes, sent in the place of this segment, is at the other end. `None`: nobody knows.
+    fn again(&self, fabric: &Mptcp, number: usize, wire: u32) -> Option<Time> {
+        let topology = &fabric.plan.network.topology;
+        let pace = |link| match link {
+            LinkId::Host(nic) => topology.attachment_link(nic).pace,
+            LinkId::Port(port) => topology.link(port).pace,
+        };
+        let Way { sent: mut at, steps, .. } = self.ways[number];
+        let steps = &self.steps[number * steps..][..steps];
+        for (n, Step { link, joined, free }) in steps.iter().copied().enumerate() {
+            let ahead = pace(link).bytes_in(free.saturating_sub(at));
+            // A shorter one comes sooner: perhaps before another that it came after.
+            if n > 0 && (joined.is_some_and(|joined| joined >= at) || !fabric.room.takes(ahead, wire)) {
+                return None;
+            }
+            let first = free.max(at);
+            let departure = Departure { first, last: first + pace(link).transmit(u64::from(wire)) };
+            let ready = match steps.get(n + 1) {
+                Some(next) => fabric.plan.ready(departure, wire, pace(next.link)),
+                None => departure.last,
+            };
+            at = ready + topology.propagation(link);
+        }
+        Some(at)
+    }
+}
+
+/// Notes the ways of segments.
+struct Tracer<'a> {
+    plan: &'a Plan,
+    /// On each way.
+    links: usize,
+    pattern: Pattern,
+    disturbed: bool,
+    /// By link, the last to join: when, when it leaves, and the highest segment that did.
+    last: BTreeMap<LinkId, (Time, Time, usize)>,
+}
+
+impl Tracer<'_> {
+    fn new(plan: &Plan, links: usize, segments: usize) -> Tracer<'_> {
+        let pattern = Pattern::new(links, segments);
+        Tracer { plan, links, pattern, disturbed: false, last: BTreeMap::new() }
+    }
+
+    /// From now on things may be as they would not be without segments to come.
+    fn disturb(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.disturbed, true) {
+            let there = |way: &Way| way.steps == self.links && way.arrived < now;
+            let sound = self.pattern.ways[..self.pattern.sound].iter().position(|way| !there(way));
+            self.pattern.sound = sound.unwrap_or(self.pattern.sound);
+        }
+    }
+
+    fn finish(mut self) -> Pattern {
+        self.disturb(Time::MAX);
+        let mut all = Time::ZERO;
+        for way in &mut self.pattern.ways {
+            all = all.max(way.arrived);
+            way.arrived = all;
+        }
+        self.pattern
+    }
+}
+
+impl Observer for Tracer<'_> {
+    const HOPS: bool = true;
+
+    fn retransmitted(&mut self, _: MessageId, now: Time) {
+        self.disturb(now);
+    }
+    fn dropped(&mut self, _: MessageId, _: u64, now: Time) {
+        self.disturb(now);
+    }
+    fn hop(&mut self, hop: &Hop, _: Time) {
+        let number = match (hop.packet.kind, hop.packet.offset) {
+            (PacketKind::Data, Some(offset)) => Some((offset / self.plan.framing.mss().get()) as usize),
+            _ => None,
+        };
+        let before = self.last.get(&hop.link).copied();
+        let highest = before.map_or(0, |(.., highest)| highest).max(number.unwrap_or(0));
+        self.last.insert(hop.link, (hop.ready, hop.last, highest));
+        let Pattern { ways, steps, sound } = &mut self.pattern;
+        let Some(number) = number.filter(|number| *number < *sound) else { return };
+        let way = &mut ways[number];
+        if highest > number || way.steps == self.links {
+            *sound = number;
+            return;
+        }
+        if way.steps == 0 {
+            way.sent = hop.ready;
+        }
+        let free = before.map_or(Time::ZERO, |(_, last, _)| last);
+        let joined = before.map(|(ready, ..)| ready);
+        steps[number * self.links + way.steps] = Step { link: hop.link, joined, free };
+        way.steps += 1;
+        way.arrived = hop.onward;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::buffer::Buffer;
+    use crate::fabric::stream::Ethernet;
+    use crate::network::Pace;
+    use crate::topology::{Link, Topology};
+    use proptest::prelude::*;
+    use unrack_protocol::mptcp::{Coupling, Params, Scheduler};
+    use unrack_rack::Wiring;
+    use unrack_units::{Bytes, Rate};
+
+    fn link(gbps: u64, ns: u64) -> Link {
+        Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+    }
+
+    fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
+        let wiring = Wiring { racks, hosts_per_rack, cores: Wiring::default_cores(racks, hosts_per_rack) };
+        Topology::drack(wiring, link(100, 200), link(100, 350), link(500, 55))
+    }
+
+    fn fabric(topology: Topology, buffer: u64, cut_through: bool, params: &Params) -> Mptcp {
+        let network = Network { topology, switch_latency: Time::from_ns(300) };
+        let (mtu, buffer) = (Bytes::new(1500), Buffer::Private(Bytes::new(buffer)));
+        Mptcp::new(&network, &Ethernet { mtu, headers: true, buffer, cut_through }, params).unwrap()
+    }
+
+    #[test]
+    fn where_nics_are_wired_directly_one_message_tells_of_all() {
+        let fabric = fabric(drack(2, 4), 1 << 24, true, &Params::default());
+        for bytes in (1..400_000).rev().step_by(999).chain([1, 1460, 1461]) {
+            assert!(fabric.carried_alone(&Message::write(0, 4, bytes)) > Time::ZERO);
+        }
+        assert!(fabric.alone.carried.borrow().is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Ways that meet, that drop, and that neither.
+        #[test]
+        fn a_part_of_another_takes_as_long_as_if_carried_itself(
+            which in 0usize..5,
+            buffer in prop::sample::select(vec![8_000u64, 40_000, 1 << 24]),
+            cut_through: bool,
+            coupling in prop::sample::select(vec![Coupling::Lia, Coupling::Olia, Coupling::Uncoupled]),
+            scheduler in prop::sample::select(vec![Scheduler::MinRtt, Scheduler::RoundRobin]),
+            sizes in prop::collection::vec((1u64..300_000, any::<bool>()), 1..12),
+        ) {
+            let (topology, subflows, dst) = match which {
+                0 => (drack(2, 4), None, 4),
+                1 => (drack(4, 2), None, 2),
+                2 => (drack(4, 2), None, 1),
+                3 => (Topology::leaf_spine(2, 2, 2, link(100, 200), link(100, 350)), Some(5), 2),
+                _ => (Topology::leaf_spine(2, 2, 3, link(40, 200), link(100, 350)), Some(3), 2),
+            };
+            let params = Params { subflows, coupling, scheduler, ..Params::default() };
+            let fabric = fabric(topology, buffer, cut_through, &params);
+            for (bytes, reads) in sizes {
+                let message = if reads { Message::read(0, dst, bytes) } else { Message::write(0, dst, bytes) };
+                prop_assert_eq!(fabric.carried_alone(&message), fabric.carry(&message, Unobserved).0, "{} B", bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What programs load while they compute.
+//!
+//! A program loads as many lines as a core may wait for at once, computes with them, loads the next: so each step takes
+//! what its lines take by memories, CXL ports and the cache beside all else that is under way there, and loads take time of
+//! their own. What it stores is not here: stores do not wait, and go around the cache (DRack §5.1).
+//!
+//! The computing of a job has a core of its own, beside those that handle packets. Its data are in the pool, as buffers
+//! are (§4.2: IS0 holds user data), or in its host's memory. What is loaded one after the other is fetched by the part
+//! of the cache with the longest lines, what is scattered by that with the shortest; a scattered load is of any
+//! line of its data, each as likely. Without the cache, the scattered lines of a step are neighbours from a drawn one on,
+//! which memories serve alike. What messages brought was loaded and copied before, unless it is read in place.
+
+use super::memory::{LINE, Place, last_of};
+use super::{Event, Hosts, Output};
+use crate::network::Pace;
+use unrack_units::Time;
+use unrack_workload::random::mix;
+use unrack_workload::{Computing, NodeId};
+
+/// Where programs' data begin in the addresses of their rack: no buffer is there. What is loaded again and again, what
+/// is scattered, what is new.
+const AGAIN: u64 = 1 << 48;
+const SCATTERED: u64 = 2 << 48;
+const FRESH: u64 = 3 << 48;
+
+pub(super) struct Programs {
+    all: Vec<Program>,
+    free: Vec<u32>,
+    /// Of each host: where the next new data are, and how many loads were scattered.
+    fresh: Vec<u64>,
+    drawn: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Program {
+    actor: u32,
+    host: NodeId,
+    /// Lines left to load: new ones, others in order, scattered ones.
+    fresh: u64,
+    again: u64,
+    scattered: u64,
+    among: u64,
+    /// Time left to compute, in so many steps.
+    compute: Time,
+    steps: u64,
+}
+
+impl Programs {
+    pub fn new(hosts: u32) -> Programs {
+        let hosts = hosts as usize;
+        Programs { all: Vec::new(), free: Vec::new(), fresh: vec![0; hosts], drawn: vec![0; hosts] }
+    }
+
+    /// Any of so many lines of a host's data.
+    fn any_line(&mut self, host: NodeId, among: u64) -> u64 {
+        let drawn = &mut self.drawn[host as usize];
+        *drawn += 1;
+        SCATTERED + mix(*drawn ^ u64::from(host) << 40) % among * LINE
+    }
+
+    #[cfg(test)]
+    pub fn is_at_rest(&self) -> bool {
+        self.free.len() == self.all.len()
+    }
+}
+
+impl Hosts {
+    /// A program begins.
+    pub fn compute(&mut self, now: Time, computing: Computing) {
+        let Computing { actor, node: host, time, loads } = computing;
+        let came = if self.plan.spec.references() && !self.plan.spec.program_loads { loads.came } else { 0 };
+        let (fresh, again) = ((came + loads.fresh).div_ceil(LINE), loads.again.div_ceil(LINE));
+        let (scattered, among) = (u64::from(loads.scattered), (loads.among / LINE).max(1));
+        let steps = (fresh + again + scattered).div_ceil(self.window());
+        let program = Program { actor, host, fresh, again, scattered, among, compute: time, steps };
+        let number = match self.programs.free.pop() {
+            Some(free) => {
+                self.programs.all[free as usize] = program;
+                free
+            }
+            None => {
+                self.programs.all.push(program);
+                self.programs.all.len() as u32 - 1
+            }
+        };
+        match steps {
+            0 => self.outputs.push_back(Output::At(now + time, Event::Loaded(number))),
+            _ => self.load_on(now, number),
+        }
+    }
+
+    /// Lines that a core loads at once.
+    fn window(&self) -> u64 {
+        u64::from(self.plan.spec.memory.outstanding_loads)
+    }
+
+    /// A program takes its next step, if there is one.
+    pub(super) fn load_on(&mut self, now: Time, number: u32) {
+        let mut program = self.programs.all[number as usize];
+        if program.steps == 0 {
+            self.programs.free.push(number);
+            return self.outputs.push_back(Output::Computed(program.actor));
+        }
+        let (host, mut left, mut ready) = (program.host, self.window(), now);
+        let take = |lines: &mut u64, left: &mut u64| {
+            let taken = (*lines).min(*left);
+            *lines -= taken;
+            *left -= taken;
+            taken
+        };
+        let fresh = take(&mut program.fresh, &mut left);
+        if fresh > 0 {
+            let next = &mut self.programs.fresh[host as usize];
+            let address = FRESH + *next;
+            *next += fresh * LINE;
+            ready = ready.max(self.load_in_order(now, host, address, fresh));
+        }
+        let again = take(&mut program.again, &mut left);
+        if again > 0 {
+            // From the last to the first: as good as any order, if it is always the same.
+            ready = ready.max(self.load_in_order(now, host, AGAIN + program.again * LINE, again));
+        }
+        let scattered = take(&mut program.scattered, &mut left);
+        if scattered > 0 {
+            ready = ready.max(self.load_scattered(now, host, program.among, scattered));
+        }
+        let share = Time::from_ps(program.compute.as_ps() / program.steps);
+        program.compute = program.compute - share;
+        program.steps -= 1;
+        self.programs.all[number as usize] = program;
+        self.outputs.push_back(Output::At(ready + share, Event::Loaded(number)));
+    }
+
+    fn load_in_order(&mut self, now: Time, host: NodeId, address: u64, lines: u64) -> Time {
+        if self.caches.is_empty() {
+            return self.memory.load(now, host, Place::Buffer(host, address), lines * LINE);
+        }
+        let part = self.plan.sizes.len() as u8 - 1;
+        let line = self.caches[host as usize].line(part);
+        let end = address + lines * LINE;
+        let (mut ready, mut at) = (now, address);
+        while at < end {
+            let until = (at / line + 1) * line;
+            ready = ready.max(self.load_line(now, host, part, at, until.min(end) - at));
+            at = until;
+        }
+        self.hit(ready, lines)
+    }
+
+    fn load_scattered(&mut self, now: Time, host: NodeId, among: u64, lines: u64) -> Time {
+        if self.caches.is_empty() {
+            let place = Place::Buffer(host, self.programs.any_line(host, among));
+            return self.memory.load(now, host, place, lines * LINE);
+        }
+        let mut ready = now;
+        for _ in 0..lines {
+            let address = self.programs.any_line(host, among);
+            ready = ready.max(self.load_line(now, host, 0, address, LINE));
+        }
+        self.hit(ready, lines)
+    }
+
+    /// When the cache's line with this address is there, of which so many bytes are loaded.
+    fn load_line(&mut self, now: Time, host: NodeId, part: u8, address: u64, bytes: u64) -> Time {
+        let cache = &mut self.caches[host as usize];
+        let found = cache.find(part, address);
+        cache.count(bytes, found.is_some());
+        found.unwrap_or_else(|| self.fetch_line(now, now, host, (host, part), address))
+    }
+
+    /// Until a core has loaded so many lines that its cache has from `ready` on.
+    pub(super) fn hit(&self, ready: Time, lines: u64) -> Time {
+        let spec = &self.plan.spec;
+        let line_time = Pace::new(spec.memory.rate).transmit(LINE);
+        ready + last_of(lines, self.window(), spec.cache.latency, line_time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Inside, Plan};
+    use crate::topology::{Link, Topology};
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use unrack_rack::{Host, Wiring};
+    use unrack_units::Rate;
+    use unrack_workload::Loads;
+
+    const T: fn(u64) -> Time = Time::from_ps;
+
+    /// A rack of two hosts; memories of 80 ns and 20 ps a byte, ports of 55 ns and 16 ps a byte.
+    fn hosts(memory_pool: bool, dram_cache: bool) -> Hosts {
+        hosts_of(400, memory_pool, dram_cache)
+    }
+
+    /// The same with other memories.
+    fn hosts_of(memory_gbps: u64, memory_pool: bool, dram_cache: bool) -> Hosts {
+        let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
+        let wiring = Wiring { racks: 1, hosts_per_rack: 2, cores: 0 };
+        let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
+        let mut spec = Host { memory_pool, dram_cache, program_loads: false, ..Host::default() };
+        spec.memory.rate = Rate::from_gbps(memory_gbps);
+        Hosts::new(Plan::new(&Inside { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
+    }
+
+    /// Until all of them have computed what they are given at `now`; they say so once each.
+    fn run(hosts: &mut Hosts, now: Time, given: &[Computing]) -> Time {
+        let (mut events, mut told, mut last) = (BTreeSet::new(), BTreeSet::new(), now);
+        given.iter().for_each(|computing| hosts.compute(now, *computing));
+        loop {
+            while let Some(output) = hosts.poll() {
+                match output {
+                    Output::At(at, Event::Loaded(number)) => _ = events.insert((at, number)),
+                    Output::Computed(actor) => assert!(told.insert(actor)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            let Some((at, number)) = events.pop_first() else { break };
+            assert!(at >= last);
+            last = at;
+            hosts.handle(at, Event::Loaded(number));
+        }
+        assert!(told.len() == given.len() && hosts.is_at_rest());
+        last
+    }
+
+    fn computing(node: NodeId, loads: Loads) -> Computing {
+        Computing { actor: 7 + node, node, time: T(1_000_000), loads }
+    }
+
+    #[test]
+    fn steps_of_what_a_core_waits_for_at_once() {
+        let again = 100 * LINE;
+        let mut own = hosts(false, false);
+        // 64 lines, then 36, of 1,280 ps each after 80 ns; and the time to compute.
+        let expected = T(2 * 80_000 + 100 * 1_280 + 1_000_000);
+        assert_eq!(
+            run(&mut own, T(5), &[computing(0, Loads { again, ..Loads::default() })]),
+            T(5) + expected
+        );
+        assert_eq!(own.memory.bytes(), (100 * LINE, 0));
+        // Half of it is at the other host: 220 ns more for each step, and the other half comes meanwhile.
+        let mut pool = hosts(true, false);
+        let there = run(&mut pool, T(0), &[computing(0, Loads { again, ..Loads::default() })]);
+        let lines = 32 + 16;
+        assert_eq!(there, T(2 * 300_000 + lines * 1_280 + 1_000_000));
+        assert_eq!(pool.memory.bytes(), (52 * LINE, 48 * LINE));
+    }
+
+    #[test]
+    fn who_loads_nothing_only_computes() {
+        for (pool, cache) in [(false, false), (true, false), (true, true)] {
+            let at = run(&mut hosts(pool, cache), T(3), &[computing(1, Loads::default())]);
+            assert_eq!(at, T(1_000_003));
+        }
+    }
+
+    #[test]
+    fn a_cache_misses_each_line_once() {
+        let mut hosts = hosts(true, true);
+        // 1,024 lines in 16 long ones; 16,384 loads of 64 lines in 32 short ones.
+        let loads = Loads { again: 1024 * LINE, scattered: 16_384, among: 64 * LINE, ..Loads::default() };
+        let first = run(&mut hosts, T(0), &[computing(0, loads)]);
+        let counts = hosts.counts();
+        assert_eq!((counts.loads, counts.loads - counts.hits), (1024 + 16_384, 16 + 32));
+        let fetched = counts.local_bytes + counts.remote_bytes;
+        assert_eq!(fetched, 16 * 4096 + 32 * 128);
+        let second = run(&mut hosts, first, &[computing(0, loads)]) - first;
+        assert_eq!(hosts.counts().loads - hosts.counts().hits, 16 + 32);
+        // 272 steps of lines that are there.
+        assert_eq!(second, T(272 * (80_000 + 64 * 1_280) + 1_000_000));
+        // New data are new each time.
+        let fresh = Loads { fresh: 4096, ..Loads::default() };
+        let end = run(&mut hosts, first + second, &[computing(0, fresh)]);
+        run(&mut hosts, end, &[computing(0, fresh)]);
+        assert_eq!(hosts.counts().loads - hosts.counts().hits, 16 + 32 + 2);
+    }
+
+    #[test]
+    fn programs_share_memories_and_ports() {
+        let loads = Loads { fresh: 1 << 20, ..Loads::default() };
+        // A core waits for as much as two memories of 40 Gb/s give in about the time.
+        let alone = run(&mut hosts_of(40, true, false), T(0), &[computing(0, loads)]);
+        let mut both = hosts_of(40, true, false);
+        let together = run(&mut both, T(0), &[computing(0, loads), computing(1, loads)]);
+        assert!(together > alone && together < alone * 2, "{alone} {together}");
+        assert_eq!(both.memory.bytes(), (1 << 20, 1 << 20));
+    }
+
+    #[test]
+    fn what_came_is_loaded_where_it_lies() {
+        let loads = Loads { came: 4096, ..Loads::default() };
+        let takes = |memory_pool| run(&mut hosts(memory_pool, false), T(0), &[computing(0, loads)]);
+        // Without references it was loaded and copied before.
+        assert_eq!(takes(false), T(1_000_000));
+        assert!(takes(true) > T(1_000_000));
+    }
+}

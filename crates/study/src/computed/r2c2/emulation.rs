@@ -1,0 +1,87 @@
+//! R2C2 fig. 7: a rack of threads beside the simulator, on the same flows, on this machine.
+//!
+//! The paper has a 4x4 torus of 5 Gb/s links and 1,000 flows of 10 MB, one every 1 ms, on 16 servers (§5.1). That is
+//! `examples/torus-4x4.toml` in slow motion, for two cores: flows of a tenth of the bytes, links of 100 Mb/s, and a flow
+//! every 5 ms, five times the time in all; so links are as loaded, and rates as often computed in the life of a flow.
+//! Slower still, threads are less late.
+
+use crate::run::Scale;
+use unrack_live::direct::{Emulation, Plan};
+use unrack_rack::{Overrides, Scenario};
+use unrack_sim::observe::{Peaks, Watch};
+use unrack_sim::{FabricConfig, Setup, Work};
+
+const SCENARIO: &str = include_str!("../../../../../examples/torus-4x4.toml");
+
+/// Megabits a second of a link, and intervals of rates, that are as much slower.
+const PACES: [(u64, &str); 3] = [(100, "2.5ms"), (50, "5ms"), (25, "10ms")];
+
+/// Of a run: flows' rates, and the most that waited at each link. Sorted.
+struct Curves {
+    rates: Vec<f64>,
+    queues: Vec<f64>,
+}
+
+impl Curves {
+    fn new(rates: impl Iterator<Item = f64>, queues: impl Iterator<Item = u64>) -> Curves {
+        let mut curves =
+            Curves { rates: rates.collect(), queues: queues.map(|bytes| bytes as f64).collect() };
+        curves.rates.sort_unstable_by(f64::total_cmp);
+        curves.queues.sort_unstable_by(f64::total_cmp);
+        curves
+    }
+}
+
+fn at(sorted: &[f64], share: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+/// By Mb/s of a link: percentiles of rates and queues, live over simulated. Nothing where threads cannot be had.
+pub fn ratios(scale: Scale) -> Vec<(String, f64)> {
+    let (paces, flows) = match scale {
+        Scale::Full => (&PACES[..], 1_000),
+        Scale::Quick => (&PACES[..1], 60),
+    };
+    paces.iter().filter_map(|(mbps, interval)| compare(*mbps, interval, flows)).flatten().collect()
+}
+
+fn compare(mbps: u64, interval: &str, flows: u32) -> Option<Vec<(String, f64)>> {
+    let sets = [
+        format!("network.link.rate={mbps}Mbps"),
+        format!("fabric.interval={interval}"),
+        format!("workload.messages={flows}"),
+    ];
+    let overrides: Overrides = sets.iter().collect();
+    let mut scenario =
+        Scenario::parse("torus-4x4", SCENARIO, &overrides).and_then(Scenario::check).expect("it is ours");
+    let setup = Setup::from_scenario(&mut scenario).expect("it is ours");
+    let work = Work::drawn(&scenario).expect("it is ours").expect("flows are drawn");
+    let FabricConfig::R2c2(params) = &setup.fabric else { unreachable!("it is a torus of r2c2") };
+
+    let calls = setup.calls(&work).expect("it is ours").expect("flows do not wait for each other");
+    let plan = Plan::new(&scenario.network, &scenario.faults, params, scenario.seed).expect("it is ours");
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let report = Emulation::start(plan, cores).and_then(|mut rack| rack.run(&calls)).ok()?;
+    assert_eq!(report.wrong_bytes, 0, "bytes that nobody sent");
+    let both = report.outcomes.iter().zip(&calls);
+    let rates = both.filter_map(|(outcome, (_, message))| {
+        Some(message.bytes as f64 / (outcome.completed_ps? - outcome.submitted_ps) as f64)
+    });
+    let live = Curves::new(rates, report.most_queued.iter().copied());
+
+    let mut watch = Watch { peaks: Some(Peaks::new(&setup.network.topology)), ..Watch::default() };
+    let run = setup.watched(&work, &mut watch, |_| {}).expect("it was checked").run;
+    let both = run.outcomes.iter().zip(&run.messages);
+    let rates = both
+        .filter_map(|(outcome, message)| Some(message.bytes as f64 / outcome.completion()?.as_ps() as f64));
+    let simulated = Curves::new(rates, watch.peaks.expect("it was put there").queue_bytes());
+
+    let over = |live: &[f64], simulated: &[f64], share| at(live, share) / at(simulated, share);
+    let mut values = Vec::new();
+    for (name, share) in [("p5", 0.05), ("p50", 0.5), ("p95", 0.95)] {
+        values.push((format!("{mbps}.rates.{name}"), over(&live.rates, &simulated.rates, share)));
+        values.push((format!("{mbps}.queues.{name}"), over(&live.queues, &simulated.queues, share)));
+    }
+    Some(values)
+}

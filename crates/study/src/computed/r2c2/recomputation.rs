@@ -1,0 +1,51 @@
+//! R2C2 fig. 8: what a node takes to compute rates, as a share of the interval, on this machine.
+//!
+//! Timed is what a node does once an interval: it counts the flows that have become old enough, with their weights, and
+//! settles all rates; and, apart, what it takes to read the broadcasts of the interval, most of flows that never count.
+//! All is run several times, and of each interval the least counts: a busy machine adds to the others, and the first run computes weights that are kept.
+
+use crate::fluid::{drawn, run, torus};
+use crate::random::Random;
+use crate::run::Scale;
+use std::time::Instant;
+use unrack_protocol::r2c2::weights::Weights;
+use unrack_units::Time;
+
+/// Of one core, by interval in us: median and 99th percentile of rates, and of broadcasts.
+pub fn shares(scale: Scale) -> Vec<(String, f64)> {
+    let (count, times) = match scale {
+        Scale::Full => (100_000, 7),
+        Scale::Quick => (3_000, 1),
+    };
+    let torus = torus(&[8, 8, 8]);
+    let flows = drawn(torus.nodes(), count, Time::from_us(1), &mut Random::new(8));
+    let last = flows.last().expect("there are flows").start;
+    let of = |interval_us: u64| {
+        let interval = Time::from_us(interval_us);
+        let intervals = (last.as_ps() / interval.as_ps()) as usize;
+        let mut shares = [vec![f64::INFINITY; intervals], vec![f64::INFINITY; intervals]];
+        let mut weights = Weights::new(torus.clone());
+        for _ in 0..times {
+            let mut n = 0;
+            run(&torus, &flows, interval, |view, now| {
+                let start = Instant::now();
+                view.read();
+                let read = Instant::now();
+                view.settle(now, interval, &mut weights);
+                let times = [read.elapsed(), read - start];
+                // Later there are but the flows that are left.
+                for (shares, time) in shares.iter_mut().zip(times).filter(|(shares, _)| n < shares.len()) {
+                    shares[n] = shares[n].min(time.as_secs_f64() / (interval_us as f64 * 1e-6));
+                }
+                n += 1;
+            });
+        }
+        ["rates", "broadcasts"].into_iter().zip(shares).flat_map(move |(what, mut shares)| {
+            shares.sort_unstable_by(f64::total_cmp);
+            let at = |share: f64| shares[((shares.len() - 1) as f64 * share) as usize];
+            let named = |name| format!("{interval_us}.{what}.{name}");
+            [(named("median"), at(0.5)), (named("p99"), at(0.99))]
+        })
+    };
+    [500, 100].into_iter().flat_map(of).collect()
+}
