@@ -96,7 +96,7 @@ studies: build
 	cp runs/studies/studies.md docs/
 	cp -r runs/studies/pictures/studies docs/pictures/
 
-bench: packages += capnproto
+bench: packages += capnproto iperf3
 bench: setup build
 	bench/faults.sh
 	bench/rack.sh || echo "not measured: bench/rack.sh needs root, namespaces and MPTCP"

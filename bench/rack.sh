@@ -4,8 +4,8 @@
 #
 #   rack.sh [NICS] [RATE] [SECONDS]       (default 4 100Mbps 8)
 #
-# Streams of as many bytes as all NICs carry in that time, and GETs of 100 kB by redis-benchmark. Needs root, make build,
-# Python, redis. Binary: $UNRACK, or that in target/release.
+# Streams of as many bytes as all NICs carry in that time, by iperf3, and GETs of 100 kB, by redis-benchmark. Needs root,
+# make build, iperf3, Python, redis. Binary: $UNRACK, or that in target/release.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 nics=${1:-4}
@@ -19,39 +19,6 @@ server=$nics # the first host of the second rack
 megabits=${rate%Mbps}
 bytes=$((seconds * nics * megabits * 125000))
 
-# receive STREAMS: how many bytes came, from when until when. send HOST STREAMS BYTES.
-cat > "$dir/stream.py" << 'PYTHON'
-import socket, sys, threading, time
-
-role, streams, port = sys.argv[1], int(sys.argv[2]), 5001
-if role == "receive":
-    came = []
-
-    def receive(peer):
-        total, first = len(peer.recv(1 << 20)), time.monotonic()
-        while got := len(peer.recv(1 << 20)):
-            total += got
-        came.append((total, first, time.monotonic()))
-
-    with socket.create_server(("0.0.0.0", port), backlog=streams) as server:
-        threads = [threading.Thread(target=receive, args=server.accept()[:1]) for _ in range(streams)]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
-    totals, firsts, lasts = zip(*came)
-    print(sum(totals), min(firsts), max(lasts))
-else:
-    def send():
-        left = int(sys.argv[4])
-        with socket.create_connection((sys.argv[3], port)) as peer:
-            while left > 0:
-                peer.sendall(bytes(min(left, 1 << 18)))
-                left -= 1 << 18
-
-    threads = [threading.Thread(target=send) for _ in range(streams)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-PYTHON
-
 on() { "$unrack" rack exec "$1" --state "$state" "${@:2}"; }
 
 up() {
@@ -64,16 +31,16 @@ down() { "$unrack" rack down --state "$state" 2> /dev/null; }
 # real TOPOLOGY HOSTS STREAMS DIES [--tcp]: Mb/s of so many streams of each of so many hosts of a rack, to one host each of
 # the other; if DIES is 1, the first host loses a NIC in the middle.
 real() {
-    local topology=$1 hosts=$2 streams=$3 dies=$4 flags=("${@:5}") each receivers=() senders=()
+    local topology=$1 hosts=$2 streams=$3 dies=$4 flags=("${@:5}") receivers=() senders=()
     up "$topology"
-    each=$((bytes / hosts / streams))
     for ((host = 0; host < hosts; host++)); do
-        on $((server + host)) "${flags[@]}" -- python3 "$dir/stream.py" receive "$streams" > "$dir/came.$host" &
+        on $((server + host)) "${flags[@]}" -- iperf3 --server --one-off --json > "$dir/came.$host" &
         receivers+=($!)
     done
     sleep 2
     for ((host = 0; host < hosts; host++)); do
-        on "$host" "${flags[@]}" -- python3 "$dir/stream.py" send "$streams" "host$((server + host))" "$each" &
+        on "$host" "${flags[@]}" -- iperf3 --client "host$((server + host))" --parallel "$streams" \
+            --bytes $((bytes / hosts)) > "$dir/sent.$host" &
         senders+=($!)
     done
     if ((dies)); then
@@ -82,14 +49,22 @@ real() {
     fi
     wait "${senders[@]}" "${receivers[@]}"
     down
-    cat "$dir"/came.* | awk '{ sum += $1; if (NR == 1 || $2 < from) from = $2; if ($3 > to) to = $3 }
-        END { printf "%.1f", sum * 8e-6 / (to - from) }'
+    # All begin at once: what the slowest needs is what it takes.
+    python3 -c 'import json, sys
+ends = [json.load(open(name))["end"]["sum_received"] for name in sys.argv[1:]]
+print("%.1f" % (sum(end["bytes"] for end in ends) * 8e-6 / max(end["seconds"] for end in ends)))' "$dir"/came.*
     rm "$dir"/came.*
 }
 
-# simulated TOPOLOGY HOSTS STREAMS DIES FABRIC: the same.
+# simulate TOPOLOGY FABRIC SETS...
+simulate() {
+    "$unrack" sim "$root/examples/drack-2x2.toml" --json --set network.link.rate="$rate" \
+        --set "network.topology={kind=\"$1\", racks=2, hosts_per_rack=$nics}" --set "fabric={$2}" "${@:3}" 2> /dev/null
+}
+
+# simulated TOPOLOGY HOSTS STREAMS DIES FABRIC: Mb/s, as `real`.
 simulated() {
-    local topology=$1 hosts=$2 streams=$3 dies=$4 fabric=$5 json sets=()
+    local hosts=$2 streams=$3 dies=$4 json sets=()
     {
         echo src,dst,bytes,start_ns
         for ((n = 0; n < hosts * streams; n++)); do
@@ -97,11 +72,15 @@ simulated() {
         done
     } > "$dir/stream.csv"
     ((dies)) && sets=(--set "failures=[{node=1, from=\"$((seconds * 500))ms\", detected_after=\"1ms\"}]")
-    json=$("$unrack" sim "$root/examples/drack-2x2.toml" --json --set network.link.rate="$rate" \
-        --set "network.topology={kind=\"$topology\", racks=2, hosts_per_rack=$nics}" "${sets[@]}" \
-        --set "workload={kind=\"trace\", file=\"$dir/stream.csv\"}" --set "fabric={$fabric}" 2> /dev/null)
+    json=$(simulate "$1" "$5" "${sets[@]}" --set "workload={kind=\"trace\", file=\"$dir/stream.csv\"}")
     python3 -c 'import json, sys; d = json.loads(sys.argv[1]); print("%.1f" % (
         int(sys.argv[2]) * 8e3 / d["sim_time_ns"]))' "$json" "$bytes"
+}
+
+# beside NAME KERNEL SIMULATED
+beside() {
+    awk -v name="$1" -v kernel="$2" -v sim="$3" \
+        'BEGIN { printf "%-40s %10.1f %10.1f %10.3f\n", name, kernel, sim, kernel / sim }'
 }
 
 # line NAME TOPOLOGY HOSTS STREAMS DIES FABRIC [--tcp]
@@ -109,23 +88,25 @@ line() {
     local kernel sim
     kernel=$(real "${@:2:4}" "${@:7}")
     sim=$(simulated "${@:2:5}")
-    awk -v name="$1" -v kernel="$kernel" -v sim="$sim" \
-        'BEGIN { printf "%-40s %10.1f %10.1f %10.3f\n", name, kernel, sim, kernel / sim }'
+    beside "$1" "$kernel" "$sim"
 }
 
-# redis NAME TOPOLOGY [--tcp]
+# redis NAME TOPOLOGY FABRIC [--tcp]: GETs of 100 kB a second, by 8 connections.
 redis() {
+    local gets json sim
     up "$2"
-    on "$server" "${@:3}" -- redis-server --bind 0.0.0.0 --protected-mode no --save "" --dir "$dir" > /dev/null &
     # It is killed with its rack: that is no news.
+    (on "$server" "${@:4}" -- redis-server --bind 0.0.0.0 --protected-mode no --save "" --dir "$dir") &> /dev/null &
     disown
     sleep 1
     # Fills the key that it then reads.
-    local gets
-    gets=$(on 0 "${@:3}" -- sh -c "redis-benchmark -h host$server -t set -d 100000 -n 20 -c 8 -q > /dev/null;
+    gets=$(on 0 "${@:4}" -- sh -c "redis-benchmark -h host$server -t set -d 100000 -n 20 -c 8 -q > /dev/null;
         redis-benchmark -h host$server -t get -d 100000 -n 1000 -c 8 --csv" | sed -n 's/^"GET","\([0-9.]*\)".*/\1/p')
     down
-    printf '%-40s %10.1f GETs of 100 kB a second\n' "$1" "$gets"
+    json=$(simulate "$2" "$3" --set 'workload={kind="jobs", policy="round-robin", jobs=[{hosts=2, key_value={
+        servers=1, requests=1000, connections=8, keys=1, value="100kB", gets_per_set=1000000}}]}')
+    sim=$(python3 -c 'import json, sys; print("%.1f" % (1e12 / json.loads(sys.argv[1])["sim_time_ns"]))' "$json")
+    beside "$1" "$gets" "$sim"
 }
 
 pool='protocol="mptcp", coupling="uncoupled"'
@@ -137,6 +118,6 @@ line "pool, two busy hosts" drack 2 1 0 "$pool"
 line "pool, a NIC dies in the middle" drack 1 1 1 "$pool"
 line "own NIC, one stream, TCP" torack 1 1 0 "$own" --tcp
 line "own NIC, two busy hosts, TCP" torack 2 1 0 "$own" --tcp
-redis "pool, MPTCP" drack
-redis "pool, TCP" drack --tcp
-redis "own NIC, TCP" torack --tcp
+printf '%-40s %10s %10s %10s\n' "GETs of 100 kB a second" kernel simulated ratio
+redis "pool" drack "$pool"
+redis "own NIC, TCP" torack "$own" --tcp

@@ -23,12 +23,13 @@ pub struct Rack {
 #[derive(serde::Serialize, serde::Deserialize)]
 struct State {
     hosts: Vec<Host>,
+    nics: u32,
 }
 
 /// Runs the program in a mount namespace of its own, where hosts have their names.
 const ENTER: &str = r#"mount --bind "$1" /etc/hosts || exit 1
-if [ -n "$2" ]; then LD_PRELOAD="$2${LD_PRELOAD:+:$LD_PRELOAD}"; export LD_PRELOAD; fi
-shift 2; exec "$@""#;
+if [ -n "$2" ]; then LD_PRELOAD="$2${LD_PRELOAD:+:$LD_PRELOAD}" UNRACK_NICS=$3; export LD_PRELOAD UNRACK_NICS; fi
+shift 3; exec "$@""#;
 
 impl Rack {
     /// Those of this folder, whether they are up or not.
@@ -79,7 +80,7 @@ impl Rack {
         })?;
         flock(&made, FlockOperation::LockExclusive).map_err(|why| file(&path)(why.into()))?;
         fcntl_setfd(&made, FdFlags::empty()).map_err(|why| file(&path)(why.into()))?;
-        let state = State { hosts: plan.hosts.clone() };
+        let state = State { hosts: plan.hosts.clone(), nics: plan.nics };
         self.write(STATE, &serde_json::to_string(&state).expect("names and addresses"))?;
         Ok(made)
     }
@@ -136,7 +137,10 @@ impl Rack {
         }
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &found.namespace, "sh", "-c", ENTER, "sh"]);
-        command.arg(self.folder.join("hosts")).arg(preload.unwrap_or(Path::new("")));
+        command
+            .arg(self.folder.join("hosts"))
+            .arg(preload.unwrap_or(Path::new("")))
+            .arg(state.nics.to_string());
         command.args(program);
         Ok(command)
     }

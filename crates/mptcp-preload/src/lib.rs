@@ -1,11 +1,21 @@
 //! Turns the TCP sockets of an unmodified program into MPTCP sockets (RFC 8684), which use all NICs of a rack.
 //!
-//! Loaded by `unrack rack exec` through `LD_PRELOAD`. It stands in front of `socket` only: an MPTCP socket is used like
-//! one of TCP, and talks plain TCP to a peer that knows no better. Programs that call the kernel themselves, as those
-//! written in Go do, keep TCP. A server whose listening socket is closed as soon as it has its connection keeps one
-//! path: the kernel takes further ones only where somebody still listens.
+//! Loaded by `unrack rack exec` through `LD_PRELOAD`. It stands in front of two calls:
+//!
+//! - `socket`: an MPTCP socket is used like one of TCP, and talks plain TCP to a peer that knows no better.
+//! - `connect`: of the addresses that a host of a rack has, one for each NIC, connections take turns. The kernel opens
+//!   a connection's first subflow where the program says, and leaves most of what is short there.
+//!
+//! Programs that call the kernel themselves, as those written in Go do, keep TCP and the first NIC. A server whose
+//! listening socket is closed as soon as it has its connection keeps one path: the kernel takes further ones only where
+//! somebody still listens.
 
-use libc::{AF_INET, AF_INET6, IPPROTO_MPTCP, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, c_int};
+use libc::{
+    AF_INET, AF_INET6, IPPROTO_MPTCP, IPPROTO_TCP, SO_TYPE, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM,
+    SOL_SOCKET, c_int, sockaddr, sockaddr_in, socklen_t,
+};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// As the C library's.
 #[unsafe(no_mangle)]
@@ -23,4 +33,65 @@ pub extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
 fn make(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: plain numbers; the kernel answers with a descriptor or an error, which `syscall` puts into errno.
     unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) as c_int }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As `connect(2)`: `length` bytes are at `address`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    if !address.is_null() && length as usize >= size_of::<sockaddr_in>() {
+        // SAFETY: so many bytes are there, and any bytes are a `sockaddr_in`; the caller's need not be aligned.
+        let mut to = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+        if c_int::from(to.sin_family) == AF_INET && is_free_stream(socket) {
+            to.sin_addr.s_addr = u32::from_ne_bytes(next_nic(to.sin_addr.s_addr.to_ne_bytes(), nics()));
+            // SAFETY: a structure of our own, with its size.
+            return unsafe {
+                connect_to(socket, (&raw const to).cast(), size_of::<sockaddr_in>() as socklen_t)
+            };
+        }
+    }
+    // SAFETY: the caller's own words.
+    unsafe { connect_to(socket, address, length) }
+}
+
+/// # Safety
+/// As `connect(2)`.
+unsafe fn connect_to(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: the kernel reads `length` bytes, or answers with an error, which `syscall` puts into errno.
+    unsafe { libc::syscall(libc::SYS_connect, socket, address, length) as c_int }
+}
+
+/// Whether this is a stream whose own address the program has not chosen: with it, it would have chosen its NIC.
+fn is_free_stream(socket: c_int) -> bool {
+    let mut kind: c_int = 0;
+    let mut length = size_of::<c_int>() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of `kind`.
+    let known =
+        unsafe { libc::getsockopt(socket, SOL_SOCKET, SO_TYPE, (&raw mut kind).cast(), &raw mut length) };
+    // SAFETY: all zeros are a `sockaddr_in`.
+    let mut own = unsafe { std::mem::zeroed::<sockaddr_in>() };
+    let mut length = size_of::<sockaddr_in>() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of `own`.
+    let named = unsafe { libc::getsockname(socket, (&raw mut own).cast(), &raw mut length) };
+    known == 0 && kind == SOCK_STREAM && named == 0 && own.sin_addr.s_addr == 0
+}
+
+/// How many NICs a host can be reached by, as `unrack rack exec` says.
+fn nics() -> u8 {
+    static NICS: OnceLock<u8> = OnceLock::new();
+    *NICS.get_or_init(|| std::env::var("UNRACK_NICS").ok().and_then(|nics| nics.parse().ok()).unwrap_or(1))
+}
+
+/// The same host, by the NIC whose turn it is: hosts of racks are 10.rack.NIC.host, and .254 is a router.
+fn next_nic(address: [u8; 4], nics: u8) -> [u8; 4] {
+    static TURN: AtomicU8 = AtomicU8::new(0);
+    let [10, rack, nic, host @ 1..254] = address else { return address };
+    if nic >= nics {
+        return address;
+    }
+    // Programs begin at different NICs.
+    let turn = TURN.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id() as u8);
+    [10, rack, turn % nics, host]
 }

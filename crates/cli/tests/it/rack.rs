@@ -4,7 +4,7 @@ use crate::desk;
 
 use desk::{Desk, example, stderr, stdout};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -101,6 +101,15 @@ fn an_end_of_a_stream() {
             assert!(bytes.iter().enumerate().all(|(n, byte)| *byte == content(n)));
             println!("received {} as sent", bytes.len());
         }
+        Ok("turns") => {
+            let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
+            let streams = [(); 4].map(|()| TcpStream::connect(("host1", PORT)).unwrap());
+            let peers = streams.map(|stream| stream.peer_addr().unwrap().ip().to_string());
+            drop(listener);
+            let datagrams = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
+            datagrams.connect(("host2", PORT)).unwrap();
+            println!("to {} and {}", peers.join(" "), datagrams.peer_addr().unwrap());
+        }
         Ok(_) => {
             let connect = || TcpStream::connect(("host2", PORT));
             let tries = (0..200)
@@ -124,6 +133,16 @@ fn a_connection_has_the_nics_of_its_rack_and_outlives_one() {
         let output = racks.run("0", &["ip", "link", "set", "nic1", "down"]);
         assert!(output.status.success(), "{}", stderr(&output));
     });
+}
+
+#[test]
+fn connections_take_turns_at_the_nics_of_a_rack() {
+    let Some(racks) = Racks::up("turns", &[]) else { return };
+    let said = stdout(&racks.role("host1", "turns").wait_with_output().unwrap());
+    let turns = ["10.0.0.2 10.0.1.2 10.0.0.2 10.0.1.2", "10.0.1.2 10.0.0.2 10.0.1.2 10.0.0.2"];
+    // A datagram goes where it is sent.
+    let is_right = |turns: &&str| said.contains(&format!("to {turns} and 10.1.0.1:{PORT}"));
+    assert!(turns.iter().any(is_right), "{said}");
 }
 
 #[test]

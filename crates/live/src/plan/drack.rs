@@ -14,7 +14,7 @@ pub(super) fn plan(network: &Network, prefix: &str, wiring: Wiring) -> Plan {
     spaces.extend((0..wiring.racks).map(|rack| names.rack_space(network, rack)));
     spaces.extend((0..wiring.racks).map(|switch| names.switch_space(network, switch)));
     spaces.extend((0..wiring.cores).map(|core| names.core_space(network, core)));
-    Plan { hosts: hosts.collect(), spaces }
+    Plan { hosts: hosts.collect(), spaces, nics: wiring.hosts_per_rack }
 }
 
 struct Names<'a> {

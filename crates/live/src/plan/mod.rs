@@ -13,6 +13,8 @@ use unrack_units::Time;
 pub struct Plan {
     pub(crate) spaces: Vec<Space>,
     pub hosts: Vec<Host>,
+    /// By so many NICs a host can be reached: their numbers are the third of the four in its address.
+    pub nics: u32,
 }
 
 /// Where programs run: the node of its number.

@@ -8,7 +8,7 @@ pub(super) fn plan(network: &Network, prefix: &str, (racks, hosts, uplinks): (u3
     let (buffer, mtu) = (buffer_of(network), network.mtu.get());
     let tor = |rack| format!("{prefix}-tor{rack}");
     let switch = |n| format!("{prefix}-switch{n}");
-    let mut plan = Plan { spaces: Vec::new(), hosts: Vec::new() };
+    let mut plan = Plan { spaces: Vec::new(), hosts: Vec::new(), nics: 1 };
     for rack in 0..racks {
         let router = Ipv4Addr::new(10, rack as u8, 0, ROUTER as u8);
         let mut top = Space::router(tor(rack));
