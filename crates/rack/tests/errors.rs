@@ -148,12 +148,14 @@ fn an_impossible_topology() {
     let pool = "kind = \"drack\", racks = 8, hosts_per_rack = 2, cores = 0";
     let idle = "kind = \"drack\", racks = 2, hosts_per_rack = 8, cores = 1";
     let none = "kind = \"torack\", racks = 2, hosts_per_rack = 8, uplinks = 0";
+    let empty = "kind = \"drack\", racks = 2, hosts_per_rack = 0";
     let said = [
         (tree, "5 is odd"),
         (racks, "1 nodes is outside 2 to 65536"),
         (pool, "at least 1 core switch is needed"),
         (idle, "reaches every aggregation switch: leave this out"),
         (none, "0 is outside 1 to 65536"),
+        (empty, "hosts_per_rack: 0 is outside 1 to 65536"),
     ];
     for (shape, why) in said {
         let text = format!(
@@ -163,6 +165,7 @@ fn an_impossible_topology() {
         let scenario = Scenario::parse("rack.toml", &text, &Overrides::none()).unwrap();
         let error = scenario.check().unwrap_err().to_string();
         assert!(error.contains(why) && error.contains("rack.toml:1"), "{error}");
+        assert_eq!(error.matches("error:").count(), 1, "what follows from one fault is not another: {error}");
     }
 }
 
