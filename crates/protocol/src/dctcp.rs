@@ -10,7 +10,7 @@ mod tests;
 
 pub use params::{Params, marking_guideline};
 
-use crate::tcp::{self, Acked, Outstanding};
+use crate::tcp::{self, Acked, Outstanding, Pause};
 
 /// The congestion window of one DCTCP stream, in segments.
 #[derive(Debug, Clone)]
@@ -121,6 +121,11 @@ impl tcp::Control for Control {
         self.halve_threshold(lost);
         // RFC 5681 §3.1: the loss window is one segment.
         self.window = 1.0;
+    }
+
+    fn resume(&mut self, pause: &Pause) {
+        (self.observed_until, self.cut_until) = (0, 0);
+        pause.shrink(&mut self.window, &mut self.threshold);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can be set about DCTCP.
 
-use crate::tcp::Timeouts;
+use crate::tcp::{Connections, Timeouts};
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
@@ -23,6 +23,9 @@ pub struct Params {
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
+    /// Whether messages share connections, with what these have learned. Default: each has its own.
+    #[serde(skip_serializing_if = "Connections::is_fresh")]
+    pub connections: Connections,
 }
 
 impl Default for Params {
@@ -34,6 +37,7 @@ impl Default for Params {
             mark_threshold: None,
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
+            connections: Connections::Fresh,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! by all subflows of the connection ([`increase`]).
 
 use super::Coupling;
-use crate::tcp::{Acked, Control, Outstanding};
+use crate::tcp::{Acked, Control, Outstanding, Pause};
 use unrack_units::Time;
 
 /// The congestion window of one subflow, in segments.
@@ -106,6 +106,11 @@ impl Control for Coupled {
         self.cut(lost);
         // RFC 5681 §3.1: the loss window is one segment.
         self.window = 1.0;
+    }
+
+    fn resume(&mut self, pause: &Pause) {
+        self.cut_until = 0;
+        pause.shrink(&mut self.window, &mut self.threshold);
     }
 }
 

@@ -23,5 +23,5 @@ mod subflows;
 pub use coupled::Coupled;
 pub use params::{Coupling, Params, Scheduler};
 pub use receiver::Receiver;
-pub use sender::{Mapped, Sender};
+pub use sender::{Mapped, Resting, Sender};
 pub use subflows::Subflows;

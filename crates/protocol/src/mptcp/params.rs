@@ -1,6 +1,6 @@
 //! What can be set about MPTCP.
 
-use crate::tcp::Timeouts;
+use crate::tcp::{Connections, Timeouts};
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
@@ -43,6 +43,9 @@ pub struct Params {
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
+    /// Whether messages share connections, with what these have learned. Default: each has its own.
+    #[serde(skip_serializing_if = "Connections::is_fresh")]
+    pub connections: Connections,
 }
 
 impl Default for Params {
@@ -54,6 +57,7 @@ impl Default for Params {
             initial_window: 10,
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
+            connections: Connections::Fresh,
         }
     }
 }

@@ -8,10 +8,10 @@ use unrack_units::Time;
 
 /// Sends the segments of one stream by several subflows, each until it is acknowledged.
 ///
-/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_data_ack`](Sender::handle_data_ack), [`handle_timeout`](Sender::handle_timeout) |
+/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_answer`](Sender::handle_answer), [`handle_timeout`](Sender::handle_timeout) |
 /// |---|---|
 /// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
-/// | what is known | [`wants`](Sender::wants), [`is_done`](Sender::is_done), [`has_given_up`](Sender::has_given_up), [`retransmissions`](Sender::retransmissions) |
+/// | what is known | [`rest`](Sender::rest), [`wants`](Sender::wants), [`is_done`](Sender::is_done), [`has_given_up`](Sender::has_given_up), [`retransmissions`](Sender::retransmissions) |
 #[derive(Debug, Clone)]
 pub struct Sender {
     params: Params,
@@ -36,6 +36,13 @@ struct Subflow {
     carries: Vec<u32>,
 }
 
+/// A connection between one stream and the next.
+#[derive(Debug, Clone)]
+pub struct Resting {
+    subflows: Vec<tcp::Resting<Coupled>>,
+    turn: u32,
+}
+
 /// A segment to put on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapped {
@@ -48,18 +55,40 @@ pub struct Mapped {
 impl Sender {
     pub fn new(params: &Params, subflows: u32, timeouts: Timeouts, segments: u32) -> Sender {
         let sender = tcp::Sender::new(Coupled::new(params.initial_window), timeouts, 0);
-        let subflow = Subflow { sender, carries: Vec::new() };
+        Sender::on(params, std::iter::repeat_n(sender, subflows as usize), 0, segments)
+    }
+
+    /// The next stream of a connection.
+    pub fn resume(params: &Params, resting: Resting, now: Time, segments: u32) -> Sender {
+        let Resting { subflows, turn } = resting;
+        let subflows = subflows.into_iter().map(|subflow| subflow.resume(now, 0));
+        Sender::on(params, subflows, turn, segments)
+    }
+
+    fn on(
+        params: &Params,
+        subflows: impl Iterator<Item = tcp::Sender<Coupled>>,
+        turn: u32,
+        segments: u32,
+    ) -> Sender {
         Sender {
             params: params.clone(),
-            subflows: vec![subflow; subflows as usize],
+            subflows: subflows.map(|sender| Subflow { sender, carries: Vec::new() }).collect(),
             total: segments,
             given: 0,
             acknowledged: 0,
             stranded: VecDeque::new(),
             stale: Subflows::NONE,
-            turn: 0,
+            turn,
             retransmissions: 0,
         }
+    }
+
+    /// The connection, for another stream: what is under way of this one counts as arrived. `None`: a subflow timed out,
+    /// and nothing has been heard of it since.
+    pub fn rest(&self) -> Option<Resting> {
+        let subflows = || self.subflows.iter().map(|subflow| subflow.sender.rest()).collect();
+        self.stale.is_empty().then(|| Resting { subflows: subflows(), turn: self.turn })
     }
 
     /// All data has arrived, or nobody seems to be there.
@@ -97,10 +126,19 @@ impl Sender {
     }
 
     /// All data below has arrived: what else may come from the other end says so, too.
-    pub fn handle_data_ack(&mut self, data_next: u32) {
+    fn handle_data_ack(&mut self, data_next: u32) {
         // RFC 8684 §3.3.2: of data that was not sent nothing can be acknowledged.
         if data_next <= self.given {
             self.acknowledged = self.acknowledged.max(data_next);
+        }
+    }
+
+    /// The answer to all data has begun to come, which acknowledges by the way (RFC 9293 §3.8.6.3).
+    pub fn handle_answer(&mut self, now: Time) {
+        self.handle_data_ack(self.total);
+        for subflow in self.subflows().without(self.stale) {
+            let ack = self.subflows[subflow as usize].sender.acknowledged_by_answer();
+            self.handle_ack(now, subflow, &ack, self.total);
         }
     }
 

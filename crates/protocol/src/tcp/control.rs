@@ -38,6 +38,32 @@ impl Outstanding {
     }
 }
 
+/// A time in which a connection had nothing to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Pause {
+    /// When it ends.
+    pub now: Time,
+    /// Since it last sent a segment.
+    pub time: Time,
+    /// Retransmission timeouts that passed meanwhile.
+    pub timeouts: u32,
+    /// Segments that the connection was allowed when it was new.
+    pub initial_window: u32,
+}
+
+impl Pause {
+    /// RFC 5681 §4.1 starts again with the initial window after one timeout. As Linux, and RFC 2861 before: the window is
+    /// halved for each, and slow start leads back to three quarters of what it was.
+    pub fn shrink(&self, window: &mut f64, threshold: &mut f64) {
+        if self.timeouts == 0 {
+            return;
+        }
+        *threshold = threshold.max(0.75 * *window);
+        let least = f64::from(self.initial_window).min(*window);
+        *window = (*window * 0.5f64.powi(self.timeouts.min(64) as i32)).max(least);
+    }
+}
+
 /// A congestion control: owns the window, told of every acknowledgement and loss.
 pub trait Control {
     /// Segments that may be in flight.
@@ -50,4 +76,7 @@ pub trait Control {
 
     /// The retransmission timer ran out.
     fn handle_timeout(&mut self, lost: Outstanding);
+
+    /// All has arrived, and another stream begins on the connection: segments are numbered from 0 again.
+    fn resume(&mut self, pause: &Pause);
 }

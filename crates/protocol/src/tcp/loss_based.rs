@@ -3,7 +3,7 @@
 //! Slow start and what a loss means are common to both; they differ in how the window grows after it,
 //! and by how much it is cut.
 
-use super::{Acked, Congestion, Control, Outstanding, Params};
+use super::{Acked, Congestion, Control, Outstanding, Params, Pause};
 use unrack_units::Time;
 
 /// The congestion window of one stream, in segments.
@@ -138,6 +138,15 @@ impl Control for LossBased {
         self.cut_threshold(lost);
         // RFC 5681 §3.1: the loss window is one segment.
         self.window = 1.0;
+    }
+
+    fn resume(&mut self, pause: &Pause) {
+        self.cut_until = 0;
+        // RFC 9438 §5.8: time in which nothing was sent does not count.
+        if let Growth::Cubic(Cubic { epoch: Some((begin, _)), .. }) = &mut self.growth {
+            *begin = (*begin + pause.time).min(pause.now);
+        }
+        pause.shrink(&mut self.window, &mut self.threshold);
     }
 }
 

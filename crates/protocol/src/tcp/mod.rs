@@ -4,7 +4,8 @@
 //!
 //! The unit is the segment, numbered from 0 (Linux counts its congestion window in segments too).
 //! A stream of `n` segments carries one message or several; the cut of bytes into segments is the
-//! caller's ([`Framing`]). Connections are open when they are created: no SYN, no FIN.
+//! caller's ([`Framing`]). Connections are open when they are created: no SYN, no FIN. One that lasts carries
+//! stream after stream ([`Resting`]), each numbered from 0.
 //!
 //! A driver calls, in this order, whenever something happened:
 //! 1. `handle_*`, with the time now;
@@ -19,16 +20,18 @@ pub(crate) mod pair;
 mod params;
 mod ranges;
 mod receiver;
+mod resting;
 mod rto;
 mod scoreboard;
 mod sender;
 
-pub use control::{Acked, Control, Outstanding};
+pub use control::{Acked, Control, Outstanding, Pause};
 pub use framing::Framing;
 pub use loss_based::LossBased;
-pub use params::{Congestion, Params};
+pub use params::{Congestion, Connections, Params};
 pub(crate) use ranges::Ranges;
 pub use receiver::Receiver;
+pub use resting::Resting;
 pub use sender::{MOST_TIMEOUTS, Sender, Timeouts};
 
 use std::ops::Range;

@@ -15,6 +15,24 @@ pub enum Congestion {
     NewReno,
 }
 
+/// How long connections last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Connections {
+    /// Each message has a new one.
+    #[default]
+    Fresh,
+    /// A message takes the one between its ends that was last in use; a new one, if all are in use.
+    Kept,
+}
+
+impl Connections {
+    /// Whether nothing need be said of it.
+    pub fn is_fresh(&self) -> bool {
+        *self == Connections::Fresh
+    }
+}
+
 /// Parameters of TCP without congestion marks.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -30,6 +48,9 @@ pub struct Params {
     /// Each packet of a stream takes the next of equal ways (Dixit et al., INFOCOM 2013) instead of all the same.
     /// Default: all the same, as their hash says (ECMP, RFC 2992).
     pub spraying: bool,
+    /// Whether messages share connections, with what these have learned. Default: each has its own.
+    #[serde(skip_serializing_if = "Connections::is_fresh")]
+    pub connections: Connections,
 }
 
 impl Default for Params {
@@ -40,6 +61,7 @@ impl Default for Params {
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
             spraying: false,
+            connections: Connections::Fresh,
         }
     }
 }

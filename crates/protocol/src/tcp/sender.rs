@@ -1,8 +1,9 @@
 //! The sending half: what to send, when to send it again.
 
+use super::resting::Resting;
 use super::rto::Rto;
 use super::scoreboard::Scoreboard;
-use super::{Ack, Acked, Control, Segment};
+use super::{Ack, Acked, Control, Sack, Segment};
 use unrack_units::Time;
 
 /// The retransmission timeout before the first sample, and its bounds after it (RFC 6298).
@@ -27,7 +28,7 @@ impl Timeouts {
 /// | what happened | [`push`](Sender::push), [`handle_ack`](Sender::handle_ack), [`handle_timeout`](Sender::handle_timeout) |
 /// |---|---|
 /// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
-/// | what is known | [`is_ready`](Sender::is_ready), [`is_done`](Sender::is_done), [`acknowledged`](Sender::acknowledged), [`retransmissions`](Sender::retransmissions), [`control`](Sender::control) |
+/// | what is known | [`rest`](Sender::rest), [`is_ready`](Sender::is_ready), [`is_done`](Sender::is_done), [`acknowledged`](Sender::acknowledged), [`retransmissions`](Sender::retransmissions), [`control`](Sender::control) |
 #[derive(Debug, Clone)]
 pub struct Sender<C> {
     control: C,
@@ -40,6 +41,9 @@ pub struct Sender<C> {
     retransmissions: u32,
     /// The window held back what would have followed this segment.
     held_back_at: u32,
+    /// The window of the connection when it was new.
+    initial_window: u32,
+    last_sent: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,19 +68,43 @@ pub const MOST_TIMEOUTS: u32 = 15;
 
 impl<C: Control> Sender<C> {
     pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
+        let (initial_window, rto) = (control.window(), Rto::new(timeouts));
+        Sender::resumed(Resting { control, rto, initial_window, last_sent: Time::ZERO }, segments)
+    }
+
+    pub(super) fn resumed(resting: Resting<C>, segments: u32) -> Sender<C> {
+        let Resting { control, rto, initial_window, last_sent } = resting;
         Sender {
             control,
             board: Scoreboard::default(),
             phase: Phase::Open,
             total: segments,
-            rto: Rto::new(timeouts),
+            rto,
             deadline: None,
             retransmissions: 0,
             held_back_at: 0,
+            initial_window,
+            last_sent,
         }
     }
 
-    /// Adds segments to the stream (a connection that outlives its first message).
+    /// The connection, for another stream: what is under way of this one counts as arrived.
+    pub fn rest(&self) -> Resting<C>
+    where
+        C: Clone,
+    {
+        let Sender { initial_window, last_sent, .. } = *self;
+        Resting { control: self.control.clone(), rto: self.rto.clone(), initial_window, last_sent }
+    }
+
+    /// What an answer to all that was sent says by the way (RFC 9293 §3.8.6.3).
+    // Departure: it would echo the timestamp of what it answers; this is that of what was sent last, which is the same
+    // unless something was sent twice without need.
+    pub fn acknowledged_by_answer(&self) -> Ack {
+        Ack { next: self.board.next(), echo: self.last_sent, marked: false, sack: Sack::NONE }
+    }
+
+    /// Adds segments to the stream.
     pub fn push(&mut self, segments: u32) {
         self.total += segments;
     }
@@ -172,6 +200,7 @@ impl<C: Control> Sender<C> {
         let number = self.next_segment()?;
         // RFC 6298 §5.1: start the timer if it is not running.
         self.deadline.get_or_insert_with(|| now + self.rto.timeout());
+        self.last_sent = now;
         Some(Segment { number, sent: now })
     }
 

@@ -7,6 +7,7 @@ use crate::error::SetupError;
 use crate::host::Counts;
 use crate::network::Network;
 use unrack_protocol::dctcp::{Control, Params};
+use unrack_protocol::tcp::Connections;
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, MessageId};
 
@@ -20,6 +21,7 @@ pub struct Dctcp {
 impl Dctcp {
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Dctcp, SetupError> {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
+        let plan = Plan { kept: params.connections == Connections::Kept, ..plan };
         let round_trip = plan.round_trip();
         let threshold = |rate| params.threshold(rate, round_trip, plan.full_packet());
         let (control, timeouts) = (Control::new(params), params.timeouts(round_trip));

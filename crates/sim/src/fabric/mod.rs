@@ -46,6 +46,7 @@ mod parts;
 pub mod pfabric;
 pub mod pfc_dcqcn;
 pub mod pfq;
+mod pool;
 pub mod r2c2;
 pub mod receiver_driven;
 mod slab;

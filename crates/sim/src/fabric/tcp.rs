@@ -7,7 +7,7 @@ use crate::engine::{Core, Observer};
 use crate::error::SetupError;
 use crate::host::Counts;
 use crate::network::Network;
-use unrack_protocol::tcp::{LossBased, Params};
+use unrack_protocol::tcp::{Connections, LossBased, Params};
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Computing, Message, MessageId};
 
@@ -21,7 +21,8 @@ const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
 impl Tcp {
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Tcp, SetupError> {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
-        let plan = Plan { spraying: params.spraying, ..plan };
+        let kept = params.connections == Connections::Kept;
+        let plan = Plan { spraying: params.spraying, kept, ..plan };
         let (control, timeouts) = (LossBased::new(params), params.timeouts(plan.round_trip()));
         Ok(Tcp { streams: Streams::new(&plan, control, timeouts, |_| NEVER_MARKED) })
     }

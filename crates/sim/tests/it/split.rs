@@ -4,12 +4,13 @@ use crate::common;
 
 use common::{assert_same, setup_on};
 use proptest::prelude::*;
+use unrack_protocol::tcp::Connections;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
-use unrack_sim::{Setup, Work};
+use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
@@ -18,6 +19,20 @@ const PROTOCOLS: [Protocol; 6] =
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+}
+
+/// Each, and with connections that are kept those that have them.
+fn protocols() -> impl Iterator<Item = (Protocol, Connections)> {
+    let kept = [Protocol::Tcp, Protocol::Dctcp].map(|protocol| (protocol, Connections::Kept));
+    PROTOCOLS.map(|protocol| (protocol, Connections::Fresh)).into_iter().chain(kept)
+}
+
+fn keep(setup: &mut Setup, kept: Connections) {
+    match &mut setup.fabric {
+        FabricConfig::Tcp(params) => params.connections = kept,
+        FabricConfig::Dctcp(params) => params.connections = kept,
+        _ => {}
+    }
 }
 
 fn setup(topology: Topology, protocol: Protocol, buffer: u64, cut_through: bool) -> Setup {
@@ -65,8 +80,9 @@ proptest! {
         errors in prop_oneof![Just(0.0), Just(1e-6)],
     ) {
         prop_assume!(topology.parts(threads).is_some());
-        for protocol in PROTOCOLS {
+        for (protocol, connections) in protocols() {
             let mut setup = setup(topology.clone(), protocol, buffer, cut_through);
+            keep(&mut setup, connections);
             if errors > 0.0 {
                 let faults = Faults::new(&topology, &[], BitErrors { host: errors, core: errors }, 7).unwrap();
                 setup.network.topology = topology.clone().with_faults(faults);
@@ -98,8 +114,12 @@ fn what_is_given_up_is_the_same() {
     let back = |n: u64| (Time::from_us(n), Message::read(5, n as u32 % 5, 30_000));
     let mut messages: Vec<_> = (0..60).map(message).chain((0..60).map(back)).collect();
     messages.sort_by_key(|(at, _)| *at);
-    for protocol in [Protocol::Tcp, Protocol::Dctcp] {
-        let setup = setup(topology.clone().with_faults(faults.clone()), protocol, 100_000, true);
+    for (protocol, connections) in [Protocol::Tcp, Protocol::Dctcp]
+        .into_iter()
+        .flat_map(|protocol| [Connections::Fresh, Connections::Kept].map(|how| (protocol, how)))
+    {
+        let mut setup = setup(topology.clone().with_faults(faults.clone()), protocol, 100_000, true);
+        keep(&mut setup, connections);
         let work = Work::listed(messages.clone());
         let whole = setup.run(&work, |_| {}).unwrap().run;
         let given_up = whole.outcomes.iter().filter(|outcome| outcome.is_given_up()).count();

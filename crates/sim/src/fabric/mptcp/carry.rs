@@ -180,9 +180,7 @@ impl Mptcp {
         let (id, role) = (place.id, place.role);
         if let Role::Answer(request) = role {
             place.role = Role::Data;
-            // RFC 9293 §3.8.6.3: what leaves in the other direction acknowledges by the way.
-            let segments = self.connections[request].segments;
-            self.connections[request].sender.handle_data_ack(segments);
+            self.connections[request].sender.handle_answer(core.now());
             self.drop_reference(request);
         }
         match (complete, role) {

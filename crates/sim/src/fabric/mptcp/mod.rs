@@ -1,7 +1,7 @@
 //! `mptcp`: Multipath TCP (RFC 8684), a subflow by each NIC of a pool (DRack §4.3).
 //!
-//! Each message is a connection of its own, open when it starts with all its subflows; a read is one of its request
-//! and then one of its answer, as in [`super::stream`]. Between racks that pool their NICs, subflow k leaves by the
+//! Each message has a connection, open when it starts with all its subflows, of its own or one that is kept; a read has
+//! one for its request and then one for its answer, as in [`super::stream`]. Between racks that pool their NICs, subflow k leaves by the
 //! k-th NIC, counted from one that the connection's hash says; elsewhere subflows differ in their hashes only. Switches
 //! drop what does not fit.
 
@@ -14,6 +14,7 @@ use self::carry::Packet;
 use super::Fabric;
 use super::buffer::Room;
 use super::occupancy::Occupancy;
+use super::pool::Pool;
 use super::slab::Slab;
 use super::stream::nic::{Nic, QUANTUM};
 use super::stream::{Ethernet, Plan, flow_hash, transfer_name};
@@ -22,8 +23,8 @@ use crate::error::SetupError;
 use crate::host::{self, Counts, Hosts, Reading};
 use crate::network::{Network, Pace, Port};
 use crate::topology::End;
-use unrack_protocol::mptcp::{Params, Receiver, Sender, Subflows};
-use unrack_protocol::tcp::Timeouts;
+use unrack_protocol::mptcp::{Params, Receiver, Resting, Sender, Subflows};
+use unrack_protocol::tcp::{Connections, Timeouts};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, MessageId, NodeId};
 
@@ -46,6 +47,8 @@ pub struct Mptcp {
     packets: Slab<Packet>,
     connections: Slab<Connection>,
     opened: u32,
+    /// If connections are kept, those that no message has.
+    pool: Option<Pool<Kept>>,
     /// If packets take their time in nodes.
     hosts: Option<Box<Hosts>>,
     /// What messages take alone, as far as it is known.
@@ -80,6 +83,14 @@ struct Connection {
     waiting: Subflows,
     /// By subflow, the earliest timer set.
     alarms: Vec<Time>,
+    /// All has arrived.
+    closed: bool,
+}
+
+/// A connection that no message has.
+struct Kept {
+    hash: u32,
+    sender: Resting,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +142,7 @@ impl Mptcp {
             ));
         }
         let timeouts = params.timeouts(plan.round_trip());
+        let plan = Plan { kept: params.connections == Connections::Kept, ..plan };
         Ok(Mptcp::on(plan, params, timeouts, subflows))
     }
 
@@ -153,6 +165,7 @@ impl Mptcp {
             packets: Slab::new(),
             connections: Slab::new(),
             opened: 0,
+            pool: plan.kept.then(Pool::new),
             alone: Alone::default(),
             hosts: plan.hosts().map(Box::new),
             plan,
@@ -180,8 +193,14 @@ impl Mptcp {
         let subflows = if between { self.subflows } else { 1 };
         let segments = self.plan.framing.segments(bytes);
         self.opened = self.opened.wrapping_add(1).max(1);
-        // Half of the range, so that the next hashes are the next numbers.
-        let hash = flow_hash(transfer_name(id, matches!(role, Role::Answer(_)))) >> 1;
+        let (hash, sender) = match self.pool.as_mut().and_then(|pool| pool.take((src, dst))) {
+            Some(Kept { hash, sender }) => (hash, Sender::resume(&self.params, sender, core.now(), segments)),
+            None => {
+                // Half of the range, so that the next hashes are the next numbers.
+                let hash = flow_hash(transfer_name(id, matches!(role, Role::Answer(_)))) >> 1;
+                (hash, Sender::new(&self.params, subflows, self.timeouts, segments))
+            }
+        };
         let connection = self.connections.insert(Connection {
             id,
             src,
@@ -192,11 +211,12 @@ impl Mptcp {
             hash,
             serial: self.opened,
             references: 0,
-            sender: Sender::new(&self.params, subflows, self.timeouts, segments),
+            sender,
             receiver: Receiver::new(subflows),
             reading: Reading::default(),
             waiting: Subflows::NONE,
             alarms: vec![Time::MAX; subflows as usize],
+            closed: false,
         });
         self.send(core, connection, Subflows::first(subflows));
     }
@@ -315,6 +335,13 @@ impl Mptcp {
     /// Frees the place of a connection that has sent and heard all.
     fn free_if_over(&mut self, connection: u32) {
         let place = &mut self.connections[connection];
+        if place.sender.is_done()
+            && !std::mem::replace(&mut place.closed, true)
+            && let Some(pool) = &mut self.pool
+            && let Some(sender) = place.sender.rest()
+        {
+            pool.put((place.src, place.dst), Kept { hash: place.hash, sender });
+        }
         let idle = place.references == 0 && place.waiting.is_empty();
         if idle && place.sender.is_done() && place.serial != 0 {
             place.serial = 0;
@@ -361,6 +388,10 @@ impl Fabric for Mptcp {
 
     // Departure from the contract: the message is carried ([`alone`]).
     fn unloaded(&self, message: &Message) -> Time {
+        // What a message takes depends on those before it: a bound for all.
+        if self.plan.kept {
+            return self.plan.network.ideal(message);
+        }
         self.carried_alone(message)
     }
 }

@@ -3,7 +3,7 @@
 //! A message is complete when the program has read its last byte.
 
 use super::packet::Body;
-use super::{Event, Role, Streams, flow_hash};
+use super::{Event, Role, Streams};
 use crate::engine::{Core, Observer, Wait};
 use crate::host::{self, Output, Way};
 use crate::topology::End;
@@ -17,7 +17,7 @@ impl<C: Control + Clone> Streams<C> {
         let Some(hosts) = &mut self.hosts else { return };
         let packet = &self.packets[index];
         let bytes = self.plan.in_memory(packet.payload);
-        let hash = flow_hash(self.streams[packet.stream].name);
+        let hash = self.streams[packet.stream].hash;
         let way = hosts.way(from, to, nic);
         hosts.send(now, index, host::Packet::new((from, to), hash, (bytes, packet.payload), way));
     }
@@ -168,7 +168,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
     use unrack_protocol::mptcp;
-    use unrack_protocol::tcp::{MOST_TIMEOUTS, Params};
+    use unrack_protocol::tcp::{Connections, MOST_TIMEOUTS, Params};
     use unrack_rack::{Host, Wiring};
     use unrack_units::{Bytes, Rate, Time};
     use unrack_workload::{Listed, Message};
@@ -184,7 +184,7 @@ mod tests {
         #[test]
         fn hosts_come_to_rest(
             (racks, hosts) in (1u32..4, 2u32..4),
-            (pooled, spraying, multipath) in any::<(bool, bool, bool)>(),
+            (pooled, spraying, multipath, keeps) in any::<(bool, bool, bool, bool)>(),
             (memory_pool, dram_cache, references, program_loads) in any::<(bool, bool, bool, bool)>(),
             (transmit_queue, receive_queue, headroom, batch) in (1u32..9, 1u32..9, 4_096u64..20_000, 1u32..9),
             drawn in prop::collection::vec((0u64..50, any::<u32>(), any::<u32>(), 1u64..60_000), 1..40),
@@ -214,12 +214,14 @@ mod tests {
             }).collect();
             messages.sort_by_key(|(at, _)| *at);
             let listed = Listed::new(messages.into(), nodes).unwrap();
+            let connections = if keeps { Connections::Kept } else { Connections::Fresh };
             let (run, at_rest) = if multipath {
-                let mptcp = Mptcp::new(&network, &ethernet, &mptcp::Params::default()).unwrap();
+                let params = mptcp::Params { connections, ..Default::default() };
+                let mptcp = Mptcp::new(&network, &ethernet, &params).unwrap();
                 let (mptcp, run) = Sim::new(mptcp, listed).run_dry();
                 (run, mptcp.is_at_rest())
             } else {
-                let params = Params { spraying, ..Params::default() };
+                let params = Params { spraying, connections, ..Params::default() };
                 let (tcp, run) = Sim::new(Tcp::new(&network, &ethernet, &params).unwrap(), listed).run_dry();
                 let streams = tcp.streams();
                 let used = (streams.packets.used(), streams.streams.used());

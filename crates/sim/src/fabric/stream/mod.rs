@@ -2,9 +2,8 @@
 //!
 //! Each message is a stream of its own, open when it starts: a flow or write from `src` to `dst`; a
 //! read or rmw is a stream of its request, and, once that has arrived, a stream of the answer, which
-//! acknowledges the request by the way. It is complete when its last byte has arrived. (So do the
-//! published evaluations; a connection that outlives a message is
-//! [`Sender::push`](unrack_protocol::tcp::Sender::push).)
+//! acknowledges the request by the way. It is complete when its last byte has arrived. A stream has a connection of its
+//! own, as in the published evaluations, or one that earlier streams between the same ends had, if connections are kept.
 //!
 //! A packet costs an event at each switch and one at its end. A switch queues by output, drops what does
 //! not fit in the port's buffer, and marks data that finds more than the threshold ahead of it.
@@ -30,13 +29,14 @@ pub use super::buffer::Buffer;
 use super::buffer::Room;
 use super::occupancy::Occupancy;
 use super::parts::Part;
+use super::pool::Pool;
 use super::slab::Slab;
 use super::timers::{Alarm, Timers};
 use crate::engine::{Core, Observer, Tie, Tied, Wait};
 use crate::host::{self, Counts, Hosts, Reading};
 use crate::network::{Network, Pace, Port};
 use crate::topology::End;
-use unrack_protocol::tcp::{Ack, Control, Receiver, Sack, Segment, Sender, Timeouts};
+use unrack_protocol::tcp::{Ack, Control, Receiver, Resting, Segment, Sender, Timeouts};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId};
 
@@ -69,6 +69,8 @@ pub(super) struct Streams<C> {
     packets: Slab<Packet>,
     streams: Slab<Stream<C>>,
     streams_opened: u32,
+    /// If connections are kept, those that no stream has.
+    pool: Option<Pool<Kept<C>>>,
     /// Of the nodes of each switch.
     timers: Vec<Timers>,
     /// Of a run that is split.
@@ -118,6 +120,8 @@ struct Stream<C> {
     segments: u32,
     /// What both ends know it by.
     name: u32,
+    /// Of its connection: which of equal ways it takes.
+    hash: u32,
     /// Packets of data that have taken one of equal ways each, where they take them in turn.
     sprayed: u32,
     /// Tells this stream from others that had its place.
@@ -126,7 +130,7 @@ struct Stream<C> {
     references: i32,
     /// Waits for its turn at the sender's link.
     waits: bool,
-    /// Has sent and heard all, in a part of a split run.
+    /// Has sent and heard all.
     closed: bool,
     /// The earliest timer set.
     alarm: Time,
@@ -135,6 +139,13 @@ struct Stream<C> {
     sender: Sender<C>,
     receiver: Receiver,
     reading: Reading,
+}
+
+/// A connection that no stream has.
+struct Kept<C> {
+    hash: u32,
+    sprayed: u32,
+    sender: Resting<C>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +161,7 @@ enum Role {
 impl<C> Stream<C> {
     /// Which of equal ways its next packet of data takes.
     fn hash(&self) -> u32 {
-        flow_hash(self.name).wrapping_add(self.sprayed)
+        self.hash.wrapping_add(self.sprayed)
     }
 }
 
@@ -170,6 +181,7 @@ impl<C: Control + Clone> Streams<C> {
             hops: (0..topology.ports()).map(hop).collect(),
             occupancy: Occupancy::new(plan.buffer, topology).map(Box::new),
             room: Room::Own(plan.buffer.of_port().get()),
+            pool: plan.kept.then(Pool::new),
             plan: plan.clone(),
             fresh,
             timeouts,
@@ -196,6 +208,10 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     pub(super) fn unloaded(&self, message: &Message) -> Time {
+        // What a message takes depends on those before it: a bound for all.
+        if self.plan.kept {
+            return self.plan.network.ideal(message);
+        }
         if self.plan.spraying || self.hosts.is_some() {
             return self.carried_alone(message);
         }
@@ -245,6 +261,11 @@ impl<C: Control + Clone> Streams<C> {
         role: Role,
     ) {
         let stream = self.create(id, ends, bytes, role);
+        if let Some(kept) = self.pool.as_mut().and_then(|pool| pool.take(ends)) {
+            let place = &mut self.streams[stream];
+            (place.hash, place.sprayed) = (kept.hash, kept.sprayed);
+            place.sender = kept.sender.resume(core.now(), place.segments);
+        }
         if let Role::Answer(request) = role {
             self.streams[stream].answers = Some(request);
             self.streams[request].references += 1;
@@ -264,6 +285,7 @@ impl<C: Control + Clone> Streams<C> {
             bytes,
             segments,
             name,
+            hash: flow_hash(name),
             sprayed: 0,
             serial: self.streams_opened,
             references: 0,
@@ -438,10 +460,9 @@ impl<C: Control + Clone> Streams<C> {
 
     /// The first packet of the answer has come.
     fn acknowledge_request<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
-        // What leaves in the other direction acknowledges by the way (RFC 9293 §3.8.6.3): all of it, as there is an answer.
-        let next = self.streams[request].segments;
-        let ack = Ack { next, echo: core.now(), marked: false, sack: Sack::NONE };
+        let ack = self.streams[request].sender.acknowledged_by_answer();
         self.take_ack(core, request, &ack);
+        self.free_if_over(request);
     }
 
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: &Ack) {
@@ -465,8 +486,13 @@ impl<C: Control + Clone> Streams<C> {
         if !place.sender.is_done() || place.waits {
             return;
         }
+        let closes = !std::mem::replace(&mut place.closed, true);
+        if let Some(pool) = self.pool.as_mut().filter(|_| closes && !place.sender.has_given_up()) {
+            let kept = Kept { hash: place.hash, sprayed: place.sprayed, sender: place.sender.rest() };
+            pool.put((place.src, place.dst), kept);
+        }
         if let Some(part) = &mut self.part {
-            if !std::mem::replace(&mut place.closed, true) {
+            if closes {
                 part.closed.push(place.name);
             }
         } else if place.references == 0 {

@@ -4,7 +4,7 @@
 //! receiver the receiver; all count the packets that they have.
 
 use super::packet::Packet;
-use super::{Event, Role, Streams};
+use super::{Event, Role, Stream, Streams};
 use crate::engine::{Core, Unobserved};
 use crate::fabric::parts::Part;
 use std::sync::Arc;
@@ -12,11 +12,13 @@ use unrack_protocol::tcp::Control;
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-/// A packet that has crossed to another part: when it is ready there, the port that it came by, and its stream.
+/// A packet that has crossed to another part: when it is ready there, the port that it came by, its stream, and that
+/// one's hash.
 pub struct Parcel {
     at: Time,
     by: u32,
     name: u32,
+    hash: u32,
     packet: Packet,
 }
 
@@ -37,23 +39,29 @@ impl<C: Control + Clone> Streams<C> {
     /// Hands a packet over to another part.
     pub(super) fn cross(&mut self, to: u32, at: Time, by: u32, index: u32) {
         let packet = self.packets[index];
-        let name = self.streams[packet.stream].name;
-        self.part().crossed.push((to, Parcel { at, by, name, packet }));
+        let Stream { name, hash, .. } = self.streams[packet.stream];
+        self.part().crossed.push((to, Parcel { at, by, name, hash, packet }));
         self.finish_packet(index);
     }
 
     pub(in crate::fabric) fn take(&mut self, core: &mut Core<Event, Unobserved>, parcel: Parcel) {
-        let Parcel { at, by, name, packet } = parcel;
+        let Parcel { at, by, name, hash, packet } = parcel;
         let stream = match self.part().place(name) {
             Some(stream) => stream,
-            None => self.create_named(core, name),
+            None => self.create_named(core, name, hash),
         };
         self.streams[stream].references += 1;
         let packet = self.packets.insert(Packet { stream, ..packet });
         core.schedule(at, Event::AtSwitch { packet, by });
     }
 
-    fn create_named(&mut self, core: &Core<Event, Unobserved>, name: u32) -> u32 {
+    fn create_named(&mut self, core: &Core<Event, Unobserved>, name: u32, hash: u32) -> u32 {
+        let place = self.create_by_name(core, name);
+        self.streams[place].hash = hash;
+        place
+    }
+
+    fn create_by_name(&mut self, core: &Core<Event, Unobserved>, name: u32) -> u32 {
         let id = MessageId(name / 2);
         let message = core.message(id);
         if name % 2 == 1 {

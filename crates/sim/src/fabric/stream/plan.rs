@@ -35,6 +35,8 @@ pub(in super::super) struct Plan {
     pub initial_window: u32,
     /// Packets of data take equal ways in turn.
     pub spraying: bool,
+    /// Connections are kept between messages.
+    pub kept: bool,
 }
 
 impl Plan {
@@ -76,6 +78,7 @@ impl Plan {
             cut_through,
             initial_window,
             spraying: false,
+            kept: false,
         };
         if let Buffer::Shared { alpha, .. } = buffer
             && !(alpha > 0.0 && alpha.is_finite())

@@ -1,7 +1,7 @@
 //! A packet's way: from a node's link through switch ports to its end.
 
 use super::packet::{Body, Packet};
-use super::{Event, FROM_NODE, Streams, flow_hash};
+use super::{Event, FROM_NODE, Streams};
 use crate::engine::{Core, LinkId, Observer};
 use crate::network::Departure;
 use crate::topology::End;
@@ -24,7 +24,7 @@ impl<C: Control + Clone> Streams<C> {
         place.references += 1;
         let hash = match body {
             Body::Data(_) => place.hash(),
-            Body::Ack(_) => flow_hash(place.name),
+            Body::Ack(_) => place.hash,
         };
         place.sprayed += u32::from(self.plan.spraying && matches!(body, Body::Data(_)));
         let nic = self.plan.network.topology.attachment_at(from, to, hash, core.now());
