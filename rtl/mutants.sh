@@ -95,7 +95,7 @@ mutant "a demand of one too many is taken" pim_scheduler.sv "scheduler" \
 mutant "what is done stays in its source's list" scheduler_port.sv "scheduler grants" \
 	"src_insert = stays_o;" "src_insert = 1'b1;"
 mutant "what is not done leaves its destination's list" scheduler_port.sv "scheduler grants" \
-	"dst_insert  = stays_i[s];" "dst_insert  = 1'b0;"
+	"dst_insert = dst_stays;" "dst_insert = 1'b0;"
 mutant "a whole chunk that is the last is not" scheduler_port.sv "scheduler grants" \
 	"head_size <= SIZE'(CHUNK)" "head_size < SIZE'(CHUNK)"
 mutant "what is granted is not counted down" source_queues.sv "scheduler grants" \
@@ -108,6 +108,7 @@ mutant "an entry goes in at the front" list_place.sv "list grants" \
 	"after_valid_o && after_key_o < insert_key_i" "1'b0"
 mutant "not only the first is found" ordered_list.sv "list grants" \
 	"first   = seen & ~(seen << 1);" "first   = eligible & ~(eligible >> 1);"
+mutant "what is selected is not in the tree" one_hot_mux.sv "scheduler grants" "step *= 2" "step *= 4"
 mutant "who is not eligible is found" list_place.sv "scheduler grants" \
 	"valid_o && eligible_i[name_o]" "valid_o && eligible_i != '0"
 # What no property speaks of: which goes first.

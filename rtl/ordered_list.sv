@@ -89,15 +89,18 @@ module ordered_list #(
   assign seen    = from_first(eligible);
   assign first   = seen & ~(seen << 1);
   assign found_o = seen[PLACES-1];
-  for (genvar b = 0; b < NAME + KEY; b++) begin : g_bit
-    logic [PLACES-1:0] of_first;
-    for (genvar p = 0; p < PLACES; p++) begin : g_of
-      if (b < KEY) assign of_first[p] = first[p] & key_q[p][b];
-      else assign of_first[p] = first[p] & name_q[p][b-KEY];
-    end
-    if (b < KEY) assign key_o[b] = |of_first;
-    else assign name_o[b-KEY] = |of_first;
+  logic [PLACES-1:0][NAME+KEY-1:0] entry;
+  for (genvar p = 0; p < PLACES; p++) begin : g_entry
+    assign entry[p] = {name_q[p], key_q[p]};
   end
+  one_hot_mux #(
+      .COUNT(PLACES),
+      .WIDTH(NAME + KEY)
+  ) i_found (
+      .select_i(first),
+      .data_i  (entry),
+      .data_o  ({name_o, key_o})
+  );
 
 `ifdef FORMAL
   logic past_q = 1'b0;

@@ -58,6 +58,8 @@ module pim_scheduler #(
 
   // By source: whether its queue for the destination of the demand is empty, and has room.
   logic [PORTS-1:0] is_head, has_room;
+  logic demand_is_head;
+  assign demand_is_head = is_head[src_i];
   // A demand that is the first of its pair goes into both lists.
   logic takes_demand;
   assign ready_o = !settles;
@@ -99,7 +101,7 @@ module pim_scheduler #(
         .tag_i,
         .is_head_o       (is_head[p]),
         .has_room_o      (has_room[p]),
-        .demand_is_head_i(is_head[src_i]),
+        .demand_is_head_i(demand_is_head),
         .src_free_o      (src_free[p]),
         .src_free_i      (src_free),
         .dst_left_o      (dst_left[p]),

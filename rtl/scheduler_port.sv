@@ -143,22 +143,32 @@ module scheduler_port #(
   /* verilator lint_off UNUSEDSIGNAL */
   logic [KEY-1:0] dst_first, src_first;
   /* verilator lint_on UNUSEDSIGNAL */
+  // One source at most is granted it: that is what the proof is of.
+  logic dst_stays;
+  logic [KEY-1:0] dst_left_key;
+  logic [PORTS-1:0] granted_by;
+  logic [PORTS-1:0][PORT+8+1+KEY-1:0] of_source;
+  for (genvar s = 0; s < PORTS; s++) begin : g_source
+    assign granted_by[s] = grant_i[s] & (grant_dst_i[s] == self_i);
+    assign of_source[s]  = {PORT'(s), busy_i[s], stays_i[s], key_i[s]};
+  end
+  assign dst_granted = |granted_by;
+  one_hot_mux #(
+      .COUNT(PORTS),
+      .WIDTH(PORT + 8 + 1 + KEY)
+  ) i_granted (
+      .select_i(granted_by),
+      .data_i  (of_source),
+      .data_o  ({dst_name, dst_busy, dst_stays, dst_left_key})
+  );
   always_comb begin
-    dst_granted = 1'b0;
-    dst_name    = '0;
-    dst_busy    = '0;
-    dst_insert  = demand_i & demand_is_head_i & (dst_i == self_i);
-    dst_new     = src_i;
-    dst_key     = demand_key;
-    for (int unsigned s = 0; s < PORTS; s++) begin
-      if (grant_i[s] && grant_dst_i[s] == self_i) begin
-        dst_granted = 1'b1;
-        dst_name    = PORT'(s);
-        dst_busy    = busy_i[s];
-        dst_insert  = stays_i[s];
-        dst_new     = PORT'(s);
-        dst_key     = key_i[s];
-      end
+    dst_insert = demand_i & demand_is_head_i & (dst_i == self_i);
+    dst_new    = src_i;
+    dst_key    = demand_key;
+    if (dst_granted) begin
+      dst_insert = dst_stays;
+      dst_new    = dst_name;
+      dst_key    = dst_left_key;
     end
   end
   ordered_list #(
