@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`mac`] | frames | columns of the media-independent interface: preamble, FCS, gaps |
 //! | [`pcs`] | columns | 66-bit blocks, scrambled blocks, bits (clause 49) |
+//! | [`port`] | frames | scrambled blocks: both of these at once, many blocks at a time |
 //! | [`edm`] | memory messages | blocks, on one line with a frame's |
 //! | [`stack`] | requests of applications | what nodes and a switch send, cycle by cycle |
 //! | [`text`] | lines that people write and read | all of these |
@@ -17,6 +18,7 @@ pub mod block;
 pub mod edm;
 pub mod mac;
 pub mod pcs;
+pub mod port;
 pub mod stack;
 pub mod text;
 

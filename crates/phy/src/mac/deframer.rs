@@ -1,6 +1,7 @@
 //! Columns to frames.
 
 use super::{FCS, MAX_FRAME, MIN_FRAME};
+use crate::pcs::code::Class;
 use crate::pcs::column::{Column, START, TERMINATE};
 
 /// Why what was received is no frame.
@@ -16,81 +17,119 @@ pub enum FrameError {
 }
 
 /// Takes frames out of columns.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Deframer {
-    /// What came since the start, that character apart.
-    bytes: Vec<u8>,
+    /// What came since the start, that character included: then contents are aligned. Beyond `length` it is old.
+    bytes: Box<[u8; ROOM]>,
+    length: usize,
     open: bool,
 }
 
-/// Preamble after the start character, with the delimiter.
-const PREAMBLE: usize = 7;
+/// Preamble with the start character and the delimiter.
+const PREAMBLE: usize = 8;
 const DELIMITER: u8 = 0xd5;
 const MOST: usize = PREAMBLE + MAX_FRAME + FCS;
+/// A frame that does not fit is longer than any.
+const ROOM: usize = (MOST + 16).next_multiple_of(8);
+/// What a frame's bytes with its FCS give as an FCS, if it is right.
+const RESIDUE: u32 = 0x2144_df1c;
+
+impl Default for Deframer {
+    fn default() -> Deframer {
+        Deframer { bytes: Box::new([0; ROOM]), length: 0, open: false }
+    }
+}
 
 impl Deframer {
     /// A frame that ends in this column, without preamble and FCS; or why it is none. A column in which one is
     /// broken off by the next one's start tells of the first.
     #[inline]
     pub fn handle(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
-        if column.control == 0 {
-            if self.open && self.bytes.len() <= MOST {
-                self.bytes.extend(column.data.to_le_bytes());
+        let class = match column.control {
+            0 => Class::Data,
+            _ if is_start(column, 0) || is_start(column, 4) => Class::Start,
+            control => {
+                let end = control.trailing_zeros() as usize;
+                let is_end = control == 0xff << end && column.lane(end) == TERMINATE;
+                if is_end { Class::Terminate } else { Class::Control }
             }
-            return None;
-        }
-        self.handle_control(&column)
+        };
+        self.handle_class(class, column)
     }
 
-    // By reference: a copy of what was just written in two parts would wait for both.
-    #[inline]
-    fn handle_control(&mut self, column: &Column) -> Option<Result<&[u8], FrameError>> {
+    /// The same for a column of which it is known what it is.
+    #[inline(always)]
+    pub(crate) fn handle_class(&mut self, class: Class, column: Column) -> Option<Result<&[u8], FrameError>> {
         let was_open = self.open;
-        if let Some(lane) = [0, 4].into_iter().find(|lane| is_start(column, *lane)) {
-            self.open = true;
-            self.bytes.clear();
-            self.add(column.data >> 8 >> (8 * lane), 7 - lane);
-            return was_open.then_some(Err(FrameError::Broken));
+        match class {
+            Class::Data => {
+                self.add(column.data, 8);
+                None
+            }
+            Class::Start => {
+                let lane = if column.is_control(4) { 4 } else { 0 };
+                self.open = true;
+                self.length = 0;
+                self.add(column.data >> (8 * lane), 8 - lane);
+                was_open.then_some(Err(FrameError::Broken))
+            }
+            Class::Terminate if was_open => {
+                self.open = false;
+                self.add(column.data, column.control.trailing_zeros() as usize);
+                Some(self.check())
+            }
+            _ => {
+                self.open = false;
+                was_open.then_some(Err(FrameError::Broken))
+            }
         }
-        if !was_open {
-            return None;
-        }
-        self.open = false;
-        let end = column.control.trailing_zeros() as usize;
-        if column.control != 0xff << end || column.lane(end) != TERMINATE {
-            return Some(Err(FrameError::Broken));
-        }
-        self.add(column.data, end);
-        Some(self.check())
     }
 
-    /// The first `count` bytes of these: all are written, which takes no longer than one.
+    /// Where the words of the columns of data that come will be.
+    #[inline]
+    pub(crate) fn room(&mut self) -> &mut [[u8; 8]] {
+        if !self.open {
+            self.length = 0;
+        }
+        self.bytes.get_mut(self.length..).unwrap_or_default().as_chunks_mut().0
+    }
+
+    /// So many of these have come.
+    #[inline]
+    pub(crate) fn fill(&mut self, words: usize) {
+        self.length += 8 * words;
+    }
+
+    /// The first `count` bytes of these, if there is room: all are written, which takes no longer than one.
+    #[inline]
     fn add(&mut self, bytes: u64, count: usize) {
-        let length = self.bytes.len() + count;
-        self.bytes.extend(bytes.to_le_bytes());
-        self.bytes.truncate(length);
+        if let Some(room) = self.bytes.get_mut(self.length..).and_then(<[u8]>::first_chunk_mut) {
+            *room = bytes.to_le_bytes();
+            self.length += count;
+        }
     }
 
+    #[inline]
     fn check(&self) -> Result<&[u8], FrameError> {
-        let length = self.bytes.len();
-        if length < PREAMBLE + MIN_FRAME + FCS {
+        if self.length < PREAMBLE + MIN_FRAME + FCS {
             return Err(FrameError::Short);
         }
-        if length > MOST {
+        if self.length > MOST {
             return Err(FrameError::Long);
         }
         if self.bytes[PREAMBLE - 1] != DELIMITER {
             return Err(FrameError::Preamble);
         }
-        let (contents, fcs) = self.bytes[PREAMBLE..].split_at(length - PREAMBLE - FCS);
-        match crc32fast::hash(contents).to_le_bytes() == fcs {
-            true => Ok(contents),
+        let frame = &self.bytes[PREAMBLE..self.length];
+        match libdeflater::crc32(frame) == RESIDUE {
+            true => Ok(&frame[..frame.len() - FCS]),
             false => Err(FrameError::Fcs),
         }
     }
 }
 
 /// Whether a frame starts in this lane, with data behind it.
-fn is_start(column: &Column, lane: usize) -> bool {
+#[inline]
+fn is_start(column: Column, lane: usize) -> bool {
     column.control >> lane == 1 && column.lane(lane) == START
 }

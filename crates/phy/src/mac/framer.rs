@@ -1,7 +1,7 @@
 //! Frames to columns.
 
 use super::{FCS, GAP, MIN_FRAME};
-use crate::pcs::column::{Column, IDLE, TERMINATE};
+use crate::pcs::column::{Column, Columns, IDLE, TERMINATE};
 
 /// Start, preamble and start-of-frame delimiter.
 const PREAMBLE: u64 = 0xd555_5555_5555_55fb;
@@ -23,7 +23,7 @@ impl Framer {
     ///
     /// `contents` begin with the destination's address and have no FCS.
     #[inline]
-    pub fn frame(&mut self, contents: &[u8], columns: &mut impl Extend<Column>) {
+    pub fn frame(&mut self, contents: &[u8], columns: &mut impl Columns) {
         let mut padded = [0; MIN_FRAME];
         let contents = match padded.get_mut(..contents.len()) {
             Some(room) if contents.len() < MIN_FRAME => {
@@ -32,46 +32,42 @@ impl Framer {
             }
             _ => contents,
         };
-        self.add(contents, crc32fast::hash(contents), columns);
+        self.add(contents, libdeflater::crc32(contents), columns);
     }
 
     /// Adds `count` idle columns.
-    pub fn idle(&mut self, count: usize, columns: &mut impl Extend<Column>) {
-        columns.extend(std::iter::repeat_n(Column::IDLE, count));
+    pub fn idle(&mut self, count: usize, columns: &mut impl Columns) {
+        (0..count).for_each(|_| columns.column(Column::IDLE));
         if count > 0 {
             (self.in_lane_4, self.deficit) = (false, 0);
         }
     }
 
-    fn add(&mut self, contents: &[u8], fcs: u32, columns: &mut impl Extend<Column>) {
-        let (words, rest) = contents.as_chunks::<8>();
-        let words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let mut carried = 0;
+    #[inline(always)]
+    fn add(&mut self, contents: &[u8], fcs: u32, columns: &mut impl Columns) {
+        let mut words = contents;
         if self.in_lane_4 {
-            let first = Column { data: IDLES >> 32 | PREAMBLE << 32, control: 0x1f };
-            carried = PREAMBLE >> 32;
-            columns.extend(std::iter::once(first).chain(words.map(|word| {
-                let column = Column::data(carried | word << 32);
-                carried = word >> 32;
-                column
-            })));
+            columns.column(Column { data: IDLES >> 32 | PREAMBLE << 32, control: 0x1f });
+            let (first, behind) = contents.split_first_chunk::<4>().expect("it is padded");
+            columns.data(std::iter::once(PREAMBLE >> 32 | u64::from(u32::from_le_bytes(*first)) << 32));
+            words = behind;
         } else {
-            let first = Column { data: PREAMBLE, control: 0x01 };
-            columns.extend(std::iter::once(first).chain(words.map(Column::data)));
+            columns.column(Column { data: PREAMBLE, control: 0x01 });
         }
-        let held = 4 * usize::from(self.in_lane_4);
-        let mut tail = [0; 16];
-        tail[..held].copy_from_slice(&carried.to_le_bytes()[..held]);
-        tail[held..held + rest.len()].copy_from_slice(rest);
-        tail[held + rest.len()..][..FCS].copy_from_slice(&fcs.to_le_bytes());
-        self.end(u128::from_le_bytes(tail), held + rest.len() + FCS, columns);
+        // In lane 4, words begin after four bytes: no column waits for the one before.
+        let (words, rest) = words.as_chunks::<8>();
+        columns.data(words.iter().map(|word| u64::from_le_bytes(*word)));
+        // The rest are the upper of the last eight bytes.
+        let last = u64::from_le_bytes(*contents.last_chunk::<8>().expect("it is padded"));
+        let tail = u128::from(last) >> (8 * (8 - rest.len())) | u128::from(fcs) << (8 * rest.len());
+        self.end(tail, rest.len() + FCS, columns);
     }
 
-    /// The last bytes of a frame, at most 15, the end, and the gap.
-    fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut impl Extend<Column>) {
-        let has_data = length >= 8;
-        let data = Column::data(tail as u64);
-        if has_data {
+    /// The last bytes of a frame, at most 11, the end, and the gap.
+    #[inline(always)]
+    fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut impl Columns) {
+        if length >= 8 {
+            columns.data(std::iter::once(tail as u64));
             tail >>= 64;
             length -= 8;
         }
@@ -88,9 +84,11 @@ impl Framer {
             GAP + 4 - early
         };
         let left = gap - (8 - length);
+        columns.column(last);
         // At most fifteen characters: one column.
-        let all = [data, last, Column::IDLE];
-        columns.extend(all[usize::from(!has_data)..2 + left / 8].iter().copied());
+        if left >= 8 {
+            columns.column(Column::IDLE);
+        }
         self.in_lane_4 = left % 8 == 4;
     }
 }

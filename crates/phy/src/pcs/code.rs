@@ -22,7 +22,7 @@ const RESERVED: [(u8, u8); 6] =
 const ERROR_CODE: u64 = 0x1e;
 
 /// The block of a column; an error block if the standard has none for it.
-#[inline]
+#[inline(always)]
 pub fn encode(column: Column) -> (Class, Block) {
     if column.control == 0 {
         return (Class::Data, Block::data(column.data));
@@ -30,14 +30,40 @@ pub fn encode(column: Column) -> (Class, Block) {
     if column == Column::IDLE {
         return (Class::Control, Block::IDLE);
     }
-    encode_control(column).unwrap_or((Class::Error, Block::ERROR))
+    if column.control == 0x01 && column.lane(0) == START {
+        return (Class::Start, Block::control(u64::from(types::START_0) | column.data & !0xff));
+    }
+    if column.control == 0x1f && column.data & UP_TO_START_4 == STARTED_4 {
+        return (Class::Start, Block::control(u64::from(types::START_4) | column.data & !UP_TO_START_4));
+    }
+    let end = column.control.trailing_zeros() as usize;
+    let before = below(end);
+    if column.control == 0xff << end && column.data & !before == ENDED << (8 * end) {
+        let data = (column.data & before) << 8;
+        return (Class::Terminate, Block::control(u64::from(types::TERMINATE[end]) | data));
+    }
+    encode_rest(column).unwrap_or((Class::Error, Block::ERROR))
 }
 
-fn encode_control(column: Column) -> Option<(Class, Block)> {
+/// The end of a frame in lane 0, and idle characters behind it.
+const ENDED: u64 = Column::IDLE.data & !0xff | TERMINATE as u64;
+
+/// Four idle characters, and the start of a frame.
+const STARTED_4: u64 = Column::IDLE.data >> 32 | (START as u64) << 32;
+const UP_TO_START_4: u64 = 0xff_ffff_ffff;
+
+/// All bits of the lanes before this one, which is not the eighth.
+#[inline]
+fn below(lane: usize) -> u64 {
+    (1 << (8 * lane)) - 1
+}
+
+/// Columns with control characters, but for those that every frame has.
+#[inline(never)]
+fn encode_rest(column: Column) -> Option<(Class, Block)> {
     let is_start = |lane: usize| column.is_control(lane) && column.lane(lane) == START;
     let built = |class, kind: u8, fields: u64| Some((class, Block::control(u64::from(kind) | fields)));
     match column.control {
-        0x01 if is_start(0) => built(Class::Start, types::START_0, column.data & !0xff),
         0x11 => {
             let first = ordered(column, 0)? << 32;
             let sets = column.data & 0xffff_ff00 | column.data & 0xffff_ff00_0000_0000;
@@ -63,7 +89,7 @@ fn encode_control(column: Column) -> Option<(Class, Block)> {
                 return None;
             }
             if column.lane(end) == TERMINATE {
-                let data = (column.data & ((1 << (8 * end)) - 1)) << 8;
+                let data = (column.data & below(end)) << 8;
                 let codes = codes(column, end + 1..8, 15 + 7 * end)?;
                 return built(Class::Terminate, types::TERMINATE[end], data | codes);
             }
@@ -115,7 +141,7 @@ const END_LANES: [u8; 256] = {
 };
 
 /// The column of a block; an error column if it is no block of the standard.
-#[inline]
+#[inline(always)]
 pub fn decode(block: Block) -> (Class, Column) {
     if block.header == DATA {
         return (Class::Data, Column::data(block.payload));
@@ -123,17 +149,30 @@ pub fn decode(block: Block) -> (Class, Column) {
     if block == Block::IDLE {
         return (Class::Control, Column::IDLE);
     }
-    decode_control(block).unwrap_or((Class::Error, Column::ERROR))
+    let payload = block.payload;
+    let kind = block.block_type().unwrap_or(0);
+    if kind == types::START_0 {
+        return (Class::Start, Column { data: payload & !0xff | u64::from(START), control: 0x01 });
+    }
+    if kind == types::START_4 && payload & UP_TO_START_4 & !0xff == 0 {
+        return (Class::Start, Column { data: payload & !0xff | STARTED_4, control: 0x1f });
+    }
+    let end = usize::from(END_LANES[usize::from(kind)]);
+    if end < 8 && payload >> 8 & !below(end) == 0 {
+        return (Class::Terminate, Column { data: payload >> 8 | ENDED << (8 * end), control: 0xff << end });
+    }
+    decode_rest(block).unwrap_or((Class::Error, Column::ERROR))
 }
 
-fn decode_control(block: Block) -> Option<(Class, Column)> {
+/// Control blocks, but for those that every frame has.
+#[inline(never)]
+fn decode_rest(block: Block) -> Option<(Class, Column)> {
     let payload = block.payload;
     let high = payload & 0xffff_ff00_0000_0000;
     let low = payload & 0xffff_ff00;
     let start = u64::from(START);
     let built = |class, data, control| Some((class, Column { data, control }));
     match block.block_type()? {
-        types::START_0 => built(Class::Start, payload & !0xff | start, 0x01),
         types::CONTROLS => built(Class::Control, characters(payload >> 8, 0..8)?, 0xff),
         types::START_4 => built(Class::Start, characters(payload >> 8, 0..4)? | start << 32 | high, 0x1f),
         types::ORDERED_4 => {
@@ -154,7 +193,7 @@ fn decode_control(block: Block) -> Option<(Class, Column)> {
             if end == 8 {
                 return None;
             }
-            let data = payload >> 8 & ((1 << (8 * end)) - 1);
+            let data = payload >> 8 & below(end);
             let after = characters(payload >> (15 + 7 * end).min(63), end + 1..8)?;
             built(Class::Terminate, data | u64::from(TERMINATE) << (8 * end) | after, 0xff << end)
         }
@@ -185,7 +224,7 @@ fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
 
 /// All bits of these lanes.
 fn lanes_mask(lanes: &std::ops::Range<usize>) -> u64 {
-    let below = |lane: usize| if lane == 8 { u64::MAX } else { (1 << (8 * lane)) - 1 };
+    let below = |lane: usize| if lane == 8 { u64::MAX } else { below(lane) };
     below(lanes.end) & !below(lanes.start)
 }
 

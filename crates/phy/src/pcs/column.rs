@@ -40,3 +40,19 @@ impl Column {
         self.control >> lane & 1 == 1
     }
 }
+
+/// Where columns go.
+pub trait Columns {
+    fn column(&mut self, column: Column);
+
+    /// Columns of data, of which these are the words.
+    fn data(&mut self, words: impl ExactSizeIterator<Item = u64>) {
+        words.for_each(|word| self.column(Column::data(word)));
+    }
+}
+
+impl Columns for Vec<Column> {
+    fn column(&mut self, column: Column) {
+        self.push(column);
+    }
+}

@@ -2,11 +2,12 @@
 
 use super::code::{self, Class};
 use super::column::Column;
-use crate::block::{Block, DATA};
+use crate::block::Block;
 
 /// States of both diagrams, `INIT` apart: it only says what was last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    #[default]
     Init,
     Control,
     Data,
@@ -27,9 +28,15 @@ impl Default for Encoder {
 }
 
 impl Encoder {
+    /// Whether a column of data becomes a block of the same data, and changes nothing.
     #[inline]
+    pub(crate) fn is_in_frame(&self) -> bool {
+        self.state == State::Data
+    }
+
+    #[inline(always)]
     pub fn encode(&mut self, column: Column) -> Block {
-        if column.control == 0 && self.state == State::Data {
+        if column.control == 0 && self.is_in_frame() {
             return Block::data(column.data); // most of a line
         }
         let (class, block) = code::encode(column);
@@ -49,33 +56,31 @@ impl Encoder {
 pub struct Decoder {
     state: State,
     /// The block that came last, decoded, whose column is still to be told.
-    held: (Class, Column),
+    held: Column,
+    held_class: Class,
     errors: u64,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Decoder { state: State::Init, held: (Class::Control, Column::LOCAL_FAULT), errors: 0 }
+        Decoder { state: State::Init, held: Column::LOCAL_FAULT, held_class: Class::Control, errors: 0 }
     }
 }
 
 impl Decoder {
     /// The column of the block *before* this one: at first a local fault.
-    #[inline]
+    #[inline(always)]
     pub fn decode(&mut self, block: Block) -> Column {
-        if block.header == DATA && self.held.0 == Class::Data && self.state == State::Data {
-            let next_held = (Class::Data, Column::data(block.payload));
-            return std::mem::replace(&mut self.held, next_held).1; // most of a line
-        }
-        let next_held = code::decode(block);
-        let (class, column) = std::mem::replace(&mut self.held, next_held);
-        let ends_well = matches!(next_held.0, Class::Start | Class::Control);
-        self.state = next(self.state, class, ends_well);
+        let (class, column) = code::decode(block);
+        let ends_well = matches!(class, Class::Start | Class::Control);
+        self.state = next(self.state, self.held_class, ends_well);
+        let held = self.held;
+        (self.held_class, self.held) = (class, column);
         if self.state == State::Error {
             self.errors += 1;
             return Column::ERROR;
         }
-        column
+        held
     }
 
     /// Blocks that were told as errors.
@@ -86,7 +91,7 @@ impl Decoder {
 
 /// The state that a block of this class leads to. An end counts only if it `ends_well`.
 #[inline]
-fn next(state: State, class: Class, ends_well: bool) -> State {
+pub(crate) fn next(state: State, class: Class, ends_well: bool) -> State {
     let in_frame = matches!(state, State::Data | State::Error);
     match class {
         Class::Data if in_frame => State::Data,

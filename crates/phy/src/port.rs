@@ -1,0 +1,110 @@
+//! Frames to the scrambled blocks of a line and back: [`mac`](crate::mac) and [`pcs`](crate::pcs) in one step, for
+//! whoever has a whole frame or many blocks at a time.
+
+use crate::block::{Block, DATA};
+use crate::mac::{Deframer, FrameError, Framer};
+use crate::pcs::code::{self, Class};
+use crate::pcs::state::{State, next};
+use crate::pcs::{Column, Columns, Descrambler, Encoder, Scrambler};
+
+/// What sends.
+#[derive(Debug, Clone, Default)]
+pub struct Transmitter {
+    framer: Framer,
+    encoder: Encoder,
+    scrambler: Scrambler,
+}
+
+impl Transmitter {
+    /// Adds the blocks of a frame and of the gap after it: see [`Framer::frame`].
+    pub fn frame(&mut self, contents: &[u8], line: &mut Vec<Block>) {
+        let Transmitter { framer, encoder, scrambler } = self;
+        framer.frame(contents, &mut Coder { encoder, scrambler, line });
+    }
+
+    /// Adds `count` idle blocks.
+    pub fn idle(&mut self, count: usize, line: &mut Vec<Block>) {
+        let Transmitter { framer, encoder, scrambler } = self;
+        framer.idle(count, &mut Coder { encoder, scrambler, line });
+    }
+}
+
+/// Columns to scrambled blocks.
+struct Coder<'a> {
+    encoder: &'a mut Encoder,
+    scrambler: &'a mut Scrambler,
+    line: &'a mut Vec<Block>,
+}
+
+impl Columns for Coder<'_> {
+    #[inline(always)]
+    fn column(&mut self, column: Column) {
+        let block = self.encoder.encode(column);
+        self.line.push(Block { payload: self.scrambler.scramble(block.payload), ..block });
+    }
+
+    #[inline(always)]
+    fn data(&mut self, words: impl ExactSizeIterator<Item = u64>) {
+        if !self.encoder.is_in_frame() {
+            return words.for_each(|word| self.column(Column::data(word)));
+        }
+        let mut scrambler = self.scrambler.clone(); // in registers
+        self.line.extend(words.map(|word| Block::data(scrambler.scramble(word))));
+        *self.scrambler = scrambler;
+    }
+}
+
+/// What receives.
+#[derive(Debug, Clone, Default)]
+pub struct Receiver {
+    descrambler: Descrambler,
+    state: State,
+    /// The column in which a frame may have ended: what comes next says so (figure 49-17).
+    end: Option<Column>,
+    deframer: Deframer,
+}
+
+impl Receiver {
+    /// These blocks came: tells the frames that end in them, without preamble and FCS, and why others are none.
+    ///
+    /// A frame is told when the block after its last one is there.
+    pub fn handle(&mut self, blocks: &[Block], mut tell: impl FnMut(Result<&[u8], FrameError>)) {
+        let deframer = &mut self.deframer;
+        // Copies, which are in registers.
+        let (mut descrambler, mut state, mut end) = (self.descrambler.clone(), self.state, self.end);
+        let mut blocks = blocks.iter();
+        while let Some(block) = blocks.next() {
+            let payload = descrambler.descramble(block.payload);
+            let (class, column) = code::decode(Block { payload, header: block.header });
+            if let Some(end) = end.take() {
+                let ends_well = matches!(class, Class::Start | Class::Control);
+                state = next(state, Class::Terminate, ends_well);
+                deframer.handle_class(told(state, Class::Terminate), end).map(&mut tell);
+            }
+            if class == Class::Terminate {
+                end = Some(column);
+                continue;
+            }
+            state = next(state, class, false);
+            deframer.handle_class(told(state, class), column).map(&mut tell);
+            if state == State::Data {
+                // Most of a line: nothing but the words changes until the data ends, or the room.
+                let data = blocks.as_slice();
+                let run = data.iter().zip(deframer.room()).take_while(|(block, _)| block.header == DATA);
+                let keep = |(block, room): (&Block, &mut [u8; 8])| {
+                    *room = descrambler.descramble(block.payload).to_le_bytes();
+                };
+                let words = run.map(keep).count();
+                deframer.fill(words);
+                blocks = data[words..].iter();
+            }
+        }
+        (self.descrambler, self.state, self.end) = (descrambler, state, end);
+    }
+}
+
+/// What a column is taken for in this state, which it led to.
+#[inline]
+fn told(state: State, class: Class) -> Class {
+    if state == State::Error { Class::Error } else { class }
+}
