@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 use unrack_phy::Block;
-use unrack_phy::edm::{Assembler, Body, Message};
+use unrack_phy::edm::{Assembler, Body, Event, Message};
 use unrack_phy::port::{Receiver, Transmitter};
 use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
@@ -111,11 +111,10 @@ fn messages(bytes: usize, blocks: usize, passes: usize) {
     let seconds = best(passes, || {
         passed = 0;
         while passed < blocks {
-            for block in black_box(&line) {
-                if let Some(event) = assembler.handle(*block) {
-                    assert!(black_box(event).is_ok());
-                }
-            }
+            assembler.handle_all(black_box(&line), |event| match event {
+                Ok(Event::Message(message)) => black_box(message.body).into_data(),
+                other => panic!("{other:?}"),
+            });
             passed += line.len();
         }
     });

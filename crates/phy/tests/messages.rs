@@ -209,6 +209,36 @@ proptest! {
         prop_assert_eq!(events, messages.into_iter().map(Event::Message).collect::<Vec<_>>());
     }
 
+    /// Many blocks at a time, in pieces, with buffers given back: the same as a block at a time.
+    #[test]
+    fn many_blocks_are_taken_as_one_after_the_other(
+        messages in proptest::collection::vec(messages(), 0..10),
+        nonsense in proptest::collection::vec((any::<prop::sample::Index>(), any_block()), 0..4),
+        length in 1..40_usize,
+    ) {
+        let mut blocks = Vec::new();
+        messages.iter().for_each(|message| message.blocks(&mut blocks));
+        for (at, block) in nonsense {
+            blocks.insert(at.index(blocks.len() + 1), block);
+        }
+        let (mut one, mut many) = (Assembler::default(), Assembler::default());
+        let expected: Vec<_> = blocks.iter().filter_map(|block| one.handle(*block)).collect();
+        let mut told = Vec::new();
+        for piece in blocks.chunks(length) {
+            many.handle_all(piece, |event| {
+                told.push(event.clone());
+                match event {
+                    Ok(Event::Message(message)) => message.body.into_data(),
+                    _ => Vec::new(),
+                }
+            });
+        }
+        prop_assert_eq!(told, expected);
+        for kind in Malformed::ALL {
+            prop_assert_eq!(one.malformed(kind), many.malformed(kind));
+        }
+    }
+
     /// Whatever one block becomes, all messages but the two next to it arrive, and none that was not sent.
     #[test]
     fn damage_spoils_no_neighbour(

@@ -1,7 +1,7 @@
 //! Memory blocks back to messages.
 
 use super::check::Check;
-use super::layout::{Control, G, HEAD, Kind, MS, MST, MT, N, Short, Start};
+use super::layout::{Control, G, HEAD, Kind, MS, MST, MT, N, Short, Start, TAIL};
 use super::message::{Body, Message, Operation, body_length, data_blocks};
 use crate::block::Block;
 
@@ -50,51 +50,81 @@ impl Malformed {
 /// Takes the memory blocks of one line, in their order.
 #[derive(Debug, Clone, Default)]
 pub struct Assembler {
-    is_open: bool,
-    /// The message that is open, changed where it is: moving what was just written in parts stalls.
     open: Open,
     counts: [u64; Malformed::ALL.len()],
 }
 
+/// The message that is open.
 #[derive(Debug, Clone, Default)]
 struct Open {
-    /// The payload of /MS/.
-    start: u64,
-    /// Bytes that it will have, and those that came.
+    /// What /MS/ said; nothing if none is open.
+    start: Option<Start>,
+    /// Bytes of its body.
     length: usize,
+    /// Its body, and what is left of a longer one: written where it stays, since to copy what was just written waits for it.
     body: Vec<u8>,
-    data_left: usize,
+    /// Data blocks that came, and those that it has: none if it is not open.
+    came: usize,
+    expected: usize,
+    /// What the last block has of the next word.
+    carried: u64,
     check: Check,
 }
 
 impl Assembler {
     /// A memory block came: what it completes, or what it spoils.
-    #[inline]
     pub fn handle(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
-        if block.is_data() && self.is_open && self.open.data_left > 0 {
-            self.open.data(block.payload); // most of a message
-            return None;
-        }
-        self.event(block)
+        let mut event = None;
+        self.handle_all(&[block], |told| {
+            event = Some(told);
+            Vec::new()
+        });
+        event
     }
 
+    /// These memory blocks came: tells what they complete and what they spoil. What `tell` gives back is used for the
+    /// next message's data: a buffer that nobody needs any more, or an empty one.
     #[inline]
-    fn event(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
+    pub fn handle_all(
+        &mut self,
+        blocks: &[Block],
+        mut tell: impl FnMut(Result<Event, Malformed>) -> Vec<u8>,
+    ) {
+        let mut blocks = blocks;
+        loop {
+            let data = self.open.data(blocks);
+            let Some((block, rest)) = blocks[data..].split_first() else { return };
+            blocks = rest;
+            match block.block_type() {
+                Some(MS) => {
+                    if let Err(why) = self.start(block.payload) {
+                        tell(Err(self.count(why)));
+                    }
+                }
+                Some(MT) => match self.end(block.payload) {
+                    Ok(message) => self.open.body = tell(Ok(Event::Message(message))),
+                    Err(why) => drop(tell(Err(self.count(why)))),
+                },
+                _ => drop(tell(self.event(*block))),
+            }
+        }
+    }
+
+    /// A block that is neither expected data nor a start or end.
+    fn event(&mut self, block: Block) -> Result<Event, Malformed> {
         let payload = block.payload;
-        let outcome = match block.block_type() {
-            None => Some(self.data()),
-            Some(MS) => self.start(payload).err(),
-            Some(MT) => return Some(self.end(payload).map(Event::Message).map_err(|why| self.count(why))),
-            Some(MST) => return Some(self.short(payload)),
-            Some(kind @ (N | G)) => return Some(self.control(kind, payload)),
-            Some(_) => Some(Malformed::Stray),
+        let why = match block.block_type() {
+            Some(MST) => return self.short(payload),
+            Some(kind @ (N | G)) => return self.control(kind, payload),
+            None if self.close().is_some() => Malformed::Long,
+            _ => Malformed::Stray,
         };
-        outcome.map(|why| Err(self.count(why)))
+        Err(self.count(why))
     }
 
     /// A block of this line was lost: the message that is open is spoiled.
     pub fn broken(&mut self) -> Option<Malformed> {
-        std::mem::take(&mut self.is_open).then(|| self.count(Malformed::Broken))
+        self.close().map(|_| self.count(Malformed::Broken))
     }
 
     pub fn malformed(&self, kind: Malformed) -> u64 {
@@ -106,47 +136,53 @@ impl Assembler {
         why
     }
 
+    /// Nothing is open any more; what was.
+    #[inline(always)]
+    fn close(&mut self) -> Option<Start> {
+        self.open.expected = 0;
+        self.open.start.take()
+    }
+
+    #[inline(always)]
     fn start(&mut self, payload: u64) -> Result<(), Malformed> {
-        let was_open = std::mem::take(&mut self.is_open);
+        let was_open = self.close().is_some();
         let start = Start::parse(payload).ok_or(Malformed::Field)?;
         let length = body_length(&start).ok_or(Malformed::Field)?;
+        let expected = data_blocks(length);
         let open = &mut self.open;
-        open.start = payload;
-        open.length = length;
-        open.data_left = data_blocks(length);
+        let most = 8 * (expected + 1);
+        if open.body.len() < most {
+            open.body.resize(most, 0);
+        }
+        (open.start, open.length, open.came, open.expected) = (Some(start), length, 0, expected);
+        open.carried = u64::from(u16::from_le_bytes(start.head));
         open.check = Check::START.block(payload);
-        open.body.clear();
-        open.body.reserve(length + 8);
-        open.body.extend_from_slice(&start.head);
-        self.is_open = true;
         if was_open { Err(Malformed::Unfinished) } else { Ok(()) }
     }
 
-    /// Data where none is wanted.
-    fn data(&mut self) -> Malformed {
-        if std::mem::take(&mut self.is_open) { Malformed::Long } else { Malformed::Stray }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, payload: u64) -> Result<Message, Malformed> {
-        if !std::mem::take(&mut self.is_open) {
-            return Err(Malformed::Stray);
+        let is_short = self.open.came < self.open.expected;
+        let start = self.close().ok_or(Malformed::Stray)?;
+        let Open { length, came, carried, check, .. } = self.open;
+        let check = check.block(payload);
+        if is_short || !check.holds() {
+            let why = if is_short { Malformed::Short } else { Malformed::Check };
+            return Err(if check.is_mark() { Malformed::Marked } else { why });
         }
-        let open = &mut self.open;
-        let check = open.check.block(payload);
-        if open.data_left > 0 {
-            return Err(if check.is_mark() { Malformed::Marked } else { Malformed::Short });
-        }
-        if !check.holds() {
-            return Err(if check.is_mark() { Malformed::Marked } else { Malformed::Check });
-        }
-        open.body.extend_from_slice(&payload.to_le_bytes()[1..7]);
-        if open.body[open.length..].iter().any(|byte| *byte != 0) {
+        let tail = payload << 8 >> 16;
+        // What is beyond the body is zero.
+        let beyond = match HEAD + 8 * came + TAIL - length {
+            unused @ 0..=TAIL => tail >> (8 * (TAIL - unused)),
+            _ => tail | carried >> 8,
+        };
+        if beyond != 0 {
             return Err(Malformed::Field);
         }
-        open.body.truncate(open.length);
-        let start = Start::parse(open.start).ok_or(Malformed::Field)?;
-        let body = parse_body(&start, std::mem::take(&mut open.body)).ok_or(Malformed::Field)?;
+        let mut body = std::mem::take(&mut self.open.body);
+        body.as_chunks_mut().0[came] = (carried | tail << 16).to_le_bytes();
+        body.truncate(length);
+        let body = parse_body(&start, body).ok_or(Malformed::Field)?;
         Ok(Message { node: start.node, id: start.id, body })
     }
 
@@ -171,21 +207,31 @@ impl Assembler {
 }
 
 impl Open {
-    #[inline]
-    fn data(&mut self, payload: u64) {
-        self.data_left -= 1;
-        self.body.extend_from_slice(&payload.to_le_bytes());
-        self.check = self.check.block(payload);
+    /// Takes the data blocks that these begin with, as far as they are expected: so many.
+    #[inline(always)]
+    fn data(&mut self, blocks: &[Block]) -> usize {
+        let (mut carried, mut check) = (self.carried, self.check); // in registers
+        let room = self.body.as_chunks_mut().0.get_mut(self.came..self.expected).unwrap_or_default();
+        let run = blocks.iter().zip(room).take_while(|(block, _)| block.is_data());
+        let keep = |(block, word): (&Block, &mut [u8; 8])| {
+            *word = (carried | block.payload << 16).to_le_bytes();
+            carried = block.payload >> 48;
+            check = check.block(block.payload);
+        };
+        let data = run.map(keep).count();
+        (self.carried, self.check) = (carried, check);
+        self.came += data;
+        data
     }
 }
 
-#[inline]
+#[inline(always)]
 fn parse_body(start: &Start, mut body: Vec<u8>) -> Option<Body> {
     let Start { kind, last, size, .. } = *start;
     if kind == Kind::Response {
         return Some(Body::Response { last, data: body });
     }
-    let address = u64::from_le_bytes(*body.first_chunk::<8>()?);
+    let address = u64::from_le_bytes(*body.first_chunk()?);
     Some(match kind {
         Kind::Read => Body::Read { address, bytes: size },
         Kind::Write => {

@@ -27,6 +27,17 @@ pub enum Body {
     Response { last: bool, data: Vec<u8> },
 }
 
+impl Body {
+    /// The data of a write or a response, empty for others.
+    #[inline]
+    pub fn into_data(self) -> Vec<u8> {
+        match self {
+            Body::Write { data, .. } | Body::Response { data, .. } => data,
+            Body::Read { .. } | Body::Modify { .. } => Vec::new(),
+        }
+    }
+}
+
 /// What an RMWREQ does to the 64-bit word at its address, in one step (§3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -124,33 +135,43 @@ impl Message {
             return blocks.extend([short.block()]);
         }
         let (size, last, front, data) = self.parts();
-        let length = front.length + data.len();
         // The body is what is in front and then the data. Behind its head, both are in step with the blocks: fronts are
         // whole words, and the head is as many bytes of the data.
-        let (front, rest) = match data.split_at_checked(HEAD) {
-            Some((first, rest)) => (front.and(first), rest),
-            None => (front.and(data), &[][..]),
+        let (of_data, rest) = match data.split_first_chunk::<HEAD>() {
+            Some((first, rest)) => (u16::from_le_bytes(*first), rest),
+            None => (word(data) as u16, &[][..]),
         };
-        let (head, front) = front.bytes[..front.length].split_at(HEAD.min(front.length));
-        let mut in_start = [0; HEAD];
-        in_start[..head.len()].copy_from_slice(head);
+        let front = &front.words[..front.count];
+        let head = front.first().map_or(of_data, |first| *first as u16);
         let Message { node, id, .. } = *self;
-        let first = Start { kind: self.kind(), last, node, id, size, head: in_start }.block();
+        let first = Start { kind: self.kind(), last, node, id, size, head: head.to_le_bytes() }.block();
         let mut check = Check::START.block(first.payload);
         let mut checked = |payload| {
             check = check.block(payload);
             Block::data(payload)
         };
         blocks.extend([first]);
-        let (words, short) = front.as_chunks::<8>();
-        blocks.extend(words.iter().map(|bytes| checked(u64::from_le_bytes(*bytes))));
-        // Only one of the two ends in the last blocks: without data in the rest, that is the front.
-        let (words, short) = if rest.is_empty() { (&[][..], short) } else { rest.as_chunks::<8>() };
-        let in_blocks = data_blocks(length) - front.len() / 8;
-        blocks.extend(words.iter().map(|bytes| checked(u64::from_le_bytes(*bytes))));
-        let has_short = in_blocks > words.len();
-        blocks.extend(has_short.then(|| checked(word(short))));
-        let tail = if has_short { 0 } else { word(short) };
+        for two in front.windows(2) {
+            blocks.extend([checked(two[0] >> 16 | two[1] << 48)]);
+        }
+        // Six bytes of the front are left: with data they are a block's, without they are the last ones.
+        let mut tail = front.last().map_or(0, |last| last >> 16);
+        if !data.is_empty() {
+            if !front.is_empty() {
+                blocks.extend([checked(tail | u64::from(of_data) << 48)]);
+            }
+            let (words, short) = rest.as_chunks::<8>();
+            blocks.extend(words.iter().map(|bytes| checked(u64::from_le_bytes(*bytes))));
+            // They are the upper ones of the last eight.
+            tail = match data.last_chunk::<8>() {
+                Some(eight) => (u64::from_le_bytes(*eight) >> 8) >> (8 * (7 - short.len())),
+                None => word(short),
+            };
+            if short.len() > TAIL {
+                blocks.extend([checked(tail)]);
+                tail = 0;
+            }
+        }
         blocks.extend([Block::control(check.close(u64::from(MT) | tail << 8))]);
     }
 
@@ -192,32 +213,23 @@ impl Message {
     }
 }
 
-/// Address and operands, and the few bytes of data that go with them.
+/// Address and operands.
 #[derive(Debug, Clone, Copy)]
 struct Front {
-    bytes: [u8; 3 * 8 + HEAD],
-    length: usize,
+    words: [u64; 3],
+    count: usize,
 }
 
 impl Front {
-    fn of(words: &[u64]) -> Front {
-        let mut front = Front { bytes: [0; 3 * 8 + HEAD], length: 0 };
-        words.iter().for_each(|word| front = front.and(&word.to_le_bytes()));
-        front
-    }
-
     #[inline]
-    fn and(mut self, more: &[u8]) -> Front {
-        self.bytes[self.length..][..more.len()].copy_from_slice(more);
-        self.length += more.len();
-        self
+    fn of(words: &[u64]) -> Front {
+        let mut front = Front { words: [0; 3], count: words.len() };
+        front.words[..words.len()].copy_from_slice(words);
+        front
     }
 }
 
-/// Up to eight bytes as the low ones of a word.
+/// Up to seven bytes as the low ones of a word.
 fn word(bytes: &[u8]) -> u64 {
-    match bytes.try_into() {
-        Ok(eight) => u64::from_le_bytes(eight),
-        Err(_) => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
-    }
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
