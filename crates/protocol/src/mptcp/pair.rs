@@ -196,6 +196,7 @@ proptest! {
     #[test]
     fn everything_arrives_once_in_order(
         how in prop::sample::select(ALL.to_vec()),
+        tail_loss_probe: bool,
         links in prop::collection::vec((1u64..200, 100u64..3_000, 0u64..300, 2u64..60, prop::option::of(0u64..500)), 1..5),
         segments in 1u32..600,
         seed: u64,
@@ -206,7 +207,8 @@ proptest! {
         }).collect();
         // One stays.
         links[0].dies = Time::MAX;
-        let mut pair = Pair::new(params(how), links, segments, seed);
+        let params = Params { tail_loss_probe, ..params(how) };
+        let mut pair = Pair::new(params, links, segments, seed);
         pair.run();
         prop_assert!(pair.handed_on == segments && pair.receiver.next() == segments || pair.sender.has_given_up());
     }

@@ -46,6 +46,10 @@ pub struct Params {
     /// Whether messages share connections, with what these have learned. Default: each has its own.
     #[serde(skip_serializing_if = "Connections::is_fresh")]
     pub connections: Connections,
+    /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
+    /// it waits for the timer.
+    #[serde(skip_serializing_if = "crate::tcp::is_off")]
+    pub tail_loss_probe: bool,
 }
 
 impl Default for Params {
@@ -58,6 +62,7 @@ impl Default for Params {
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
             connections: Connections::Fresh,
+            tail_loss_probe: false,
         }
     }
 }
@@ -65,6 +70,6 @@ impl Default for Params {
 impl Params {
     /// Retransmission timeouts in a network of this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
-        Timeouts::known(rtt, self.min_rto, self.max_rto)
+        Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }
 }

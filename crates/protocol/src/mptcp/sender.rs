@@ -169,7 +169,12 @@ impl Sender {
         if subflow.sender.poll_timeout().is_none_or(|at| now < at) {
             return;
         }
+        let before = subflow.sender.timeouts();
         subflow.sender.handle_timeout(now);
+        if subflow.sender.timeouts() == before && !subflow.sender.has_given_up() {
+            // A probe.
+            return;
+        }
         // RFC 8684 §3.3.6: what is on the way there may go by another subflow as well; once.
         if !self.stale.has(number) {
             self.stale.set(number, true);

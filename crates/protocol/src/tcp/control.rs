@@ -23,7 +23,7 @@ pub struct Acked {
 }
 
 /// What was outstanding when a loss was noticed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outstanding {
     /// First segment not yet acknowledged.
     pub una: u32,

@@ -161,9 +161,8 @@ mod tests {
         Params { congestion, max_rto: Time::from_us(3_000), ..Params::default() }
     }
 
-    fn pair(congestion: Congestion, segments: u32, link: Link, seed: u64) -> Pair<LossBased> {
-        let params = params(congestion);
-        let sender = Sender::new(LossBased::new(&params), params.timeouts(Time::from_us(2)), segments);
+    fn pair(params: &Params, segments: u32, link: Link, seed: u64) -> Pair<LossBased> {
+        let sender = Sender::new(LossBased::new(params), params.timeouts(Time::from_us(2)), segments);
         Pair::new(sender, Receiver::new(1, Time::from_us(100)), link, seed)
     }
 
@@ -237,12 +236,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
         fn everything_arrives_once_in_order(
-            cubic: bool, segments in 1u32..400, drop_data in 0u64..500, drop_ack in 0u64..500,
+            cubic: bool, tail_loss_probe: bool, segments in 1u32..400, drop_data in 0u64..500, drop_ack in 0u64..500,
             jitter_ns in 0u64..5_000, seed: u64,
         ) {
             let congestion = if cubic { Congestion::Cubic } else { Congestion::NewReno };
             let link = Link { drop_data, drop_ack, jitter: Time::from_ns(jitter_ns), ..Link::default() };
-            let mut pair = pair(congestion, segments, link, seed);
+            let params = Params { tail_loss_probe, ..params(congestion) };
+            let mut pair = pair(&params, segments, link, seed);
             prop_assert!(pair.run().is_some(), "the sender waits for nothing");
             prop_assert!(pair.sender.is_done());
             prop_assert!(pair.handed_on == segments || pair.sender.has_given_up());

@@ -26,6 +26,11 @@ pub enum Connections {
     Kept,
 }
 
+/// Whether nothing need be said of a switch that is off.
+pub(crate) fn is_off(switch: &bool) -> bool {
+    !switch
+}
+
 impl Connections {
     /// Whether nothing need be said of it.
     pub fn is_fresh(&self) -> bool {
@@ -51,6 +56,10 @@ pub struct Params {
     /// Whether messages share connections, with what these have learned. Default: each has its own.
     #[serde(skip_serializing_if = "Connections::is_fresh")]
     pub connections: Connections,
+    /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
+    /// it waits for the timer.
+    #[serde(skip_serializing_if = "is_off")]
+    pub tail_loss_probe: bool,
 }
 
 impl Default for Params {
@@ -62,6 +71,7 @@ impl Default for Params {
             max_rto: Time::from_us(60_000_000),
             spraying: false,
             connections: Connections::Fresh,
+            tail_loss_probe: false,
         }
     }
 }
@@ -69,6 +79,6 @@ impl Default for Params {
 impl Params {
     /// Retransmission timeouts in a network of this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
-        Timeouts::known(rtt, self.min_rto, self.max_rto)
+        Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }
 }

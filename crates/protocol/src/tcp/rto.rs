@@ -11,12 +11,13 @@ pub(super) struct Rto {
     backoff: u32,
     min: Time,
     max: Time,
+    probes: bool,
 }
 
 impl Rto {
     pub(super) fn new(timeouts: Timeouts) -> Rto {
-        let Timeouts { first, min, max } = timeouts;
-        Rto { smoothed: None, base: first, backoff: 0, min, max }
+        let Timeouts { first, min, max, probes } = timeouts;
+        Rto { smoothed: None, base: first, backoff: 0, min, max, probes }
     }
 
     /// RFC 6298 §2.2 and §2.3. A sample also ends the back-off (§5.7).
@@ -40,6 +41,13 @@ impl Rto {
     /// How many in a row.
     pub(super) fn timeouts(&self) -> u32 {
         self.backoff
+    }
+
+    /// RFC 8985 §7.2: how long to wait before a probe. `None`: for ever, as when nothing is known of the round trip.
+    // Departure: no allowance for delayed acknowledgements of a single segment, which nobody delays here.
+    pub(super) fn probe_timeout(&self) -> Option<Time> {
+        let (srtt, _) = self.smoothed.filter(|_| self.probes)?;
+        Some(Time::from_ps(2 * srtt))
     }
 
     pub(super) fn timeout(&self) -> Time {

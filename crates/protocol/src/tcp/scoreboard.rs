@@ -93,6 +93,16 @@ impl Scoreboard {
         }
     }
 
+    /// Nothing has arrived beyond a hole.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.sacked.is_empty()
+    }
+
+    /// What is below and not sacked is lost.
+    pub(super) fn lose_below(&mut self, segment: u32) {
+        self.lost_below = self.lost_below.max(segment);
+    }
+
     /// Everything outstanding is presumed lost and may be sent again, except what is sacked.
     // Departure: RFC 2018 §8 forgets the sacks, because a receiver may drop what it has sacked; ours
     // never does.

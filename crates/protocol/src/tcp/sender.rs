@@ -3,7 +3,7 @@
 use super::resting::Resting;
 use super::rto::Rto;
 use super::scoreboard::Scoreboard;
-use super::{Ack, Acked, Control, Sack, Segment};
+use super::{Ack, Acked, Control, Outstanding, Sack, Segment};
 use unrack_units::Time;
 
 /// The retransmission timeout before the first sample, and its bounds after it (RFC 6298).
@@ -12,6 +12,8 @@ pub struct Timeouts {
     pub first: Time,
     pub min: Time,
     pub max: Time,
+    /// A lost tail is probed for before the timer runs out (RFC 8985 §7).
+    pub probes: bool,
 }
 
 impl Timeouts {
@@ -19,7 +21,12 @@ impl Timeouts {
     // known, and the first timeout is what it would be after a sample of it (§2.2).
     pub fn known(rtt: Time, min: Time, max: Time) -> Timeouts {
         let max = max.max(min);
-        Timeouts { first: (rtt * 3).clamp(min, max), min, max }
+        Timeouts { first: (rtt * 3).clamp(min, max), min, max, probes: false }
+    }
+
+    /// With probes for lost tails, or without.
+    pub fn with_probes(self, probes: bool) -> Timeouts {
+        Timeouts { probes, ..self }
     }
 }
 
@@ -44,6 +51,26 @@ pub struct Sender<C> {
     /// The window of the connection when it was new.
     initial_window: u32,
     last_sent: Time,
+    probe: Probe,
+}
+
+/// RFC 8985 §7: what betrays a lost tail, after which nothing comes that would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    None,
+    /// The deadline is that of a probe.
+    Armed,
+    /// To be sent, whatever the window says.
+    Due,
+    /// Sent then as a copy of this segment, or as a new one, with so much outstanding.
+    Sent {
+        at: Time,
+        number: u32,
+        is_copy: bool,
+        /// When the one before was sent.
+        before: Time,
+        outstanding: Outstanding,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +112,7 @@ impl<C: Control> Sender<C> {
             held_back_at: 0,
             initial_window,
             last_sent,
+            probe: Probe::None,
         }
     }
 
@@ -101,7 +129,12 @@ impl<C: Control> Sender<C> {
     // Departure: it would echo the timestamp of what it answers; this is that of what was sent last, which is the same
     // unless something was sent twice without need.
     pub fn acknowledged_by_answer(&self) -> Ack {
-        Ack { next: self.board.next(), echo: self.last_sent, marked: false, sack: Sack::NONE }
+        // Whoever answers late was not lost.
+        let echo = match self.probe {
+            Probe::Sent { before, .. } => before,
+            _ => self.last_sent,
+        };
+        Ack { next: self.board.next(), echo, marked: false, sack: Sack::NONE }
     }
 
     /// Adds segments to the stream.
@@ -127,6 +160,10 @@ impl<C: Control> Sender<C> {
     /// As many timeouts in a row as [`MOST_TIMEOUTS`]: nobody seems to be there.
     pub fn has_given_up(&self) -> bool {
         self.phase == Phase::GivenUp
+    }
+    /// So many timeouts in a row.
+    pub(crate) fn timeouts(&self) -> u32 {
+        self.rto.timeouts()
     }
     pub fn retransmissions(&self) -> u32 {
         self.retransmissions
@@ -157,7 +194,38 @@ impl<C: Control> Sender<C> {
             self.rto.sample(now - ack.echo);
             self.deadline = self.board.outstanding().then(|| now + self.rto.timeout());
         }
+        self.hear_of_probe(ack);
         self.enter_recovery();
+        self.arm_probe(now);
+    }
+
+    /// RFC 8985 §7.4. The echoed time tells whether it was the probe that arrived (the RFC: a duplicate's SACK).
+    fn hear_of_probe(&mut self, ack: &Ack) {
+        let Probe::Sent { at, number, is_copy, outstanding, .. } = self.probe else { return };
+        let arrived = ack.echo == at;
+        if self.board.una() > number {
+            self.probe = Probe::None;
+            if arrived && is_copy && self.phase == Phase::Open {
+                self.control.handle_loss(outstanding);
+            }
+        } else if arrived {
+            // RACK, §6.2, for this one segment: what was sent two round trips before it and has not arrived is lost.
+            self.probe = Probe::None;
+            self.board.lose_below(number);
+        }
+    }
+
+    /// RFC 8985 §7.2: when the tail that is under way should have been heard of, if nothing else is wrong.
+    fn arm_probe(&mut self, now: Time) {
+        if matches!(self.probe, Probe::Armed | Probe::Due) {
+            self.probe = Probe::None;
+            self.deadline = self.board.outstanding().then(|| now + self.rto.timeout());
+        }
+        let is_calm = self.phase == Phase::Open && self.probe == Probe::None && self.board.is_in_order();
+        let patience = self.rto.probe_timeout().filter(|_| is_calm && self.board.outstanding());
+        if let Some(patience) = patience.filter(|patience| *patience < self.rto.timeout()) {
+            (self.probe, self.deadline) = (Probe::Armed, Some(now + patience));
+        }
     }
 
     fn leave_phase(&mut self) {
@@ -175,11 +243,17 @@ impl<C: Control> Sender<C> {
         }
     }
 
-    /// The retransmission timer ran out (RFC 6298 §5.4 to §5.6).
+    /// The retransmission timer ran out (RFC 6298 §5.4 to §5.6); or a probe is due.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
         }
+        if self.probe == Probe::Armed {
+            self.probe = Probe::Due;
+            self.deadline = Some(now + self.rto.timeout());
+            return;
+        }
+        self.probe = Probe::None;
         if self.rto.timeouts() == MOST_TIMEOUTS {
             self.phase = Phase::GivenUp;
             self.deadline = None;
@@ -197,10 +271,16 @@ impl<C: Control> Sender<C> {
         if self.is_held_back() {
             return None;
         }
-        let number = self.next_segment()?;
+        let number = match self.probe {
+            Probe::Due => self.next_probe(now),
+            _ => self.next_segment()?,
+        };
         // RFC 6298 §5.1: start the timer if it is not running.
         self.deadline.get_or_insert_with(|| now + self.rto.timeout());
         self.last_sent = now;
+        if !matches!(self.probe, Probe::Sent { .. }) {
+            self.arm_probe(now);
+        }
         Some(Segment { number, sent: now })
     }
 
@@ -215,9 +295,26 @@ impl<C: Control> Sender<C> {
         !self.is_held_back()
     }
 
+    /// RFC 8985 §7.3: something new, or the last segment again.
+    fn next_probe(&mut self, now: Time) -> u32 {
+        let outstanding = self.board.all_sent();
+        let is_copy = outstanding.next == self.total;
+        let number = match is_copy {
+            true => outstanding.next - 1,
+            false => self.board.send_new(),
+        };
+        self.retransmissions += u32::from(is_copy);
+        let before = self.last_sent;
+        self.probe = Probe::Sent { at: now, number, is_copy, before, outstanding };
+        number
+    }
+
     fn is_held_back(&mut self) -> bool {
         if self.has_given_up() {
             return true;
+        }
+        if self.probe == Probe::Due {
+            return false;
         }
         let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
         let held_back = !owed && self.board.pipe() >= self.control.window();
@@ -229,7 +326,9 @@ impl<C: Control> Sender<C> {
 
     fn has_next(&self) -> bool {
         let recovering = matches!(self.phase, Phase::Recovery { .. });
-        self.board.next() < self.total || self.phase != Phase::Open && self.board.hole(recovering).is_some()
+        self.probe == Probe::Due
+            || self.board.next() < self.total
+            || self.phase != Phase::Open && self.board.hole(recovering).is_some()
     }
 
     /// RFC 6675 §4: NextSeg ().

@@ -167,6 +167,7 @@ proptest! {
     fn everything_arrives_and_twice_the_same(
         pooled: bool,
         spraying: bool,
+        probes: bool,
         buffer in prop::sample::select(vec![8_000u64, 40_000, 1 << 24]),
         drawn in prop::collection::vec((0u64..3_000, 0u32..3, 1u32..3, 1u64..200_000), 1..60),
     ) {
@@ -181,8 +182,11 @@ proptest! {
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
         for mut fabric in all(Kept, 10) {
-            if let FabricConfig::Tcp(params) = &mut fabric {
-                params.spraying = spraying;
+            match &mut fabric {
+                FabricConfig::Tcp(params) => (params.spraying, params.tail_loss_probe) = (spraying, probes),
+                FabricConfig::Dctcp(params) => params.tail_loss_probe = probes,
+                FabricConfig::Mptcp(params) => params.tail_loss_probe = probes,
+                _ => unreachable!("there are three"),
             }
             let setup = setup(topology.clone(), buffer, fabric);
             let once = run(&setup, messages.clone());

@@ -184,7 +184,7 @@ mod tests {
         #[test]
         fn hosts_come_to_rest(
             (racks, hosts) in (1u32..4, 2u32..4),
-            (pooled, spraying, multipath, keeps) in any::<(bool, bool, bool, bool)>(),
+            (pooled, spraying, multipath, keeps, tail_loss_probe) in any::<(bool, bool, bool, bool, bool)>(),
             (memory_pool, dram_cache, references, program_loads) in any::<(bool, bool, bool, bool)>(),
             (transmit_queue, receive_queue, headroom, batch) in (1u32..9, 1u32..9, 4_096u64..20_000, 1u32..9),
             drawn in prop::collection::vec((0u64..50, any::<u32>(), any::<u32>(), 1u64..60_000), 1..40),
@@ -216,12 +216,12 @@ mod tests {
             let listed = Listed::new(messages.into(), nodes).unwrap();
             let connections = if keeps { Connections::Kept } else { Connections::Fresh };
             let (run, at_rest) = if multipath {
-                let params = mptcp::Params { connections, ..Default::default() };
+                let params = mptcp::Params { connections, tail_loss_probe, ..Default::default() };
                 let mptcp = Mptcp::new(&network, &ethernet, &params).unwrap();
                 let (mptcp, run) = Sim::new(mptcp, listed).run_dry();
                 (run, mptcp.is_at_rest())
             } else {
-                let params = Params { spraying, connections, ..Params::default() };
+                let params = Params { spraying, connections, tail_loss_probe, ..Params::default() };
                 let (tcp, run) = Sim::new(Tcp::new(&network, &ethernet, &params).unwrap(), listed).run_dry();
                 let streams = tcp.streams();
                 let used = (streams.packets.used(), streams.streams.used());
