@@ -18,21 +18,27 @@ pub struct Transmitter {
 impl Transmitter {
     /// Adds the blocks of a frame and of the gap after it: see [`Framer::frame`].
     pub fn frame(&mut self, contents: &[u8], line: &mut Vec<Block>) {
-        let Transmitter { framer, encoder, scrambler } = self;
-        framer.frame(contents, &mut Coder { encoder, scrambler, line });
+        self.send(line, |framer, coder| framer.frame(contents, coder));
     }
 
     /// Adds `count` idle blocks.
     pub fn idle(&mut self, count: usize, line: &mut Vec<Block>) {
-        let Transmitter { framer, encoder, scrambler } = self;
-        framer.idle(count, &mut Coder { encoder, scrambler, line });
+        self.send(line, |framer, coder| framer.idle(count, coder));
+    }
+
+    #[inline(always)]
+    fn send(&mut self, line: &mut Vec<Block>, send: impl FnOnce(&mut Framer, &mut Coder)) {
+        // Copies, which are in registers: else each block would wait for the one before to be in memory.
+        let mut coder = Coder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
+        send(&mut self.framer, &mut coder);
+        (self.encoder, self.scrambler) = (coder.encoder, coder.scrambler);
     }
 }
 
 /// Columns to scrambled blocks.
 struct Coder<'a> {
-    encoder: &'a mut Encoder,
-    scrambler: &'a mut Scrambler,
+    encoder: Encoder,
+    scrambler: Scrambler,
     line: &'a mut Vec<Block>,
 }
 
@@ -48,9 +54,9 @@ impl Columns for Coder<'_> {
         if !self.encoder.is_in_frame() {
             return words.for_each(|word| self.column(Column::data(word)));
         }
-        let mut scrambler = self.scrambler.clone(); // in registers
+        let mut scrambler = self.scrambler.clone();
         self.line.extend(words.map(|word| Block::data(scrambler.scramble(word))));
-        *self.scrambler = scrambler;
+        self.scrambler = scrambler;
     }
 }
 

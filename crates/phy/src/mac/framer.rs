@@ -22,7 +22,7 @@ impl Framer {
     /// the next frame must wait for.
     ///
     /// `contents` begin with the destination's address and have no FCS.
-    #[inline]
+    #[inline(always)]
     pub fn frame(&mut self, contents: &[u8], columns: &mut impl Columns) {
         let mut padded = [0; MIN_FRAME];
         let contents = match padded.get_mut(..contents.len()) {
@@ -36,6 +36,7 @@ impl Framer {
     }
 
     /// Adds `count` idle columns.
+    #[inline]
     pub fn idle(&mut self, count: usize, columns: &mut impl Columns) {
         (0..count).for_each(|_| columns.column(Column::IDLE));
         if count > 0 {
