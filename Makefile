@@ -27,7 +27,7 @@ ci := $(target)/ci
 export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
-packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev chromium fonts-dejavu-core \
+packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev chromium gtkwave fonts-dejavu-core \
 	python3 python3-venv shellcheck
 
 setup: debian rust .venv/.ready
