@@ -105,6 +105,19 @@ fn everything_survives_in_a_directory() {
     });
 }
 
+/// Even if the manager is stopped before it was told that they left.
+#[test]
+fn nothing_is_left_when_all_have_left() {
+    for _ in 0..20 {
+        let folder = Folder::new();
+        let manager = Manager::start(&options(&folder, Backing::Memfd { huge: false })).unwrap();
+        let clients: Vec<Client> = (0..8).map(|_| Client::connect(manager.socket()).unwrap()).collect();
+        drop(clients);
+        manager.stop();
+        assert_eq!(std::fs::read_dir(folder.path("")).unwrap().count(), 0);
+    }
+}
+
 #[test]
 fn one_manager_at_a_socket() {
     let folder = Folder::new();

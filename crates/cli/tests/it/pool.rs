@@ -115,7 +115,7 @@ fn serves_lists_and_starts_again_after_kill() {
 
     let (second, _) = Served::new(&socket, &["--memory", "incoherent"]);
     let start = Instant::now();
-    while client.list().is_err() {
+    while client.list().is_err() || server.list().is_err() {
         assert!(start.elapsed() < PATIENCE);
     }
     assert!(far.resolve(buffer.offset(), 1000, Access::Read).is_some());
