@@ -6,9 +6,11 @@
 use crate::control::count;
 use crate::den;
 use crate::gate;
+use crate::moves;
 use crate::pager::Pager;
 use crate::sys::{Event, PAGE};
 use crate::table::{Id, State};
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 impl Pager {
@@ -151,7 +153,9 @@ impl Pager {
                 continue;
             }
             let Some(contents) = self.contents(*first) else { return };
-            let (moved, result) = self.uffd.move_pages(record.address, contents, rest.len() * PAGE, true);
+            let pagemap = self.files.pagemap.as_fd();
+            let (moved, result) =
+                moves::give(&self.uffd, pagemap, record.address, contents, rest.len() * PAGE, true);
             for id in &rest[..moved / PAGE] {
                 self.contents_moved(*id);
                 self.thawed(*id);

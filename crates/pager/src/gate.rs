@@ -20,6 +20,10 @@ static AWAY: AtomicUsize = AtomicUsize::new(0);
 pub(crate) const OCCUPIED: &str =
     "internal error: the place of a page that was taken is occupied. Please report this";
 
+/// A copy from an empty slot would wait for the pager, which is whoever makes it.
+pub(crate) const EMPTY: &str =
+    "internal error: the contents of a page that was taken are gone. Please report this";
+
 /// When this process last forked (monotonic ns).
 static FORKED_NS: AtomicU64 = AtomicU64::new(0);
 

@@ -12,15 +12,16 @@
 //! | [`life`] | the pager thread: start, loop, fork |
 //! | [`pager`] | serving a fault |
 //! | [`reclaim`] | which pages go |
-//! | `baseline` | which pages are not the program's
+//! | `baseline` | which pages are not the program's |
 //! | [`changes`] | following the program's `munmap`, `mremap`, `madvise` |
 //! | [`table`] | which page is where |
 //! | `helper` | `madvise`, which the pager must not call |
 //! | [`link`] | when a page arrives |
-//! | `remote` | where taken pages go
+//! | `remote` | where taken pages go |
 //! | [`node`] | a memory node that holds the pages |
 //! | [`pins`] | what is never taken |
 //! | [`spool`] | capture |
+//! | [`moves`] | pages out of the program and into it |
 //! | [`threads`] | on which core a faulting thread wakes |
 
 pub mod control;
@@ -32,6 +33,7 @@ pub mod heap;
 mod helper;
 pub mod life;
 pub mod link;
+pub mod moves;
 pub mod node;
 pub mod pins;
 pub mod spool;

@@ -24,8 +24,8 @@ use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
 use crate::sys::{self, Event, PAGE, Uffd, now_ns};
 use crate::table::{Id, Queue, State, Table};
 use crate::threads::{MOST_AHEAD, Threads};
-use crate::{den, gate, heap};
-use rustix::fd::OwnedFd;
+use crate::{den, gate, heap, moves};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -317,9 +317,9 @@ impl Pager {
     fn put_back(&mut self, id: Id, address: usize, write: bool, thread: u32) -> Served {
         let contents = self.contents(id).expect("the page is here");
         let here = self.here;
-        let uffd = &self.uffd;
+        let (uffd, pagemap) = (&self.uffd, self.files.pagemap.as_fd());
         let thread = self.threads.faulted(thread, now_ns(), self.control);
-        match thread.woken_on(here, || uffd.move_pages(address, contents, PAGE, true)).1 {
+        match thread.woken_on(here, || moves::give(uffd, pagemap, address, contents, PAGE, true)).1 {
             Ok(()) => {}
             Err(Errno::AGAIN) => return Served::NotYet,
             Err(_) => return self.put_back_copy(id, address, write),
@@ -346,7 +346,11 @@ impl Pager {
     /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it. The copy leaves
     /// the slot full, so the page gets another record; it is returned.
     pub(crate) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
-        self.uffd.copy(address, self.contents(id).expect("the page is here"), PAGE).1?;
+        let contents = self.contents(id).expect("the page is here");
+        if !sys::is_filled(self.files.pagemap.as_fd(), contents) {
+            gate::die(self.control, gate::EMPTY);
+        }
+        self.uffd.copy(address, contents, PAGE).1?;
         let record = *self.table.get(id);
         self.discard(id);
         let id = self.track(address);
@@ -453,7 +457,6 @@ impl Pager {
     }
 
     pub(crate) fn sync_local(&mut self) {
-        use rustix::fd::AsFd;
         if let Some(anonymous) = sys::anonymous_pages(self.files.statm.as_fd()) {
             let elsewhere = match &self.node {
                 Some(node) => node.resident(),

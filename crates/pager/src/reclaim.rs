@@ -5,6 +5,7 @@ use crate::den;
 use crate::gate;
 use crate::helper::{self, Order};
 use crate::maps;
+use crate::moves;
 use crate::pager::{Emptying, Pager};
 use crate::pins;
 use crate::sys::{self, PAGE, PageRegion, now_ns};
@@ -155,7 +156,8 @@ impl Pager {
             }
             Err(refusal) => return self.cannot_take(run, refusal),
         }
-        let (moved, result) = self.uffd.move_pages(den::slot(run[0]), address, run.len() * PAGE, false);
+        let (pagemap, len) = (self.files.pagemap.as_fd(), run.len() * PAGE);
+        let (moved, result) = moves::take(&self.uffd, pagemap, den::slot(run[0]), address, len);
         let moved = moved / PAGE;
         for id in &run[..moved] {
             self.table.get_mut(*id).sure = true;

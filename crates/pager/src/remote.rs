@@ -13,11 +13,13 @@
 use crate::control::Settings;
 use crate::den::{self, LANDINGS};
 use crate::gate;
+use crate::moves;
 use crate::node::{self, Address, Client, Completion, Rejected};
 use crate::pager::{Pager, zero_pages};
 use crate::sys::{PAGE, Uffd};
 use crate::table::{Contents, Id, State};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Landings with memory, kept for the next loads.
@@ -261,7 +263,8 @@ impl Pager {
         if node.spare.len() < SPARE
             && let Some(landing) = node.bare.pop()
         {
-            if self.uffd.move_pages(den::landing(landing), den::slot(id), PAGE, false).1.is_ok() {
+            let pagemap = self.files.pagemap.as_fd();
+            if moves::take(&self.uffd, pagemap, den::landing(landing), den::slot(id), PAGE).1.is_ok() {
                 node.spare.push(landing);
                 node.full_slots -= 1;
                 return;

@@ -163,7 +163,8 @@ impl Uffd {
         exchange::<{ read_only::<UffdRange>(0xAA, 0x01) }, _>(self.fd(), &mut range).map(drop)
     }
 
-    /// Moves pages without copying. Returns the bytes moved and why it stopped early, if it did.
+    /// Moves pages without copying. Returns the bytes that the kernel says were moved and why it stopped early, if it
+    /// did; [`crate::moves`] knows better.
     pub fn move_pages(&self, dst: usize, src: usize, len: usize, wake: bool) -> (usize, Result<(), Errno>) {
         self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x05) }>(dst, src, len, wake)
     }
@@ -312,6 +313,14 @@ pub fn scan_present(
     };
     let runs = exchange::<{ read_write::<PagemapScan>(b'f', 16) }, _>(pagemap, &mut scan)?;
     Ok((runs as usize, scan.walk_end as usize))
+}
+
+/// Whether there is anything at this page: in memory, on its way to another place there, or swapped out.
+pub fn is_filled(pagemap: BorrowedFd, page: usize) -> bool {
+    const SOMEWHERE: u64 = 3 << 62;
+    let mut entry = [0u8; 8];
+    rustix::io::pread(pagemap, &mut entry, (page / PAGE * 8) as u64).is_ok()
+        && u64::from_ne_bytes(entry) & SOMEWHERE != 0
 }
 
 /// Monotonic time, nanoseconds. The same clock in all processes of a run.

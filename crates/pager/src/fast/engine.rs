@@ -13,10 +13,11 @@ use crate::link::{self, Delays};
 use crate::maps::Area;
 use crate::pager::{ProcFiles, hash_of, zero_pages};
 use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
-use crate::sys::{PAGE, Uffd, now_ns};
+use crate::sys::{self, PAGE, Uffd, now_ns};
 use crate::table::{Id, State, Table};
 use crate::threads::MOST_AHEAD;
-use crate::{den, gate};
+use crate::{den, gate, moves};
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -299,7 +300,7 @@ impl Engine {
     pub(super) fn put_back(&mut self, id: Id, write: bool, now: u64) {
         let record = *self.table.get(id);
         let slot = den::slot(id);
-        match self.uffd.move_pages(record.address, slot, PAGE, false).1 {
+        match moves::give(&self.uffd, self.files.pagemap.as_fd(), record.address, slot, PAGE, false).1 {
             Ok(()) => self.activate(id, write, now),
             Err(_) => self.put_back_copy(id, write, now),
         }
@@ -308,6 +309,9 @@ impl Engine {
     /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it.
     fn put_back_copy(&mut self, id: Id, write: bool, now: u64) {
         let (address, slot) = (self.table.get(id).address, den::slot(id));
+        if !sys::is_filled(self.files.pagemap.as_fd(), slot) {
+            gate::die(self.control, gate::EMPTY);
+        }
         match self.uffd.copy(address, slot, PAGE).1 {
             Ok(()) => {}
             Err(Errno::EXIST) => gate::die(self.control, gate::OCCUPIED),

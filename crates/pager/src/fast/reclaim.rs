@@ -6,7 +6,7 @@ use crate::control::count;
 use crate::maps::{self, Area};
 use crate::sys::{self, PAGE, PageRegion, now_ns};
 use crate::table::{Id, Queue, State};
-use crate::{den, pins};
+use crate::{den, moves, pins};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::mm::Advice;
@@ -121,7 +121,8 @@ impl Engine {
     /// Takes neighbouring pages; those that cannot be taken now stay.
     fn take(&mut self, run: &[Id]) -> usize {
         let address = self.table.get(run[0]).address;
-        let (moved, result) = self.uffd.move_pages(den::slot(run[0]), address, run.len() * PAGE, false);
+        let (pagemap, len) = (self.files.pagemap.as_fd(), run.len() * PAGE);
+        let (moved, result) = moves::take(&self.uffd, pagemap, den::slot(run[0]), address, len);
         let moved = moved / PAGE;
         for id in &run[..moved] {
             self.table.set_state(*id, State::Inactive);
