@@ -12,7 +12,7 @@ shift 2
 designs=("$@")
 if ((${#designs[@]} == 0)); then
 	designs=("ordered_list,PLACES=8,NAME=3,KEY=48" "ordered_list,PLACES=16,NAME=4,KEY=48" line_tx "line_rx,MOST=192,DEPTH=512")
-	designs+=("pim_scheduler,PORTS=4,ACTIVE=6,TAG=9")
+	designs+=("ordered_list,PLACES=64,NAME=6,KEY=48" "pim_scheduler,PORTS=4,ACTIVE=6,TAG=9")
 fi
 
 work=$(mktemp -d -p rtl .fmax.XXXXXX)
