@@ -2,7 +2,7 @@
 //!
 //! `UFFDIO_MOVE` may move pages and not count them. When it finds a page's entry changed under its eyes (another
 //! thread frees page tables, the kernel clears the bit that says that a page was used, a page migrates), it looks again,
-//! moves the page, takes it for not moved, and stops at the same page with `EEXIST`. So does Linux 6.18, up to
+//! moves the page, takes it for not moved, and stops at the same page, mostly with `EEXIST`. So does Linux 6.18, up to
 //! "userfaultfd: reset err to be 0 when `move_pages_ptes` succeeded" (August 2026). A page that is believed to be where it
 //! is not would be waited for without end, or be zero where it was not.
 //!
@@ -32,7 +32,8 @@ pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: u
 }
 
 fn recount((told, result): Moved, len: usize, is_moved: impl Fn(usize) -> bool) -> Moved {
-    if result != Err(Errno::EXIST) && (result != Err(Errno::AGAIN) || told == 0) {
+    // Nothing was tried; or there was nothing to move, which is for the caller to wonder about.
+    if result.is_ok() || told == 0 && matches!(result, Err(Errno::AGAIN | Errno::NOENT)) {
         return (told, result);
     }
     let moved = (told..len).step_by(PAGE).find(|done| !is_moved(*done)).unwrap_or(len);
