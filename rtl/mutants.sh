@@ -120,9 +120,9 @@ mutant "a grant is called the first of its message again" source_queues.sv "gran
 mutant "a grant has another tag than its demand" source_queues.sv "grants" \
 	"push_order_i, push_tag_i}" "push_order_i, ~push_tag_i}"
 # The switch.
-mutant "a circuit is not used up" edm/switch.sv "rack" "assign circuit_take = starts && size == left;" "assign circuit_take = 1'b0;"
-mutant "what breaks off is not ended" edm/switch.sv "rack" "assign forwards     = abandons || starts" "assign forwards     = starts"
-mutant "two ports' messages are mixed" edm/switch.sv "rack" "locked_q <= edm_pkg::opens_message(data[9:0], locked_q);" "locked_q <= 1'b0;"
+mutant "a circuit is not used up" edm/switch_port.sv "rack" "assign circuit_take = starts && size == left;" "assign circuit_take = 1'b0;"
+mutant "what breaks off is not ended" edm/switch_port.sv "rack" "assign forwards     = abandons || starts" "assign forwards     = starts"
+mutant "two ports' messages are mixed" edm/switch_port.sv "rack" "locked_q <= edm_pkg::opens_message(data[9:0], locked_q);" "locked_q <= 1'b0;"
 mutant "a check that fails is not seen" edm/message_parser.sv "rack" "assign holds   = check == '0;" "assign holds   = 1'b1 || check != '0;"
 mutant "an old grant is taken for a new message" edm/host.sv "rack" "&& own_is_write_q[at][id[1:0]] && own_uses_q[at][id[1:0]] == id[7:2];" "&& own_is_write_q[at][id[1:0]];"
 mutant "an old grant is taken for a new answer" edm/host.sv "rack" "&& answer_uses_q[at][id[1:0]] == id[7:2];" ";"

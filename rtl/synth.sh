@@ -21,7 +21,7 @@ if ((${#designs[@]} == 0)); then
 	done
 	for ports in 8 64 144 512; do designs+=("source_queues,PORTS=$ports,ACTIVE=6,TAG=9"); done
 	for ports in 4 8 16 64 144 512; do designs+=("pim_scheduler,PORTS=$ports,ACTIVE=6,TAG=9"); done
-	for ports in 4 8 16; do designs+=("switch,PORTS=$ports"); done
+	for ports in 4 8 16 64; do designs+=("switch,PORTS=$ports"); done
 fi
 
 # Picoseconds that a level takes, at least and at most: of the designs that rtl/fmax.sh places and routes.
