@@ -21,7 +21,7 @@ if ((${#designs[@]} == 0)); then
 	done
 	for ports in 8 64 144 512; do designs+=("source_queues,PORTS=$ports,ACTIVE=6,TAG=9"); done
 	for ports in 4 8 16 64 144 512; do designs+=("pim_scheduler,PORTS=$ports,ACTIVE=6,TAG=9"); done
-	for ports in 4 8 16 64; do designs+=("switch,PORTS=$ports"); done
+	for ports in 4 8 16 64 144; do designs+=("switch,PORTS=$ports"); done
 fi
 
 # Picoseconds that a level takes, at least and at most: of the designs that rtl/fmax.sh places and routes.
@@ -39,9 +39,9 @@ for design in "${designs[@]}"; do
 	for parameter in "${parameters[@]:1}"; do
 		set+=" -chparam ${parameter%=*} ${parameter#*=}"
 		if [[ $top =~ ^(pim_scheduler|switch|host)$ ]] && ((${parameter#*=} > 16)); then flat=""; fi
-		# The top of 512 ports is wires to 22.6 million inputs of its instances, and each is an output for `abc9`, which
-		# takes more memory than it can have: `abc` maps the little logic there.
-		if [[ $parameter == PORTS=512 && $top == pim_scheduler ]]; then
+		# The tops of many ports are wires to millions of inputs of their instances, and each is an output for `abc9`, which
+		# that is too much for: `abc` maps the little logic there.
+		if [[ $top,$parameter == pim_scheduler,PORTS=512 || $top,$parameter == switch,PORTS=144 ]]; then
 			map="setattr -mod -set blackbox 1 $top; abc9 -lut 4; setattr -mod -unset blackbox =$top; abc -lut 4 $top"
 		fi
 	done
