@@ -18,13 +18,13 @@ pub type Moved = (usize, Result<(), Errno>);
 /// Moves the program's pages at `address` into empty pages of the den.
 pub fn take(uffd: &Uffd, pagemap: BorrowedFd, den: usize, address: usize, len: usize) -> Moved {
     let told = uffd.move_pages(den, address, len, false);
-    recount(told, len, |done| sys::is_filled(pagemap, den + done))
+    recount(told, len, |done| sys::is_filled(pagemap, den + done) == Some(true))
 }
 
 /// Moves pages of the den into the program, and lets those go on who wait for them, if `wake`.
 pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: usize, wake: bool) -> Moved {
     let told = uffd.move_pages(address, den, len, wake);
-    let moved = recount(told, len, |done| !sys::is_filled(pagemap, den + done));
+    let moved = recount(told, len, |done| sys::is_filled(pagemap, den + done) == Some(false));
     if wake {
         (told.0..moved.0).step_by(PAGE).for_each(|done| uffd.wake(address + done));
     }

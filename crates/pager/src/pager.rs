@@ -347,7 +347,7 @@ impl Pager {
     /// the slot full, so the page gets another record; it is returned.
     pub(crate) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
         let contents = self.contents(id).expect("the page is here");
-        if !sys::is_filled(self.files.pagemap.as_fd(), contents) {
+        if sys::is_filled(self.files.pagemap.as_fd(), contents) != Some(true) {
             gate::die(self.control, gate::EMPTY);
         }
         self.uffd.copy(address, contents, PAGE).1?;

@@ -315,12 +315,13 @@ pub fn scan_present(
     Ok((runs as usize, scan.walk_end as usize))
 }
 
-/// Whether there is anything at this page: in memory, on its way to another place there, or swapped out.
-pub fn is_filled(pagemap: BorrowedFd, page: usize) -> bool {
+/// Whether there is anything at this page: in memory, on its way to another place there, or swapped out. `None`: nobody
+/// says.
+pub fn is_filled(pagemap: BorrowedFd, page: usize) -> Option<bool> {
     const SOMEWHERE: u64 = 3 << 62;
     let mut entry = [0u8; 8];
-    rustix::io::pread(pagemap, &mut entry, (page / PAGE * 8) as u64).is_ok()
-        && u64::from_ne_bytes(entry) & SOMEWHERE != 0
+    let read = rustix::io::pread(pagemap, &mut entry, (page / PAGE * 8) as u64);
+    (read == Ok(entry.len())).then(|| u64::from_ne_bytes(entry) & SOMEWHERE != 0)
 }
 
 /// Monotonic time, nanoseconds. The same clock in all processes of a run.

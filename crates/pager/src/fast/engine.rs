@@ -309,7 +309,7 @@ impl Engine {
     /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it.
     fn put_back_copy(&mut self, id: Id, write: bool, now: u64) {
         let (address, slot) = (self.table.get(id).address, den::slot(id));
-        if !sys::is_filled(self.files.pagemap.as_fd(), slot) {
+        if sys::is_filled(self.files.pagemap.as_fd(), slot) != Some(true) {
             gate::die(self.control, gate::EMPTY);
         }
         match self.uffd.copy(address, slot, PAGE).1 {
