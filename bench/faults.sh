@@ -52,20 +52,24 @@ if "$unrack" run --help 2> /dev/null | grep -q -e --fast; then
 fi
 line "unrack, blocking, captured" paged --local "$percent" --capture "$dir/trace.parquet"
 
-# node NAME OPTION WHERE: the same from a memory node that listens there.
+# node NAME OPTION WHERE [KEYS]: the same from a memory node that listens there, encrypted by the keys in a folder.
 node() {
+    local keys=(${4:+--keys "$4"})
     local at='' said=$dir/node${#nodes[@]}
-    "$unrack" memory serve "$2" "$3" --capacity 16GiB --json > "$said" 2> /dev/null &
+    "$unrack" memory serve "$2" "$3" --capacity 16GiB --per-client 100% "${keys[@]}" --json > "$said" 2> /dev/null &
     nodes+=($!)
     for _ in {1..50}; do
         at=$(sed -n 's/.*"listen":"\([^"]*\)".*/\1/p' "$said")
         if [[ -n $at ]]; then break; fi
         sleep 0.1
     done
-    line "$1" touch_it "$unrack" run --remote "$at" --local "$percent" --
+    line "$1" touch_it "$unrack" run --remote "$at" "${keys[@]}" --local "$percent" --
 }
 node "unrack, node in shared memory" --shm "$dir/socket"
 node "unrack, node over loopback TCP" --listen 127.0.0.1:0
+if own=$("$unrack" keys make "$dir/keys") && "$unrack" keys trust "$own" --keys "$dir/keys"; then
+    node "unrack, the same, encrypted" --listen 127.0.0.1:0 "$dir/keys"
+fi
 
 echo "all of it local: the overhead where nothing is fetched"
 line "native" touch_it env

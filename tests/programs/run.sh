@@ -5,10 +5,12 @@
 #
 # X is a local share such as 25% (default: 25% and 10%); NAME is a script beside this one (default: all).
 # The binary is $UNRACK, or else the newest of target/release/unrack and target/ci/unrack.
-# $UNRACK_TIMEOUT ends a run that hangs (seconds, default 900). Exit status 0 only if all passed.
+# $UNRACK_TIMEOUT ends a run that hangs (seconds, default 900). Exit status 0 only if all passed, or if this
+# kernel does not let programs page: then all are skipped, and that is said.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
+source "$here/skips.sh"
 
 usage() {
     sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
@@ -55,6 +57,13 @@ export UNRACK_STRESS=${UNRACK_STRESS:-$(dirname "$(command -v "$unrack")")/unrac
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 passed=0 failed=0
+
+status=0
+why=$("$unrack" run "${mode[@]}" --local 1MiB -- true 2>&1) || status=$?
+if ((status == 3)); then
+    skip userfaultfd tests/programs "$why"
+    exit 0
+fi
 
 # timed FILE COMMAND...: runs a command, keeps its output, and sets `seconds` and `status`.
 timed() {

@@ -70,8 +70,9 @@ class ReceiverDriven:
         if self.announces:
             self.announce(transfer)
 
-    def announce(self, transfer):
-        self.network.send_first(transfer.src, Packet("announce", transfer, transfer.dst, self.network.bare))
+    def announce(self, transfer, again=False):
+        bare = self.network.bare
+        self.network.send_first(transfer.src, Packet("announce", transfer, transfer.dst, bare, again=again))
 
     # The sender.
 
@@ -141,7 +142,7 @@ class ReceiverDriven:
             silent = not pair.is_ready()
             if silent:
                 pair.in_vain = min(pair.in_vain + 1, 10)
-                self.announce(transfer)
+                self.announce(transfer, again=True)
             pair.asks_at = now + self.timeout * 2**pair.in_vain
         if pair.known and pair.left() and pair.gives_up_at <= now:
             pair.outstanding.clear()
@@ -166,6 +167,9 @@ class ReceiverDriven:
                 pair.known = True
                 self.wait(pair)
                 self.count(transfer)
+                if packet.kind == "announce" and packet.says["again"]:
+                    # All that was sent unasked must be lost.
+                    pair.outstanding.clear()
             elif packet.kind == "announce" and not pair.left():
                 self.say_done(transfer)
             if packet.kind == "segment":

@@ -55,7 +55,7 @@ impl Peer for Unrack {
                 let length = call.request().len();
                 let answer = call.answer(length)?;
                 // SAFETY: our own client keeps to the protocol.
-                let bytes = unsafe { answer.into_slice() };
+                let bytes = unsafe { answer.into_slice_for_trusted_peer() };
                 let seed = sum(bytes);
                 fill(bytes, seed);
                 Ok(())
@@ -72,10 +72,10 @@ impl Peer for Unrack {
         timed.run(|| {
             let mut request = client.request(size).expect("a free buffer");
             // SAFETY: our own server keeps to the protocol.
-            fill(unsafe { request.body().into_slice() }, 1);
+            fill(unsafe { request.body().into_slice_for_trusted_peer() }, 1);
             let answer = request.call(ECHO).expect("an answer");
             // SAFETY: as above.
-            std::hint::black_box(sum(unsafe { answer.body().as_slice() }));
+            std::hint::black_box(sum(unsafe { answer.body().as_slice_of_trusted_peer() }));
         });
         Ok(())
     }
@@ -91,12 +91,12 @@ impl Peer for Unrack {
             while pending.len() <= WINDOW {
                 let mut request = client.request(size).expect("a free buffer");
                 // SAFETY: our own server keeps to the protocol.
-                fill(unsafe { request.body().into_slice() }, 1);
+                fill(unsafe { request.body().into_slice_for_trusted_peer() }, 1);
                 pending.push_back(request.start(ECHO).expect("room in the window"));
             }
             let answer = pending.pop_front().expect("just filled").wait().expect("an answer");
             // SAFETY: as above.
-            std::hint::black_box(sum(unsafe { answer.body().as_slice() }));
+            std::hint::black_box(sum(unsafe { answer.body().as_slice_of_trusted_peer() }));
         });
         Ok(())
     }

@@ -30,12 +30,7 @@ impl Failure {
     }
 }
 
-/// One line on stderr.
-pub fn say(text: &str) {
-    use std::io::Write;
-    // With stderr closed there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "unrack: {text}");
-}
+pub use unrack_paging::say;
 
 impl From<unrack_record::RecordError> for Failure {
     fn from(error: unrack_record::RecordError) -> Failure {
@@ -49,6 +44,7 @@ impl From<PagingError> for Failure {
             PagingError::Usage(text) => Failure::Usage(text),
             PagingError::Lacking(text) => Failure::Lacking(text),
             PagingError::Failed(text) => Failure::Failed(text),
+            PagingError::OutOfTime => Failure::Failed(error.to_string()),
             PagingError::Interrupted(signal) => Failure::Interrupted(signal),
         }
     }

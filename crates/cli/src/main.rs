@@ -5,17 +5,25 @@
 
 mod compare;
 mod completions;
+mod diff;
+mod fail_if;
 mod failure;
+mod folder;
+mod keys;
+mod last_words;
 mod map;
 mod memory;
+mod memory_left;
 mod phy;
 mod pool;
+mod provenance;
 mod rack;
 mod report;
 mod rpc;
 mod run;
 mod runs;
 mod scenario;
+mod separator;
 mod sim;
 mod stdout;
 mod study;
@@ -23,13 +31,14 @@ mod sweep;
 mod touch;
 
 use clap::{Parser, Subcommand};
+use failure::Failure;
 use std::process::ExitCode;
 
 /// Takes a program's memory away and says what every fabric would do to it.
 #[derive(Parser)]
-#[command(name = "unrack", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "unrack", version, long_version = provenance::version(), arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 done, 1 failed while running, 2 bad usage or scenario, 3 the machine \
+    after_help = "Exit status: 0 done, 1 failed while running or --fail-if held, 2 bad usage or scenario, 3 the machine \
                         lacks something needed; `unrack run` else ends with the program's own."
 )]
 struct Cli {
@@ -51,6 +60,9 @@ enum Verb {
     /// Serves memory to programs that page from it over TCP or shared memory
     #[command(after_help = memory::EXAMPLES)]
     Memory(memory::Args),
+    /// Makes and trusts the keys of connections beyond this machine
+    #[command(after_help = keys::EXAMPLES)]
+    Keys(keys::Args),
     /// Serves and lists memory that programs share by reference
     #[command(after_help = pool::EXAMPLES)]
     Pool(pool::Args),
@@ -75,6 +87,9 @@ enum Verb {
     /// Checks a scenario, or prints it in full
     #[command(after_help = scenario::EXAMPLES)]
     Scenario(scenario::Args),
+    /// Says in what two run folders differ, and whether by more than noise
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(diff::Args),
     /// Makes one HTML page from run folders
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
@@ -86,12 +101,45 @@ enum Verb {
     Touch(touch::Args),
 }
 
+#[global_allocator]
+static ALLOCATOR: last_words::Noting = last_words::Noting;
+
 fn main() -> ExitCode {
-    let done = match Cli::parse().verb {
+    last_words::install();
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let verb = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli.verb,
+        Err(error) => match separator::missing(&error, &arguments) {
+            Some(failure) => return failure.tell(),
+            None => error.exit(),
+        },
+    };
+    begin(&verb).and_then(|()| run_verb(verb)).unwrap_or_else(|failure| failure.tell())
+}
+
+/// Clears away what killed processes left, and has the verbs that run programs guarded.
+fn begin(verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        // It is part of another process's run.
+        Verb::Touch(_) => Ok(()),
+        Verb::Run(_) | Verb::Compare(_) | Verb::Map(_) => {
+            unrack_paging::sweep();
+            Ok(unrack_paging::stand_guard()?)
+        }
+        _ => {
+            unrack_paging::sweep();
+            Ok(())
+        }
+    }
+}
+
+fn run_verb(verb: Verb) -> Result<ExitCode, Failure> {
+    match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),
         Verb::Run(args) => run::main(args),
         Verb::Memory(args) => memory::main(args),
+        Verb::Keys(args) => keys::main(args),
         Verb::Pool(args) => pool::main(args),
         Verb::Rack(args) => rack::main(args),
         Verb::Rpc(args) => rpc::main(args),
@@ -100,9 +148,9 @@ fn main() -> ExitCode {
         Verb::Sweep(args) => sweep::main(args),
         Verb::Study(args) => study::main(args),
         Verb::Scenario(args) => scenario::main(args),
+        Verb::Diff(args) => diff::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Completions(args) => completions::main(args),
         Verb::Touch(args) => touch::main(args),
-    };
-    done.unwrap_or_else(|failure| failure.tell())
+    }
 }

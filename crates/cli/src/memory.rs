@@ -1,12 +1,14 @@
 //! `unrack memory`: a memory node, from whose memory programs elsewhere page.
 
 use crate::failure::{Failure, say};
+use crate::keys::Protection;
 use serde::Serialize;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use unrack_node::{Error, Listen, Node, Options};
-use unrack_units::Bytes;
+use unrack_units::{Bytes, Share, Time};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -15,9 +17,12 @@ Examples:
   unrack memory serve --shm /tmp/unrack.sock --capacity 4GiB
                                               pages are copied through shared memory
 
+  unrack memory serve --listen 10.0.0.2:7000 --capacity 64GiB --per-client 16GiB
+                                              beyond this machine: by keys, see `unrack keys`
+
 It runs until SIGINT or SIGTERM and then says what it did; SIGUSR1 asks for that at any time. Programs \
-whose pages it holds end with an error when it ends. There is no encryption and no password: listen only \
-where everybody who can connect may.";
+whose pages it holds end with an error when it ends. Beyond loopback it encrypts, and serves the keys that it \
+trusts; a socket of shared memory is its user's alone (chmod lets others in).";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -43,6 +48,15 @@ struct Serve {
     /// Memory for all programs together
     #[arg(long, value_name = "SIZE")]
     capacity: Bytes,
+    /// What one client may hold of it, all its processes together: a share or a size. A client is a key, or without keys
+    /// an address, or a user. Half leaves room for another, whatever one does
+    #[arg(long, value_name = "SHARE", default_value = unrack_node::node::USUAL_SHARE)]
+    per_client: Share,
+    /// Free what a client holds that says nothing for so long, since it is stopped or cut off; 0s waits for ever
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    silence: Time,
+    #[command(flatten)]
+    protection: Protection,
     /// Print where it listens as one JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -54,6 +68,9 @@ struct Status<'a> {
     transport: &'a str,
     listen: String,
     capacity_bytes: u64,
+    per_client_bytes: u64,
+    /// Fingerprint of the key that clients have to trust, if it encrypts.
+    key: Option<String>,
     pid: u32,
     version: &'a str,
 }
@@ -65,26 +82,38 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         (None, Some(path)) => Listen::Shared(path),
         _ => return Err(Failure::Usage("give either --listen or --shm".into())),
     };
-    let options = Options::new(listen, serve.capacity);
-    let started = |node: &Node| tell_start(node, serve.capacity, serve.json);
+    let silence = Duration::from_nanos(serve.silence.as_ns());
+    let options = Options {
+        per_client: serve.per_client,
+        silence: (!silence.is_zero()).then_some(silence),
+        policy: serve.protection.policy(),
+        ..Options::new(listen, serve.capacity)
+    };
+    let started = |node: &Node| tell_start(node, &options, serve.json);
     let done =
         unrack_node::signals::serve(&options, started, |statistics| say(statistics.to_string().trim()));
     say(done?.to_string().trim());
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell_start(node: &Node, capacity: Bytes, json: bool) {
+fn tell_start(node: &Node, options: &Options, json: bool) {
     let transport = match node.address() {
         Listen::Tcp(_) => "tcp",
         Listen::Shared(_) => "shm",
     };
     let listen = node.address().to_string();
+    let key = node.keys().map(|keys| keys.fingerprint().to_string());
+    let (capacity, per_client) = (options.capacity, options.per_client.of(options.capacity));
     if !json {
-        return say(&format!("memory node at {listen} ({transport}), {capacity}"));
+        let key = key.map_or(String::new(), |key| format!(", encrypted by the key {key}"));
+        return say(&format!(
+            "memory node at {listen} ({transport}), {capacity}, {per_client} a client{key}"
+        ));
     }
-    let capacity_bytes = capacity.get();
+    let (capacity_bytes, per_client_bytes) = (capacity.get(), per_client.get());
     let version = env!("CARGO_PKG_VERSION");
-    let status = Status { transport, listen, capacity_bytes, pid: std::process::id(), version };
+    let pid = std::process::id();
+    let status = Status { transport, listen, capacity_bytes, per_client_bytes, key, pid, version };
     // Plain numbers and text: nothing to fail on, but stdout may be closed, and then nobody reads it.
     let line = serde_json::to_string(&status).unwrap_or_default();
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
@@ -93,7 +122,10 @@ fn tell_start(node: &Node, capacity: Bytes, json: bool) {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
-            Error::Capacity { .. } => Failure::Usage(error.to_string()),
+            Error::Capacity { .. } | Error::Share { .. } | Error::LargeShare { .. } => {
+                Failure::Usage(error.to_string())
+            }
+            Error::Keys(why) => why.into(),
             Error::Listen { .. } | Error::Signals(_) => Failure::Failed(error.to_string()),
         }
     }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use unrack_keys::datagram::SharedKey;
 use unrack_live::direct::Machines;
 use unrack_live::{Error, Rack};
 use unrack_rack::Scenario;
@@ -32,7 +33,8 @@ The nodes of a torus or mesh are threads of a process that `up` leaves behind, a
 links of the scenario's rates and delays, in real time; what the scenario says is to fail, fails. `run` has them carry the scenario's flows and prints what \
 `unrack sim` does of the same file. No privilege is needed. With --machines, each has a part of the nodes, and links to \
 those of others are UDP datagrams: every machine says `up` with its own --here, and `run` sends the flows of its own nodes. \
-Packets of 1,456 bytes (network.mtu) fit into frames of 1,500.
+Beyond loopback, datagrams have a seal by a key that all machines share (`unrack keys shared`, --key): strangers can neither \
+write nor repeat them, but read them. Packets of 1,400 bytes (network.mtu) fit into frames of 1,500, without a key 1,456.
 
 With --gateway, a node has a TAP device: an Ethernet of this machine, to be put into a bridge or a network namespace. Frames \
 cross the rack to the gateway behind which their destination is, at the rate that R2C2 gives them. That takes root:
@@ -97,6 +99,12 @@ struct Among {
     /// Which of these this machine is, from 0
     #[arg(long, value_name = "N", requires = "machines")]
     here: Option<usize>,
+    /// Key that all machines share, by which datagrams are known to be theirs: see `unrack keys shared`
+    #[arg(long, value_name = "FILE", requires = "machines", conflicts_with = "insecure")]
+    key: Option<PathBuf>,
+    /// Believe datagrams from beyond loopback without a key
+    #[arg(long, requires = "machines")]
+    insecure: bool,
     /// A device of this machine's network behind a node, such as 0=tap0; may be repeated
     #[arg(long = "gateway", value_name = "NODE=DEVICE", value_parser = gateway, conflicts_with = "machines")]
     gateways: Vec<(u32, String)>,
@@ -110,7 +118,9 @@ fn gateway(text: &str) -> Result<(u32, String), String> {
 
 impl Among {
     fn machines(&self) -> Result<Option<Machines>, Failure> {
-        Ok(self.here.map(|here| Machines::new(self.machines.clone(), here)).transpose()?)
+        let Some(here) = self.here else { return Ok(None) };
+        let key = self.key.as_deref().map(SharedKey::load).transpose()?;
+        Ok(Some(Machines::new(self.machines.clone(), here)?.protect(key, self.insecure)?))
     }
 
     /// As arguments again.
@@ -118,7 +128,11 @@ impl Among {
         let gateway = |(node, device): &(u32, String)| format!("--gateway={node}={device}");
         let Some(here) = self.here else { return self.gateways.iter().map(gateway).collect() };
         let machines: Vec<String> = self.machines.iter().map(SocketAddr::to_string).collect();
-        vec!["--machines".into(), machines.join(","), "--here".into(), here.to_string()]
+        let mut all = vec!["--machines".into(), machines.join(","), "--here".into(), here.to_string()];
+        let key = self.key.as_ref().and_then(|path| std::path::absolute(path).ok());
+        all.extend(key.map(|path| format!("--key={}", path.display())));
+        all.extend(self.insecure.then(|| "--insecure".to_string()));
+        all
     }
 }
 

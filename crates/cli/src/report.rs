@@ -32,7 +32,8 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let report = Report::read(&args.folders)?;
+    let report = Report::read(&args.folders).map_err(|why| Failure::Usage(why.to_string()))?;
+    report.unlike().iter().for_each(|warning| say(warning));
     if let Some(page) = &args.output {
         report.write(page)?;
         say(&format!("wrote {}", page.display()));
@@ -54,7 +55,10 @@ fn told(written: Vec<PathBuf>) {
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Failure {
         match error {
-            ReportError::NoFolder | ReportError::NotARun { .. } => Failure::Usage(error.to_string()),
+            ReportError::NoFolder
+            | ReportError::NotARun { .. }
+            | ReportError::NothingToCompare { .. }
+            | ReportError::NotComparable { .. } => Failure::Usage(error.to_string()),
             ReportError::NoFonts => Failure::Lacking(error.to_string()),
             _ => Failure::Failed(error.to_string()),
         }

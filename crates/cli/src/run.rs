@@ -4,14 +4,18 @@ mod outputs;
 mod summary;
 
 use crate::failure::{Failure, say};
+use crate::keys::Protection;
+use crate::provenance::build;
 use outputs::Target;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use unrack_paging::{
-    CaptureTo, Delay, Footprint, Input, Job, MemoryNode, Mode, Output, Setup, calibrate, footprint,
-    local_bytes, measure,
+    CaptureTo, Delay, Footprint, Input, Job, MemoryNode, Mode, Output, RemoteNode, Setup, calibrate,
+    footprint, local_bytes, measure,
 };
+use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
 
 pub const EXAMPLES: &str = "\
@@ -19,13 +23,15 @@ Examples:
   unrack run -- python3 job.py                         a quarter of its memory local, 3us a fetch
   unrack run --local 64MiB --latency 10us -- sort big  a fixed size
   unrack run --capture trace.parquet -- ./program      keep every page transfer
-  unrack run --remote 10.0.0.2:7000 -- ./program       from a real memory node over a real network
+  unrack run --remote 10.0.0.2:7000 -- ./program       from a real memory node over a real network, encrypted by
+                                                       keys (`unrack keys`)
   unrack run --completions completions.parquet -- ./program
                                                        waits as simulated for a fabric
 
 A share such as 25% is of the program's footprint, which the first run of a command finds out by running \
 it once natively, its output thrown away; later runs remember it. CMD's output is what it would be \
-natively, and its exit status is ours. Processes that CMD leaves behind are ended with it.
+natively, and its exit status is ours. Processes that CMD leaves behind are ended with it. SIGINT and SIGTERM \
+are CMD's first; what has not ended 5 s later, or when the second comes, is killed.
 
 One fetch takes the latency and the transmission of a 4KiB page, if the pager can be that fast. Its own \
 cost is measured first and counts towards the delay; the summary on stderr says when the delay is below \
@@ -52,6 +58,12 @@ pub struct Args {
     /// Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or a socket's path
     #[arg(long, value_name = "NODE", conflicts_with = "completions")]
     remote: Option<MemoryNode>,
+    #[command(flatten)]
+    protection: Protection,
+    /// Tell on stderr, every second, who waits longer than this for a page of the memory node, and end the
+    /// program after six times as long (1s to 1h)
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = page_timeout, requires = "remote")]
+    page_timeout: Duration,
     /// Write every page transfer to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
@@ -72,33 +84,46 @@ pub struct Args {
 const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
+    let started = Started::now(build());
     let mut job = Job::prepare(&args.command)?;
     let mode = if args.fast { Mode::Fast } else { Mode::Blocking };
     mode.check()?;
     let delay = args.delay()?;
     let capture = args.capture.as_deref().map(Target::check_file).transpose()?;
     let json = args.json.as_deref().map(Target::check).transpose()?;
+    let policy = args.protection.policy();
+    args.remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
     let footprint = args.footprint(&mut job)?;
     let local = local_bytes(args.local, footprint.map_or(Bytes::ZERO, Footprint::bytes))?;
     if let Some(node) = &args.remote {
-        node.greet()?;
+        node.greet(args.page_timeout)?;
     }
-    let calibration = calibrate(mode)?;
+    let calibration = calibrate(mode, None)?;
     let capture = capture.as_deref().map(|path| CaptureTo {
         path,
         footprint: footprint.map(Footprint::bytes),
         native_s: None,
     });
-    let (seed, node, output) = (args.seed, args.remote.as_ref(), Output::Inherited);
-    let setup = Setup { local, delay: &delay, calibration, seed, capture, node, output };
+    let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
+    let (seed, output) = (args.seed, Output::Inherited);
+    let setup = Setup { local, delay: &delay, calibration, seed, capture, node, output, until: None };
     let report = measure(&job, &setup)?;
-    let summary = summary::Summary::of(&args, &job, &setup, footprint, &report);
+    let summary = summary::Summary::of(&args, &job, &setup, footprint, &report, &started);
     if let Some(target) = json {
         target.write_json(&summary)?;
     }
     say(&summary.line());
     Ok(ExitCode::from(report.status.code()))
+}
+
+/// Connections are probed in whole seconds, and nobody waits for hours.
+fn page_timeout(text: &str) -> Result<Duration, String> {
+    let time: Time = text.parse().map_err(|why| format!("{why}"))?;
+    match Duration::from_nanos(time.as_ns()) {
+        time if (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) => Ok(time),
+        _ => Err("give a time from 1s to 1h".into()),
+    }
 }
 
 impl Args {
@@ -119,7 +144,7 @@ impl Args {
             return Ok(None);
         }
         job.input = Input::repeatable()?;
-        let footprint = footprint(job, !self.no_cache)?;
+        let footprint = footprint(job, (!self.no_cache).then(build).as_ref())?;
         footprint.check()?;
         if let Input::Empty = job.input {
             job.input = Input::Inherited;

@@ -1,13 +1,15 @@
 //! `unrack scenario`: whether a scenario can be run, what it says in full, and what its network looks like.
 
 use crate::failure::Failure;
+use crate::memory_left::{Left, rounded};
 use crate::sim::work::{self, MOST_TRANSFERS};
 use crate::stdout::print;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_rack::{Scenario, ScenarioError, ValidScenario};
-use unrack_sim::Setup;
+use unrack_sim::memory::Part;
 use unrack_sim::topology::MOST_DRAWN;
+use unrack_sim::{Need, Setup, SetupError};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -15,8 +17,10 @@ Examples:
   unrack scenario --explain rack.toml --set network.link.rate=400Gbps
   unrack scenario --draw rack.toml > rack.svg
 
-What is wrong is shown with its line, and the exit status is 2. --check also reads the files that the \
-scenario names. What --explain prints is a scenario itself, with every default.";
+What is wrong is shown with its line, and the exit status is 2; what takes more memory than there is ends with 3. \
+--check says how much memory a run will take, and also reads the files that the \
+scenario names. What --explain prints is a scenario itself, with every default; keys and tables without a \
+value are comments that say what they mean.";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -45,20 +49,34 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A scenario file with overrides, and the network and fabric it describes.
-pub fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), ScenarioError> {
+/// A scenario file with overrides, and the network and fabric it describes, if there is memory for it.
+pub fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
     let mut scenario = Scenario::load(file, &set.iter().collect())?.check()?;
+    Left::now().check(&Need::of_scenario(&scenario))?;
     let setup = Setup::from_scenario(&mut scenario)?;
     Ok((scenario, setup))
 }
 
-fn check(file: &Path, set: &[String]) -> Result<String, ScenarioError> {
+fn check(file: &Path, set: &[String]) -> Result<String, Failure> {
     let (scenario, setup) = load(file, set)?;
-    work::checked(&scenario, &setup, MOST_TRANSFERS)?;
+    let (_, need) = work::checked(&scenario, &setup, MOST_TRANSFERS)?;
     let (nodes, fabric, kind) = (setup.network.nodes(), scenario.protocol, scenario.workload.kind());
     let (file, hash) = (file.display(), scenario.hash());
-    Ok(format!("{file}: can be run: {nodes} nodes, {fabric}, {kind}; scenario {hash}\n"))
+    let memory = words(&need);
+    Ok(format!("{file}: can be run: {nodes} nodes, {fabric}, {kind}; scenario {hash}\n{memory}\n"))
 }
+
+/// What a scenario will take of memory, and what of it takes most.
+fn words(need: &Need) -> String {
+    let parts = need.parts.iter().filter(|part| !part.key.is_empty() && part.bytes >= 1024.0);
+    let part = |part: &Part| format!("{} {} ({})", part.what, rounded(part.bytes), part.key);
+    let parts: Vec<String> = parts.take(MOST_PARTS).map(part).collect();
+    let rest = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+    format!("memory: about {}{rest}", rounded(need.bytes()))
+}
+
+/// Parts of a need that are told.
+const MOST_PARTS: usize = 4;
 
 fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
     let topology = load(file, set)?.1.network.topology;
@@ -67,6 +85,15 @@ fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
             "a picture of {nodes} nodes cannot be read: at most {MOST_DRAWN}; make it smaller by --set network.topology..."
         ))),
         _ => Ok(topology.draw()),
+    }
+}
+
+/// What keeps a run from beginning, or ends it, shown where the scenario says it.
+pub fn refused(error: &SetupError, scenario: &ValidScenario) -> Failure {
+    let shown = error.in_scenario(scenario);
+    match error.ended {
+        Some(_) => Failure::Failed(format!("this scenario could not be run to its end\n\n{shown}")),
+        None => shown.into(),
     }
 }
 

@@ -7,13 +7,16 @@ pub mod words;
 pub mod work;
 
 use self::watch::Explained;
+use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
-use crate::{scenario, stdout};
+use crate::provenance::build;
+use crate::{folder, scenario, stdout};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use unrack_rack::ValidScenario;
-use unrack_record::{RunFolder, Started};
+use unrack_record::{Machine, RunFolder, Started};
 use unrack_sim::scenario::excluded;
 use unrack_sim::{Finished, Setup, SetupError, Summary, Work};
 
@@ -22,6 +25,7 @@ Examples:
   unrack sim examples/star-edm.toml
   unrack sim examples/star-edm.toml --set fabric.protocol=cxl --set workload.load=0.5
   unrack sim examples/star-edm.toml --out runs/edm --json | jq .slowdown.p99
+  unrack sim examples/star-edm.toml --fail-if 'slowdown.p99>3 or completed<messages'
   unrack report runs/edm -o report.html
   unrack sim examples/leaf-spine-dctcp.toml --threads 2
   unrack sim examples/star-dctcp.toml --explain 4711
@@ -41,9 +45,14 @@ pub struct Args {
     /// Write summary and tables to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace the run in that folder even if it is of another scenario
+    #[arg(long, requires = "out")]
+    replace: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
+    fail_if: Option<FailIf>,
     /// Replay at most so many transfers of a captured trace, over all its copies: the middle of the run
     #[arg(long, value_name = "N", default_value_t = work::MOST_TRANSFERS)]
     transfers: u64,
@@ -54,17 +63,37 @@ pub struct Args {
     watch: watch::Args,
 }
 
+/// Figures of a run, and what they cost the machine: `summary.json`, and what `--json` prints.
+#[derive(Serialize)]
+pub struct Figures {
+    #[serde(flatten)]
+    pub summary: Summary,
+    pub machine: Machine,
+}
+
+impl Figures {
+    /// `wall_s` is how long the simulation took.
+    fn new(summary: Summary, wall_s: f64, started: &Started) -> Figures {
+        let packet_hops_per_s = Some(summary.packet_hops as f64 / wall_s);
+        Figures { summary, machine: Machine { wall_s, packet_hops_per_s, ..started.machine() } }
+    }
+}
+
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let started = Started::now();
+    let started = Started::now(build());
+    if let Some(limit) = &args.fail_if {
+        limit.check(&Shape::of::<Summary>().with("machine", Shape::of::<Machine>()))?;
+    }
     let (scenario, setup) = scenario::load(&args.scenario, &args.set)?;
-    let work = work::checked(&scenario, &setup, args.transfers)?;
+    let (work, need) = work::checked(&scenario, &setup, args.transfers)?;
+    args.watch.check_memory(&scenario, &setup, &work, need)?;
     tell_window(&work);
-    let folder = args.folder()?;
+    let folder = args.folder(&scenario)?;
     let clock = Instant::now();
     let name = scenario.protocol.name();
     let refused = |error: SetupError| match error.key.starts_with("--") {
         true => Failure::Usage(error.to_string()),
-        false => Failure::from(error.in_scenario(&scenario)),
+        false => scenario::refused(&error, &scenario),
     };
     let (done, explained) = match args.watch.open(&setup, name)? {
         None if args.threads > 1 => {
@@ -80,19 +109,24 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             watching.run(|watch| progress::watched(name, &setup, &work, watch).map_err(refused))?
         }
     };
-    let summary = done.summary(clock.elapsed().as_secs_f64(), excluded(&scenario, &done.run));
+    let excluded = excluded(&scenario, &done.run);
+    let warnings = unrack_sim::warnings(&scenario, &setup, &done, excluded);
+    let summary = Summary { warnings, ..done.summary(excluded) };
+    let figures = Figures::new(summary, clock.elapsed().as_secs_f64(), &started);
     if let Some(folder) = &folder {
-        args.save(folder, &scenario, &setup, &done, &summary, &started)?;
+        args.save(folder, &scenario, &setup, &done, &figures, &started)?;
     }
-    args.tell(&summary, explained.as_ref())?;
+    args.tell(&figures, explained.as_ref())?;
+    args.fail_if.iter().try_for_each(|limit| limit.judge(&figures))?;
     Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
-    /// Whether results can be written, before an hour of work is lost.
-    fn folder(&self) -> Result<Option<RunFolder>, Failure> {
-        let folder = self.out.as_ref().map(RunFolder::create).transpose();
-        folder.map_err(|why| Failure::Usage(why.to_string()))
+    /// The folder for results, if one is asked for, before an hour of work is lost.
+    fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, Failure> {
+        let Some(out) = &self.out else { return Ok(None) };
+        let purpose = folder::of_scenario("sim", &self.scenario, &self.set, scenario)?;
+        folder::create(out, &purpose, self.replace).map(Some)
     }
 
     /// The manifest comes last: with it, the run is whole.
@@ -102,43 +136,47 @@ impl Args {
         scenario: &ValidScenario,
         setup: &Setup,
         done: &Finished,
-        summary: &Summary,
+        figures: &Figures,
         started: &Started,
     ) -> Result<(), Failure> {
         let text = scenario.explain();
-        tables::write_tables(folder, done, &setup.network)?;
-        folder.write_json("summary.json", summary)?;
-        unrack_record::atomic_write(folder.path("scenario.toml"), text.as_bytes())?;
         let settings = serde_json::json!({
             "scenario": self.scenario.display().to_string(),
             "scenario_hash": scenario.hash(),
             "set": self.set,
             "transfers": self.transfers,
         });
-        Ok(folder.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))?)
+        Ok(folder.complete(|folder| {
+            tables::write_tables(folder, done, &setup.network)?;
+            folder.write_json("summary.json", figures)?;
+            unrack_record::atomic_write(folder.path("scenario.toml"), text.as_bytes())?;
+            folder.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))
+        })?)
     }
 
-    fn tell(&self, summary: &Summary, explained: Option<&Explained>) -> Result<(), Failure> {
+    fn tell(&self, figures: &Figures, explained: Option<&Explained>) -> Result<(), Failure> {
         let name = self.scenario.file_stem().unwrap_or_default().to_string_lossy();
         let text = match self.json {
-            true => object(summary, explained),
-            false => words::table(&name, summary).map(|table| match explained {
+            true => object(figures, explained),
+            false => words::table(&name, figures).map(|table| match explained {
                 Some(explained) => format!("{table}\n{}", explained.text()),
                 None => table,
             }),
         };
         stdout::print(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
-        words::unfinished(summary).iter().for_each(|text| say(text));
+        if self.json {
+            figures.summary.warnings.iter().for_each(|warning| say(&warning.text));
+        }
         let files = self.out.iter().map(PathBuf::as_path).chain(self.watch.files());
         files.for_each(|path| say(&format!("wrote {}", path.display())));
         Ok(())
     }
 }
 
-/// One JSON object: the summary, and `explained` if a message was asked for.
-fn object(summary: &Summary, explained: Option<&Explained>) -> serde_json::Result<String> {
-    let Some(explained) = explained else { return Ok(serde_json::to_string(summary)? + "\n") };
-    let mut object = serde_json::to_value(summary)?;
+/// One JSON object: the figures, and `explained` if a message was asked for.
+fn object(figures: &Figures, explained: Option<&Explained>) -> serde_json::Result<String> {
+    let Some(explained) = explained else { return Ok(serde_json::to_string(figures)? + "\n") };
+    let mut object = serde_json::to_value(figures)?;
     object["explained"] = explained.json();
     Ok(object.to_string() + "\n")
 }

@@ -1,16 +1,19 @@
 //! `unrack study`: what papers published, beside what is measured here.
 
 use crate::failure::{Failure, say};
+use crate::folder;
+use crate::provenance::build;
 use crate::stdout::print;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_record::{Started, atomic_write, write_json};
+use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json};
 use unrack_report::write_svgs;
 use unrack_study::page::{Done, PICTURES, charts, markdown};
 use unrack_study::run::run;
 use unrack_study::{Compared, Results, Scale, Study, StudyError, Verdict, computed, figure};
+use unrack_units::nearest::hint;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +24,7 @@ Examples:
   unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
 
 --out gets studies.md with its charts, results.json, and each finished point: run again, only points that are \
-new, or of another version, are simulated. A full run of all takes minutes. The exit status is 1 if a figure that must \
+new, or that another build has found, are simulated. A full run of all takes minutes. The exit status is 1 if a figure that must \
 be met is not.";
 
 #[derive(clap::Args)]
@@ -52,14 +55,37 @@ struct Run {
     /// Write results to this folder, and take finished points from it
     #[arg(long, value_name = "DIR", default_value = "runs/studies")]
     out: PathBuf,
+    /// Replace the page in that folder even if it shows studies that this run lacks
+    #[arg(long)]
+    replace: bool,
 }
 
-/// Everything that was found: `results.json`, and what `--json` prints.
+/// Everything that was found: `results.json`.
 #[derive(Serialize)]
 struct Found<'a> {
     version: &'a str,
     quick: bool,
     studies: Vec<FoundStudy<'a>>,
+}
+
+/// What `--json` prints: the same, and what it cost the machine.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    found: Found<'a>,
+    machine: Machine,
+}
+
+/// What an earlier run left in its `results.json`.
+#[derive(Deserialize)]
+struct Earlier {
+    quick: bool,
+    studies: Vec<EarlierStudy>,
+}
+
+#[derive(Deserialize)]
+struct EarlierStudy {
+    name: String,
 }
 
 #[derive(Serialize)]
@@ -88,13 +114,15 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 
 impl Run {
     fn run(&self, studies: Vec<Study>) -> Result<ExitCode, Failure> {
-        let started = Started::now();
+        let started = Started::now(build());
         let chosen = self.chosen(studies)?;
         let scale = if self.quick { Scale::Quick } else { Scale::Full };
-        let results = with_bar(|progress| run(&chosen, scale, &self.out.join("points"), progress))?;
+        let folder = self.folder(&chosen)?;
+        let kept = KeptPoints::open(folder.path("points"), &build())?;
+        let results = with_bar(|progress| run(&chosen, scale, &kept, progress))?;
         let both = || chosen.iter().zip(&results);
         let figures: Vec<Vec<Compared>> = both()
-            .map(|(study, results)| figure::compare(study, results, &computed::of(&study.name, scale)))
+            .map(|(study, results)| figure::compare(study, results, &computed::of(&study.name, scale), scale))
             .collect();
         let done: Vec<Done> = both()
             .zip(&figures)
@@ -103,8 +131,8 @@ impl Run {
         self.write(&done, &started)?;
         let text = match self.json {
             true => {
-                serde_json::to_string(&self.found(&done)).map_err(|why| Failure::Failed(why.to_string()))?
-                    + "\n"
+                let printed = Printed { found: self.found(&done), machine: started.machine() };
+                serde_json::to_string(&printed).map_err(|why| Failure::Failed(why.to_string()))? + "\n"
             }
             false => table(&done),
         };
@@ -116,14 +144,32 @@ impl Run {
     fn chosen(&self, studies: Vec<Study>) -> Result<Vec<Study>, Failure> {
         let known = |name: &String| name == "all" || studies.iter().any(|study| study.name == *name);
         if let Some(name) = self.names.iter().find(|name| !known(name)) {
-            let names: Vec<_> = studies.iter().map(|study| study.name.as_str()).collect();
-            let names = names.join(", ");
-            return Err(Failure::Usage(format!("no study is called `{name}`; there are {names}, and all")));
+            let names: Vec<_> = studies.iter().map(|study| study.name.as_str()).chain(["all"]).collect();
+            return Err(Failure::Usage(format!("no study is called `{name}`{}", hint(name, &names))));
         }
         let asked = |study: &Study| {
             self.names.iter().any(|name| (name == "all" && !study.measured) || *name == study.name)
         };
         Ok(studies.into_iter().filter(asked).collect())
+    }
+
+    /// The folder, if no page is lost there: one of an earlier run is written again by a run with all its studies.
+    fn folder(&self, chosen: &[Study]) -> Result<RunFolder, Failure> {
+        let earlier = read_json::<Earlier>(self.out.join("results.json")).ok().filter(|_| !self.replace);
+        if let Some(earlier) = earlier {
+            let is_chosen = |name: &str| chosen.iter().any(|study| study.name == name);
+            let lost = earlier.studies.iter().find(|study| !is_chosen(&study.name));
+            let lost = lost.map(|study| format!("{}, which this run lacks", study.name));
+            let other = if earlier.quick { "a quick run" } else { "a full run" };
+            if let Some(lost) = lost.or((earlier.quick != self.quick).then(|| other.into())) {
+                return Err(Failure::Usage(format!(
+                    "{} shows the results of {lost}: name another folder, or say --replace to replace its page \
+                     (finished points are kept)",
+                    self.out.display()
+                )));
+            }
+        }
+        folder::create(&self.out, &Purpose::new("study", self.names.join(" "), ""), self.replace)
     }
 
     fn write(&self, done: &[Done], started: &Started) -> Result<(), Failure> {
@@ -190,7 +236,8 @@ fn verdict(figure: &Compared) -> &'static str {
         Verdict::Met => "met",
         Verdict::Missed => "MISSED",
         Verdict::Stated => "differs",
-        Verdict::NotMeasured => "not run",
+        Verdict::LeftOut => "not run",
+        Verdict::NotMeasured => "NOT MEASURED",
     }
 }
 
@@ -198,7 +245,6 @@ impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Failure {
         match error {
             StudyError::Record(error) => Failure::from(error),
-            StudyError::Io { .. } => Failure::Failed(error.to_string()),
             StudyError::File { .. } | StudyError::Scenario { .. } => Failure::Usage(error.to_string()),
         }
     }

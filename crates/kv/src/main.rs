@@ -11,7 +11,7 @@ use unrack_kv::driver::{self, Outcome, Run};
 use unrack_kv::{Client, Service};
 use unrack_pool::{Manager, Options, socket};
 use unrack_rpc::{Waiting, client, server};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Share, Time};
 use unrack_workload::ycsb::Workload;
 
 const EXAMPLES: &str = "\
@@ -45,9 +45,13 @@ struct Serve {
     /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Listen for clients that share no memory too, at tcp://host:port; whoever reaches it may read and write
+    /// Listen for clients that share no memory too, at tcp://host:port; beyond loopback, keys that are trusted here may read
+    /// and write (`unrack keys`)
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Listen beyond loopback without encryption: whoever reaches the address may read and write
+    #[arg(long, requires = "listen")]
+    insecure: bool,
     /// What clients ask for
     #[arg(long, default_value = "kv")]
     name: String,
@@ -81,6 +85,9 @@ struct Ycsb {
     /// The pool of a store that runs, or tcp://host:port; not given, a store and a pool are started for the time
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Connect beyond loopback without encryption
+    #[arg(long, requires = "socket")]
+    insecure: bool,
     /// The store's name
     #[arg(long, default_value = "kv")]
     name: String,
@@ -121,11 +128,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// The address, of which somebody said that it may be plain.
+fn without_keys(place: &str) -> String {
+    match place.strip_prefix("tcp://") {
+        Some(rest) => format!("tcp+insecure://{rest}"),
+        None => place.into(),
+    }
+}
+
 impl Serve {
     fn run(self) -> Result<(), Failure> {
         let socket = self.socket.unwrap_or_else(socket::default_socket);
-        let options =
-            server::Options { waiting: self.waiting, listen: self.listen, ..server::Options::default() };
+        let listen = self.listen.map(|place| if self.insecure { without_keys(&place) } else { place });
+        let options = server::Options { waiting: self.waiting, listen, ..server::Options::default() };
         Service::start(socket, &self.name, options)?.wait();
         Err("the manager of the pool is gone".into())
     }
@@ -145,8 +160,11 @@ impl Ycsb {
             Some(_) => None,
         };
         let name = if own.is_some() { "kv" } else { &self.name };
-        let socket =
-            own.as_ref().map(|store| socket_in(&store.folder)).or(self.socket.clone()).expect("one of both");
+        let theirs = self.socket.as_ref().map(|place| match place.to_str() {
+            Some(text) if self.insecure => without_keys(text).into(),
+            _ => place.clone(),
+        });
+        let socket = own.as_ref().map(|store| socket_in(&store.folder)).or(theirs).expect("one of both");
         let options = client::Options { waiting: self.waiting, ..client::Options::default() };
         let connect = || Client::connect(&socket, name, options.clone());
         driver::load(&connect()?, self.records, self.value.get() as usize)?;
@@ -235,7 +253,10 @@ impl Own {
     }
 
     fn serve(&self) -> Result<(Service, Manager), Failure> {
-        let manager = Manager::start(&Options::new(socket_in(&self.folder), self.capacity))?;
+        let mut options = Options::new(socket_in(&self.folder), self.capacity);
+        // Nearly all of it is the store's.
+        options.per_client = Some(Share::Size(self.capacity));
+        let manager = Manager::start(&options)?;
         let options = server::Options { waiting: self.waiting, ..server::Options::default() };
         Ok((Service::start(manager.socket(), "kv", options)?, manager))
     }

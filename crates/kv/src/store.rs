@@ -89,9 +89,9 @@ impl Store {
     pub fn put(&mut self, key: &[u8], contents: View<'_>) -> Result<u64, Full> {
         let length = contents.len() as u64;
         let buffer = self.cache.alloc(length.max(1)).map_err(|_| Full)?;
-        // SAFETY: the buffer is as long, ours, and nobody knows of it yet; the request is not in it.
+        // SAFETY: the buffer is as long, ours, and nobody knows of it yet; nobody but us may write it.
         unsafe {
-            std::ptr::copy_nonoverlapping(contents.as_ptr(), buffer.as_ptr(), contents.len());
+            contents.copy_to(std::slice::from_raw_parts_mut(buffer.as_ptr(), contents.len()));
             self.memory.publish(buffer.as_ptr(), contents.len());
         }
         self.version += 1;

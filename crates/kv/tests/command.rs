@@ -1,34 +1,14 @@
 //! `unrack-kv`: what people and scripts see of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use unrack_kv::Client;
 use unrack_pool::{Manager, manager};
 use unrack_rpc::client;
+use unrack_testing::{ClosedPort, Folder};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A folder that is gone with its owner.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("unrack-kv-command-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-
-    fn is_empty(&self) -> bool {
-        std::fs::read_dir(&self.0).unwrap().next().is_none()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
@@ -52,7 +32,7 @@ const QUICK: [&str; 7] = ["ycsb", "--records", "50", "--time", "20ms", "--waitin
 #[test]
 fn ycsb_prints_a_table_of_each_workload_and_leaves_nothing() {
     let folder = Folder::new("table");
-    let output = kv(&folder.0, &QUICK);
+    let output = kv(&folder, &QUICK);
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     let titles: Vec<&str> = said.lines().filter(|line| line.starts_with("workload ")).collect();
@@ -70,7 +50,7 @@ fn ycsb_prints_a_table_of_each_workload_and_leaves_nothing() {
 #[test]
 fn json_says_what_was_run_and_counts_what_was_done() {
     let folder = Folder::new("json");
-    let output = kv(&folder.0, &[&QUICK[..], &["--json", "--workload", "c,a", "--value", "100B"]].concat());
+    let output = kv(&folder, &[&QUICK[..], &["--json", "--workload", "c,a", "--value", "100B"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["records"], &json["value"]), (&50.into(), &"100B".into()));
@@ -106,7 +86,7 @@ impl Drop for Running {
 #[test]
 fn a_store_serves_until_its_pool_is_gone() {
     let folder = Folder::new("serve");
-    let pool = folder.0.join("pool");
+    let pool = folder.join("pool");
     let socket = pool.to_str().unwrap();
     let start = || Manager::start(&manager::Options::new(&pool, "64MiB".parse().unwrap())).unwrap();
     let manager = start();
@@ -122,11 +102,11 @@ fn a_store_serves_until_its_pool_is_gone() {
         std::thread::sleep(Duration::from_millis(5));
     };
     let output =
-        kv(&folder.0, &[&QUICK[..], &["--socket", socket, "--name", "mine", "--workload", "c"]].concat());
+        kv(&folder, &[&QUICK[..], &["--socket", socket, "--name", "mine", "--workload", "c"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     client.put(b"key", b"value").unwrap();
     assert_eq!(client.get(b"key").unwrap().unwrap().body().to_vec(), b"value");
-    let again = kv(&folder.0, &serve);
+    let again = kv(&folder, &serve);
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("\"mine\" is taken"), "{}", text(&again.stderr));
     // A manager that is started again finds its pool: the store goes on. Another pool is none of its.
@@ -153,6 +133,14 @@ fn a_store_serves_until_its_pool_is_gone() {
 #[test]
 fn bad_input_is_one_clear_error() {
     let folder = Folder::new("bad");
+    let closed = ClosedPort::new();
+    let far = format!("tcp://{}", closed.address());
+    let cannot = format!("cannot connect to kv at {far}");
+    let nowhere = folder.join("nowhere").display().to_string();
+    let (nobody, first) = (
+        format!("no manager serves the pool at {nowhere}"),
+        format!("start one with `unrack pool serve --socket {nowhere}`"),
+    );
     let cases: [(&[&str], i32, &str); 14] = [
         (&[], 2, "Usage: unrack-kv <COMMAND>"),
         (&["load"], 2, "unrecognized subcommand 'load'"),
@@ -160,17 +148,17 @@ fn bad_input_is_one_clear_error() {
         (&["ycsb", "--records", "0"], 2, "0 is not in 1.."),
         (&["ycsb", "--clients", "257"], 2, "257 is not in 1..=256"),
         (&["ycsb", "--value", "3"], 2, "`3` has no unit"),
-        (&["ycsb", "--waiting", "fast"], 2, "`spin`, `adaptive` and `sleep`"),
+        (&["ycsb", "--waiting", "spn"], 2, "did you mean `spin`?"),
         (&["ycsb", "--time", "0s"], 1, "--time 0s leaves nothing to measure"),
         (&["ycsb", "--records", "18446744073709551615"], 1, "are more than a pool can hold"),
         (&["ycsb", "--value", "3GiB", "--records", "1"], 1, "more than a message can have"),
-        (&["ycsb", "--socket", "/nowhere"], 1, "no manager serves the pool at /nowhere"),
-        (&["ycsb", "--socket", "tcp://127.0.0.1:1"], 1, "cannot connect to kv at tcp://127.0.0.1:1"),
-        (&["serve", "--socket", "/nowhere"], 1, "start one with `unrack pool serve --socket /nowhere`"),
-        (&["serve", "--waiting", "never"], 2, "`spin`, `adaptive` and `sleep`"),
+        (&["ycsb", "--socket", &nowhere], 1, &nobody),
+        (&["ycsb", "--socket", &far], 1, &cannot),
+        (&["serve", "--socket", &nowhere], 1, &first),
+        (&["serve", "--waiting", "never"], 2, "use `spin`, `adaptive` or `sleep`"),
     ];
     for (arguments, code, what) in cases {
-        let output = kv(&folder.0, arguments);
+        let output = kv(&folder, arguments);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
         assert!(said.contains(what), "{arguments:?}: {said}");
@@ -178,4 +166,23 @@ fn bad_input_is_one_clear_error() {
         assert!(code == 2 || said.lines().count() == 1, "{arguments:?}: {said}");
     }
     assert!(folder.is_empty());
+}
+
+#[test]
+fn beyond_loopback_there_are_keys_or_somebody_says_insecure() {
+    let pool = std::env::temp_dir().join(format!("unrack-kv-keys-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&pool);
+    std::fs::create_dir(&pool).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_unrack-kv"));
+        command.args(arguments).env("UNRACK_KEYS", pool.join("none"));
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let ycsb = ["ycsb", "--records", "10", "--time", "1ms", "--socket"];
+    // Nobody is there: the connection is refused, but before that keys are asked for.
+    let said = run(&[&ycsb[..], &["tcp+insecure://127.0.0.1:1", "--insecure"]].concat());
+    assert!(said.contains("refused"), "{said}");
+    let said = run(&[&ycsb[..], &["tls://127.0.0.1:1"]].concat());
+    assert!(said.contains("refused") || said.contains("unrack keys make"), "{said}");
+    std::fs::remove_dir_all(&pool).unwrap();
 }

@@ -5,6 +5,7 @@
 
 use std::net::UdpSocket;
 use std::time::Instant;
+use unrack_keys::datagram::{Opened, Opener, Pair, SharedKey};
 use unrack_live::direct::{Emulation, Plan, Report};
 use unrack_protocol::r2c2::Params;
 use unrack_rack::{Link, Overrides, Scenario};
@@ -47,7 +48,7 @@ fn main() {
     );
     println!("threads  1 hop  2 hops  4 hops   a hop");
     [1, cores].into_iter().for_each(latency);
-    println!("\na hop between two sockets on the loopback interface, us");
+    println!("\na hop between two sockets on the loopback interface, us; and a seal made and opened");
     [100, 1_500, 8_192].into_iter().for_each(sockets);
 }
 
@@ -90,6 +91,26 @@ fn latency(threads: usize) {
     println!("{threads:>7} {one:>6.2} {two:>7.2} {four:>7.2} {:>7.2}", (four - one) / 3.0);
 }
 
+/// Us to seal and open a datagram, as links between machines do with a key.
+fn sealed(bytes: usize, times: u32) -> f64 {
+    let pair = |here| Pair::new(SharedKey::from_bytes([1; 32]), here, 1 - here, 1);
+    let (near, far) = (pair(0), pair(1));
+    let (mut opener, mut back) = (Opener::new(far.clone()), Opener::new(near.clone()));
+    let mut datagram = Vec::new();
+    // Each hears of the other first.
+    far.seal(&mut datagram);
+    let _ = back.open(&datagram);
+    let packet = vec![1; bytes];
+    let clock = Instant::now();
+    for _ in 0..times {
+        datagram.clear();
+        datagram.extend_from_slice(&packet);
+        near.seal(&mut datagram);
+        assert_eq!(opener.open(&datagram), Opened::Taken(&packet));
+    }
+    clock.elapsed().as_secs_f64() * 1e6 / f64::from(times)
+}
+
 fn sockets(bytes: usize) {
     const HOPS: u32 = 20_000;
     let [a, b] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
@@ -100,5 +121,6 @@ fn sockets(bytes: usize) {
         a.send_to(&packet, to).expect("loopback");
         b.recv(&mut packet).expect("loopback");
     }
-    println!("{bytes:>5} B {:>6.2}", clock.elapsed().as_secs_f64() * 1e6 / f64::from(HOPS));
+    let plain = clock.elapsed().as_secs_f64() * 1e6 / f64::from(HOPS);
+    println!("{bytes:>5} B {plain:>6.2} {:>6.2}", sealed(bytes, HOPS));
 }

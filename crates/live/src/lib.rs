@@ -20,6 +20,7 @@
 
 pub mod direct;
 mod error;
+mod folder;
 mod machine;
 mod plan;
 mod rack;

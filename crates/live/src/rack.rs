@@ -69,7 +69,7 @@ impl Rack {
     /// Takes the folder: of two at once, one gets it. What is claimed is locked until the file and those that the tools
     /// inherit are closed: a tool may outlive who began it, if that was killed.
     fn claim(&self, plan: &Plan) -> Result<File, Error> {
-        std::fs::create_dir_all(&self.folder).map_err(file(&self.folder))?;
+        crate::folder::claim(&self.folder)?;
         if !self.namespaces()?.is_empty() {
             return Err(self.is_up());
         }
@@ -116,6 +116,7 @@ impl Rack {
     /// # Errors
     /// [`Error::Usage`] if there is no such host.
     pub fn enter(&self, host: &str, preload: Option<&Path>, program: &[String]) -> Result<Command, Error> {
+        crate::folder::check(&self.folder)?;
         let path = self.folder.join(STATE);
         let text = std::fs::read_to_string(&path).map_err(|why| match why.kind() {
             ErrorKind::NotFound => Error::Usage(format!("no rack is up in {}", self.folder.display())),
@@ -150,6 +151,7 @@ impl Rack {
     /// # Errors
     /// If something does not go away.
     pub fn down(&self) -> Result<usize, Error> {
+        crate::folder::check(&self.folder)?;
         self.wait_for_builders()?;
         let namespaces = self.namespaces()?;
         for namespace in &namespaces {

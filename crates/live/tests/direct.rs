@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
+use unrack_keys::datagram::SharedKey;
 use unrack_live::direct::{Emulation, Machines, Plan, Report};
 use unrack_protocol::r2c2::{Params, Routing};
 use unrack_rack::{BitErrors, Faults, Link, Network, Scenario};
@@ -168,9 +169,19 @@ fn addresses(count: usize) -> Vec<SocketAddr> {
     sockets.iter().map(|socket| socket.local_addr().unwrap()).collect()
 }
 
-/// Three machines with six or five nodes each, and a stranger who writes to their sockets.
 #[test]
 fn links_may_be_between_machines() {
+    between_machines(None);
+}
+
+#[test]
+fn links_between_machines_may_be_sealed() {
+    between_machines(Some(SharedKey::from_bytes([3; 32])));
+}
+
+/// Three machines with six or five nodes each, and a stranger who writes to their sockets.
+fn between_machines(key: Option<SharedKey>) {
+    let key = &key;
     let addresses = addresses(3);
     let (flows, machines) = (flows(16, 96, 20_000, Time::from_us(200)), addresses.len());
     let barrier = &Barrier::new(machines);
@@ -180,7 +191,7 @@ fn links_may_be_between_machines() {
             Rate::from_bps(200_000_000),
             Params { timeout: Time::from_us(20_000), ..Params::default() },
         );
-        let machines = Machines::new(addresses.clone(), here).unwrap();
+        let machines = Machines::new(addresses.clone(), here).unwrap().protect(key.clone(), false).unwrap();
         let mut rack = Emulation::start_part(plan, 1, &machines).unwrap();
         let own: Vec<_> =
             flows.iter().filter(|(_, message)| rack.own().contains(&message.src)).copied().collect();
@@ -207,6 +218,43 @@ fn links_may_be_between_machines() {
         assert!(report.outcomes.iter().all(|outcome| outcome.completed_ps.is_some()), "{report:?}");
         assert_eq!(report.wrong_bytes, 0);
     }
+}
+
+/// Machines whose keys differ do not hear each other; those of one key do, also one that begins anew.
+#[test]
+fn a_machine_with_another_key_is_not_heard() {
+    let addresses = addresses(2);
+    let part = |here: usize, key: u8| {
+        let params = Params { timeout: Time::from_us(10_000), ..Params::default() };
+        let key = Some(SharedKey::from_bytes([key; 32]));
+        let machines = Machines::new(addresses.clone(), here).unwrap().protect(key, false).unwrap();
+        Emulation::start_part(plan("[4]", Rate::from_bps(200_000_000), params), 1, &machines).unwrap()
+    };
+    // Keep-alives come every 100 ms; meanwhile a flow between two nodes of this machine.
+    let refused = |rack: &mut Emulation| {
+        let src = rack.own().start;
+        let report = rack.run(&[(Time::from_us(500_000), Message::flow(src, src + 1, 1000))]).unwrap();
+        report.counters.malformed
+    };
+    let (mut one, other) = (part(0, 1), part(1, 2));
+    assert!(refused(&mut one) > 0);
+    drop(other);
+    for _ in 0..2 {
+        let mut other = part(1, 1);
+        until_nothing_is_lost(&mut one, (1, 2));
+        until_nothing_is_lost(&mut other, (2, 1));
+        assert_eq!((refused(&mut one), refused(&mut other)), (0, 0));
+    }
+}
+
+#[test]
+fn machines_beyond_loopback_need_a_key() {
+    let machines =
+        || Machines::new(vec!["127.0.0.1:7".parse().unwrap(), "10.0.0.2:7".parse().unwrap()], 0).unwrap();
+    let said = machines().protect(None, false).unwrap_err().to_string();
+    assert!(said.contains("10.0.0.2:7") && said.contains("unrack keys shared"), "{said}");
+    machines().protect(None, true).unwrap();
+    machines().protect(Some(SharedKey::from_bytes([1; 32])), false).unwrap();
 }
 
 #[test]

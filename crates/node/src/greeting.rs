@@ -1,44 +1,55 @@
 //! Who may have a session.
 
-use crate::capacity::{Capacity, Part};
+use crate::part::Part;
 use std::sync::Arc;
+use unrack_keys::shares::{NoRoom, Peer, Shares};
 use unrack_pager::node::wire::{Hello, MOST_IDS, MOST_PAGES, PAGE, Status, Transport, VERSION, Welcome};
 
 /// What a node offers to those who greet it.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    pub capacity: Arc<Capacity>,
+    /// Pages of the node, and of each client.
+    pub shares: Arc<Shares>,
     pub transport: Transport,
     pub extent_pages: u32,
+    /// Milliseconds after which a session that says nothing is ended; 0: never.
+    pub silence_ms: u32,
 }
 
 impl Terms {
-    /// Answers a greeting, with the session's part of the capacity if it may begin.
-    pub fn greet(&self, hello: &Hello) -> (Welcome, Option<Part>) {
+    /// Answers a client's greeting, with the session's part of the capacity if it may begin.
+    pub fn greet(&self, hello: &Hello, client: Peer) -> (Welcome, Option<Part>) {
+        let account = self.shares.account(client);
         let unfit = match () {
             _ if hello.version != VERSION => Some(Status::OtherVersion),
             _ if hello.page_bytes as usize != PAGE => Some(Status::OtherPageSize),
             _ if hello.transport != self.transport as u16 => Some(Status::OtherTransport),
             _ => None,
         };
-        if let Some(status) = unfit {
-            return (self.answer(status), None);
-        }
-        match Part::new(&self.capacity, hello.reserve) {
-            Some(part) => (self.answer(Status::Welcome), Some(part)),
-            None => (self.answer(Status::Full), None),
-        }
+        let part = match unfit {
+            Some(status) => Err(status),
+            None => Part::new(account.clone(), hello.reserve).map_err(|no_room| match no_room {
+                NoRoom::ForPeer => Status::OverShare,
+                NoRoom::ForAll => Status::Full,
+            }),
+        };
+        let status = part.as_ref().err().copied().unwrap_or(Status::Welcome);
+        let free = account.free();
+        (Welcome { free, ..self.answer(status) }, part.ok())
     }
 
+    /// What is said before it is known who greets.
     pub fn answer(&self, status: Status) -> Welcome {
         Welcome {
             version: VERSION,
             status,
             most_pages: MOST_PAGES,
-            capacity: self.capacity.pages(),
-            free: self.capacity.free(),
+            capacity: self.shares.all().most(),
+            free: self.shares.all().free(),
             most_ids: MOST_IDS,
             extent_pages: self.extent_pages,
+            share: self.shares.each(),
+            silence_ms: self.silence_ms,
         }
     }
 }
@@ -49,16 +60,22 @@ mod tests {
 
     #[test]
     fn each_reason_to_refuse_is_named() {
-        let capacity = Capacity::new(8);
-        let terms = Terms { capacity, transport: Transport::Stream, extent_pages: 0 };
+        let shares = Shares::new(12, 8);
+        let terms = Terms { shares, transport: Transport::Stream, extent_pages: 0, silence_ms: 0 };
+        let [one, two] = [1, 2].map(Peer::User);
         let hello = Hello::new(Transport::Stream, 8);
-        let status = |hello: Hello| terms.greet(&hello).0.status;
-        assert_eq!(status(Hello { version: 2, ..hello }), Status::OtherVersion);
-        assert_eq!(status(Hello { page_bytes: 65536, ..hello }), Status::OtherPageSize);
-        assert_eq!(status(Hello { transport: 1, ..hello }), Status::OtherTransport);
-        assert_eq!(status(Hello { reserve: 9, ..hello }), Status::Full);
-        let (welcome, part) = terms.greet(&hello);
-        assert_eq!((welcome.status, welcome.free, part.is_some()), (Status::Welcome, 0, true));
-        assert_eq!(status(Hello { reserve: u64::MAX, ..hello }), Status::Full);
+        let status = |hello: Hello, client| terms.greet(&hello, client).0.status;
+        assert_eq!(status(Hello { version: 9, ..hello }, one), Status::OtherVersion);
+        assert_eq!(status(Hello { page_bytes: 65536, ..hello }, one), Status::OtherPageSize);
+        assert_eq!(status(Hello { transport: 1, ..hello }, one), Status::OtherTransport);
+        assert_eq!(status(Hello { reserve: 9, ..hello }, one), Status::OverShare);
+        let (welcome, part) = terms.greet(&hello, one);
+        assert_eq!((welcome.status, welcome.free, welcome.share), (Status::Welcome, 0, 8));
+        assert_eq!(status(Hello { reserve: 0, ..hello }, one), Status::OverShare, "it has all of its share");
+        assert_eq!(status(hello, two), Status::Full);
+        let (welcome, rest) = terms.greet(&Hello { reserve: 4, ..hello }, two);
+        assert_eq!((welcome.status, welcome.free), (Status::Welcome, 0));
+        assert_eq!(status(Hello { reserve: 0, ..hello }, Peer::User(3)), Status::Full);
+        drop((part, rest));
     }
 }

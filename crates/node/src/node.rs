@@ -1,56 +1,80 @@
-//! Sockets and threads: one of each for a session.
+//! A node: a thread that accepts, and one for each connection.
 
-use crate::capacity::{Capacity, Part};
+use crate::Error;
 use crate::greeting::Terms;
-use crate::pages::Pages;
-use crate::session::Session;
-use crate::statistics::{Counters, Statistics, count};
-use crate::stream::{self, End};
-use crate::{Error, shared};
+pub use crate::listen::Listen;
+use crate::listen::{Listener, Stream};
+use crate::statistics::{Counters, Statistics};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unrack_pager::node::wire::{HELLO, Hello, PAGE, Reason, Status, Transport};
-use unrack_units::Bytes;
+use unrack_keys::shares::{Peer, Shares};
+use unrack_keys::{Keys, Policy};
+use unrack_pager::node::wire::{PAGE, Transport};
+use unrack_units::{Bytes, Share};
 
-/// As many as a run has processes at most.
-const MOST_SESSIONS: usize = 1024;
-/// Whoever connects has to greet within this time.
-const GREETING_TIME: Duration = Duration::from_secs(5);
+/// Twice as many as a run has processes at most, so that half of them is enough for any one client.
+const MOST_SESSIONS: usize = 2048;
+const MOST_SESSIONS_OF_A_CLIENT: usize = MOST_SESSIONS / 2;
+/// Connections that are told at the same time why they are not served; more are closed without a word.
+const MOST_FAREWELLS: usize = 32;
 /// Sessions that are told to end get this time to notice.
 const ENDING_TIME: Duration = Duration::from_secs(1);
 /// Shared memory is handed out in pieces of 16 MiB.
 pub const EXTENT_PAGES: u32 = 4096;
-
-/// Where clients reach a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
-    /// Port 0: one that is free.
-    Tcp(SocketAddr),
-    /// Path of a socket, through which memory is handed out.
-    Shared(PathBuf),
-}
+/// A share has at least so many extents: each process of a client has one that is not full, and asks for the next when a
+/// quarter is left.
+const EXTENTS_OF_A_SHARE: u64 = 8;
+/// What one client may hold if nobody says otherwise: half, so that whatever one does, there is room for another.
+pub const USUAL_SHARE: &str = "50%";
+/// After how long a client that says nothing is given up, if nobody says otherwise. Clients say something four times as
+/// often; a network that restarts is back sooner.
+pub const USUAL_SILENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub struct Options {
     pub listen: Listen,
     pub capacity: Bytes,
-    /// Pages of an extent, or as many as the capacity has if that is less.
+    /// What one client may hold, all its sessions together: a client is a key, or without keys an address, or a user.
+    pub per_client: Share,
+    /// Pages of an extent, or an eighth of what a client may hold if that is less.
     pub extent_pages: u32,
+    /// How long a session may say nothing; `None`: for ever.
+    pub silence: Option<Duration>,
+    /// Which connections are encrypted.
+    pub policy: Policy,
 }
 
 impl Options {
     pub fn new(listen: Listen, capacity: Bytes) -> Options {
-        Options { listen, capacity, extent_pages: EXTENT_PAGES }
+        Options {
+            listen,
+            capacity,
+            per_client: USUAL_SHARE.parse().expect("a share"),
+            extent_pages: EXTENT_PAGES,
+            silence: Some(USUAL_SILENCE),
+            policy: Policy::default(),
+        }
+    }
+
+    /// Pages of the node and of one client.
+    fn pages(&self) -> Result<(u64, u64), Error> {
+        let least = Bytes::new(PAGE as u64);
+        let share = self.per_client.of(self.capacity);
+        let pages = |bytes: Bytes| bytes.get() / PAGE as u64;
+        match (pages(self.capacity), pages(share)) {
+            (0, _) => Err(Error::Capacity { capacity: self.capacity, least }),
+            (_, 0) => Err(Error::Share { share, least }),
+            (whole, share) if share > whole => {
+                Err(Error::LargeShare { share: self.per_client.of(self.capacity), capacity: self.capacity })
+            }
+            both => Ok(both),
+        }
     }
 }
 
@@ -64,39 +88,29 @@ pub struct Node {
 }
 
 /// What all sessions share.
-struct Common {
-    terms: Terms,
-    counters: Arc<Counters>,
-    open: Mutex<BTreeMap<u64, Stream>>,
-    stopping: AtomicBool,
-}
-
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+pub(crate) struct Common {
+    pub(crate) terms: Terms,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) silence: Option<Duration>,
+    pub(crate) keys: Option<Arc<Keys>>,
+    open: Mutex<BTreeMap<u64, (Peer, Stream)>>,
+    pub(crate) stopping: AtomicBool,
+    /// Connections that are being told why they are not served.
+    farewells: AtomicUsize,
 }
 
 impl Node {
     /// Starts to listen and to serve.
     ///
     /// # Errors
-    /// The address cannot be listened on, or the capacity is less than a page.
+    /// The address cannot be listened on, it needs keys that are not there, or the capacity or a share is no page.
     pub fn start(options: &Options) -> Result<Node, Error> {
-        let pages = options.capacity.get() / PAGE as u64;
-        if pages == 0 {
-            let least = Bytes::new(PAGE as u64);
-            return Err(Error::Capacity { capacity: options.capacity, least });
-        }
+        let common = Arc::new(Common::new(options)?);
         let failed = |error| Error::Listen { address: options.listen.to_string(), error };
-        let (listener, bound) = listen(&options.listen).map_err(failed)?;
+        let (listener, bound) = Listener::bind(&options.listen).map_err(failed)?;
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|errno| failed(errno.into()))?;
-        let (bell, common) = (Arc::new(bell), Arc::new(Common::new(options, pages)));
+        let bell = Arc::new(bell);
         let (theirs, ours) = (bell.clone(), common.clone());
         let accepting = std::thread::spawn(move || accept_all(&listener, &theirs, &ours));
         Ok(Node { common, bound, accepting, bell })
@@ -105,6 +119,11 @@ impl Node {
     /// Where it really listens.
     pub fn address(&self) -> &Listen {
         &self.bound
+    }
+
+    /// The key that clients have to trust; `None`: it serves without.
+    pub fn keys(&self) -> Option<&Keys> {
+        self.common.keys.as_deref()
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -123,38 +142,6 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
         statistics
-    }
-}
-
-impl std::fmt::Display for Listen {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match self {
-            Listen::Tcp(address) => address.fmt(f),
-            Listen::Shared(path) => path.display().fmt(f),
-        }
-    }
-}
-
-fn listen(at: &Listen) -> std::io::Result<(Listener, Listen)> {
-    match at {
-        Listen::Tcp(address) => {
-            let listener = TcpListener::bind(address)?;
-            let bound = Listen::Tcp(listener.local_addr()?);
-            Ok((Listener::Tcp(listener), bound))
-        }
-        Listen::Shared(path) => {
-            remove_left_over(path);
-            Ok((Listener::Unix(UnixListener::bind(path)?), at.clone()))
-        }
-    }
-}
-
-/// A socket that nobody answers at is left over from a node that was killed.
-fn remove_left_over(path: &Path) {
-    let is_socket = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    if is_socket && UnixStream::connect(path).is_err() {
-        // If it cannot be removed, binding says why.
-        let _ = std::fs::remove_file(path);
     }
 }
 
@@ -177,72 +164,54 @@ fn accept_all(listener: &Listener, bell: &OwnedFd, common: &Arc<Common>) {
     }
 }
 
-impl Listener {
-    fn accept(&self) -> std::io::Result<Stream> {
-        match self {
-            Listener::Tcp(listener) => {
-                let stream = listener.accept()?.0;
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
-            }
-            Listener::Unix(listener) => Ok(Stream::Unix(listener.accept()?.0)),
-        }
-    }
-}
-
-impl Stream {
-    fn try_clone(&self) -> std::io::Result<Stream> {
-        match self {
-            Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
-            Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
-        }
-    }
-
-    fn shutdown(&self, how: Shutdown) {
-        // What is closed already needs no more closing.
-        let _ = match self {
-            Stream::Tcp(stream) => stream.shutdown(how),
-            Stream::Unix(stream) => stream.shutdown(how),
-        };
-    }
-
-    fn set_timeout(&self, timeout: Option<Duration>) -> std::io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
-            Stream::Unix(stream) => stream.set_read_timeout(timeout),
-        }
-    }
-}
-
 impl Common {
-    fn new(options: &Options, pages: u64) -> Common {
+    fn new(options: &Options) -> Result<Common, Error> {
+        let (pages, share) = options.pages()?;
         let (transport, extent_pages) = match options.listen {
             Listen::Tcp(_) => (Transport::Stream, 0),
-            Listen::Shared(_) => (Transport::Shared, (options.extent_pages as u64).clamp(1, pages) as u32),
+            Listen::Shared(_) => {
+                let most = (share / EXTENTS_OF_A_SHARE).max(1);
+                (Transport::Shared, u64::from(options.extent_pages).clamp(1, most) as u32)
+            }
         };
-        Common {
-            terms: Terms { capacity: Capacity::new(pages), transport, extent_pages },
+        let keys = match options.listen {
+            Listen::Tcp(address) => options.policy.keys_for(address, "--insecure")?,
+            Listen::Shared(_) => None,
+        };
+        let silence_ms = options.silence.map_or(0, |silence| silence.as_millis().min(u32::MAX.into()) as u32);
+        Ok(Common {
+            terms: Terms { shares: Shares::new(pages, share), transport, extent_pages, silence_ms },
             counters: Arc::default(),
+            silence: options.silence,
+            keys,
             open: Mutex::default(),
             stopping: AtomicBool::new(false),
-        }
+            farewells: AtomicUsize::new(0),
+        })
     }
 
     fn statistics(&self) -> Statistics {
-        let capacity = &self.terms.capacity;
-        self.counters.snapshot(capacity.pages(), capacity.pages() - capacity.free())
+        self.counters.snapshot(&self.terms)
     }
 
-    /// Gives a connection its thread.
-    fn begin(self: &Arc<Self>, number: u64, mut stream: Stream) {
-        let Ok(handle) = stream.try_clone() else { return };
-        if self.sessions().len() >= MOST_SESSIONS {
-            return self.refuse(&mut stream, Status::TooManySessions);
+    /// Gives a connection its thread, unless there are too many.
+    fn begin(self: &Arc<Self>, number: u64, stream: Stream) {
+        let Ok(client) = stream.client() else { return };
+        let of_client = |open: &BTreeMap<u64, (Peer, Stream)>| {
+            open.values().filter(|(other, _)| *other == client).count()
+        };
+        let mut open = self.sessions();
+        if open.len() >= MOST_SESSIONS || of_client(&open) >= MOST_SESSIONS_OF_A_CLIENT {
+            drop(open);
+            return self.turn_away(stream);
         }
-        self.sessions().insert(number, handle);
+        open.insert(number, (client, stream.clone()));
+        drop(open);
         let common = self.clone();
         let serve = move || {
-            common.serve(&mut stream);
+            // An error is the end of the connection, which the other side sees.
+            let _ = common.serve(stream.clone());
+            stream.shutdown(Shutdown::Both);
             common.sessions().remove(&number);
         };
         // No thread for it: the connection closes, which the client is told of by its kernel.
@@ -251,76 +220,33 @@ impl Common {
         }
     }
 
-    fn sessions(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Stream>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, stream: &mut Stream) {
-        let Some(part) = self.greet(stream) else { return };
-        count(&self.counters.sessions, 1);
-        count(&self.counters.open_sessions, 1);
-        let end = match stream {
-            Stream::Tcp(stream) => {
-                let mut session = Session::new(Pages::new(part), self.counters.clone());
-                stream::serve(stream, &mut session)
-            }
-            Stream::Unix(stream) => shared::serve(stream, part, self.terms.extent_pages, &self.counters),
+    /// Says that there are too many sessions, in a thread of its own: whoever connects may not listen.
+    fn turn_away(self: &Arc<Self>, stream: Stream) {
+        if self.farewells.fetch_add(1, Relaxed) >= MOST_FAREWELLS {
+            self.farewells.fetch_sub(1, Relaxed);
+            return;
+        }
+        let common = self.clone();
+        let say = move || {
+            let _ = common.turn_away_one(stream);
+            common.farewells.fetch_sub(1, Relaxed);
         };
-        self.counters.open_sessions.fetch_sub(1, Relaxed);
-        match end {
-            End::Faulty(_) => count(&self.counters.faulty_sessions, 1),
-            End::Gone if self.stopping.load(Relaxed) => stream::say_bye(stream, Reason::Stopping),
-            End::Gone => {}
+        if std::thread::Builder::new().name("farewell".into()).spawn(say).is_err() {
+            self.farewells.fetch_sub(1, Relaxed);
         }
     }
 
-    /// `None`: there will be no session.
-    fn greet(&self, stream: &mut Stream) -> Option<Part> {
-        let mut bytes = [0; HELLO];
-        stream.set_timeout(Some(GREETING_TIME)).ok()?;
-        stream.read_exact(&mut bytes).ok()?;
-        stream.set_timeout(None).ok()?;
-        let hello = Hello::decode(&bytes).ok()?;
-        let (welcome, part) = self.terms.greet(&hello);
-        count(&self.counters.refused_sessions, part.is_none() as u64);
-        stream.write_all(&welcome.encode()).ok()?;
-        part
-    }
-
-    fn refuse(&self, stream: &mut Stream, status: Status) {
-        count(&self.counters.refused_sessions, 1);
-        let _ = stream.write_all(&self.terms.answer(status).encode());
+    pub(crate) fn sessions(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (Peer, Stream)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sessions say goodbye when nothing more can come in; those that hang are cut off.
     fn end_sessions(&self) {
-        self.sessions().values().for_each(|stream| stream.shutdown(Shutdown::Read));
+        self.sessions().values().for_each(|(_, stream)| stream.shutdown(Shutdown::Read));
         let deadline = Instant::now() + ENDING_TIME;
         while !self.sessions().is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.sessions().values().for_each(|stream| stream.shutdown(Shutdown::Both));
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(into),
-            Stream::Unix(stream) => stream.read(into),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+        self.sessions().values().for_each(|(_, stream)| stream.shutdown(Shutdown::Both));
     }
 }

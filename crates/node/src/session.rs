@@ -5,7 +5,7 @@ use crate::statistics::{Counters, count};
 use std::sync::Arc;
 use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
 
-/// Answers that may be waiting to be sent before more requests are looked at.
+/// Answers that may be waiting to be sent before more is done; a page more is the most that there ever is.
 pub const MOST_REPLIES: usize = 128 << 10;
 
 /// The session is to end.
@@ -25,27 +25,35 @@ impl Fault {
     }
 }
 
-/// A store whose pages are still coming.
+/// A request whose pages are still coming or going.
 #[derive(Debug, Clone, Copy)]
-struct Storing {
-    request: Header,
-    seen: u32,
-    stored: u32,
+enum Moving {
+    Store {
+        request: Header,
+        seen: u32,
+        stored: u32,
+    },
+    /// All of these are held; `sent` of them are in the answer.
+    Load {
+        request: Header,
+        sent: u32,
+    },
 }
 
 pub struct Session {
     pages: Pages,
     counters: Arc<Counters>,
-    storing: Option<Storing>,
+    moving: Option<Moving>,
 }
 
 impl Session {
     pub fn new(pages: Pages, counters: Arc<Counters>) -> Session {
-        Session { pages, counters, storing: None }
+        Session { pages, counters, moving: None }
     }
 
-    pub fn held(&self) -> u64 {
-        self.pages.held()
+    /// Its pages.
+    pub fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     /// Handles `input` from its start and appends the answers to `replies`. Returns how much it used: the
@@ -56,8 +64,14 @@ impl Session {
     pub fn receive(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, Fault> {
         let mut rest = input;
         while replies.len() < MOST_REPLIES {
-            let used = match self.storing {
-                Some(storing) => self.receive_page(storing, rest, replies),
+            let used = match self.moving {
+                Some(Moving::Store { request, seen, stored }) => {
+                    self.receive_page(request, (seen, stored), rest, replies)
+                }
+                Some(Moving::Load { request, sent }) => {
+                    self.send_page(request, sent, replies);
+                    continue;
+                }
                 None => self.receive_request(rest, replies)?,
             };
             match used {
@@ -69,24 +83,36 @@ impl Session {
     }
 
     /// Returns the bytes used: those of a page, or none.
-    fn receive_page(&mut self, mut storing: Storing, input: &[u8], replies: &mut Vec<u8>) -> usize {
+    fn receive_page(
+        &mut self,
+        request: Header,
+        (mut seen, mut stored): (u32, u32),
+        input: &[u8],
+        replies: &mut Vec<u8>,
+    ) -> usize {
         let Some(contents) = input.first_chunk::<PAGE>() else { return 0 };
         // All from the first one on that finds no room are refused: one number says which.
-        let room = storing.stored == storing.seen;
-        let id = storing.request.id + storing.seen;
-        if let Some(page) = room.then(|| self.pages.get_or_insert(id)).flatten() {
+        let room = stored == seen;
+        if let Some(page) = room.then(|| self.pages.get_or_insert(request.id + seen)).flatten() {
             *page = *contents;
-            storing.stored += 1;
+            stored += 1;
         }
-        storing.seen += 1;
-        let ended = storing.seen == storing.request.count as u32;
+        seen += 1;
+        let ended = seen == request.count as u32;
         if ended {
-            replies.extend(storing.request.answer(storing.stored).encode());
-            count(&self.counters.stored, storing.stored as u64);
-            count(&self.counters.refused, (storing.seen - storing.stored) as u64);
+            replies.extend(request.answer(stored).encode());
+            count(&self.counters.stored, stored as u64);
+            count(&self.counters.refused, (seen - stored) as u64);
         }
-        self.storing = (!ended).then_some(storing);
+        self.moving = (!ended).then_some(Moving::Store { request, seen, stored });
         PAGE
+    }
+
+    fn send_page(&mut self, request: Header, sent: u32, replies: &mut Vec<u8>) {
+        let page = self.pages.get(request.id + sent).expect("looked for when the load began");
+        replies.extend_from_slice(page);
+        let ended = sent + 1 == request.count as u32;
+        self.moving = (!ended).then_some(Moving::Load { request, sent: sent + 1 });
     }
 
     fn receive_request(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, Fault> {
@@ -101,6 +127,7 @@ impl Session {
                 let dropped = ids.filter(|id| self.pages.remove(*id)).count();
                 count(&self.counters.forgotten, dropped as u64);
             }
+            Verb::Ping => replies.extend(request.answer(0).encode()),
             Verb::Grant | Verb::Bye => return Err(Fault::Malformed(Malformed("a request out of place"))),
         }
         Ok(HEADER)
@@ -108,17 +135,16 @@ impl Session {
 
     fn begin_store(&mut self, request: Header) {
         self.counters.store(request.count);
-        self.storing = Some(Storing { request, seen: 0, stored: 0 });
+        self.moving = Some(Moving::Store { request, seen: 0, stored: 0 });
     }
 
     fn load(&mut self, request: Header, replies: &mut Vec<u8>) -> Result<(), Fault> {
-        let ids = request.id..request.id + request.count as u32;
-        let missing = ids.clone().find(|id| self.pages.get(*id).is_none());
-        if let Some(missing) = missing {
+        let mut ids = request.id..request.id + request.count as u32;
+        if let Some(missing) = ids.find(|id| self.pages.get(*id).is_none()) {
             return Err(Fault::NotHeld(missing));
         }
         replies.extend(request.answer(0).encode());
-        ids.filter_map(|id| self.pages.get(id)).for_each(|page| replies.extend_from_slice(page));
+        self.moving = Some(Moving::Load { request, sent: 0 });
         self.counters.load(request.count);
         Ok(())
     }

@@ -2,13 +2,15 @@
 //!
 //! An *extent* is a file in memory whose size is sealed: no client can make it longer than it is charged
 //! for, or shorter under another's feet. Its pages are allocated here, so they count as the node's memory
-//! and are there when the client touches them. When the session ends, so do its extents.
+//! and are there when the client touches them. When the session ends, so do its extents: their pages are taken out of the
+//! files, so that a client that is stopped, or keeps its mapping, holds none of the node's memory. Who touches them
+//! again has pages of zeros, which are that process's own.
 
-use crate::capacity::Part;
+use crate::part::Part;
 use crate::statistics::{Counters, count};
 use crate::stream::{End, say_bye};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -17,10 +19,21 @@ use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
 
 pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, counters: &Counters) -> End {
     let mut extents = Vec::new();
+    let end = answer_all(stream, &mut part, extent_pages, (counters, &mut extents));
+    extents.iter().for_each(|extent| empty(extent, extent_pages));
+    end
+}
+
+fn answer_all(
+    stream: &mut UnixStream,
+    part: &mut Part,
+    extent_pages: u32,
+    (counters, extents): (&Counters, &mut Vec<OwnedFd>),
+) -> End {
     loop {
         let mut bytes = [0; HEADER];
-        if stream.read_exact(&mut bytes).is_err() {
-            return End::Gone;
+        if let Err(error) = stream.read_exact(&mut bytes) {
+            return End::from_error(&error);
         }
         let request = match check(&bytes, extents.len()) {
             Ok(request) => request,
@@ -29,9 +42,16 @@ pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, 
                 return End::Faulty(crate::session::Fault::Malformed(malformed));
             }
         };
-        let extent = grant(&mut part, extent_pages);
+        let (extent, detail) = match request.verb {
+            Verb::Ping => (None, 0),
+            _ => {
+                let extent = grant(part, extent_pages);
+                let full = extent.is_none() as u32;
+                (extent, full)
+            }
+        };
         count(&counters.extents, extent.is_some() as u64);
-        if answer(stream, request, extent.as_ref()).is_err() {
+        if answer(stream, request.answer(detail), extent.as_ref()).is_err() {
             return End::Gone;
         }
         extents.extend(extent);
@@ -41,8 +61,9 @@ pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, 
 fn check(bytes: &[u8; HEADER], extents: usize) -> Result<Header, Malformed> {
     let request = Header::decode(bytes)?;
     request.check_request()?;
-    let expected = Header::request(Verb::Grant, extents as u32, 1, request.number);
-    (request == expected).then_some(request).ok_or(Malformed("a request out of place"))
+    let grant = Header::request(Verb::Grant, extents as u32, 1, request.number);
+    let ping = Header::request(Verb::Ping, 0, 0, request.number);
+    (request == grant || request == ping).then_some(request).ok_or(Malformed("a request out of place"))
 }
 
 /// `None`: no room, in our capacity or in the machine.
@@ -60,13 +81,22 @@ fn grant(part: &mut Part, pages: u32) -> Option<OwnedFd> {
 fn make_extent(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let extent = rustix::fs::memfd_create("unrack-extent", flags)?;
+    // Else all users could open it by its name in /proc.
+    rustix::fs::fchmod(&extent, Mode::RUSR | Mode::WUSR)?;
     rustix::fs::fallocate(&extent, FallocateFlags::empty(), 0, bytes)?;
     rustix::fs::fcntl_add_seals(&extent, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(extent)
 }
 
-fn answer(stream: &UnixStream, request: Header, extent: Option<&OwnedFd>) -> rustix::io::Result<()> {
-    let bytes = request.answer(extent.is_none() as u32).encode();
+/// Gives its memory back, whoever has it mapped. A seal against shrinking does not keep from that.
+fn empty(extent: &OwnedFd, pages: u32) {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    // Where it fails, the memory goes with the last mapping.
+    let _ = rustix::fs::fallocate(extent, flags, 0, u64::from(pages) * PAGE as u64);
+}
+
+fn answer(stream: &UnixStream, reply: Header, extent: Option<&OwnedFd>) -> rustix::io::Result<()> {
+    let bytes = reply.encode();
     let descriptors: Vec<_> = extent.iter().map(|extent| extent.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);

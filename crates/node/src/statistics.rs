@@ -1,5 +1,6 @@
 //! What a node did, all sessions together.
 
+use crate::greeting::Terms;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use unrack_pager::node::wire::MOST_PAGES;
@@ -14,6 +15,8 @@ pub struct Counters {
     pub(crate) refused_sessions: AtomicU64,
     /// Sessions that ended because of what they sent.
     pub(crate) faulty_sessions: AtomicU64,
+    /// Sessions that ended because nothing came.
+    pub(crate) silent_sessions: AtomicU64,
     pub(crate) stored: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) loaded: AtomicU64,
@@ -27,11 +30,15 @@ pub struct Counters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     pub capacity_pages: u64,
+    /// What one client may hold.
+    pub share_pages: u64,
+    /// Pages of memory that sessions have: reserved, written, or handed out.
     pub held_pages: u64,
     pub sessions: u64,
     pub open_sessions: u64,
     pub refused_sessions: u64,
     pub faulty_sessions: u64,
+    pub silent_sessions: u64,
     pub stored_pages: u64,
     pub refused_pages: u64,
     pub loaded_pages: u64,
@@ -63,15 +70,17 @@ impl Counters {
         count(&self.loaded, pages as u64);
     }
 
-    pub(crate) fn snapshot(&self, capacity_pages: u64, held_pages: u64) -> Statistics {
+    pub(crate) fn snapshot(&self, terms: &Terms) -> Statistics {
         let now = |counter: &AtomicU64| counter.load(Relaxed);
         Statistics {
-            capacity_pages,
-            held_pages,
+            capacity_pages: terms.shares.all().most(),
+            share_pages: terms.shares.each(),
+            held_pages: terms.shares.all().taken(),
             sessions: now(&self.sessions),
             open_sessions: now(&self.open_sessions),
             refused_sessions: now(&self.refused_sessions),
             faulty_sessions: now(&self.faulty_sessions),
+            silent_sessions: now(&self.silent_sessions),
             stored_pages: now(&self.stored),
             refused_pages: now(&self.refused),
             loaded_pages: now(&self.loaded),
@@ -95,11 +104,19 @@ fn sizes(counters: &[AtomicU64]) -> Vec<Size> {
 
 impl std::fmt::Display for Statistics {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        writeln!(f, "pages held {} of {}", self.held_pages, self.capacity_pages)?;
         writeln!(
             f,
-            "sessions {} ({} open, {} refused, {} faulty)",
-            self.sessions, self.open_sessions, self.refused_sessions, self.faulty_sessions
+            "pages held {} of {}, {} a client at most",
+            self.held_pages, self.capacity_pages, self.share_pages
+        )?;
+        writeln!(
+            f,
+            "sessions {} ({} open, {} refused, {} faulty, {} silent)",
+            self.sessions,
+            self.open_sessions,
+            self.refused_sessions,
+            self.faulty_sessions,
+            self.silent_sessions
         )?;
         writeln!(
             f,

@@ -2,11 +2,9 @@
 
 mod common;
 
-use common::Slot;
+use common::{Slot, session_pages};
 use proptest::prelude::*;
 use std::io::{IoSlice, IoSliceMut};
-use unrack_node::capacity::{Capacity, Part};
-use unrack_node::pages::Pages;
 use unrack_node::session::{MOST_REPLIES, Session as NodeSession};
 use unrack_pager::node::session::Session;
 use unrack_pager::node::wire::{HEADER, Header, MOST_IDS, PAGE, Verb};
@@ -16,7 +14,8 @@ const CAPACITY: u64 = 8;
 
 /// Bytes that look like requests more often than chance would have it.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    let verb = prop::sample::select(vec![Verb::Store, Verb::Load, Verb::Forget, Verb::Grant, Verb::Bye]);
+    let verb =
+        prop::sample::select(vec![Verb::Store, Verb::Load, Verb::Forget, Verb::Grant, Verb::Bye, Verb::Ping]);
     let id = prop_oneof![4 => 0u32..4, 1 => any::<u32>(), 1 => MOST_IDS - 2..MOST_IDS + 2];
     let count = prop_oneof![4 => 0u16..4, 1 => any::<u16>()];
     let plausible = (verb, id, count, any::<u32>(), prop::bool::weighted(0.1), 0usize..4).prop_map(
@@ -34,8 +33,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn a_node_survives_any_bytes(bytes in bytes(), piece in 1usize..9000) {
-        let capacity = Capacity::new(CAPACITY);
-        let pages = Pages::new(Part::new(&capacity, 0).unwrap());
+        let (capacity, pages) = session_pages(CAPACITY);
         let mut session = NodeSession::new(pages, Default::default());
         let (mut start, mut end) = (0, 0);
         while end < bytes.len() {
@@ -43,11 +41,11 @@ proptest! {
             let mut replies = Vec::new();
             let Ok(used) = session.receive(&bytes[start..end], &mut replies) else { break };
             start += used;
-            prop_assert!(session.held() <= CAPACITY);
-            prop_assert!(replies.len() <= MOST_REPLIES + HEADER + 64 * PAGE);
+            prop_assert!(session.pages().charged() <= CAPACITY);
+            prop_assert!(replies.len() <= MOST_REPLIES + HEADER + PAGE);
         }
         drop(session);
-        prop_assert_eq!(capacity.free(), CAPACITY);
+        prop_assert_eq!(capacity.all().free(), CAPACITY);
     }
 
     #[test]
@@ -104,8 +102,7 @@ fn deliver(client: &mut Session, mut bytes: &[u8], done: &mut Vec<Completion>) -
 
 #[test]
 fn a_node_says_when_a_page_is_not_held() {
-    let pages = Pages::new(Part::new(&Capacity::new(CAPACITY), 0).unwrap());
-    let mut session = NodeSession::new(pages, Default::default());
+    let mut session = NodeSession::new(session_pages(CAPACITY).1, Default::default());
     let load = Header::request(Verb::Load, 5, 1, 0).encode();
     let fault = session.receive(&load, &mut Vec::new()).unwrap_err();
     assert_eq!(fault, unrack_node::session::Fault::NotHeld(5));

@@ -3,12 +3,10 @@
 
 mod common;
 
-use common::{PAGE, Slot};
+use common::{PAGE, Slot, session_pages};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
-use unrack_node::capacity::{Capacity, Part};
-use unrack_node::pages::Pages;
 use unrack_node::session::Session as NodeSession;
 use unrack_pager::node::session::Session;
 use unrack_pager::node::{Completion, Rejected, Tuning};
@@ -55,10 +53,9 @@ struct Pair {
 
 impl Pair {
     fn new(tuning: Tuning) -> Pair {
-        let part = Part::new(&Capacity::new(1000), 0).unwrap();
         Pair {
             client: Session::new(tuning),
-            node: NodeSession::new(Pages::new(part), Default::default()),
+            node: NodeSession::new(session_pages(1000).1, Default::default()),
             to_node: Vec::new(),
             to_client: VecDeque::new(),
             model: HashMap::new(),
@@ -176,7 +173,7 @@ impl Pair {
         }
         assert!(self.storing.values().chain(self.loading.values()).all(VecDeque::is_empty));
         // A page whose store was withdrawn may be held in an older version.
-        assert!(self.node.held() as usize >= self.model.len());
+        assert!(self.node.pages().held() as usize >= self.model.len());
     }
 }
 

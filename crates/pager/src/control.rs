@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x02");
 pub const SLOTS: usize = 1024;
 /// Environment variable with the control file's path.
 pub const CONTROL_VARIABLE: &str = "UNRACK_CONTROL";
@@ -55,13 +55,17 @@ pub struct Settings {
     pub seed: AtomicU64,
     /// Monotonic time of the run's start.
     pub start_ns: AtomicU64,
-    /// Where the remote memory is: 0 a private arena, 1 a node over TCP, 2 a node over shared memory.
+    /// Where the remote memory is: 0 a private arena, 1 a node over TCP, 2 a node over shared memory, 3 a node over TCP
+    /// that `unrack run` encrypts to.
     pub backend: AtomicU32,
     /// IPv4 address and port of the node's TCP side.
     pub node_address: AtomicU32,
     pub node_port: AtomicU32,
-    _reserved: AtomicU32,
-    /// Path of the node's socket for shared memory; its end is the first zero byte.
+    /// 1: `unrack` holds a lock on this file as long as it lives.
+    pub is_locked: AtomicU32,
+    /// How long the memory node may be silent. `unrack` keeps to it; pagers do where they wait to be greeted.
+    pub patience_ns: AtomicU64,
+    /// Path of the node's socket for shared memory, or of that of `unrack run`; its end is the first zero byte.
     pub node_path: [AtomicU64; 16],
 }
 
@@ -103,7 +107,19 @@ pub struct Slot {
     pub remote_pages: AtomicU64,
     /// When its longest-held active page came in (monotonic ns).
     pub oldest_ns: AtomicU64,
+    /// How long it has waited for the memory node, without the time in which it was stopped.
+    pub waited_ns: AtomicU64,
+    /// For what: [`FOR_PAGES`], [`FOR_ROOM`] or [`FOR_GREETING`].
+    pub waits_for: AtomicU32,
+    _reserved: AtomicU32,
 }
+
+/// Pages that it stored there.
+pub const FOR_PAGES: u32 = 0;
+/// The node to take pages, so that there is room for others here.
+pub const FOR_ROOM: u32 = 1;
+/// The node to begin a session.
+pub const FOR_GREETING: u32 = 2;
 
 impl Control {
     pub fn live_slots(&self) -> impl Iterator<Item = &Slot> + Clone {
@@ -137,6 +153,7 @@ impl Control {
         slot.local_pages.store(0, Relaxed);
         slot.remote_pages.store(0, Relaxed);
         slot.oldest_ns.store(u64::MAX, Relaxed);
+        slot.waited_ns.store(0, Relaxed);
         Some(found)
     }
 

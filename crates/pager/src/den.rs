@@ -30,7 +30,8 @@ const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
 const LANDINGS_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
 const BLOCKS_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
 const ARENA_AT: usize = BLOCKS_AT + (BLOCKS + 1) * BLOCK_BYTES;
-const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
+/// Bytes of address space that are reserved in each process.
+pub const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the arena that are usable.

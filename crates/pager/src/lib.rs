@@ -16,6 +16,8 @@
 //! | [`changes`] | following the program's `munmap`, `mremap`, `madvise` |
 //! | [`table`] | which page is where |
 //! | `helper` | `madvise`, which the pager must not call |
+//! | `owner` | the end of `unrack` is the end of its run |
+//! | `silence` | how long the memory node lets us wait |
 //! | [`link`] | when a page arrives |
 //! | `remote` | where taken pages go |
 //! | [`node`] | a memory node that holds the pages |
@@ -43,7 +45,9 @@ pub mod table;
 mod baseline;
 mod changes;
 mod maps;
+mod owner;
 mod pager;
 mod reclaim;
 mod remote;
+mod silence;
 mod threads;

@@ -8,6 +8,7 @@
 use crate::baseline::{self, Baseline};
 use crate::control::{Control, MAGIC, Slot};
 use crate::link::Delays;
+use crate::owner::Owner;
 use crate::pager::{Pager, Parts, ProcFiles};
 use crate::spool::Spool;
 use crate::sys::{
@@ -16,6 +17,7 @@ use crate::sys::{
 };
 use crate::{den, gate, heap, pins};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_int, c_void};
@@ -26,8 +28,11 @@ pub const FEATURES: u64 =
     FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
-/// Folder of the spool files, with a trailing NUL; leaked, since it must outlive every fork.
-static SPOOL: AtomicPtr<[u8; 512]> = AtomicPtr::new(std::ptr::null_mut());
+/// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive every
+/// fork.
+static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(std::ptr::null_mut());
+const LONGEST_PATH: usize = 512;
+const SPOOL_NAME: &[u8] = b"spool-00000000";
 
 /// Waits shorter than this are spun: a sleeping core takes too long to wake.
 const SPIN_NS: u64 = 60_000;
@@ -65,29 +70,44 @@ pub fn attach(path: &CStr) -> Result<&'static Control, Errno> {
         return Err(Errno::INVAL);
     }
     CONTROL.store(control, Relaxed);
-    remember_spool(path);
+    remember_path(path);
     Ok(checked)
 }
 
-fn remember_spool(control_path: &CStr) {
-    let path = control_path.to_bytes();
-    let folder = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
-    let mut kept = Box::new([0u8; 512]);
-    let len = folder.min(kept.len() - 32);
+fn remember_path(path: &CStr) {
+    let path = path.to_bytes();
+    let mut kept = Box::new([0u8; LONGEST_PATH]);
+    let len = path.len().min(kept.len() - SPOOL_NAME.len() - 1);
     kept[..len].copy_from_slice(&path[..len]);
-    SPOOL.store(Box::into_raw(kept), Relaxed);
+    PATH.store(Box::into_raw(kept), Relaxed);
 }
 
-fn spool_path(process: u32) -> Option<[u8; 512]> {
-    // SAFETY: leaked by `remember_spool`.
-    let mut path = *unsafe { SPOOL.load(Relaxed).as_ref() }?;
-    let len = path.iter().position(|b| *b == 0)?;
-    let name = b"spool-00000000";
-    path[len..len + name.len()].copy_from_slice(name);
-    for digit in 0..8 {
-        path[len + name.len() - 1 - digit] = b'0' + (process / 10u32.pow(digit as u32) % 10) as u8;
+fn control_path() -> Option<[u8; LONGEST_PATH]> {
+    // SAFETY: leaked by `remember_path`.
+    unsafe { PATH.load(Relaxed).as_ref() }.copied()
+}
+
+fn spool_path(process: u32) -> Option<[u8; LONGEST_PATH]> {
+    let mut path = control_path()?;
+    let folder = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
+    path[folder..].fill(0);
+    let name = &mut path[folder..][..SPOOL_NAME.len()];
+    name.copy_from_slice(SPOOL_NAME);
+    for (power, digit) in name.iter_mut().rev().take(8).enumerate() {
+        *digit = b'0' + (process / 10u32.pow(power as u32) % 10) as u8;
     }
     Some(path)
+}
+
+/// The control file, to look at its lock. A process that went elsewhere, to another root or to another user, may not
+/// find it.
+pub(crate) fn open_locked(control: &Control) -> Option<OwnedFd> {
+    if control.settings.is_locked.load(Relaxed) == 0 {
+        return None;
+    }
+    let path = control_path()?;
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// Starts the pager of this process. Call from the program's first thread, before `main`.
@@ -130,16 +150,15 @@ pub unsafe fn start_in_child() {
     let Some(control) = control() else { return };
     gate::reset();
     crate::helper::reset();
-    let spool = SPOOL.load(Relaxed);
-    // SAFETY: leaked by `remember_spool`; copied before the heap goes.
-    let kept = unsafe { spool.as_ref() }.copied();
+    // Copied before the heap goes.
+    let kept = control_path();
     // SAFETY: the pager that used them is not in this process, and its pages were all put back.
     unsafe {
         heap::reset();
         den::forget_arena();
     }
     if let Some(kept) = kept {
-        SPOOL.store(Box::into_raw(Box::new(kept)), Relaxed);
+        PATH.store(Box::into_raw(Box::new(kept)), Relaxed);
     }
     if start(control).is_err() {
         gate::die(control, "cannot start the pager in a forked process: no slot or thread is free");
@@ -181,6 +200,7 @@ impl Pager {
             files,
             delays: Delays::new(control, samples(control), process),
             spool: open_spool(control, process)?,
+            owner: Owner::new(open_locked(control)),
             here: stay_on_this_core(),
             baseline: Baseline::measured(),
         }))
@@ -229,6 +249,7 @@ impl Pager {
         self.sync_local();
         self.recycle();
         self.flush();
+        self.keep_watch();
         let limit = self.control.settings.limit_pages.load(Relaxed);
         let total = self.local + self.others;
         if total > limit {

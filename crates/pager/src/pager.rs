@@ -19,7 +19,9 @@ use crate::baseline::Baseline;
 use crate::control::{Control, Slot, count};
 use crate::link::{self, Delays};
 use crate::maps::Area;
+use crate::owner::Owner;
 use crate::remote::Node;
+use crate::silence::Silence;
 use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
 use crate::sys::{self, Event, PAGE, Uffd, now_ns};
 use crate::table::{Id, Queue, State, Table};
@@ -67,6 +69,8 @@ pub struct Pager {
     /// Records of pages at the memory node whose slots are full.
     pub(crate) vacated: Vec<Id>,
     pub(crate) node: Option<Node>,
+    pub(crate) owner: Owner,
+    pub(crate) silence: Silence,
     /// Until then, taking pages is not tried.
     pub(crate) rest_until_ns: u64,
 }
@@ -86,6 +90,8 @@ pub struct Pending {
     pub address: usize,
     due_ns: u64,
     read_ns: u64,
+    /// When it was asked for, on the clock of [`Silence`].
+    pub begun_ns: u64,
     thread: u32,
     write: bool,
 }
@@ -112,6 +118,7 @@ pub(crate) struct Parts {
     pub files: ProcFiles,
     pub delays: Delays,
     pub spool: Option<Spool>,
+    pub owner: Owner,
     pub here: usize,
     pub baseline: Baseline,
 }
@@ -129,6 +136,8 @@ impl Pager {
             files: parts.files,
             delays: parts.delays,
             spool: parts.spool,
+            owner: parts.owner,
+            silence: Silence::default(),
             here: parts.here,
             baseline: parts.baseline,
             table: Table::new(),
@@ -266,7 +275,8 @@ impl Pager {
             count(&self.control.counts.below_floor, 1);
         }
         self.table.set_state(id, State::Fetching);
-        self.pending.push(Pending { id, address, due_ns, read_ns, thread, write });
+        let begun_ns = self.silence.awake_ns();
+        self.pending.push(Pending { id, address, due_ns, read_ns, begun_ns, thread, write });
         Served::Yes
     }
 

@@ -10,7 +10,7 @@
 //! always there, and is moved into the program from it. A slot's memory becomes a landing once its
 //! contents are at the node, so that in the steady state no memory is allocated or given back.
 
-use crate::control::Settings;
+use crate::control::{Control, FOR_GREETING, Settings, Slot};
 use crate::den::{self, LANDINGS};
 use crate::gate;
 use crate::moves;
@@ -27,6 +27,9 @@ const SPARE: usize = 64;
 /// How long evicting waits for a node that has too much to do before it looks at faults again.
 const BACK_PRESSURE_NS: i64 = 2_000_000;
 
+/// A session outlasts the patience of `unrack`, which says more when it ends the run, by so much.
+const SECOND_THOUGHT_NS: u64 = 5_000_000_000;
+
 /// A page on its way from the node.
 struct Load {
     id: Id,
@@ -35,7 +38,7 @@ struct Load {
 
 /// This process's session with a memory node, and the landings.
 pub(crate) struct Node {
-    client: Client,
+    pub(crate) client: Client,
     done: Vec<Completion>,
     loads: Vec<Load>,
     /// Landings with a page in them that nobody needs, and without.
@@ -46,9 +49,17 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    fn connect(address: Address) -> Result<Node, node::Error> {
+    /// Waits to be greeted, for as long as the run has patience, and says so in `slot`.
+    fn connect(address: Address, control: &Control, slot: &'static Slot) -> Result<Node, node::Error> {
+        slot.waits_for.store(FOR_GREETING, Relaxed);
+        let timeout_ns = control.settings.patience_ns.load(Relaxed);
+        let waited_ns = Some(&slot.waited_ns);
+        let patience_ns = timeout_ns.saturating_add(SECOND_THOUGHT_NS);
+        let settings = node::Settings { timeout_ns, waited_ns, patience_ns, ..node::Settings::new(address) };
+        let client = Client::connect(&settings)?;
+        slot.waited_ns.store(0, Relaxed);
         Ok(Node {
-            client: Client::connect(&node::Settings::new(address))?,
+            client,
             done: Vec::new(),
             loads: Vec::new(),
             spare: Vec::new(),
@@ -91,16 +102,24 @@ impl Settings {
     pub fn node(&self) -> Option<Address> {
         match self.backend.load(Relaxed) {
             0 => None,
-            1 => Some(Address::Tcp {
-                ip: self.node_address.load(Relaxed).to_be_bytes(),
+            1 => Some(Address::Tcp { ip: self.node_ip(), port: self.node_port.load(Relaxed) as u16 }),
+            2 => Some(Address::Shared(self.node_path())),
+            _ => Some(Address::Encrypted {
+                ip: self.node_ip(),
                 port: self.node_port.load(Relaxed) as u16,
+                by: self.node_path(),
             }),
-            _ => {
-                let bytes = self.node_path.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
-                let path: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-                Some(Address::Shared(String::from_utf8_lossy(&path).into_owned()))
-            }
         }
+    }
+
+    fn node_ip(&self) -> [u8; 4] {
+        self.node_address.load(Relaxed).to_be_bytes()
+    }
+
+    fn node_path(&self) -> String {
+        let bytes = self.node_path.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
+        let path: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&path).into_owned()
     }
 }
 
@@ -112,7 +131,7 @@ impl Pager {
             return;
         }
         if let Some(address) = self.control.settings.node() {
-            match Node::connect(address) {
+            match Node::connect(address, self.control, self.slot) {
                 Ok(node) => self.node = Some(node),
                 Err(error) => self.lose_node(error),
             }
@@ -121,6 +140,19 @@ impl Pager {
 
     fn lose_node(&self, error: node::Error) -> ! {
         gate::die(self.control, &std::fmt::format(format_args!("{error}")))
+    }
+
+    fn lose_room(&self) -> ! {
+        let node::Limits { capacity, share } =
+            self.node.as_ref().map(|node| node.client.limits()).unwrap_or_default();
+        let mib = |pages: u64| (pages as usize * PAGE) >> 20;
+        let text = format_args!(
+            "the memory node is full, or this client has its share of it ({} of {} MiB): serve with a larger \
+             --capacity or --per-client, or keep more local",
+            mib(share),
+            mib(capacity)
+        );
+        gate::die(self.control, &std::fmt::format(text))
     }
 
     /// Where a taken page's contents are, if they are here.
@@ -216,10 +248,7 @@ impl Pager {
             match completion {
                 Completion::Stored { id } => self.stored(id),
                 Completion::Loaded { id } => self.loaded(id),
-                Completion::Refused { .. } => gate::die(
-                    self.control,
-                    "the memory node is full: serve with a larger --capacity, or keep more local",
-                ),
+                Completion::Refused { .. } => self.lose_room(),
             }
         }
         if let Some(node) = &mut self.node {
@@ -316,6 +345,7 @@ impl Pager {
     pub(crate) fn wait_for_node(&mut self) {
         self.flush();
         self.progress();
+        self.keep_watch();
         let Some(node) = &self.node else { return };
         let moment = Timespec { tv_sec: 0, tv_nsec: BACK_PRESSURE_NS };
         let uffd = self.uffd.fd();

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use unrack_pager::moves;
 use unrack_pager::sys::{FEATURE_MOVE, PAGE, Uffd, is_filled};
+use unrack_testing::{Needed, skip};
 
 /// The memory of one page table.
 const TABLE: usize = 2 << 20;
@@ -39,7 +40,10 @@ impl Drop for Stop<'_> {
 /// moved is what is no longer where it was.
 #[test]
 fn what_is_said_to_have_moved_has() {
-    let uffd = Uffd::open(FEATURE_MOVE).expect("userfaultfd with UFFDIO_MOVE");
+    let uffd = match Uffd::open(FEATURE_MOVE) {
+        Ok(uffd) => uffd,
+        Err(why) => return skip(Needed::Userfaultfd, format!("userfaultfd with UFFDIO_MOVE: {why}")),
+    };
     let pagemap =
         rustix::fs::open("/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let (den, program) = (map(), map());

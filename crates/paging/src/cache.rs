@@ -1,14 +1,22 @@
 //! Footprints of commands that were run before, in one file of the user's cache folder.
 //!
+//! Command lines can hold secrets, so the file is the user's alone and names commands by their SHA-256, from which
+//! nobody finds a command that he cannot guess as a whole. (The workspace's other hash, rapidhash, is made for speed
+//! and can be inverted.)
+//!
 //! A cache is never a reason to fail: what cannot be read is measured again, what cannot be written is
 //! not remembered.
 
 use crate::footprint::Footprint;
 use crate::program::Program;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
+use unrack_record::Build;
 
 const MOST_ENTRIES: usize = 1000;
 
@@ -38,9 +46,23 @@ impl Key {
         Some(Key(text))
     }
 
+    /// The same for what this build measured: another one may weigh otherwise.
+    pub fn weighed_by(self, build: &Build) -> Key {
+        Key(format!("{} {}", self.0, build.sources))
+    }
+
     pub fn into_text(self) -> String {
         self.0
     }
+
+    /// Its name in the file.
+    fn digest(&self) -> String {
+        Sha256::digest(&self.0).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn is_digest(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Cache {
@@ -51,24 +73,35 @@ impl Cache {
     }
 
     pub fn get(&self, key: &Key) -> Option<Footprint> {
-        self.entries().get(&key.0).map(|entry| entry.footprint)
+        self.entries().get(&key.digest()).map(|entry| entry.footprint)
     }
 
     pub fn put(&self, key: &Key, footprint: Footprint) {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mut entries = self.entries();
-        entries.insert(key.0.clone(), Entry { footprint, at: now.as_secs() });
+        entries.insert(key.digest(), Entry { footprint, at: now.as_secs() });
         while entries.len() > MOST_ENTRIES {
             let oldest = entries.iter().min_by_key(|(_, entry)| entry.at).map(|(key, _)| key.clone());
             entries.remove(&oldest.expect("there are more than a few"));
         }
         // See above: not remembered, then.
-        let _ = self.path.parent().map(std::fs::create_dir_all);
-        let _ = unrack_record::write_json(&self.path, &entries);
+        if self.make_folder().is_ok() {
+            let _ = unrack_record::write_private_json(&self.path, &entries);
+        }
     }
 
+    /// The folder, which nobody else can enter from now on.
+    fn make_folder(&self) -> io::Result<()> {
+        let folder = self.path.parent().ok_or(io::ErrorKind::NotFound)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        std::fs::set_permissions(folder, Permissions::from_mode(0o700))
+    }
+
+    /// What the file holds, but for what an older version wrote: it named commands by their words.
     fn entries(&self) -> BTreeMap<String, Entry> {
-        unrack_record::read_json(&self.path).unwrap_or_default()
+        let mut entries: BTreeMap<String, Entry> = unrack_record::read_json(&self.path).unwrap_or_default();
+        entries.retain(|name, _| is_digest(name));
+        entries
     }
 }
 
@@ -94,6 +127,27 @@ mod tests {
     }
 
     #[test]
+    fn nobody_else_reads_which_commands_were_run() {
+        let folder = Folder::fast().unwrap();
+        let cache = Cache { path: folder.path("unrack/footprints.json") };
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        let parent = cache.path.parent().unwrap();
+        // What an older version left.
+        std::fs::create_dir(parent).unwrap();
+        std::fs::set_permissions(parent, Permissions::from_mode(0o755)).unwrap();
+        let old = r#"{"["login", "--password=x"]": {"anonymous": 1, "shared": 2, "at": 3}}"#;
+        std::fs::write(&cache.path, old).unwrap();
+        let secret = Key("[\"login\", \"--password=y\"]".into());
+        cache.put(&secret, Footprint { anonymous: 5, shared: 6 });
+        assert_eq!((mode(&cache.path), mode(parent)), (0o600, 0o700));
+        let text = std::fs::read_to_string(&cache.path).unwrap();
+        assert!(!text.contains("login") && !text.contains("password"), "{text}");
+        assert!(text.contains(&secret.digest()));
+        assert_eq!(cache.get(&secret), Some(Footprint { anonymous: 5, shared: 6 }));
+        assert_eq!(cache.entries().len(), 1);
+    }
+
+    #[test]
     fn other_words_are_another_command() {
         let key = |words: &[&str]| {
             let command: Vec<_> = words.iter().map(Into::into).collect();
@@ -102,5 +156,21 @@ mod tests {
         assert_eq!(key(&["sh", "-c", "a"]), key(&["sh", "-c", "a"]));
         assert_ne!(key(&["sh", "-c", "a"]), key(&["sh", "-c", "b"]));
         assert_ne!(key(&["sh", "a b"]), key(&["sh", "a", "b"]));
+    }
+
+    #[test]
+    fn another_build_weighs_again() {
+        let build = |sources: &str| Build {
+            version: "0.1.0".into(),
+            commit: None,
+            tree_changed: None,
+            sources: sources.into(),
+        };
+        let key = |sources: &str| {
+            let program = Program::resolve(&["sh".into()]).unwrap();
+            Key::of(&program).unwrap().weighed_by(&build(sources)).0
+        };
+        assert_eq!(key("a"), key("a"));
+        assert_ne!(key("a"), key("b"));
     }
 }

@@ -60,8 +60,8 @@ pub struct Calibration {
     pub unseen_ns: f64,
 }
 
-/// Measures this machine's pager, in less than half a second if the machine is idle.
-pub fn calibrate(mode: Mode) -> Result<Calibration, PagingError> {
+/// Measures this machine's pager, in less than half a second if the machine is idle, and no longer than `until`.
+pub fn calibrate(mode: Mode, until: Option<Instant>) -> Result<Calibration, PagingError> {
     let folder = Folder::fast()?;
     let answer = folder.path("passes");
     let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
@@ -75,6 +75,7 @@ pub fn calibrate(mode: Mode) -> Result<Calibration, PagingError> {
         capture: None,
         node: None,
         output: Output::File(answer.clone()),
+        until,
     };
     let report = measure(&job, &setup)?;
     let text = std::fs::read_to_string(&answer).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use crate::PagingError;
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -11,6 +12,8 @@ use unrack_pager::control::{Control, MAGIC};
 /// The mapped file. Everything in it is an atomic number that any process of the run may write.
 pub struct ControlFile {
     map: MmapRaw,
+    /// Held by whoever made it: pagers end their processes when its lock is free.
+    _locked: Option<File>,
 }
 
 impl ControlFile {
@@ -23,7 +26,9 @@ impl ControlFile {
         let room = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
         room.map_err(io::Error::from).map_err(cannot())?;
         write_samples(&file, samples).map_err(cannot())?;
-        let control = ControlFile { map: map(&file).map_err(cannot())? };
+        let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        let control = ControlFile { map: map(&file).map_err(cannot())?, _locked: Some(file) };
+        control.settings.is_locked.store(is_locked as u32, Relaxed);
         control.settings.samples.store(samples.len() as u64, Relaxed);
         control.magic.store(MAGIC, Relaxed);
         Ok(control)
@@ -33,7 +38,7 @@ impl ControlFile {
     pub fn open(path: &Path) -> Result<ControlFile, PagingError> {
         let cannot = || PagingError::failed::<io::Error>(format!("open {}", path.display()));
         let file = File::options().read(true).write(true).open(path).map_err(cannot())?;
-        let control = ControlFile { map: map(&file).map_err(cannot())? };
+        let control = ControlFile { map: map(&file).map_err(cannot())?, _locked: None };
         match control.magic.load(Relaxed) {
             MAGIC => Ok(control),
             _ => Err(PagingError::Failed(format!("{} is not a control file", path.display()))),

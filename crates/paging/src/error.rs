@@ -10,6 +10,9 @@ pub enum PagingError {
     /// It broke while running.
     #[error("{0}")]
     Failed(String),
+    /// It was ended since the time for it was over.
+    #[error("the time for this run was over")]
+    OutOfTime,
     /// This signal asked us to stop.
     #[error("interrupted by signal {0}")]
     Interrupted(i32),

@@ -4,7 +4,8 @@ use crate::cache::{Cache, Key};
 use crate::job::{Job, Output, Status};
 use crate::launch::{Launch, Observer};
 use crate::{PagingError, proc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use unrack_record::Build;
 use unrack_units::Bytes;
 
 const PACE: Duration = Duration::from_millis(5);
@@ -55,10 +56,13 @@ pub struct NativeRun {
     pub left_behind: Vec<String>,
 }
 
-/// Runs the program as it is.
-pub fn native(job: &Job, output: &Output) -> Result<NativeRun, PagingError> {
+/// Runs the program as it is, and ends it if it still runs at `until`.
+///
+/// # Errors
+/// [`PagingError::OutOfTime`] when it was ended.
+pub fn native(job: &Job, output: &Output, until: Option<Instant>) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
-    let ended = Launch { job, environment: Vec::new(), output }.run(&mut scale)?;
+    let ended = Launch { job, environment: Vec::new(), output, until }.run(&mut scale)?;
     Ok(NativeRun {
         wall_s: ended.wall.as_secs_f64(),
         footprint: scale.peak,
@@ -67,15 +71,17 @@ pub fn native(job: &Job, output: &Output) -> Result<NativeRun, PagingError> {
     })
 }
 
-/// The program's footprint: remembered, or else measured by a native run whose output is thrown away.
-pub fn footprint(job: &Job, use_cache: bool) -> Result<Footprint, PagingError> {
-    let (cache, key) = (Cache::of_user().filter(|_| use_cache), Key::of(&job.program));
+/// The program's footprint: remembered, if `weighed_by` this build; else measured by a native run whose output is
+/// thrown away. Without a build nothing is remembered.
+pub fn footprint(job: &Job, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
+    let cache = weighed_by.and_then(|_| Cache::of_user());
+    let key = weighed_by.and_then(|build| Some(Key::of(&job.program)?.weighed_by(build)));
     if let (Some(cache), Some(key)) = (&cache, &key)
         && let Some(known) = cache.get(key)
     {
         return Ok(known);
     }
-    let run = native(job, &Output::Discarded)?;
+    let run = native(job, &Output::Discarded, None)?;
     // A program that was killed may not have come to its peak.
     if let (Some(cache), Some(key), Status::Exited(_)) = (&cache, &key, run.status) {
         cache.put(key, run.footprint);

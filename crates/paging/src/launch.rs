@@ -1,10 +1,11 @@
 //! Starting a program, watching over it and everything it starts, and ending it.
 
+use crate::ending::Ending;
 use crate::family::{self, Family};
 use crate::job::{Job, Output, Status};
 use crate::signals::Watch;
-use crate::{PagingError, proc};
-use rustix::process::Signal;
+use crate::{PagingError, guard, proc};
+use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -48,6 +49,8 @@ pub struct Launch<'a> {
     pub job: &'a Job,
     pub environment: Vec<(&'static str, OsString)>,
     pub output: &'a Output,
+    /// The program is ended when it still runs then.
+    pub until: Option<Instant>,
 }
 
 impl Launch<'_> {
@@ -55,7 +58,8 @@ impl Launch<'_> {
     ///
     /// # Errors
     /// Also when a signal asked us to stop and [`Output::Inherited`] is not set: a series of runs ends
-    /// there, while a single run ends as its program does.
+    /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] when it
+    /// was ended at [`Launch::until`].
     pub fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start()?;
@@ -65,7 +69,7 @@ impl Launch<'_> {
         let child = command.spawn().map_err(self.cannot_run())?;
         drop(command);
         discard(child.stdout);
-        let run = Run { watch: &watch, family: &family, program: child.id, started };
+        let run = Run { watch: &watch, family: &family, program: child.id, started, until: self.until };
         let outcome = run.to_the_end(observer);
         let left_behind = run.end_the_rest(observer, outcome.is_ok());
         let (status, wall) = outcome?;
@@ -103,7 +107,20 @@ impl Launch<'_> {
                 command.stdout(Stdio::from(file.try_clone()?)).stderr(file);
             }
         }
+        let parent = rustix::process::getpid();
+        // SAFETY: in the child, two system calls that touch no memory.
+        unsafe { command.pre_exec(move || die_with(parent)) };
         Ok(Prepared { command, drain })
+    }
+}
+
+/// Asks the kernel to end this process when its parent ends. Processes that this one starts are not meant, and a program
+/// that gains rights is exempt: those the guard ends, and their pagers.
+fn die_with(parent: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    match rustix::process::getppid() == Some(parent) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::Interrupted.into()),
     }
 }
 
@@ -138,17 +155,27 @@ struct Run<'a> {
     family: &'a Family,
     program: u32,
     started: Instant,
+    until: Option<Instant>,
 }
 
 impl Run<'_> {
     fn to_the_end(&self, observer: &mut dyn Observer) -> Result<(Status, Duration), PagingError> {
-        let mut next_look = Instant::now();
+        let (mut next_look, mut ending) = (Instant::now(), Ending::default());
         loop {
             if let Some(status) = family::ended(self.program) {
                 return Ok((status.into(), self.started.elapsed()));
             }
+            if guard::is_lost() {
+                return Err(PagingError::Interrupted(libc::SIGTERM));
+            }
             self.forward_signals();
             let now = Instant::now();
+            if self.until.is_some_and(|until| now >= until) {
+                return Err(PagingError::OutOfTime);
+            }
+            if let Some(signal) = ending.due(self.watch.asked_to_end(), now) {
+                return Err(PagingError::Interrupted(signal));
+            }
             if now >= next_look {
                 self.family.bury_orphans(self.program);
                 observer.look(&self.family.members())?;

@@ -7,24 +7,32 @@
 //! | find the pager's own cost | [`calibrate`] |
 //! | say what a fetch costs | [`Delay`] |
 //! | run it with remote memory | [`measure`] |
-//! | draw the line from delays to run times, and conclude | [`fit`] |
+//! | find out whether other work slowed a run down | [`Reading::now`], [`Load::disturbance`] |
+//! | draw the line from delays to run times | [`fit`] |
+//! | find out what may be concluded from it | [`quality`] |
 //!
 //! The pagers themselves are in `unrack-pager`, brought into the program by `unrack-preload`; what they
 //! share with us is one file ([`control_file`]) and, when capturing, one spool file per process.
-//! One run at a time: a run claims this process's signals and its orphaned descendants.
+//! One run at a time: a run claims this process's signals and its orphaned descendants. A program that makes runs
+//! begins with [`stand_guard`], so that nothing is left of a run whose process is killed, and with [`sweep`].
 
 pub mod calibrate;
 pub mod control_file;
 pub mod fit;
+pub mod quality;
 
 mod cache;
 mod capture;
 mod delay;
+mod disturbance;
 mod elf;
+mod encrypted;
+mod ending;
 mod error;
 mod family;
 mod folder;
 mod footprint;
+mod guard;
 mod input;
 mod job;
 mod launch;
@@ -33,14 +41,22 @@ mod measure;
 mod memory_node;
 mod proc;
 mod program;
+mod readings;
+mod say;
 mod signals;
+mod silence;
 
 pub use calibrate::{Calibration, Mode, calibrate};
 pub use delay::Delay;
+pub use disturbance::{Load, Reading};
 pub use error::PagingError;
+pub use folder::sweep;
 pub use footprint::{Footprint, NativeRun, footprint, native};
+pub use guard::stand_guard;
 pub use input::Input;
 pub use job::{Job, Output, SMALLEST_LOCAL, Status, local_bytes};
 pub use machine::PRELOAD_VARIABLE;
 pub use measure::{CaptureTo, RunReport, Setup, Tally, measure};
-pub use memory_node::MemoryNode;
+pub use memory_node::{MemoryNode, RemoteNode};
+pub use readings::PROC_VARIABLE;
+pub use say::say;

@@ -2,8 +2,9 @@
 
 use crate::PagingError;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
-use unrack_pager::{life, sys};
+use unrack_pager::{den, life, sys};
 
 const LIBRARY: &str = "libunrack_preload.so";
 /// Names the preload library's path, if it is not near the executable.
@@ -20,7 +21,21 @@ pub fn check() -> Result<(), PagingError> {
         )));
     }
     sys::Uffd::open(life::FEATURES).map_err(no_userfaultfd)?;
+    check_address_space()?;
     check_scan()
+}
+
+/// The pager reserves its addresses when it starts, and a limit is for those as for memory that is used.
+fn check_address_space() -> Result<(), PagingError> {
+    match getrlimit(Resource::As).current {
+        Some(limit) if limit < den::LEN as u64 => Err(PagingError::Lacking(format!(
+            "the pager reserves {} GiB of address space, and {} MiB are allowed here: raise the limit, for example by \
+             `ulimit -v unlimited`",
+            den::LEN >> 30,
+            limit >> 20
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What fast mode needs besides.

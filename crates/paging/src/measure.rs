@@ -6,7 +6,8 @@ use crate::delay::Delay;
 use crate::folder::Folder;
 use crate::job::{Job, Output, Status};
 use crate::launch::{Launch, Observer};
-use crate::memory_node::MemoryNode;
+use crate::memory_node::{MemoryNode, RemoteNode};
+use crate::silence::Silence;
 use crate::{PagingError, capture, proc};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use unrack_pager::control::{CONTROL_VARIABLE, Counts};
 use unrack_pager::sys::now_ns;
-use unrack_record::trace;
+use unrack_record::{Warning, trace};
 use unrack_units::Bytes;
 
 /// Not more often: while somebody reads in `/proc`, `wait4` of a process that ended can spin in the kernel for
@@ -36,8 +37,10 @@ pub struct Setup<'a> {
     pub seed: u64,
     pub capture: Option<CaptureTo<'a>>,
     /// The memory node that holds what is remote; none: the program's own private memory does.
-    pub node: Option<&'a MemoryNode>,
+    pub node: Option<RemoteNode<'a>>,
     pub output: Output,
+    /// The program is ended when it still runs then.
+    pub until: Option<Instant>,
 }
 
 /// Where the trace goes, and what it should say of the program.
@@ -53,7 +56,7 @@ pub struct RunReport {
     pub wall_s: f64,
     pub tally: Tally,
     /// What the reader should know before trusting the figures.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 /// What happened, all processes together.
@@ -99,20 +102,22 @@ impl Tally {
 /// Runs the job with part of its memory remote.
 ///
 /// # Errors
-/// When the program could not be started, or a pager had to end it. A program that fails by itself is no
-/// error: see [`RunReport::status`].
+/// When the program could not be started, a pager had to end it, or its time was over
+/// ([`PagingError::OutOfTime`]). A program that fails by itself is no error: see [`RunReport::status`].
 pub fn measure(job: &Job, setup: &Setup) -> Result<RunReport, PagingError> {
     let session = Session::open(job, setup)?;
     let environment = vec![
         ("LD_PRELOAD", session.preloads.clone()),
         (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
     ];
-    let mut watcher = Watcher::new(&session.control);
+    let mut watcher = Watcher::new(&session.control, setup.node);
     session.control.settings.start_ns.store(now_ns(), Relaxed);
-    let ended = Launch { job, environment, output: &setup.output }.run(&mut watcher)?;
+    let ended = Launch { job, environment, output: &setup.output, until: setup.until }.run(&mut watcher);
+    let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
     let mut warnings = watcher.warnings();
     if !ended.left_behind.is_empty() {
-        warnings.push(format!("ended with the command: {}", ended.left_behind.join(", ")));
+        let text = format!("ended with the command: {}", ended.left_behind.join(", "));
+        warnings.push(Warning::new("left-behind", text));
     }
     if let Some(to) = &setup.capture {
         warnings.extend(session.capture(job, setup, to, ended.wall)?);
@@ -120,6 +125,14 @@ pub fn measure(job: &Job, setup: &Setup) -> Result<RunReport, PagingError> {
     let threads = session.control.next_thread.load(Relaxed);
     let tally = Tally::of(&session.control.counts, threads);
     Ok(RunReport { status: ended.status, wall_s: ended.wall.as_secs_f64(), tally, warnings })
+}
+
+/// A pager sees an encrypted connection close; why it did is known here.
+fn with_cause(error: PagingError, node: Option<&MemoryNode>) -> PagingError {
+    match (error, node.and_then(MemoryNode::failure)) {
+        (PagingError::Failed(text), Some(cause)) => PagingError::Failed(format!("{text} ({cause})")),
+        (error, _) => error,
+    }
 }
 
 const CONTROL_NAME: &str = "control";
@@ -156,7 +169,7 @@ impl Session {
         setup: &Setup,
         to: &CaptureTo,
         wall: Duration,
-    ) -> Result<Option<String>, PagingError> {
+    ) -> Result<Option<Warning>, PagingError> {
         let run_ns = wall.as_nanos() as u64;
         let found = capture::read_spools(self.spools.whole(), run_ns)?;
         let command_line = job.words();
@@ -170,7 +183,8 @@ impl Session {
             native_ns: to.native_s.map(|s| (s * 1e9) as u64),
         };
         capture::write_trace(to.path, &found.rows, &meta)?;
-        Ok((found.damaged > 0).then(|| format!("{} captured records were damaged", found.damaged)))
+        let text = format!("{} captured records were damaged", found.damaged);
+        Ok((found.damaged > 0).then(|| Warning::new("damaged-records", text)))
     }
 }
 
@@ -211,6 +225,7 @@ fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
 /// Watches over a run: frees the slots of processes that ended, and notices those without a pager.
 struct Watcher<'a> {
     control: &'a ControlFile,
+    silence: Option<Silence<'a>>,
     known: HashMap<u32, Known>,
     without: BTreeSet<String>,
 }
@@ -223,8 +238,9 @@ struct Known {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(control: &'a ControlFile) -> Watcher<'a> {
-        Watcher { control, known: HashMap::new(), without: BTreeSet::new() }
+    fn new(control: &'a ControlFile, node: Option<RemoteNode<'a>>) -> Watcher<'a> {
+        let silence = node.map(Silence::new);
+        Watcher { control, silence, known: HashMap::new(), without: BTreeSet::new() }
     }
 
     fn free_slots_of_the_ended(&self) {
@@ -238,7 +254,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Looks once at every program that a process runs, when it must have its pager.
+    /// Looks once at every program that a process runs, when it must have its pager. This waits for nothing: who waits
+    /// for a remote page does not hold the lock of its memory map, which is all that is needed here.
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
@@ -256,14 +273,12 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn warnings(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<Warning> {
         let names: Vec<_> = self.without.iter().map(String::as_str).collect();
-        let mut warnings = Vec::new();
-        if !names.is_empty() {
-            let names = names.join(", ");
-            warnings.push(format!("all of their memory was local, since nothing can be preloaded: {names}"));
-        }
-        warnings
+        let text =
+            format!("all of their memory was local, since nothing can be preloaded: {}", names.join(", "));
+        let warning = (!names.is_empty()).then(|| Warning::new("not-preloaded", text));
+        warning.into_iter().collect()
     }
 }
 
@@ -277,6 +292,9 @@ impl Observer for Watcher<'_> {
             return Err(PagingError::Failed(why));
         }
         self.free_slots_of_the_ended();
+        if let Some(silence) = &mut self.silence {
+            silence.look(self.control)?;
+        }
         self.known.retain(|pid, _| members.contains(pid));
         members.iter().for_each(|pid| self.meet(*pid));
         Ok(())
@@ -306,10 +324,33 @@ mod tests {
         control.take_slot(own).unwrap();
         control.take_slot(0x3fff_ffff).unwrap();
         control.take_slot(u32::MAX).unwrap();
-        let mut watcher = Watcher::new(&control);
+        let mut watcher = Watcher::new(&control, None);
         watcher.look(&[own]).unwrap();
         let left: Vec<_> = control.live_slots().map(|slot| slot.pid.load(Relaxed)).collect();
         assert_eq!(left, [own]);
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
+        #[test]
+        fn whatever_a_program_writes_there_the_watcher_stands(
+            words in proptest::collection::vec(proptest::prelude::any::<u64>(), 1..64)
+        ) {
+            let folder = Folder::fast().unwrap();
+            let path = folder.path("control");
+            let control = ControlFile::create(&path, &[]).unwrap();
+            let noise = words.iter().cycle().take(size_of::<unrack_pager::control::Control>() / 8);
+            let noise: Vec<u8> = noise.flat_map(|word| word.to_le_bytes()).collect();
+            std::os::unix::fs::FileExt::write_all_at(
+                &std::fs::File::options().write(true).open(&path).unwrap(), &noise, 0,
+            ).unwrap();
+            let node = "10.0.0.2:7000".parse().unwrap();
+            let node = RemoteNode { at: &node, page_timeout: Duration::from_secs(5) };
+            let mut watcher = Watcher::new(&control, Some(node));
+            // Either is fine: what counts is that it comes back.
+            let _ = watcher.look(&[std::process::id()]);
+            let _ = (watcher.warnings(), Tally::of(&control.counts, 1));
+        }
     }
 
     #[test]
@@ -317,7 +358,7 @@ mod tests {
         let folder = Folder::fast().unwrap();
         let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
         control.fail("the node is gone");
-        let why = Watcher::new(&control).look(&[]).unwrap_err();
+        let why = Watcher::new(&control, None).look(&[]).unwrap_err();
         assert_eq!(why, PagingError::Failed("the node is gone".into()));
     }
 }

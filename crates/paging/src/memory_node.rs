@@ -1,16 +1,24 @@
 //! Which memory node a run pages from.
 
 use crate::PagingError;
+use crate::encrypted::Encryption;
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use unrack_keys::Policy;
 use unrack_pager::control::Settings;
 use unrack_pager::node::{self, Address, Client};
 
 /// Where a memory node listens: `ADDRESS:PORT` (IPv4), or the path of its socket for shared memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemoryNode(Address);
+#[derive(Debug, Clone)]
+pub struct MemoryNode {
+    address: Address,
+    /// What encrypts connections to it, if they are to be.
+    encryption: Option<Arc<Encryption>>,
+}
 
 impl FromStr for MemoryNode {
     type Err = String;
@@ -20,12 +28,12 @@ impl FromStr for MemoryNode {
             // Processes connect when they need to, wherever they have gone by then.
             let path = std::path::absolute(text).map_err(|why| why.to_string())?.display().to_string();
             return match path.len() {
-                ..=MOST_PATH => Ok(MemoryNode(Address::Shared(path))),
+                ..=MOST_PATH => Ok(MemoryNode::plain(Address::Shared(path))),
                 _ => Err(format!("a socket's path has {MOST_PATH} bytes at most, and {path} has more")),
             };
         }
         match text.parse::<SocketAddrV4>() {
-            Ok(at) => Ok(MemoryNode(Address::Tcp { ip: at.ip().octets(), port: at.port() })),
+            Ok(at) => Ok(MemoryNode::plain(Address::Tcp { ip: at.ip().octets(), port: at.port() })),
             Err(_) => {
                 Err("neither an IPv4 address with a port, such as 10.0.0.2:7000, nor a path with a /".into())
             }
@@ -36,40 +44,112 @@ impl FromStr for MemoryNode {
 /// `sun_path` of `struct sockaddr_un`, with its end.
 const MOST_PATH: usize = 107;
 
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+/// A memory node that a run pages from, and how long it may be silent.
+#[derive(Debug, Clone, Copy)]
+pub struct RemoteNode<'a> {
+    pub at: &'a MemoryNode,
+    /// A page that is waited for longer is told on stderr.
+    pub page_timeout: Duration,
+}
+
+impl RemoteNode<'_> {
+    /// Page time-outs that a page is waited for before the run is ended. With the usual one of 5 s that makes 30 s: TCP
+    /// sends again after times that double, so that a link which fails for a time is noticed to be back after twice that time
+    /// at worst. Outages of 15 s are survived: links that are negotiated anew, a rapid spanning tree, a node that
+    /// is paused to be moved.
+    const PATIENCE: u32 = 6;
+
+    /// How long a page is waited for in all.
+    pub fn patience(&self) -> Duration {
+        self.page_timeout.saturating_mul(RemoteNode::PATIENCE)
+    }
+
+    pub(crate) fn tell(&self, settings: &Settings) {
+        settings.patience_ns.store(nanoseconds(self.patience()), Relaxed);
+        self.at.tell(settings);
+    }
+}
+
 impl fmt::Display for MemoryNode {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        self.0.fmt(f)
+        self.address.fmt(f)
     }
 }
 
 impl MemoryNode {
+    fn plain(address: Address) -> MemoryNode {
+        MemoryNode { address, encryption: None }
+    }
+
+    /// Has connections to it encrypted, where the policy says that they are to be.
+    ///
+    /// # Errors
+    /// Keys are needed and are not there.
+    pub fn protect(&mut self, policy: &Policy) -> Result<(), PagingError> {
+        let Address::Tcp { ip, port } = self.address else { return Ok(()) };
+        let at = SocketAddrV4::new(ip.into(), port);
+        let keys =
+            policy.keys_for(at.into(), "--insecure").map_err(|why| PagingError::Usage(why.to_string()))?;
+        if let Some(keys) = keys {
+            let encryption = Encryption::start(at, keys)?;
+            let by = encryption.socket().display().to_string();
+            self.address = Address::Encrypted { ip, port, by };
+            self.encryption = Some(Arc::new(encryption));
+        }
+        Ok(())
+    }
+
+    /// Why the last encrypted connection that failed did so.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.encryption.as_ref()?.failure()
+    }
+
     /// Asks the node whether it would serve us, before a program depends on it.
     ///
     /// # Errors
-    /// Nobody is there, or the node refuses: says which.
-    pub fn greet(&self) -> Result<(), PagingError> {
-        match Client::connect(&node::Settings::new(self.0.clone())) {
+    /// Nobody is there, or answers in time, or the node refuses: says which.
+    pub fn greet(&self, timeout: Duration) -> Result<(), PagingError> {
+        let timeout_ns = nanoseconds(timeout);
+        match Client::connect(&node::Settings { timeout_ns, ..node::Settings::new(self.address.clone()) }) {
             Ok(_) => Ok(()),
-            Err(error) => Err(PagingError::Lacking(error.to_string())),
+            Err(error) => Err(PagingError::Lacking(self.failure().unwrap_or_else(|| error.to_string()))),
         }
     }
 
-    pub(crate) fn tell(&self, settings: &Settings) {
-        match &self.0 {
+    /// Writes where pagers are to connect.
+    pub fn tell(&self, settings: &Settings) {
+        match &self.address {
             Address::Tcp { ip, port } => {
-                settings.node_address.store(u32::from_be_bytes(*ip), Relaxed);
-                settings.node_port.store(u32::from(*port), Relaxed);
+                tell_address(settings, *ip, *port);
                 settings.backend.store(1, Relaxed);
             }
             Address::Shared(path) => {
-                for (word, bytes) in settings.node_path.iter().zip(path.as_bytes().chunks(8)) {
-                    let mut padded = [0; 8];
-                    padded[..bytes.len()].copy_from_slice(bytes);
-                    word.store(u64::from_le_bytes(padded), Relaxed);
-                }
+                tell_path(settings, path);
                 settings.backend.store(2, Relaxed);
             }
+            Address::Encrypted { ip, port, by } => {
+                tell_address(settings, *ip, *port);
+                tell_path(settings, by);
+                settings.backend.store(3, Relaxed);
+            }
         }
+    }
+}
+
+fn tell_address(settings: &Settings, ip: [u8; 4], port: u16) {
+    settings.node_address.store(u32::from_be_bytes(ip), Relaxed);
+    settings.node_port.store(u32::from(port), Relaxed);
+}
+
+fn tell_path(settings: &Settings, path: &str) {
+    for (word, bytes) in settings.node_path.iter().zip(path.as_bytes().chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(padded), Relaxed);
     }
 }
 
@@ -84,8 +164,12 @@ mod tests {
             let settings = Settings::default();
             assert_eq!(settings.node(), None);
             node.tell(&settings);
-            assert_eq!(settings.node(), Some(node.0));
+            assert_eq!(settings.node(), Some(node.address));
         }
+        let address = Address::Encrypted { ip: [10, 0, 0, 2], port: 7000, by: "/dev/shm/unrack/node".into() };
+        let settings = Settings::default();
+        MemoryNode::plain(address.clone()).tell(&settings);
+        assert_eq!(settings.node(), Some(address));
     }
 
     #[test]

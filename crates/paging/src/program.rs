@@ -259,8 +259,9 @@ mod tests {
             Err(PagingError::Usage(why)) => assert!(why.contains(text), "{why}"),
             other => panic!("{other:?}"),
         };
-        usage("no-program-of-this-name", "no such program");
-        usage("/no/such/file", "no such file");
+        let folder = unrack_testing::Folder::new("program");
+        usage(&format!("no-program-{}", folder.word()), "no such program");
+        usage(folder.join("absent").to_str().unwrap(), "no such file");
         usage("/", "not a file");
         usage("", "no such program");
         usage("/proc/self/status", "not executable");

@@ -9,14 +9,26 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-const FOR_THE_PROGRAM: [c_int; 6] =
+pub const FOR_THE_PROGRAM: [c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 /// Those that end a whole series of runs.
 const STOPS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
+/// Those that end a run, whatever its program does with them.
+const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// How often somebody asked for the run's end, and by which signal last.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    pub times: u32,
+    pub signal: c_int,
+}
+
+static END_TIMES: AtomicU32 = AtomicU32::new(0);
+static END_SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Bit n: signal n came.
 static CAME: AtomicU64 = AtomicU64::new(0);
 /// Bit n: signal n came from a process, which sent it to us only; the terminal sends to all.
@@ -27,6 +39,10 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes a valid pointer to handlers installed with SA_SIGINFO.
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
     CAME.fetch_or(1 << signal, Relaxed);
+    if ENDS.contains(&signal) {
+        END_SIGNAL.store(signal, Relaxed);
+        END_TIMES.fetch_add(1, Relaxed);
+    }
     if signal != libc::SIGCHLD && !from_kernel {
         TO_FORWARD.fetch_or(1 << signal, Relaxed);
     }
@@ -52,8 +68,9 @@ impl Watch {
         let wake = wake_up().map_err(PagingError::failed("watch for signals"))?;
         CAME.store(0, Relaxed);
         TO_FORWARD.store(0, Relaxed);
+        END_TIMES.store(0, Relaxed);
         let all = FOR_THE_PROGRAM.iter().copied().chain([libc::SIGCHLD]);
-        Ok(Watch { before: all.filter_map(take_over).collect(), wake })
+        Ok(Watch { before: all.filter_map(|signal| take_over(signal, note)).collect(), wake })
     }
 
     /// Returns when a signal came, or after `longest`.
@@ -69,6 +86,10 @@ impl Watch {
     pub fn take_forwards(&self) -> impl Iterator<Item = c_int> {
         let bits = TO_FORWARD.swap(0, Relaxed);
         FOR_THE_PROGRAM.into_iter().filter(move |signal| bits & (1 << signal) != 0)
+    }
+
+    pub fn asked_to_end(&self) -> Asked {
+        Asked { times: END_TIMES.load(Relaxed), signal: END_SIGNAL.load(Relaxed) }
     }
 
     /// The signal that asked to stop, if one did.
@@ -97,9 +118,11 @@ fn wake_up() -> Result<&'static OwnedFd, rustix::io::Errno> {
     Ok(FD.get().expect("set above"))
 }
 
-/// Installs the handler. Returns what was there; `None` if the signal is ignored and stays so.
-fn take_over(signal: c_int) -> Option<(c_int, libc::sigaction)> {
-    // SAFETY: plain structs on our stack; the handler does what handlers may.
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Installs a handler. Returns what was there; `None` if the signal is ignored and stays so.
+pub fn take_over(signal: c_int, handler: Handler) -> Option<(c_int, libc::sigaction)> {
+    // SAFETY: plain structs on our stack; the handlers given here do only what handlers may.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &mut before);
@@ -107,7 +130,7 @@ fn take_over(signal: c_int) -> Option<(c_int, libc::sigaction)> {
             return None;
         }
         let mut ours: libc::sigaction = std::mem::zeroed();
-        ours.sa_sigaction = note as *const () as usize;
+        ours.sa_sigaction = handler as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         (libc::sigaction(signal, &ours, std::ptr::null_mut()) == 0).then_some((signal, before))
     }

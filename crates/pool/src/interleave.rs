@@ -67,6 +67,11 @@ impl Interleave {
         (granule * self.devices as u64 + device as u64) * self.granularity.get() + inside
     }
 
+    /// Bytes of each device that so many bytes of the set are on, at most.
+    pub fn device_bytes(self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.granularity.get()).div_ceil(u64::from(self.devices)) * self.granularity.get()
+    }
+
     /// Whole sections of a set of devices of this size.
     pub fn sections(self, device_bytes: u64) -> u64 {
         let granules = device_bytes / self.granularity;
@@ -121,6 +126,14 @@ mod tests {
                 shares[set.locate(granule * granularity).0 as usize] += granularity;
             }
             prop_assert!(shares.iter().all(|share| *share == turns * granularity));
+        }
+
+        /// What a device must have is as far as the set's bytes reach.
+        #[test]
+        fn device_bytes_are_enough_and_no_more(set in set(), bytes in 1u64..1 << 24) {
+            let granules = (0..bytes).step_by(set.granularity.get() as usize);
+            let reached = granules.map(|offset| set.locate(offset).1 + set.granularity.get()).max();
+            prop_assert_eq!(reached, Some(set.device_bytes(bytes)));
         }
 
         #[test]

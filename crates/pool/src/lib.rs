@@ -29,7 +29,7 @@ pub mod sync;
 pub mod wire;
 
 pub use arena::{Arena, Buffer, Cache};
-pub use bells::{BELLS, Bell, Bells, PeerBell, Rung};
+pub use bells::{BELLS, Bell, Bells, LOST_RING, PeerBell, Rung};
 pub use cache_control::LINE;
 pub use client::{Channel, Client, Error, Offer, Segment, Service};
 pub use manager::{Manager, Options};

@@ -13,6 +13,8 @@ use unrack_units::Bytes;
 pub struct Listing {
     pub capacity_bytes: u64,
     pub free_bytes: u64,
+    /// How much one client may have.
+    pub per_client_bytes: u64,
     pub backing: String,
     pub mode: Mode,
     pub region_sections: u32,
@@ -30,6 +32,9 @@ pub struct Process {
     pub held_bytes: u64,
     /// Bytes of its buffers that are taken, as it says; `None` if it did not say yet.
     pub used_bytes: Option<u64>,
+    /// What counts against its quota: segments and queue areas, of all its process's connections; of a user other than
+    /// the manager's, those of all processes.
+    pub quota_used_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,6 +74,7 @@ impl Listing {
         let mut listing = Listing {
             capacity_bytes: 0,
             free_bytes: 0,
+            per_client_bytes: 0,
             backing: String::new(),
             mode: welcome.mode,
             region_sections: welcome.region_sections,
@@ -91,11 +97,12 @@ impl Listing {
 
     fn add(&mut self, listed: Listed) {
         match listed {
-            Listed::Pool { capacity_bytes, free_bytes, backing } => {
+            Listed::Pool { capacity_bytes, free_bytes, backing, per_client_bytes } => {
                 (self.capacity_bytes, self.free_bytes, self.backing) = (capacity_bytes, free_bytes, backing);
+                self.per_client_bytes = per_client_bytes;
             }
-            Listed::Client { peer, used_bytes } => {
-                self.processes.push(Process { peer, held_bytes: 0, used_bytes });
+            Listed::Client { peer, used_bytes, quota_used_bytes } => {
+                self.processes.push(Process { peer, held_bytes: 0, used_bytes, quota_used_bytes });
             }
             Listed::Service { name, by } => self.services.push(Service { name, by }),
             Listed::Channel { id, service, client, server, open, queues } => self.channels.push(Channel {
@@ -126,14 +133,18 @@ impl Listing {
 impl fmt::Display for Listing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (capacity, free) = (Bytes::new(self.capacity_bytes), Bytes::new(self.free_bytes));
-        writeln!(out, "{capacity}, {free} free; {}, {}", self.backing, self.mode)?;
+        let quota = Bytes::new(self.per_client_bytes);
+        writeln!(out, "{capacity}, {free} free; at most {quota} a client; {}, {}", self.backing, self.mode)?;
         if !self.processes.is_empty() {
-            writeln!(out, "\n{:<28}{:>8}{:>8}{:>12}{:>12}", "process", "pid", "user", "held", "used")?;
+            let [held, used] = ["held", "used"];
+            writeln!(out, "\n{:<28}{:>8}{:>8}{held:>12}{used:>12}{:>8}", "process", "pid", "user", "quota")?;
         }
-        for Process { peer, held_bytes, used_bytes } in &self.processes {
+        for Process { peer, held_bytes, used_bytes, quota_used_bytes } in &self.processes {
             let used = used_bytes.map_or_else(|| "?".into(), |bytes| Bytes::new(bytes).to_string());
             let held = Bytes::new(*held_bytes).to_string();
-            writeln!(out, "{:<28}{:>8}{:>8}{held:>12}{used:>12}", peer.name, peer.pid, peer.uid)?;
+            let percent = quota_used_bytes.saturating_mul(100) / self.per_client_bytes.max(1);
+            let line = format!("{:<28}{:>8}{:>8}{held:>12}{used:>12}", peer.name, peer.pid, peer.uid);
+            writeln!(out, "{line}{:>8}", format!("{percent}%"))?;
         }
         if !self.services.is_empty() {
             writeln!(out, "\n{:<28}by", "service")?;

@@ -15,23 +15,23 @@ pub fn default_socket() -> PathBuf {
     folder.join("pool.sock")
 }
 
-/// Makes the folder of the default socket, for this user alone.
+/// Makes the folder of the default socket, for this user alone. Says whether it was not there before.
 ///
 /// # Errors
 /// If it cannot be made, or is somebody else's: in a folder that all may write to, others come first at times.
-pub fn make_folder(socket: &Path) -> std::io::Result<()> {
-    let Some(folder) = socket.parent() else { return Ok(()) };
-    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+pub fn make_folder(socket: &Path) -> std::io::Result<bool> {
+    let Some(folder) = socket.parent() else { return Ok(false) };
+    let made = match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+        made => made.is_ok(),
+    };
     let found = std::fs::symlink_metadata(folder)?;
     let others = (Mode::RWXG | Mode::RWXO).bits();
     if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() || found.mode() & others != 0 {
         let text = format!("{} is not a folder of this user alone (mode 0700)", folder.display());
         return Err(Error::new(ErrorKind::PermissionDenied, text));
     }
-    Ok(())
+    Ok(made)
 }
 
 #[cfg(test)]
@@ -41,13 +41,13 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_may_enter_is_refused() {
-        let folder = std::env::temp_dir().join(format!("unrack-folder-{}", std::process::id()));
+        let outer = unrack_testing::Folder::new("socket");
+        let folder = outer.join("inner");
         let socket = folder.join("pool.sock");
-        make_folder(&socket).unwrap();
-        make_folder(&socket).expect("it is there already");
+        assert!(make_folder(&socket).unwrap());
+        assert!(!make_folder(&socket).expect("it is there already"));
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         let refused = make_folder(&socket).map_err(|error| error.kind());
-        std::fs::remove_dir(&folder).unwrap();
         assert_eq!(refused, Err(ErrorKind::PermissionDenied));
     }
 }

@@ -26,7 +26,7 @@ pub struct Space {
 
 // SAFETY: addresses only; what is done with the memory is up to whoever dereferences.
 unsafe impl Send for Space {}
-// SAFETY: as above.
+// SAFETY: a shared space gives out addresses only, and its books are behind a lock.
 unsafe impl Sync for Space {}
 
 impl Space {
@@ -83,7 +83,7 @@ impl Space {
             unsafe { rustix::mm::mmap(to, bytes as usize, access, flags, files[device as usize], at)? };
         }
         if self.base != self.shared {
-            // SAFETY: as above.
+            // SAFETY: the model's own reservation, which nobody uses yet.
             unsafe { fixed(self.base, self.bytes, access, MapFlags::NORESERVE)? };
         }
         self.whole = true;

@@ -31,7 +31,7 @@ fn mark(buffer: &Buffer, mark: u64) {
 
 fn check(buffer: &Buffer, mark: u64) {
     let last = buffer.capacity() as usize / 8 - 1;
-    // SAFETY: as above.
+    // SAFETY: the buffer is this test's, aligned to lines, and was written to at both places.
     let found =
         unsafe { [(buffer.as_ptr() as *mut u64).read(), (buffer.as_ptr() as *mut u64).add(last).read()] };
     assert_eq!(found, [mark, mark], "somebody else wrote to the buffer at {:#x}", buffer.offset());

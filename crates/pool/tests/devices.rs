@@ -26,6 +26,7 @@ fn devices(folder: &Folder, count: usize, bytes: u64) -> Vec<PathBuf> {
 fn options(folder: &Folder, paths: Vec<PathBuf>, granularity: u64, capacity: u64) -> Options {
     let mut options = Options::new(folder.path("pool.sock"), Bytes::new(capacity));
     options.backing = Backing::Devices { paths, granularity };
+    options.per_client = Some(common::ALL);
     options
 }
 

@@ -12,11 +12,12 @@ mod reliable;
 pub use rate::Rate;
 pub use reliable::{Receiver, Reply, Sender};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction, Time};
 
 /// Parameters of DCQCN (§3.1 and fig. 14, the values of the deployment).
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Queue below which nothing is marked. Default 5 KB.

@@ -7,13 +7,14 @@
 //! to wait, the arbiter takes no second demand. Else those who ask again would get slots that they cannot use, and
 //! wait the longer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
 use unrack_units::{Rate, Time};
 
 /// Parameters of Fastpass.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Of the arbiter's link. Default 100 Gb/s (EDM §4.3).

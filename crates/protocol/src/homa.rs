@@ -8,11 +8,12 @@
 
 use crate::receiver_driven::{Grants, Scheduler, TransferId};
 use crate::turns::Turns;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
 /// Parameters of Homa.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Packets that a transfer may send unasked, and that may be granted beyond what has arrived. Default:
@@ -123,6 +124,10 @@ impl Overcommitment {
 }
 
 impl Scheduler for Overcommitment {
+    fn could_grant(&self, grants: &Grants) -> bool {
+        grants.is_pending() && grants.outstanding() < self.window
+    }
+
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
         let size = grants.size();
         self.pending.set(transfer, &mut grants.place, size);

@@ -28,6 +28,10 @@ pub struct Credits {
 }
 
 impl Scheduler for Credits {
+    fn could_grant(&self, grants: &Grants) -> bool {
+        grants.is_pending()
+    }
+
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
         let size = grants.size();
         self.pending.set(transfer, &mut grants.place, size);

@@ -7,12 +7,13 @@
 
 use crate::segments::SegmentSet;
 use crate::silence::{STEADY, Silence};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
 /// Parameters of NDP.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Packets that a transfer may send unasked. Default: one bandwidth-delay product (§3.2).

@@ -6,11 +6,12 @@
 
 use crate::segments::SegmentSet;
 use crate::silence::Silence;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
 /// Parameters of pFabric.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Packets that a transfer may send at once. Default: one bandwidth-delay product (§4.2, rule 1).

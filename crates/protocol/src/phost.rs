@@ -7,11 +7,12 @@
 
 use crate::receiver_driven::{Grants, Scheduler, TransferId};
 use crate::turns::Turns;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
 /// Parameters of pHost (§4.1, table "default").
-#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Packets that a transfer may send unasked, and tokens that may be unused before its source is passed
@@ -49,6 +50,10 @@ pub fn free_rank(segments: u32, free_tokens: u32) -> u8 {
 }
 
 impl Scheduler for Tokens {
+    fn could_grant(&self, grants: &Grants) -> bool {
+        grants.is_pending() && grants.unanswered() < self.limit
+    }
+
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
         // §3.3: a source that has a bandwidth-delay product of tokens and answers none is passed over, until
         // data comes or the tokens are lost. Tokens that were overtaken have expired: they are given again

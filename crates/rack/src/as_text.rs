@@ -1,4 +1,4 @@
-//! serde for types that are written as text.
+//! serde and schema for types that are written as text.
 
 /// `Serialize` by `Display`, `Deserialize` by `FromStr`.
 macro_rules! as_text {
@@ -23,6 +23,7 @@ macro_rules! as_text {
                 deserializer.deserialize_str(Text)
             }
         }
+        crate::schema::schema_as_text!($type);
     };
 }
 pub(crate) use as_text;

@@ -8,17 +8,21 @@ mod jobs;
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value as Schema, json};
 use unrack_units::Bytes;
+use unrack_units::nearest::{hint, nearest};
 
-use crate::decode::decode;
+use crate::decode::{decode, decode_beside};
 use crate::faults::Faults;
 use crate::graph::Sides;
 use crate::host::Host;
-use crate::nearest::hint;
+
 use crate::network::{Headers, Link, Network, Switch, Topology};
 use crate::problem::Problem;
+use crate::schema;
 use crate::source::{Origin, Source};
 use crate::tree::{Node, Value};
 use crate::wiring::Wiring;
@@ -51,20 +55,33 @@ const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &[] };
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
 const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: &[] };
 
-const SECTIONS: &[&str] =
-    &["seed", "network", "fabric", "host", "workload", "failures", "bit_errors", "extends"];
+/// The keys at the top of a scenario, and what they mean.
+pub(crate) const SECTIONS: [(&str, &str); 8] = [
+    ("seed", "Seed of all that is drawn at random. Default 1."),
+    ("network", "Topology, links and switches."),
+    ("fabric", "The protocol that carries the traffic, and its parameters."),
+    ("host", "What is inside hosts. Default: nothing that takes time."),
+    ("workload", "What the rack is asked to do."),
+    ("failures", "Links and switches that are down for a while. Default: none."),
+    ("bit_errors", "How often links flip bits. Default: never."),
+    (
+        "extends",
+        "Another scenario file, relative to this one, whose values hold where this one says nothing.",
+    ),
+];
 
-/// Of a scenario that names none.
+/// Seed of a scenario that names none.
 const DEFAULT_SEED: u64 = 1;
 
 /// The table `network` but for its topology.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(default)]
 struct Common {
     link: Link,
-    /// Default: as `link`.
+    /// Link between switches. Default: as `link`.
     core_link: Option<Link>,
-    /// Default: [`Link::CXL`].
+    /// Link of each host to the CXL switch of its rack, on a `drack` or with `[host]`. Default: 500 Gb/s and
+    /// 55 ns (DRack §2.4, §7.1).
     cxl_link: Option<Link>,
     switch: Switch,
     /// Default 1500 B, as Ethernet's.
@@ -79,25 +96,25 @@ impl Default for Common {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct StarSize {
     nodes: u32,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct LeafSpineSize {
     racks: u32,
     hosts_per_rack: u32,
     spines: u32,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct FatTreeSize {
     /// Of each switch: the k of a k-ary fat tree.
     ports: u32,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct DrackSize {
     racks: u32,
     hosts_per_rack: u32,
@@ -106,7 +123,7 @@ struct DrackSize {
     cores: Option<u32>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct TorackSize {
     racks: u32,
     hosts_per_rack: u32,
@@ -115,13 +132,13 @@ struct TorackSize {
     uplinks: Option<u32>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct CubeSize {
     /// Nodes along each dimension.
     shape: Sides,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct CablesFile {
     /// One cable a line ([`crate::graph::list`]).
     file: FileRef,
@@ -161,9 +178,10 @@ impl<'a> Checker<'a> {
 
     fn refuse_unknown_sections(&mut self) {
         for (key, entry) in self.root.table().into_iter().flatten() {
-            if !SECTIONS.contains(&key.as_str()) {
+            let known = SECTIONS.map(|(name, _)| name);
+            if !known.contains(&key.as_str()) {
                 let message =
-                    format!("the scenario has no key `{}`{}", key.escape_debug(), hint(key, SECTIONS));
+                    format!("the scenario has no key `{}`{}", key.escape_debug(), hint(key, &known));
                 self.problems.push(Problem::at(entry.key, message));
             }
         }
@@ -172,7 +190,7 @@ impl<'a> Checker<'a> {
     fn network(&mut self) -> Option<Network> {
         let table = self.table("network")?;
         let topology = self.topology();
-        let common = self.decode::<Common>(&table.without("topology"), "network");
+        let common = self.decode_beside::<Common>(&table.without("topology"), "network", "topology");
         let (topology, Common { link, core_link, cxl_link, switch, mtu, headers }) = (topology?, common?);
         if cxl_link.is_some() && topology.wiring().is_none() && self.root.get("host").is_none() {
             let message = format!(
@@ -191,23 +209,41 @@ impl<'a> Checker<'a> {
         let path = "network.topology";
         let (kind, rest) = self.chosen(path, "kind", &TOPOLOGY)?;
         match kind {
-            "star" => self.decode(&rest, path).map(|StarSize { nodes }| Topology::Star { nodes }),
-            "leaf-spine" => {
-                self.decode(&rest, path).map(|LeafSpineSize { racks, hosts_per_rack, spines }| {
-                    Topology::LeafSpine { racks, hosts_per_rack, spines }
+            "star" => {
+                self.decode_beside(&rest, path, "kind").map(|StarSize { nodes }| Topology::Star { nodes })
+            }
+            "leaf-spine" => self.decode_beside(&rest, path, "kind").map(
+                |LeafSpineSize { racks, hosts_per_rack, spines }| Topology::LeafSpine {
+                    racks,
+                    hosts_per_rack,
+                    spines,
+                },
+            ),
+            "drack" => {
+                self.decode_beside(&rest, path, "kind").map(|DrackSize { racks, hosts_per_rack, cores }| {
+                    let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
+                    Topology::Drack { racks, hosts_per_rack, cores }
                 })
             }
-            "drack" => self.decode(&rest, path).map(|DrackSize { racks, hosts_per_rack, cores }| {
-                let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
-                Topology::Drack { racks, hosts_per_rack, cores }
-            }),
-            "torack" => self.decode(&rest, path).map(|TorackSize { racks, hosts_per_rack, uplinks }| {
-                Topology::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) }
-            }),
-            "torus" => self.decode(&rest, path).map(|CubeSize { shape }| Topology::Torus { sides: shape }),
-            "graph" => self.decode(&rest, path).and_then(|CablesFile { file }| self.cabling(file)),
-            "mesh" => self.decode(&rest, path).map(|CubeSize { shape }| Topology::Mesh { sides: shape }),
-            _ => self.decode(&rest, path).map(|FatTreeSize { ports }| Topology::FatTree { ports }),
+            "torack" => self.decode_beside(&rest, path, "kind").map(
+                |TorackSize { racks, hosts_per_rack, uplinks }| Topology::Torack {
+                    racks,
+                    hosts_per_rack,
+                    uplinks: uplinks.unwrap_or(hosts_per_rack),
+                },
+            ),
+            "torus" => self
+                .decode_beside(&rest, path, "kind")
+                .map(|CubeSize { shape }| Topology::Torus { sides: shape }),
+            "graph" => {
+                self.decode_beside(&rest, path, "kind").and_then(|CablesFile { file }| self.cabling(file))
+            }
+            "mesh" => self
+                .decode_beside(&rest, path, "kind")
+                .map(|CubeSize { shape }| Topology::Mesh { sides: shape }),
+            _ => self
+                .decode_beside(&rest, path, "kind")
+                .map(|FatTreeSize { ports }| Topology::FatTree { ports }),
         }
     }
 
@@ -215,11 +251,11 @@ impl<'a> Checker<'a> {
     fn workload(&mut self, network: Option<&Network>) -> Option<Workload> {
         let (kind, rest) = self.chosen("workload", "kind", &WORKLOAD)?;
         let mut workload = match kind {
-            "memory" => self.decode(&rest, "workload").map(Workload::Memory),
-            "flows" => self.decode(&rest, "workload").map(Workload::Flows),
-            "collective" => self.decode(&rest, "workload").map(Workload::Collective),
-            "jobs" => self.decode(&rest, "workload").map(Workload::Jobs),
-            _ => self.decode(&rest, "workload").map(Workload::Trace),
+            "memory" => self.decode_beside(&rest, "workload", "kind").map(Workload::Memory),
+            "flows" => self.decode_beside(&rest, "workload", "kind").map(Workload::Flows),
+            "collective" => self.decode_beside(&rest, "workload", "kind").map(Workload::Collective),
+            "jobs" => self.decode_beside(&rest, "workload", "kind").map(Workload::Jobs),
+            _ => self.decode_beside(&rest, "workload", "kind").map(Workload::Trace),
         }?;
         self.place_files(&mut workload);
         if let Some(network) = network {
@@ -297,9 +333,19 @@ impl<'a> Checker<'a> {
         None
     }
 
+    /// Says that a table needs a key; of a key that is nearly the same, that it is not that one.
     fn missing(&mut self, path: &str, table: &Node, key: &str) {
         let path = if path.is_empty() { "the scenario" } else { path };
-        self.problems.push(Problem::at(table.place, format!("{path} needs `{key}`")));
+        let keys = || table.table().into_iter().flatten();
+        let names: Vec<&str> = keys().map(|(name, _)| name.as_str()).collect();
+        let near = nearest(key, &names).and_then(|near| keys().find(|(name, _)| *name == near));
+        self.problems.push(match near {
+            Some((near, entry)) => {
+                let near = near.escape_debug();
+                Problem::at(entry.key, format!("{path} has no key `{near}`; did you mean `{key}`?"))
+            }
+            None => Problem::at(table.place, format!("{path} needs `{key}`")),
+        });
     }
 
     fn complain(&mut self, path: &str, message: impl std::fmt::Display) {
@@ -310,6 +356,28 @@ impl<'a> Checker<'a> {
     fn decode<T: DeserializeOwned>(&mut self, node: &Node, path: &str) -> Option<T> {
         decode(node, path, &mut self.problems)
     }
+
+    /// The same for a table whose key `beside` was read before.
+    fn decode_beside<T: DeserializeOwned>(&mut self, node: &Node, path: &str, beside: &str) -> Option<T> {
+        decode_beside(node, path, &[beside], &mut self.problems)
+    }
+}
+
+/// The keys of `network` with a topology of this kind.
+pub(crate) fn network_schema(kind: &str) -> Schema {
+    let mut network = schema::of::<Common>();
+    let shape = match kind {
+        "star" => schema::of::<StarSize>(),
+        "leaf-spine" => schema::of::<LeafSpineSize>(),
+        "drack" => schema::of::<DrackSize>(),
+        "torack" => schema::of::<TorackSize>(),
+        "torus" | "mesh" => schema::of::<CubeSize>(),
+        "graph" => schema::of::<CablesFile>(),
+        _ => schema::of::<FatTreeSize>(),
+    };
+    network["properties"]["cxl_link"]["default"] = json!(Link::CXL);
+    network["properties"]["topology"] = schema::described("How nodes and switches are connected.", shape);
+    network
 }
 
 /// A captured program runs on half of the nodes, and the other half holds its memory.

@@ -20,9 +20,19 @@ const MOST_PROBLEMS: usize = 20;
 /// serde stops at the first problem. To find the others, what is wrong is taken out and the rest
 /// is read again, until nothing more can be told.
 pub(crate) fn decode<T: DeserializeOwned>(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<T> {
+    decode_beside(node, path, &[], problems)
+}
+
+/// The same for a table of which somebody else reads the keys `beside`: they are keys to propose.
+pub(crate) fn decode_beside<T: DeserializeOwned>(
+    node: &Node,
+    path: &str,
+    beside: &[&str],
+    problems: &mut Vec<Problem>,
+) -> Option<T> {
     let mut node = node.clone();
     for found in 0..MOST_PROBLEMS {
-        match T::deserialize(reader::Reader(&node)) {
+        match T::deserialize(reader::Reader { node: &node, beside }) {
             Ok(value) => return (found == 0).then_some(value),
             // Missing, perhaps, because it was taken out.
             Err(fault) if fault.missing && found > 0 => return None,

@@ -1,66 +1,40 @@
-//! A scenario in full, as TOML, with where each value came from.
+//! A scenario in full, as TOML, with where each value came from, and the keys that have none.
 
-use serde::Serialize;
+use serde_json::Value as Schema;
 use toml::{Table, Value as Toml};
 
-use crate::faults::{BitErrors, Faults};
-use crate::host::Host;
-use crate::network::{Cabling, Network, Topology};
+use crate::schema::{self, Inside, Key};
 use crate::source::Source;
-use crate::tree::{Node, Value};
-use crate::workload::Workload;
-
-/// One table of the scenario: the keys that lead to it and its plain values, in the order of
-/// printing.
-pub(crate) struct Section {
-    path: Vec<String>,
-    values: Vec<(String, Toml)>,
-}
+use crate::tables::Part;
+use crate::tree::Node;
 
 /// Keys that say what their table is come first.
 const FIRST: [&str; 2] = ["kind", "protocol"];
 
-pub(crate) fn sections(
-    seed: u64,
-    network: &Network,
-    fabric: &Table,
-    host: &Option<Host>,
-    workload: &Workload,
-    faults: &Faults,
-) -> Vec<Section> {
-    let mut sections = Vec::new();
-    let mut general = table([("seed", toml_of(&seed))]);
-    if !faults.failures.is_empty() {
-        general.insert("failures".into(), toml_of(&faults.failures));
-    }
-    flatten(&[], general, &mut sections);
-    flatten(&["network".into()], network_table(network, host.is_some()), &mut sections);
-    flatten(&["fabric".into()], fabric.clone(), &mut sections);
-    if let Some(host) = host {
-        flatten(&["host".into()], fields_of(host), &mut sections);
-    }
-    flatten(&["workload".into()], workload_table(workload), &mut sections);
-    if faults.bit_errors != BitErrors::default() {
-        flatten(&["bit_errors".into()], fields_of(&faults.bit_errors), &mut sections);
-    }
-    sections
-}
+/// Comments begin in the same column, unless a line is longer than this.
+const WIDEST: usize = 60;
 
-/// The text with a comment behind each value.
-pub(crate) fn with_origins(sections: &[Section], root: &Node, sources: &[Source]) -> String {
-    let origin = |path: &[String], key: &str| {
-        let table = path.iter().try_fold(root, |node, key| node.get(key));
-        match table.and_then(|table| table.get(key)) {
-            Some(node) => sources[node.place.source].describe(node.place).replace(char::is_control, " "),
-            None => "default".into(),
+/// The text with a comment behind each value. Keys and tables without a value are comments: what is left of them
+/// is a scenario, the same one.
+pub(crate) fn with_origins(parts: &[Part], root: &Node, sources: &[Source]) -> String {
+    let mut page = Page { text: String::new(), root, sources };
+    for part @ Part { values, schema, .. } in parts {
+        match values {
+            Some(values) => page.table(&part.path(), values, schema),
+            None => page.template(&part.path(), &Inside::Table(schema), &reason(NOT_SET, &Key(schema)), None),
         }
-    };
-    print(sections, |line, width, path, key| format!("{line:width$}  # {}", origin(path, key)))
+    }
+    page.text
 }
 
 /// FNV-1a, 64 bits, of the text without comments.
-pub(crate) fn hash(sections: &[Section]) -> String {
-    let text = print(sections, |line, _, _, _| line.to_string());
+pub(crate) fn hash(parts: &[Part]) -> String {
+    let mut text = String::new();
+    for part in parts.iter().filter(|part| part.hashed) {
+        if let Some(values) = &part.values {
+            plain(&mut text, &part.path(), &schema::hashed(values, &part.schema));
+        }
+    }
     format!("{:016x}", fnv_1a(text.bytes()))
 }
 
@@ -69,121 +43,156 @@ pub(crate) fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// A table as written, for a fabric whose parameters nobody has read yet.
-pub(crate) fn table_of(node: &Node) -> Table {
-    let entries = node.table().into_iter().flatten();
-    entries.map(|(key, entry)| (key.clone(), toml_of_node(&entry.node))).collect()
-}
-
-fn toml_of_node(node: &Node) -> Toml {
-    match &node.value {
-        Value::Text(text) | Value::Date(text) => Toml::String(text.clone()),
-        Value::Integer(number) => Toml::Integer(*number),
-        Value::Float(number) => Toml::Float(*number),
-        Value::Boolean(truth) => Toml::Boolean(*truth),
-        Value::List(nodes) => Toml::Array(nodes.iter().map(toml_of_node).collect()),
-        Value::Table(_) => Toml::Table(table_of(node)),
-    }
-}
-
-fn network_table(network: &Network, has_hosts: bool) -> Table {
-    let Network { topology, link, core_link, cxl_link, switch, mtu, headers } = network;
-    let mut shape = match topology {
-        Topology::Star { nodes } => table([("nodes", toml_of(nodes))]),
-        Topology::LeafSpine { racks, hosts_per_rack, spines } => table([
-            ("racks", toml_of(racks)),
-            ("hosts_per_rack", toml_of(hosts_per_rack)),
-            ("spines", toml_of(spines)),
-        ]),
-        Topology::FatTree { ports } => table([("ports", toml_of(ports))]),
-        Topology::Drack { racks, hosts_per_rack, cores } => table([
-            ("racks", toml_of(racks)),
-            ("hosts_per_rack", toml_of(hosts_per_rack)),
-            ("cores", toml_of(cores)),
-        ]),
-        Topology::Torack { racks, hosts_per_rack, uplinks } => table([
-            ("racks", toml_of(racks)),
-            ("hosts_per_rack", toml_of(hosts_per_rack)),
-            ("uplinks", toml_of(uplinks)),
-        ]),
-        Topology::Torus { sides } | Topology::Mesh { sides } => table([("shape", toml_of(sides))]),
-        Topology::Graph(Cabling { file, .. }) => table([("file", toml_of(file))]),
-    };
-    shape.insert("kind".into(), topology.kind().into());
-    let mut network = table([
-        ("mtu", toml_of(mtu)),
-        ("headers", toml_of(headers)),
-        ("topology", Toml::Table(shape)),
-        ("link", toml_of(link)),
-        ("switch", toml_of(switch)),
-    ]);
-    if !matches!(topology, Topology::Star { .. }) && !topology.is_direct() {
-        network.insert("core_link".into(), toml_of(core_link));
-    }
-    if topology.wiring().is_some() || has_hosts {
-        network.insert("cxl_link".into(), toml_of(cxl_link));
-    }
-    network
-}
-
-fn workload_table(workload: &Workload) -> Table {
-    let mut table = match workload {
-        Workload::Memory(memory) => fields_of(memory),
-        Workload::Flows(flows) => fields_of(flows),
-        Workload::Trace(trace) => fields_of(trace),
-        Workload::Collective(collective) => fields_of(collective),
-        Workload::Jobs(jobs) => fields_of(jobs),
-    };
-    table.insert("kind".into(), workload.kind().into());
-    table
-}
-
-fn toml_of(value: &impl Serialize) -> Toml {
-    Toml::try_from(value).expect("a scenario's own values are TOML")
-}
-
-fn fields_of(value: &impl Serialize) -> Table {
-    Table::try_from(value).expect("a scenario's own tables are TOML")
-}
-
-fn table<const N: usize>(entries: [(&str, Toml); N]) -> Table {
-    entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
-}
-
-/// Splits a table into its plain values and, after them, the tables inside.
-fn flatten(path: &[String], table: Table, sections: &mut Vec<Section>) {
-    // Whether a `Table` is sorted depends on how its crate was built.
-    let mut entries: Vec<_> = table.into_iter().collect();
-    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let (tables, mut values): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, value)| value.is_table());
-    values.sort_by_key(|(key, _)| !FIRST.contains(&key.as_str()));
+/// A table's values, and after them the tables inside.
+fn plain(text: &mut String, path: &[String], table: &Table) {
+    let (tables, values): (Vec<_>, Vec<_>) =
+        sorted(table).into_iter().partition(|(_, value)| value.is_table());
     if !values.is_empty() {
-        sections.push(Section { path: path.into(), values });
+        *text += &header(path);
     }
+    values.iter().for_each(|(key, value)| *text += &format!("{} = {value}\n", quoted(key)));
     for (key, value) in tables {
-        if let Toml::Table(inner) = value {
-            flatten(&[path, &[key]].concat(), inner, sections);
+        plain(text, &[path, &[key.clone()]].concat(), value.as_table().expect("they were parted"));
+    }
+}
+
+struct Page<'a> {
+    text: String,
+    root: &'a Node,
+    sources: &'a [Source],
+}
+
+/// One key of a table, on a line of its own.
+struct Line {
+    text: String,
+    comment: String,
+}
+
+impl Page<'_> {
+    /// A table of the scenario: its values, its keys without one, and then the tables inside.
+    fn table(&mut self, path: &[String], values: &Table, schema: &Schema) {
+        let keys = schema::keys(schema);
+        let mut names: Vec<&str> = values.keys().map(String::as_str).chain(keys.keys().copied()).collect();
+        names.sort_by_key(|name| (!FIRST.contains(name), *name));
+        names.dedup();
+        let line = |name: &&str| self.line(path, name, values.get(*name), keys.get(name));
+        let lines: Vec<Line> = names.iter().filter_map(line).collect();
+        if !lines.is_empty() {
+            self.text += &header(path);
+        }
+        self.lines(&lines);
+        for name in names {
+            self.inside(&below(path, name), values.get(name), keys.get(name));
+        }
+    }
+
+    /// The line of one key; none for a table.
+    fn line(&self, path: &[String], name: &str, value: Option<&Toml>, key: Option<&Key>) -> Option<Line> {
+        match (value, key) {
+            (Some(Toml::Table(_)), _) => None,
+            (Some(value), _) => {
+                Some(Line { text: format!("{} = {value}", quoted(name)), comment: self.origin(path, name) })
+            }
+            (None, Some(key)) if key.inside().is_none() => Some(without_value(name, key, NOT_SET)),
+            (None, _) => None,
+        }
+    }
+
+    /// The table that a key is, or could be.
+    fn inside(&mut self, path: &[String], value: Option<&Toml>, key: Option<&Key>) {
+        match (value, key, key.and_then(Key::inside)) {
+            (Some(Toml::Table(table)), _, Some(Inside::Table(schema))) => self.table(path, table, schema),
+            (Some(Toml::Table(table)), ..) => self.table(path, table, &Schema::Null),
+            (value, Some(key), Some(inside)) => {
+                let why = match (value, &inside) {
+                    (None, _) => NOT_SET,
+                    (_, Inside::Table(_)) => "could be a table",
+                    (_, Inside::Each(_)) => "keys of each",
+                };
+                self.template(path, &inside, &reason(why, key), key.default().as_ref());
+            }
+            _ => {}
+        }
+    }
+
+    /// A table that the scenario does not have, as a comment: what could be in it, and what holds without it.
+    fn template(&mut self, path: &[String], inside: &Inside, why: &str, default: Option<&Toml>) {
+        let (schema, header) = match inside {
+            Inside::Table(schema) => (*schema, format!("[{}]", dotted(path))),
+            Inside::Each(schema) => (*schema, format!("[[{}]]", dotted(path))),
+        };
+        self.text += &format!("\n# {header}  # {why}\n");
+        let keys = schema::keys(schema);
+        let mut names: Vec<&str> = keys.keys().copied().collect();
+        names.sort_by_key(|name| (!FIRST.contains(name), *name));
+        let value = |name: &str| default.and_then(|table| table.get(name)).cloned().or(keys[name].default());
+        let line = |name: &&str| template_line(name, &keys[name], value(name), schema::needs(schema, name));
+        self.lines(&names.iter().filter_map(line).collect::<Vec<_>>());
+        for name in names {
+            self.inside(&below(path, name), None, keys.get(name));
+        }
+    }
+
+    fn lines(&mut self, lines: &[Line]) {
+        let widths = lines.iter().map(|line| line.text.chars().count());
+        let width = widths.filter(|width| *width <= WIDEST).max().unwrap_or(0);
+        for Line { text, comment } in lines {
+            self.text += &format!("{text:width$}  # {comment}\n");
+        }
+    }
+
+    /// Where a value came from.
+    fn origin(&self, path: &[String], key: &str) -> String {
+        let table = path.iter().try_fold(self.root, |node, key| node.get(key));
+        match table.and_then(|table| table.get(key)) {
+            Some(node) => self.sources[node.place.source].describe(node.place).replace(char::is_control, " "),
+            None => "default".into(),
         }
     }
 }
 
-/// Prints every value by `line(text, width of the section, path, key)`.
-fn print(sections: &[Section], line: impl Fn(&str, usize, &[String], &str) -> String) -> String {
-    let mut text = String::new();
-    for Section { path, values } in sections {
-        if !path.is_empty() {
-            let path: Vec<_> = path.iter().map(|key| quoted(key)).collect();
-            text += &format!("\n[{}]\n", path.join("."));
+const NOT_SET: &str = "not set";
+
+/// The line of a key in a table that is not there; none for a table.
+fn template_line(name: &str, key: &Key, default: Option<Toml>, is_needed: bool) -> Option<Line> {
+    match (default, key.inside()) {
+        (Some(value), _) if !value.is_table() => {
+            Some(Line { text: format!("# {} = {value}", quoted(name)), comment: "default".into() })
         }
-        let lines = values.iter().map(|(key, value)| (key, format!("{} = {value}", quoted(key))));
-        let lines: Vec<_> = lines.collect();
-        let width = lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
-        for (key, value) in &lines {
-            text += &line(value, width, path, key);
-            text.push('\n');
-        }
+        (_, Some(_)) => None,
+        _ => Some(without_value(name, key, if is_needed { "needed" } else { NOT_SET })),
     }
-    text
+}
+
+fn without_value(name: &str, key: &Key, why: &str) -> Line {
+    Line { text: format!("# {} =", quoted(name)), comment: reason(why, key) }
+}
+
+/// Why there is no value, and what the key means.
+fn reason(why: &str, key: &Key) -> String {
+    match key.meaning() {
+        meaning if meaning.is_empty() => why.into(),
+        meaning => format!("{why}: {meaning}"),
+    }
+}
+
+fn below(path: &[String], name: &str) -> Vec<String> {
+    [path, &[name.to_string()]].concat()
+}
+
+/// The entries of a table: those that say what it is, then by name, whatever order its crate keeps.
+fn sorted(table: &Table) -> Vec<(&String, &Toml)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| (!FIRST.contains(&key.as_str()), *key));
+    entries
+}
+
+fn header(path: &[String]) -> String {
+    if path.is_empty() { String::new() } else { format!("\n[{}]\n", dotted(path)) }
+}
+
+fn dotted(path: &[String]) -> String {
+    path.iter().map(|key| quoted(key)).collect::<Vec<_>>().join(".")
 }
 
 /// A key, in quotes if it needs them.

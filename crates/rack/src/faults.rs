@@ -4,6 +4,7 @@ mod outage;
 
 pub use outage::Outage;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
@@ -21,7 +22,7 @@ impl Faults {
 }
 
 /// A link or switch that is down for a while: one of `[[failures]]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// The link of this node. On a `drack`, that of the NIC of this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,21 +35,22 @@ pub struct Failure {
     /// The link between these switches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<(u32, u32)>,
+    /// Time at which it goes down.
     pub from: Time,
-    /// Default: for ever.
+    /// Time at which it is back. Default: it stays down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// Down again this long after it went down, and so on. Default: once.
+    /// Time from when it goes down until it does so again, and so on. Default: it goes down once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Time>,
-    /// How long after it went down, or came back, packets take other ways, or this one again. Default: never:
-    /// how fast networks learn of it differs from microseconds to seconds.
+    /// Time after it went down, or came back, when packets take other ways, or this one again. Default: they never
+    /// do, since how fast networks learn of it differs from microseconds to seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detected_after: Option<Time>,
 }
 
 /// Probability that a bit is flipped on its way over a link.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BitErrors {
     /// Of the links of nodes. Default 0. (Ethernet at 100 Gb/s is to stay below 1e-12: IEEE 802.3 §80.)

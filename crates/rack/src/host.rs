@@ -1,12 +1,13 @@
 //! What is inside a host: memory, its CXL port, what NICs do in it, cores, a cache of its rack's memory.
 
 use crate::network::Link;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Rate, Time};
 
 /// The parts of every host (DRack §4, §5), each of which can be turned off. `network.cxl_link` is that of a host's CXL
 /// port: a load from another host's memory crosses it four times.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Host {
     /// Buffers are spread over the memories of the rack (DRack's M); else each lies in the memory of its host. Default
@@ -29,7 +30,7 @@ pub struct Host {
 }
 
 /// The memory of a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostMemory {
     /// Default two channels, as in the prototype (§6), of DDR5-4800: 614.4 Gb/s.
@@ -46,7 +47,7 @@ pub struct HostMemory {
 }
 
 /// The cache in front of the pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cache {
     /// Default 1 GiB (table 1).
@@ -63,7 +64,7 @@ pub struct Cache {
 }
 
 /// Who handles packets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cpu {
     /// All packets of a stream are handled by the same one (§7.1: XPS, RPS). Default 4 (table 1).
@@ -79,7 +80,7 @@ pub struct Cpu {
 }
 
 /// A NIC, and what each host has of it: its virtual NIC.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Nic {
     /// Of a NIC's DMA engine to its host, or where NICs are pooled to the CXL switch. Default 256 Gb/s (PCIe 5.0 x8) and

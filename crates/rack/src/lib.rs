@@ -43,14 +43,16 @@ mod faults;
 pub mod graph;
 mod host;
 mod load;
-mod nearest;
 mod network;
 mod overrides;
 mod problem;
 mod read;
 mod scenario;
+mod schema;
 mod source;
+mod tables;
 mod tree;
+mod warning;
 mod wiring;
 mod workload;
 
@@ -61,6 +63,7 @@ pub use network::{Buffer, Cabling, Headers, Link, Network, Switch, Topology};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
+pub use warning::Warning;
 pub use wiring::Wiring;
 pub use workload::{
     Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Jobs, Margin, Memory, Operation,

@@ -76,16 +76,7 @@ impl Loader {
         if self.open.contains(&real) {
             return Err(format!("{shown} extends itself"));
         }
-        let metadata = real.metadata().map_err(cannot)?;
-        if !metadata.is_file() || metadata.len() > MOST_BYTES {
-            return Err(format!("{shown} is not a scenario: not a file, or longer than 1 MiB"));
-        }
-        let bytes = std::fs::read(&real).map_err(cannot)?;
-        let text = String::from_utf8(bytes).map_err(|why| {
-            let good = &why.as_bytes()[..why.utf8_error().valid_up_to()];
-            let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
-            format!("{shown}:{line}: this line is not UTF-8 text")
-        })?;
+        let text = unrack_input::read_text(path, MOST_BYTES).map_err(|why| why.to_string())?;
         self.open.push(real);
         Ok(text)
     }

@@ -3,6 +3,7 @@
 use crate::graph::list::Cable;
 use crate::graph::{Graph, Sides};
 use crate::workload::FileRef;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use unrack_units::{Bytes, Rate, Time};
@@ -27,7 +28,7 @@ pub struct Network {
 }
 
 /// What surrounds the payload of a packet on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Headers {
     /// Those of Ethernet, IPv4 and a transport, with preamble and gap.
@@ -99,6 +100,26 @@ impl Topology {
         }
     }
 
+    /// Ports of all switches; where nodes forward for each other, at most as many as their links and one of each.
+    pub fn ports(&self) -> u64 {
+        let product = |a: u32, b: u64| u64::from(a).saturating_mul(b);
+        match *self {
+            Topology::Star { nodes } => nodes.into(),
+            Topology::LeafSpine { racks, hosts_per_rack, spines: up }
+            | Topology::Torack { racks, hosts_per_rack, uplinks: up } => {
+                product(racks, u64::from(hosts_per_rack) + 2 * u64::from(up))
+            }
+            Topology::FatTree { ports } => product(ports, product(ports, u64::from(ports))) / 4 * 5,
+            Topology::Drack { racks, hosts_per_rack, cores } => {
+                product(racks, 3 * u64::from(hosts_per_rack) + 2 * u64::from(cores))
+            }
+            Topology::Torus { sides } | Topology::Mesh { sides } => {
+                product(sides.nodes(), 2 * sides.as_slice().len() as u64 + 1)
+            }
+            Topology::Graph(Cabling { ref graph, .. }) => u64::from(graph.links()) + u64::from(graph.nodes()),
+        }
+    }
+
     /// Who is linked to whom, where nodes forward for each other; nothing where there are switches.
     ///
     /// # Panics
@@ -132,7 +153,7 @@ impl Topology {
 }
 
 /// A full-duplex link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Link {
     /// Each way. Default 100 Gb/s (EDM §4.3).
@@ -157,7 +178,7 @@ impl Link {
     pub const CXL: Link = Link { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Switch {
     /// From a bit's arrival to its departure when nothing is ahead of it, for fabrics that do not

@@ -4,6 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::source::{Origin, Place, Source};
+use unrack_input::{WIDTH, clipped_to};
+
+/// Problems shown at most: whoever has more has another kind of file.
+const MOST_SHOWN: usize = 50;
+/// Characters of a message, of which a value may be a part: four lines.
+const MOST_MESSAGE: usize = 4 * WIDTH;
+/// Characters of a shown line before what is meant, if not all of it can be shown.
+const BEFORE: usize = WIDTH / 4;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +31,8 @@ impl Problem {
 #[derive(Clone)]
 pub struct ScenarioError {
     problems: Vec<Problem>,
+    /// Problems besides these.
+    more: usize,
     sources: Arc<Vec<Source>>,
 }
 
@@ -31,7 +41,12 @@ impl ScenarioError {
     pub(crate) fn new(mut problems: Vec<Problem>, sources: Arc<Vec<Source>>) -> ScenarioError {
         problems.sort_by_key(|problem| problem.place);
         problems.dedup();
-        ScenarioError { problems, sources }
+        let more = problems.len().saturating_sub(MOST_SHOWN);
+        problems.truncate(MOST_SHOWN);
+        for problem in &mut problems {
+            problem.message = clipped_to(&problem.message, MOST_MESSAGE).into_owned();
+        }
+        ScenarioError { problems, more, sources }
     }
 
     /// The messages alone, for a program to look at.
@@ -57,11 +72,14 @@ impl fmt::Display for ScenarioError {
                 show(f, &self.sources[place.source], place)?;
             }
         }
-        Ok(())
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\n\nand {more} more"),
+        }
     }
 }
 
-/// The line, and a caret under what is meant.
+/// The line, or so much of it as fits, and a caret under what is meant.
 fn show(f: &mut fmt::Formatter, source: &Source, place: Place) -> fmt::Result {
     let at = source.position(place);
     let (name, number) = match &source.origin {
@@ -69,10 +87,19 @@ fn show(f: &mut fmt::Formatter, source: &Source, place: Place) -> fmt::Result {
         Origin::Override => ("--set".into(), String::new()),
     };
     let gutter = " ".repeat(number.len());
-    let indent: String =
-        at.text.chars().take(at.column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
+    let (text, before) = window(at.text, at.column - 1);
+    let indent: String = before.chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
+    let width = at.width.min(text.chars().count().saturating_sub(before.chars().count()).max(1));
     write!(f, "\n{gutter}--> {name}")?;
     write!(f, "\n{gutter} |")?;
-    write!(f, "\n{number} | {}", at.text)?;
-    write!(f, "\n{gutter} | {indent}{}", "^".repeat(at.width))
+    write!(f, "\n{number} | {text}")?;
+    write!(f, "\n{gutter} | {indent}{}", "^".repeat(width))
+}
+
+/// As much of a line as fits, and what of that is before character number `column`.
+fn window(line: &str, column: usize) -> (&str, &str) {
+    let place = |n| line.char_indices().nth(n).map_or(line.len(), |(at, _)| at);
+    let from = if place(WIDTH) == line.len() { 0 } else { column.saturating_sub(BEFORE) };
+    let (start, meant, end) = (place(from), place(column), place(from + WIDTH));
+    (&line[start..end], &line[start..meant])
 }

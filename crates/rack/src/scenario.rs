@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::check::{Checker, Parts};
-use crate::decode::decode;
-use crate::explain::{self, Section};
+use crate::decode::decode_beside;
+use crate::explain;
 use crate::load::Loader;
 use crate::overrides::Overrides;
 use crate::problem::{Problem, ScenarioError};
+use crate::schema;
 use crate::source::Source;
+use crate::tables::{Fabric, Part, Said, parts};
 use crate::tree::Node;
 use crate::{Cabling, Faults, Flows, Host, Memory, Network, Protocol, Size, Topology, Workload};
 
@@ -56,7 +59,7 @@ impl Scenario {
         let Some(Parts { seed, network, protocol, workload, faults, host }) = checker.parts() else {
             return Err(ScenarioError::new(checker.problems, self.sources));
         };
-        let fabric = self.root.get("fabric").map(explain::table_of).unwrap_or_default();
+        let fabric = Fabric::as_written(self.root.get("fabric"));
         Ok(ValidScenario {
             seed,
             network,
@@ -81,8 +84,7 @@ pub struct ValidScenario {
     pub faults: Faults,
     /// What is inside hosts; nothing unless the scenario says so.
     pub host: Option<Host>,
-    /// The table `fabric`: as written, or in full once its parameters were read.
-    fabric: toml::Table,
+    fabric: Fabric,
     root: Node,
     sources: Arc<Vec<Source>>,
 }
@@ -91,17 +93,20 @@ impl ValidScenario {
     /// Reads the parameters beside `fabric.protocol` as the protocol's own type. From then on,
     /// [`ValidScenario::explain`] and [`ValidScenario::hash`] cover their defaults too.
     ///
-    /// `P` says its defaults by `#[serde(default)]`.
-    pub fn fabric_params<P: DeserializeOwned + Serialize>(&mut self) -> Result<P, ScenarioError> {
+    /// `P` says its defaults by `#[serde(default)]`, and what its keys mean by their documentation.
+    pub fn fabric_params<P>(&mut self) -> Result<P, ScenarioError>
+    where
+        P: DeserializeOwned + Serialize + JsonSchema,
+    {
         let mut problems = Vec::new();
         let node = self.root.at("fabric").unwrap_or(&self.root).without("protocol");
-        let Some(params) = decode::<P>(&node, "fabric", &mut problems) else {
+        let Some(params) = decode_beside::<P>(&node, "fabric", &["protocol"], &mut problems) else {
             return Err(ScenarioError::new(problems, self.sources.clone()));
         };
-        let mut table =
+        let mut values =
             toml::Table::try_from(&params).map_err(|why| self.error_at("fabric", why.to_string()))?;
-        table.insert("protocol".into(), self.protocol.name().into());
-        self.fabric = table;
+        values.insert("protocol".into(), self.protocol.name().into());
+        self.fabric = Fabric { values, schema: schema::of::<P>() };
         Ok(params)
     }
 
@@ -113,16 +118,16 @@ impl ValidScenario {
         ScenarioError::new(vec![problem], self.sources.clone())
     }
 
-    /// The whole scenario as TOML, defaults included, with where each value came from. It reads
-    /// back as the same scenario.
+    /// The whole scenario as TOML, defaults included, with where each value came from; and, as comments, every
+    /// key and table that could be set and is not. It reads back as the same scenario.
     pub fn explain(&self) -> String {
-        explain::with_origins(&self.sections(), &self.root, &self.sources)
+        explain::with_origins(&self.parts(), &self.root, &self.sources)
     }
 
     /// A number for this scenario, 16 hexadecimal digits: equal where every value is equal,
     /// wherever it is written.
     pub fn hash(&self) -> String {
-        explain::hash(&self.sections())
+        explain::hash(&self.parts())
     }
 
     /// As [`ValidScenario::hash`], of the contents of the files that it names as well: what a result depends on.
@@ -141,14 +146,21 @@ impl ValidScenario {
         };
         let mut hash = self.hash();
         for (key, file) in cables.into_iter().chain(work) {
-            let contents = std::fs::read(&file.path)
-                .map_err(|why| self.error_at(key, format!("`{}` cannot be read: {why}", file.written)))?;
+            let contents = unrack_input::read(&file.path, u64::MAX)
+                .map_err(|why| self.error_at(key, format!("`{}` {}", file.written, why.reason)))?;
             hash = format!("{:016x}", explain::fnv_1a(hash.into_bytes().into_iter().chain(contents)));
         }
         Ok(hash)
     }
 
-    fn sections(&self) -> Vec<Section> {
-        explain::sections(self.seed, &self.network, &self.fabric, &self.host, &self.workload, &self.faults)
+    fn parts(&self) -> Vec<Part> {
+        parts(&Said {
+            seed: self.seed,
+            network: &self.network,
+            fabric: &self.fabric,
+            host: &self.host,
+            workload: &self.workload,
+            faults: &self.faults,
+        })
     }
 }

@@ -16,6 +16,7 @@ pub use shape::{Arrivals, Pattern};
 pub use size::{BUILT_IN_CDFS, Scale, Size, SizeUnit};
 pub use trace::{FileRef, Replay, TimeOffsets, Trace};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction};
 
@@ -53,19 +54,17 @@ impl Workload {
     }
 }
 
-// Keys that came after the first version are not written where they have their default: the hash of a
-// scenario stays what it was.
-
 /// Reads, writes and read-modify-writes of remote memory, drawn at random.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// Reads among all messages. Default one half (EDM §4.3).
     #[serde(default = "half")]
     pub read_fraction: Fraction,
     /// Atomic read-modify-writes among all messages; what is neither is a write. Default none.
-    #[serde(default = "none", skip_serializing_if = "is_none")]
+    #[serde(default = "none")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_fraction: Fraction,
-    /// Of the data read or written. Default 64 B, a cache line (EDM §4.3).
+    /// Size of the data read or written. Default 64 B, a cache line (EDM §4.3).
     #[serde(default = "cache_line")]
     pub size: Size,
     /// Of a read's request. Default 8 B, an address (EDM §4.3).
@@ -73,64 +72,71 @@ pub struct Memory {
     pub request_size: Bytes,
     /// Of the request of a read-modify-write: its address and arguments. Default 24 B, a compare-and-swap
     /// (EDM §2.3).
-    #[serde(default = "compare_and_swap", skip_serializing_if = "is_compare_and_swap")]
+    #[serde(default = "compare_and_swap")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_request_size: Bytes,
     /// Of its answer. Default 1 B, whether it succeeded (EDM §2.3).
-    #[serde(default = "yes_or_no", skip_serializing_if = "is_yes_or_no")]
+    #[serde(default = "yes_or_no")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_size: Bytes,
     /// Bytes offered over what the nodes' links can carry.
     pub load: Fraction,
     /// How many, in all.
     pub messages: u64,
-    /// Default all-to-all.
+    /// Who talks to whom. Default all-to-all.
     #[serde(default)]
     pub pattern: Pattern,
-    /// Default Poisson.
+    /// When messages are submitted. Default Poisson.
     #[serde(default)]
     pub arrivals: Arrivals,
     /// Which nodes ask and which hold memory. Default: every node does both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blades: Option<Blades>,
-    /// What goes to blades of disk. Default nothing.
+    /// Messages to blades of disk. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
     /// Not counted at the beginning, when the network is emptier than later. Default nothing.
-    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    #[serde(default)]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,
     /// Not counted at the end. Default nothing.
-    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    #[serde(default)]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub cool_down: Margin,
 }
 
 /// Reads and writes of disk blades, in the ratio of those of memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disk {
     /// Among all messages.
     pub fraction: Fraction,
-    /// Default 512 B, a sector (DDC §2.2).
+    /// Size of the data read or written. Default 512 B, a sector (DDC §2.2).
     #[serde(default = "sector")]
     pub size: Size,
 }
 
 /// Byte streams of known size, drawn at random.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
+    /// Bytes of a stream.
     pub size: Size,
     /// Bytes offered over what the nodes' links can carry.
     pub load: Fraction,
     /// How many, in all.
     pub messages: u64,
-    /// Default all-to-all.
+    /// Who talks to whom. Default all-to-all.
     #[serde(default)]
     pub pattern: Pattern,
-    /// Default Poisson.
+    /// When messages are submitted. Default Poisson.
     #[serde(default)]
     pub arrivals: Arrivals,
     /// Not counted at the beginning, when the network is emptier than later. Default nothing.
-    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    #[serde(default)]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,
     /// Not counted at the end. Default nothing.
-    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    #[serde(default)]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub cool_down: Margin,
 }
 
@@ -140,18 +146,6 @@ fn half() -> Fraction {
 
 fn none() -> Fraction {
     Fraction::new(0.0).expect("nothing is a fraction")
-}
-
-fn is_none(fraction: &Fraction) -> bool {
-    *fraction == none()
-}
-
-fn is_compare_and_swap(bytes: &Bytes) -> bool {
-    *bytes == compare_and_swap()
-}
-
-fn is_yes_or_no(bytes: &Bytes) -> bool {
-    *bytes == yes_or_no()
 }
 
 fn compare_and_swap() -> Bytes {

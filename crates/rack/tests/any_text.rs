@@ -62,7 +62,7 @@ const WORDS: &[&str] = &[
     "load",
 ];
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 struct Params {
     chunk: Option<unrack_units::Bytes>,

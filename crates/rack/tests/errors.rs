@@ -1,7 +1,5 @@
 //! What users see: every rendering in full.
 
-use std::path::PathBuf;
-
 use unrack_rack::{Overrides, Scenario};
 
 const GOOD: &str = r#"seed = 3
@@ -47,7 +45,7 @@ fn an_unknown_key_has_a_nearest_one() {
 
 #[test]
 fn an_unknown_key_far_from_all_gets_the_list() {
-    let expected = r#"error: network.topology has no key `colour`; use `nodes`
+    let expected = r#"error: network.topology has no key `colour`; use `kind` or `nodes`
  --> rack.toml:3:29
   |
 3 | topology = { kind = "star", colour = 1, nodes = 16 }
@@ -265,8 +263,7 @@ fn a_shape_without_its_number() {
 
 #[test]
 fn cables_that_are_no_rack() {
-    let folder = std::env::temp_dir().join(format!("unrack-cables-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = unrack_testing::Folder::new("cables");
     let list = folder.join("cables");
     let set = format!("network.topology={{kind=\"graph\",file={:?}}}", list.display().to_string());
     let report = |text: &[u8]| {
@@ -281,11 +278,10 @@ fn cables_that_are_no_rack() {
         report_of(GOOD, &["network.topology={kind=\"graph\",file=\"no/such\"}"]),
         report_of(GOOD, &["network.topology={kind=\"graph\"}"]),
     ];
-    std::fs::remove_dir_all(&folder).unwrap();
     let why = [
         "line 2: `x` is no node",
         "no way leads from node 0 to node 2",
-        "cannot be read",
+        "is not UTF-8 text in line 1",
         "is longer than 64 MiB",
         "`no/such`: cannot be read",
         "file",
@@ -319,19 +315,19 @@ fn all_problems_at_once_in_the_order_of_the_text() {
 1 | seed = -3
   |        ^^
 
-error: network.link.propagation: `10` has no unit: write for example `3us`
+error: network.link.propagation: `10` has no unit: write for example `10us`
  --> rack.toml:4:42
   |
 4 | link = { rate = "100Gbps", propagation = "10" }
   |                                          ^^^^
 
-error: workload.size: `5` has no unit: write for example `64KiB`
+error: workload.size: `5` has no unit: write for example `5MiB`
   --> rack.toml:10:8
    |
 10 | size = 5
    |        ^
 
-error: workload has no key `extra`; use `read_fraction`, `rmw_fraction`, `size`, `request_size`, `rmw_request_size`, `rmw_size`, `load`, `messages`, `pattern`, `arrivals`, `blades`, `disk`, `warm_up` or `cool_down`
+error: workload has no key `extra`; use `kind`, `read_fraction`, `rmw_fraction`, `size`, `request_size`, `rmw_request_size`, `rmw_size`, `load`, `messages`, `pattern`, `arrivals`, `blades`, `disk`, `warm_up` or `cool_down`
   --> rack.toml:11:1
    |
 11 | extra = 1
@@ -384,7 +380,7 @@ fn an_override_is_shown_as_given() {
 
 #[test]
 fn a_mark_under_a_line_with_tabs_is_in_the_right_column() {
-    let expected = "error: workload.load: `9` is outside 0% to 100%
+    let expected = "error: workload.load: `9` is outside 0% to 100%; did you mean `9%`?
   --> rack.toml:10:9
    |
 10 | \tload =\t9
@@ -406,12 +402,11 @@ fn more_memory_than_nodes() {
 }
 
 /// A folder of its own for each test, removed afterwards.
-struct Folder(PathBuf);
+struct Folder(unrack_testing::Folder);
 
 impl Folder {
     fn new(name: &str, files: &[(&str, &[u8])]) -> Folder {
-        let path = std::env::temp_dir().join(format!("unrack-rack-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        let path = unrack_testing::Folder::new(name);
         files.iter().for_each(|(file, text)| std::fs::write(path.join(file), text).unwrap());
         Folder(path)
     }
@@ -423,12 +418,6 @@ impl Folder {
             .expect_err("this scenario is wrong")
             .to_string()
             .replace(&format!("{}/", self.0.display()), "")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -474,8 +463,35 @@ fn what_is_not_a_text_file() {
     let folder = Folder::new("binary", &[("a.toml", b"seed = 1\n\xff\xfe\n")]);
     assert_eq!(folder.report("a.toml"), "error: a.toml:2: this line is not UTF-8 text");
     std::fs::create_dir(folder.0.join("folder.toml")).unwrap();
-    assert!(folder.report("folder.toml").contains("folder.toml is not a scenario"));
+    assert!(folder.report("folder.toml").contains("folder.toml is a folder, where a file is needed"));
     assert_eq!(folder.report("absent"), "error: cannot read absent: No such file or directory (os error 2)");
+}
+
+#[test]
+fn no_more_than_a_line_of_a_long_line_is_shown() {
+    let comment = "x".repeat(1 << 19);
+    for spoilt in [format!("{comment} = 1\n{GOOD}"), GOOD.replace("3", &format!("\"{comment}\""))] {
+        let report = report_of(&spoilt, &[]);
+        assert!(report.lines().all(|line| line.chars().count() <= 350), "{} characters", report.len());
+        assert!(report.contains("^^^^") && report.contains("rack.toml:1:"), "{report}");
+    }
+    let far = format!("{GOOD}\npattern = {{ {}, fan = 3 }}", "a = 1, ".repeat(2000));
+    let report = report_of(&far, &[]);
+    assert!(report.contains("and ") || report.lines().all(|line| line.chars().count() <= 350), "{report}");
+    let many: String = (0..5000).map(|n| format!("[k{n}]\n")).collect();
+    let report = report_of(&format!("{GOOD}{many}"), &[]);
+    assert!(report.trim_end().ends_with("and 4950 more"), "{}", &report[report.len() - 200..]);
+}
+
+#[test]
+fn a_pipe_is_no_scenario_and_nobody_waits_for_it() {
+    let folder = Folder::new("pipe", &[("a.toml", b"extends = \"pipe\"\n")]);
+    let made = std::process::Command::new("mkfifo").arg(folder.0.join("pipe")).status();
+    assert!(made.unwrap().success());
+    assert!(folder.report("pipe").contains("pipe is a pipe, where a file is needed"));
+    assert!(folder.report("a.toml").contains("a pipe"));
+    let zero = Scenario::load("/dev/zero", &Overrides::none()).unwrap_err().to_string();
+    assert_eq!(zero, "error: /dev/zero is a device, where a file is needed");
 }
 
 /// `GOOD` with this failure.

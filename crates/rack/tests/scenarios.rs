@@ -110,8 +110,7 @@ fn racks_and_trees_have_links_between_switches() {
 /// The name of a list of cables is hashed with the scenario, what it says with the files.
 #[test]
 fn other_cables_are_another_network() {
-    let folder = std::env::temp_dir().join(format!("unrack-graph-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = unrack_testing::Folder::new("graph");
     let text = "network.topology = { kind = \"graph\", file = \"cables\" }\n\
                 fabric.protocol = \"pfq\"\n\
                 workload = { kind = \"flows\", size = \"1MB\", load = 0.5, messages = 10 }";
@@ -122,7 +121,6 @@ fn other_cables_are_another_network() {
         (scenario.network.topology.nodes(), scenario.hash(), scenario.hash_with_files().unwrap())
     };
     let [small, same, faster, large] = ["0 1", "0 1", "0 1 400Gbps", "0 1\n1 2"].map(of);
-    std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!([small.0, large.0], [2, 3]);
     assert!(small.1 == large.1 && small == same);
     assert!(small.2 != faster.2 && small.2 != large.2);
@@ -167,39 +165,64 @@ fn later_overrides_prevail_and_merge() {
 #[test]
 fn an_explanation_names_every_value_and_its_origin() {
     let explained = parsed(SMALL, &["network.link.rate=400Gbps"]).explain();
-    let expected = r#"seed = 1  # default
-
+    let expected = r#"seed = 1     # default
 [network]
 headers = "ethernet"  # default
 mtu = "1500B"         # default
-
+[network.core_link]
+propagation = "10ns"  # default
+rate = "400Gbps"      # default
 [network.link]
 propagation = "10ns"  # default
 rate = "400Gbps"      # --set network.link.rate=400Gbps
-
 [network.switch]
 buffer = "36KiB"    # default
 cut_through = true  # default
 latency = "0ps"     # default
-
 [network.topology]
 kind = "star"  # test.toml:2
 nodes = 4      # test.toml:2
-
 [fabric]
 protocol = "ideal"  # test.toml:3
-
 [workload]
 kind = "flows"          # test.toml:4
 arrivals = "poisson"    # default
+cool_down = "0"         # default
 load = "60%"            # test.toml:4
 messages = 10           # test.toml:4
 pattern = "all-to-all"  # default
-
+warm_up = "0"           # default
 [workload.size]
 cdf = "hadoop"  # test.toml:4
+[bit_errors]
+core_link = 0.0  # default
+link = 0.0       # default
 "#;
-    assert_eq!(explained, expected);
+    let is_set = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let set: Vec<&str> = explained.lines().filter(is_set).collect();
+    assert_eq!(set.join("\n") + "\n", expected);
+}
+
+/// What a key without a value means, and what a table that is not there would hold.
+#[test]
+fn an_explanation_names_what_is_not_set() {
+    let explained = parsed(SMALL, &[]).explain();
+    for part in [
+        "\n# [host]  # not set: What is inside hosts. Default: nothing that takes time.\n\
+         # dram_cache = true     # default\n",
+        "\n# [host.nic.dma]  # not set: ",
+        "\n# [network.cxl_link]  # not set: Link of each host to the CXL switch of its rack, on a `drack` or with \
+         `[host]`. Default: 500 Gb/s and 55 ns (DRack §2.4, §7.1).\n\
+         # propagation = \"55ns\"  # default\n\
+         # rate = \"500Gbps\"      # default\n",
+        "\n# alpha =           # not set: A queue in a shared buffer may grow",
+        "\n# [[failures]]  # not set: Links and switches that are down for a while. Default: none.\n",
+        "\n# from =            # needed: Time at which it goes down.\n",
+        "\n# [workload.pattern]  # could be a table: Who talks to whom. Default all-to-all.\n",
+        "\n# pareto =      # not set: Shape of a Pareto distribution",
+    ] {
+        assert!(explained.contains(part), "{part} in {explained}");
+    }
 }
 
 #[test]
@@ -215,7 +238,7 @@ fn a_hash_is_of_values_not_of_writing() {
     assert_eq!(hash, "aabf2bf3b5fd7e86", "the hash of a scenario stays the same from version to version");
 }
 
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 struct Params {
     chunk: Bytes,
@@ -225,7 +248,7 @@ struct Params {
     threshold: Option<Bytes>,
 }
 
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Order {
     Fcfs,

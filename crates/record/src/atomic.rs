@@ -1,13 +1,22 @@
 //! Files that are either complete or absent: written aside in the same folder, then renamed.
 //!
 //! A link stays, and what it leads to is replaced. What is no file (a device, a pipe) is written to as it is.
+//!
+//! What is being written is locked. A process that was killed leaves it behind, unlocked, and the next process that
+//! writes into the same folder removes it.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::RecordError;
+use crate::{RecordError, lock};
+
+/// Who may read a file, beside its owner: as the process's umask says, or nobody.
+const USUAL: u32 = 0o666;
+const PRIVATE: u32 = 0o600;
 
 /// Replaces `path` by `bytes` in one step: a reader sees the old content or the new, never a part.
 pub fn atomic_write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), RecordError> {
@@ -28,20 +37,29 @@ pub struct AtomicFile {
 
 impl AtomicFile {
     pub fn create(path: impl AsRef<Path>) -> Result<AtomicFile, RecordError> {
-        let path = path.as_ref().to_path_buf();
+        AtomicFile::with_mode(path.as_ref(), USUAL)
+    }
+
+    /// A file that nobody but this user can read, whatever was there before.
+    pub fn create_private(path: impl AsRef<Path>) -> Result<AtomicFile, RecordError> {
+        AtomicFile::with_mode(path.as_ref(), PRIVATE)
+    }
+
+    fn with_mode(path: &Path, mode: u32) -> Result<AtomicFile, RecordError> {
+        let path = path.to_path_buf();
         let is_replaced = std::fs::metadata(&path).map_or(true, |there| there.is_file() || there.is_dir());
         if !is_replaced {
             let file = File::options().write(true).open(&path).map_err(RecordError::io("write", &path))?;
             return Ok(AtomicFile { file, aside: None, path });
         }
         let target = path.canonicalize().unwrap_or_else(|_| path.clone());
-        let aside = aside_of(&target);
-        let file = File::options()
-            .write(true)
-            .create_new(true)
-            .open(&aside)
-            .map_err(RecordError::io("create", &path))?;
-        Ok(AtomicFile { file, aside: Some((aside, target)), path })
+        sweep_once(target.parent().unwrap_or(Path::new("")));
+        loop {
+            let aside = aside_of(&target);
+            if let Some(file) = lock::create(&aside, mode).map_err(RecordError::io("create", &path))? {
+                return Ok(AtomicFile { file, aside: Some((aside, target)), path });
+            }
+        }
     }
 
     /// The name the file will have.
@@ -76,7 +94,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some((aside, _)) = &self.aside {
-            // Nobody is left to tell: at worst a file ending in `.part` stays behind.
+            // Nobody is left to tell: at worst it stays until the next sweep.
             let _ = std::fs::remove_file(aside);
         }
     }
@@ -92,10 +110,39 @@ fn aside_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// True for names that [`aside_of`] gives.
+fn is_aside(name: &str) -> bool {
+    let of_writer = |writer: &str| {
+        let (process, number) = writer.split_once('-')?;
+        Some(process.parse::<u32>().is_ok() && number.parse::<u64>().is_ok())
+    };
+    let writer = name.strip_prefix('.').and_then(|name| name.strip_suffix(".part")?.rsplit_once('.'));
+    writer.and_then(|(_, writer)| of_writer(writer)).unwrap_or(false)
+}
+
+/// Removes what killed processes were writing in this folder, the first time that this process writes there.
+fn sweep_once(folder: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.into()) {
+        sweep(folder);
+    }
+}
+
+fn sweep(folder: &Path) {
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(entries) = std::fs::read_dir(here) else { return };
+    for entry in entries.flatten().filter(|entry| is_aside(&entry.file_name().to_string_lossy())) {
+        if let Some(_claim) = lock::claim_abandoned(&entry.path()) {
+            // What stays is found by the next sweep.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use unrack_testing::Folder;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).unwrap();
@@ -104,7 +151,7 @@ mod tests {
 
     #[test]
     fn content_is_replaced_whole_and_nothing_is_left_beside_it() {
-        let folder = Scratch::new("atomic-replace");
+        let folder = Folder::new("atomic-replace");
         let path = folder.join("a.json");
         atomic_write(&path, b"a long first version").unwrap();
         atomic_write(&path, b"second").unwrap();
@@ -114,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_dropped_file_leaves_the_old_content() {
-        let folder = Scratch::new("atomic-drop");
+        let folder = Folder::new("atomic-drop");
         let path = folder.join("a.json");
         atomic_write(&path, b"old").unwrap();
         let mut file = AtomicFile::create(&path).unwrap();
@@ -127,7 +174,7 @@ mod tests {
 
     #[test]
     fn two_writers_of_one_file_do_not_meet() {
-        let folder = Scratch::new("atomic-two");
+        let folder = Folder::new("atomic-two");
         let path = folder.join("a.json");
         let (mut a, mut b) = (AtomicFile::create(&path).unwrap(), AtomicFile::create(&path).unwrap());
         a.write_all(b"aaaa").unwrap();
@@ -139,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_link_stays_and_so_does_a_pipe() {
-        let folder = Scratch::new("atomic-special");
+        let folder = Folder::new("atomic-special");
         let [file, link, pipe] = ["a.json", "link", "pipe"].map(|name| folder.join(name));
         atomic_write(&file, b"old").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
@@ -159,8 +206,67 @@ mod tests {
     }
 
     #[test]
+    fn only_what_a_dead_writer_left_is_swept() {
+        let folder = Folder::new("atomic-sweep");
+        let alive = AtomicFile::create(folder.join("a.json")).unwrap();
+        let dead = aside_of(&folder.join("a.json"));
+        // A file of the user's, and one whose name only ends as ours do.
+        let others = [folder.join("b.part"), folder.join(".c.json.x-0.part"), folder.join(".d.part")];
+        [&dead, &others[0], &others[1], &others[2]]
+            .into_iter()
+            .for_each(|path| std::fs::write(path, "x").unwrap());
+        let foreign = aside_of(&folder.join("e.json"));
+        std::fs::write(&foreign, "x").unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&foreign, Some(65534), None).unwrap();
+        } else {
+            eprintln!("skipped: only root can make a file of another user");
+        }
+        sweep(&folder);
+        assert!(!dead.exists());
+        others.iter().for_each(|path| assert!(path.exists(), "{}", path.display()));
+        assert_eq!(foreign.exists(), is_root);
+        alive.commit().unwrap();
+        assert!(folder.join("a.json").exists());
+    }
+
+    #[test]
+    fn the_first_file_of_a_process_in_a_folder_sweeps_it() {
+        let folder = Folder::new("atomic-sweep-once");
+        let dead = aside_of(&folder.join("a.json"));
+        std::fs::write(&dead, "half").unwrap();
+        atomic_write(folder.join("b.json"), b"").unwrap();
+        assert_eq!(names(&folder), ["b.json"]);
+    }
+
+    #[test]
+    fn names_of_parts_are_told_from_others() {
+        assert!(is_aside(&aside_of(Path::new("x/trace.parquet")).file_name().unwrap().to_string_lossy()));
+        for name in ["a.1-2.part", ".a.12.part", ".a.1-.part", ".a.1-2.part2", ".part", "..part", ".1-2.part"]
+        {
+            assert!(!is_aside(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_private_file_replaces_one_that_all_could_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = Folder::new("atomic-private");
+        let path = folder.join("a.json");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let mut file = AtomicFile::create_private(&path).unwrap();
+        let mode = |file: &File| file.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&file.file), 0o600, "never, not even while it is written");
+        file.write_all(b"new").unwrap();
+        file.commit().unwrap();
+        assert_eq!(mode(&File::open(&path).unwrap()), 0o600);
+    }
+
+    #[test]
     fn the_error_names_the_file_asked_for() {
-        let folder = Scratch::new("atomic-error");
+        let folder = Folder::new("atomic-error");
         let path = folder.join("absent/a.json");
         let message = atomic_write(&path, b"").unwrap_err().to_string();
         assert!(message.starts_with(&format!("cannot create {}: ", path.display())), "{message}");

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Disturbance, Machine, Warning};
+
 /// The whole result. Times are seconds, nanoseconds or microseconds as the field's ending says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -13,16 +15,22 @@ pub struct Comparison {
     pub local_bytes: u64,
     /// Peak anonymous memory of the program's processes together, in a native run.
     pub footprint_bytes: u64,
-    pub native: Runs,
+    /// Native runs that nothing else disturbed; `None` if they are too few.
+    pub native: Option<Runs>,
     pub injection: Injection,
-    pub capture: Capture,
+    /// `None` if there was no time for it.
+    pub capture: Option<Capture>,
     pub fabrics: Vec<FabricResult>,
     pub requirements: Vec<Requirement>,
+    /// What else the machine did, and which runs were therefore repeated.
+    pub disturbance: Disturbance,
     /// What the reader should check before trusting the result.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
+    /// Absent in results of earlier versions.
+    pub machine: Option<Machine>,
 }
 
-/// Wall times of repeated runs.
+/// Wall times of repeated runs that nothing else disturbed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Runs {
     pub seconds: Vec<f64>,
@@ -32,11 +40,17 @@ pub struct Runs {
 /// Runs at several injected latencies, and the straight line through them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Injection {
+    /// Delays with at least one undisturbed run.
     pub points: Vec<InjectionPoint>,
-    pub fit: Fit,
-    /// The pager's own cost per fetch: no smaller delay can be injected.
-    pub floor_ns: f64,
+    /// `None` if too few runs were undisturbed.
+    pub fit: Option<Fit>,
+    /// Reason why nothing is concluded from the runs, if nothing is.
+    pub withheld: Option<Warning>,
+    /// The pager's own cost per fetch: no smaller delay can be injected. `None` if its measurement was disturbed.
+    pub floor_ns: Option<f64>,
     pub bandwidth_bps: u64,
+    /// Time that the bits of a page alone take at that rate, over no distance: no fetch takes less.
+    pub page_us: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +69,11 @@ pub struct Fit {
     /// Fetches on the critical path.
     pub waits: f64,
     pub waits_ci95: [f64; 2],
+    /// Waits in each second of native run time: slowdown = 1 + `waits_per_s` x delay in seconds.
+    pub waits_per_s: f64,
+    /// Interval that also knows the scatter of the native runs.
+    pub waits_per_s_ci95: [f64; 2],
+    /// Part of the variance of run times that the line explains, 0 to 1.
     pub r2: f64,
     /// Largest distance of a point from the line, over the line's value there.
     pub worst_residual: f64,
@@ -69,20 +88,22 @@ pub struct Capture {
     pub run_s: f64,
 }
 
-/// One row of the table.
+/// One row of the table. Numbers that would rest on disturbed or too uncertain runs are `None`: see `withheld`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FabricResult {
     pub fabric: String,
     /// Of fetches; ideal is what no fabric can beat, the same for all.
-    pub completion_over_ideal: Spread,
+    pub completion_over_ideal: Option<Spread>,
     /// Microseconds from a fetch's submission to its completion.
-    pub fetch_us: Spread,
+    pub fetch_us: Option<Spread>,
     /// Run time over native run time: 1.0 is no loss. By the injected runs' fit.
-    pub slowdown: f64,
-    pub slowdown_ci95: [f64; 2],
+    pub slowdown: Option<f64>,
+    pub slowdown_ci95: Option<[f64; 2]>,
     /// The same by closed-loop replay of the captured trace: the independent road.
     pub slowdown_replay: Option<f64>,
-    /// The simulation's `summary.json`, as it stands.
+    /// Reason why numbers above are missing.
+    pub withheld: Option<Warning>,
+    /// The simulation's `summary.json`, as it stands; null if it was not run.
     pub simulation: serde_json::Value,
 }
 
@@ -103,9 +124,94 @@ pub struct Spread {
 pub struct Requirement {
     /// Allowed loss: 0.05 is 5 %.
     pub loss: f64,
-    /// Largest time per fetch that keeps it; `None`: no time is small enough, or any is.
-    pub max_fetch_us: Option<f64>,
-    /// Smallest local share that keeps it at `at_fetch_us`; `None` when not measured.
-    pub min_local: Option<f64>,
+    /// Largest time per fetch that keeps it, in microseconds.
+    pub max_fetch_us: Stated,
+    /// Smallest local share that keeps it at `at_fetch_us`, 0 to 1; `None` if the share asked for does.
+    pub min_local: Option<Stated>,
     pub at_fetch_us: Option<f64>,
+    /// True if a link of the rate asked for can bring a page within `max_fetch_us`: its bits alone, over no distance,
+    /// take no longer. `None` if that cannot be told.
+    pub feasible: Option<bool>,
+    /// Where it is not feasible: smallest rate whose bits of a page take no longer. `None` beyond any known link.
+    pub feasible_rate_bps: Option<u64>,
+}
+
+/// A number with its 95 % interval, or the reason why none is given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StatedFields", into = "StatedFields")]
+pub enum Stated {
+    Known(Interval),
+    Withheld { withheld: Warning },
+}
+
+/// Fields of a [`Stated`] in JSON: the first three, or the last.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StatedFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withheld: Option<Warning>,
+}
+
+impl TryFrom<StatedFields> for Stated {
+    type Error = &'static str;
+
+    fn try_from(fields: StatedFields) -> Result<Stated, &'static str> {
+        let StatedFields { value, low, high, withheld } = fields;
+        match (low, withheld) {
+            (Some(low), _) => Ok(Stated::Known(Interval { value, low, high })),
+            (None, Some(withheld)) => Ok(Stated::Withheld { withheld }),
+            (None, None) => Err("a number has `low`, or says why it is `withheld`"),
+        }
+    }
+}
+
+impl From<Stated> for StatedFields {
+    fn from(stated: Stated) -> StatedFields {
+        match stated {
+            Stated::Known(Interval { value, low, high }) => {
+                StatedFields { value, low: Some(low), high, withheld: None }
+            }
+            Stated::Withheld { withheld } => {
+                StatedFields { withheld: Some(withheld), ..StatedFields::default() }
+            }
+        }
+    }
+}
+
+impl Stated {
+    /// Keeps a number back, with the reason.
+    pub fn withheld(why: Warning) -> Stated {
+        Stated::Withheld { withheld: why }
+    }
+
+    /// The number with its interval, if it is given.
+    pub fn known(&self) -> Option<&Interval> {
+        match self {
+            Stated::Known(interval) => Some(interval),
+            Stated::Withheld { .. } => None,
+        }
+    }
+
+    /// The reason, if no number is given.
+    pub fn reason(&self) -> Option<&Warning> {
+        match self {
+            Stated::Known(_) => None,
+            Stated::Withheld { withheld } => Some(withheld),
+        }
+    }
+}
+
+/// An estimate with its 95 % interval. Without `value` and `high`, only `low` is known: whatever it limits may be at
+/// least that large.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    pub value: Option<f64>,
+    pub low: f64,
+    pub high: Option<f64>,
 }

@@ -1,17 +1,27 @@
 use std::path::{Path, PathBuf};
 
+use crate::Purpose;
+use unrack_input::{InputError, WIDTH, clipped_to};
+
 /// Why something could not be written down or read back. Every message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("cannot {action} {}: {why}", .path.display())]
     Io { action: &'static str, path: PathBuf, why: std::io::Error },
-    #[error("{} is not the JSON expected here: {why}", .path.display())]
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("{} is not the JSON expected here: {}", .path.display(), clipped_to(&.why.to_string(), 2 * WIDTH))]
     Json { path: PathBuf, why: serde_json::Error },
     #[error(
         "{} is not empty and is not a run folder of unrack: name another folder, or empty this one",
         .path.display()
     )]
     NotARunFolder { path: PathBuf },
+    #[error(
+        "{} holds {}: name another folder, or say --replace to replace it",
+        .path.display(), run_in_words(.earlier)
+    )]
+    AnotherRun { path: PathBuf, earlier: Option<Purpose> },
     #[error("{} holds no run: unrack writes one with --out", .path.display())]
     NoRun { path: PathBuf },
     #[error("{} is not a readable Parquet file (damaged or cut short?): {why}", .path.display())]
@@ -26,6 +36,13 @@ pub enum RecordError {
     BadRow { path: PathBuf, row: usize, why: String },
     #[error("{}: the metadata is not that of a {table} table: {why}", .path.display())]
     BadMetadata { path: PathBuf, table: &'static str, why: String },
+}
+
+fn run_in_words(run: &Option<Purpose>) -> String {
+    match run {
+        Some(Purpose { verb, object, .. }) => format!("a run of `unrack {verb}` of {object}"),
+        None => "a run of an earlier version of unrack".into(),
+    }
 }
 
 impl RecordError {

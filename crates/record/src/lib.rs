@@ -3,13 +3,16 @@
 //! | to | use |
 //! |---|---|
 //! | make or open the folder of a run | [`RunFolder`] |
-//! | say what was run, where and when | [`Started`], [`Manifest`], [`Host`] |
-//! | hold the result of a comparison, of a sweep | [`Comparison`], [`Sweep`] |
+//! | say what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`Host`] |
+//! | hold the result of a comparison, of a map, of a sweep | [`Comparison`], [`SlowdownMap`], [`Sweep`] |
+//! | say what else the machine did meanwhile | [`Disturbance`] |
+//! | keep finished points of a grid | [`KeptPoints`] |
 //! | write and read tables | [`trace`], [`completions`], [`messages`], [`ports`] |
 //! | write packet captures | [`pcapng`] |
 //! | write waveforms | [`waves`] |
 //! | take page numbers apart | [`page_space`] |
 //! | replace any other file in one step | [`atomic_write`], [`AtomicFile`] |
+//! | keep files for as long as this process lives | [`temporary`] |
 //!
 //! A file is complete or absent: everything is written aside and renamed. What is read is checked,
 //! and an error names the file and the column, row, line or key. Tables written by other programs
@@ -21,26 +24,34 @@ pub mod messages;
 pub mod page_space;
 pub mod pcapng;
 pub mod ports;
+pub mod temporary;
 pub mod trace;
 pub mod waves;
 
 mod atomic;
 mod comparison;
+mod disturbance;
 mod error;
 mod host;
+mod kept_points;
+mod lock;
 mod manifest;
 mod map;
+mod provenance;
 mod run_folder;
-#[cfg(test)]
-mod scratch;
 mod sweep;
 mod table;
 
 pub use atomic::{AtomicFile, atomic_write};
 pub use comparison::*;
+pub use disturbance::*;
 pub use error::RecordError;
 pub use host::Host;
+pub use kept_points::KeptPoints;
 pub use manifest::{Manifest, Started};
 pub use map::*;
-pub use run_folder::{RunFolder, read_json, write_json};
+pub use provenance::{Build, Machine};
+pub use run_folder::{Purpose, RunFolder, read_json, write_json, write_private_json};
 pub use sweep::*;
+pub use table::rows_of;
+pub use unrack_rack::Warning;

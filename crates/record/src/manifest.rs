@@ -4,14 +4,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Host;
+use crate::{Build, Host, Machine};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Of unrack.
-    pub version: String,
-    /// The commit unrack was built from, if the build was told (`UNRACK_COMMIT`).
-    pub commit: Option<String>,
+    #[serde(flatten)]
+    pub build: Build,
     pub command_line: Vec<String>,
     /// The scenario's whole text, if the run had one.
     pub scenario: Option<String>,
@@ -27,20 +25,21 @@ pub struct Manifest {
 /// A run under way: what its manifest needs from its start.
 #[derive(Debug)]
 pub struct Started {
+    build: Build,
     at: SystemTime,
     clock: Instant,
 }
 
 impl Started {
-    pub fn now() -> Started {
-        Started { at: SystemTime::now(), clock: Instant::now() }
+    /// A run of this build that starts now.
+    pub fn now(build: Build) -> Started {
+        Started { build, at: SystemTime::now(), clock: Instant::now() }
     }
 
     /// The manifest of this run, ending now, with the command line of this process.
     pub fn manifest(&self, seed: u64, scenario: Option<String>, settings: serde_json::Value) -> Manifest {
         Manifest {
-            version: env!("CARGO_PKG_VERSION").into(),
-            commit: option_env!("UNRACK_COMMIT").filter(|commit| !commit.is_empty()).map(Into::into),
+            build: self.build.clone(),
             command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
             scenario,
             seed,
@@ -48,6 +47,16 @@ impl Started {
             started: rfc3339(self.at.duration_since(UNIX_EPOCH).unwrap_or_default()),
             wall_s: self.clock.elapsed().as_secs_f64(),
             settings,
+        }
+    }
+
+    /// The part of this run's JSON that another run of the same need not share.
+    pub fn machine(&self) -> Machine {
+        Machine {
+            build: self.build.clone(),
+            host: Host::this(),
+            wall_s: self.clock.elapsed().as_secs_f64(),
+            packet_hops_per_s: None,
         }
     }
 }
@@ -104,9 +113,22 @@ mod tests {
     #[test]
     fn a_manifest_survives_json() {
         let settings = serde_json::json!({ "local": "25%", "fabrics": ["edm", "cxl"] });
-        let manifest = Started::now().manifest(7, Some("seed = 7\n".into()), settings);
+        let started = Started::now(Build::for_tests());
+        let manifest = started.manifest(7, Some("seed = 7\n".into()), settings);
         let text = serde_json::to_string(&manifest).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
         assert!(manifest.wall_s >= 0.0 && !manifest.command_line.is_empty());
+    }
+
+    #[test]
+    fn a_manifest_of_before_builds_had_hashes_is_read() {
+        let mut old =
+            serde_json::to_value(Started::now(Build::for_tests()).manifest(7, None, 0.into())).unwrap();
+        old["commit"] = serde_json::Value::Null;
+        for key in ["tree_changed", "sources"] {
+            old.as_object_mut().unwrap().remove(key).unwrap();
+        }
+        let build = serde_json::from_value::<Manifest>(old).unwrap().build;
+        assert_eq!((build.commit, build.tree_changed, build.sources.as_str()), (None, None, ""));
     }
 }

@@ -1,14 +1,38 @@
 //! The folder of one run: `manifest.json`, `summary.json` and the tables.
+//!
+//! A folder is written again only by a run with the same [`Purpose`], or where the user says so.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::{RecordError, atomic_write};
+use crate::{AtomicFile, Manifest, RecordError, atomic_write};
 
-/// What tells a run folder from any other, so that nothing else is ever overwritten.
+/// File that tells a run folder from any other, so that nothing else is ever overwritten. It holds the [`Purpose`].
 const MARK: &str = ".unrack-run";
+
+/// Question that a run answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purpose {
+    /// Verb of the command, such as `sim`.
+    pub verb: String,
+    /// Object of the verb for people: the scenario's file, or the program's command.
+    pub object: String,
+    /// Hash or text that is equal for runs that may replace each other.
+    pub key: String,
+}
+
+impl Purpose {
+    pub fn new(verb: &str, object: impl Into<String>, key: impl Into<String>) -> Purpose {
+        Purpose { verb: verb.into(), object: object.into(), key: key.into() }
+    }
+
+    fn may_replace(&self, earlier: &Purpose) -> bool {
+        (&self.verb, &self.key) == (&earlier.verb, &earlier.key)
+    }
+}
 
 #[derive(Debug, Clone)]
 pub struct RunFolder {
@@ -18,18 +42,49 @@ pub struct RunFolder {
 impl RunFolder {
     /// Makes the folder, or takes over the folder of an earlier run and removes that run's results.
     ///
-    /// A folder that holds anything else is refused.
-    pub fn create(path: impl AsRef<Path>) -> Result<RunFolder, RecordError> {
+    /// A folder that holds a run with another purpose is refused, unless `replace` is set; a folder that holds
+    /// anything else is refused in any case. A run that failed before it found anything counts for nothing.
+    pub fn create(
+        path: impl AsRef<Path>,
+        purpose: &Purpose,
+        replace: bool,
+    ) -> Result<RunFolder, RecordError> {
         let folder = RunFolder { path: path.as_ref().into() };
         std::fs::create_dir_all(&folder.path).map_err(RecordError::io("create", &folder.path))?;
         let names = folder.names()?;
-        if !names.is_empty() && !folder.path(MARK).exists() {
-            return Err(RecordError::NotARunFolder { path: folder.path });
-        }
+        folder.check_owner(&names, purpose, replace)?;
         folder.remove_results(&names)?;
-        let mark = format!("A run of unrack {}.\n", env!("CARGO_PKG_VERSION"));
-        atomic_write(folder.path(MARK), mark.as_bytes())?;
+        folder.write_json(MARK, purpose)?;
         Ok(folder)
+    }
+
+    fn check_owner(&self, names: &[String], purpose: &Purpose, replace: bool) -> Result<(), RecordError> {
+        // Studies of earlier versions left no mark, and no mark of theirs had a purpose.
+        let is_run = || self.read_json::<Manifest>("manifest.json").is_ok();
+        if !names.is_empty() && !names.iter().any(|name| name == MARK) && !is_run() {
+            return Err(RecordError::NotARunFolder { path: self.path.clone() });
+        }
+        let earlier: Option<Purpose> = self.read_json(MARK).ok();
+        match earlier {
+            _ if replace || !names.iter().any(|name| is_result(name) || KEPT.contains(&name.as_str())) => {
+                Ok(())
+            }
+            Some(earlier) if purpose.may_replace(&earlier) => Ok(()),
+            earlier => Err(RecordError::AnotherRun { path: self.path.clone(), earlier }),
+        }
+    }
+
+    /// Writes results; those of a run that could not write all of them are removed, the mark of the folder stays.
+    pub fn complete(
+        &self,
+        write: impl FnOnce(&RunFolder) -> Result<(), RecordError>,
+    ) -> Result<(), RecordError> {
+        let done = write(self);
+        if done.is_err() {
+            // What cannot be removed either, the next run in this folder removes.
+            let _ = self.names().and_then(|names| self.remove_results(&names));
+        }
+        done
     }
 
     /// The folder of a finished run, to read.
@@ -71,22 +126,39 @@ impl RunFolder {
     }
 }
 
+/// More than any run writes, whose scenario is in its manifest.
+const MOST_JSON_BYTES: u64 = 256 << 20;
+
 /// Pretty JSON with a final newline, replaced in one step.
 pub fn write_json(path: impl AsRef<Path>, value: &impl Serialize) -> Result<(), RecordError> {
+    atomic_write(path.as_ref(), &json(path.as_ref(), value)?)
+}
+
+/// The same, for this user's eyes only.
+pub fn write_private_json(path: impl AsRef<Path>, value: &impl Serialize) -> Result<(), RecordError> {
     let path = path.as_ref();
+    let mut file = AtomicFile::create_private(path)?;
+    file.write_all(&json(path, value)?).map_err(RecordError::io("write", path))?;
+    file.commit()
+}
+
+fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, RecordError> {
     let mut text = serde_json::to_vec_pretty(value).map_err(RecordError::json(path))?;
     text.push(b'\n');
-    atomic_write(path, &text)
+    Ok(text)
 }
 
 pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, RecordError> {
     let path = path.as_ref();
-    let text = std::fs::read(path).map_err(RecordError::io("read", path))?;
+    let text = unrack_input::read(path, MOST_JSON_BYTES)?;
     serde_json::from_slice(&text).map_err(RecordError::json(path))
 }
 
+/// Files and folders of finished parts, with which an interrupted run goes on.
+const KEPT: [&str; 2] = ["measured.json", "points"];
+
 fn is_result(name: &str) -> bool {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 10] = [
         "manifest.json",
         "summary.json",
         "map.json",
@@ -95,6 +167,8 @@ fn is_result(name: &str) -> bool {
         "sweep-p99.svg",
         "scenario.toml",
         "report.html",
+        "results.json",
+        "studies.md",
     ];
     NAMES.contains(&name) || name.ends_with(".parquet")
 }
@@ -102,27 +176,52 @@ fn is_result(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::{Build, Started};
+    use unrack_testing::Folder;
+
+    fn edm() -> Purpose {
+        Purpose::new("sim", "edm.toml", "5eed")
+    }
 
     #[test]
     fn a_folder_of_someone_else_is_refused_and_left_alone() {
-        let scratch = Scratch::new("folder-foreign");
+        let scratch = Folder::new("folder-foreign");
         std::fs::write(scratch.join("summary.json"), "mine").unwrap();
-        let message = RunFolder::create(&*scratch).unwrap_err().to_string();
-        assert!(message.contains("is not empty and is not a run folder of unrack"), "{message}");
+        for replace in [false, true] {
+            let message = RunFolder::create(&*scratch, &edm(), replace).unwrap_err().to_string();
+            assert!(message.contains("is not empty and is not a run folder of unrack"), "{message}");
+        }
         assert_eq!(std::fs::read_to_string(scratch.join("summary.json")).unwrap(), "mine");
     }
 
     #[test]
+    fn a_run_that_cannot_write_all_its_results_leaves_none() {
+        let scratch = Folder::new("folder-half");
+        let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
+        let write = |fails: bool| {
+            folder.complete(|folder| {
+                folder.write_json("summary.json", &1)?;
+                match fails {
+                    true => folder.write_json("absent/manifest.json", &1),
+                    false => folder.write_json("manifest.json", &1),
+                }
+            })
+        };
+        write(false).unwrap();
+        assert!(write(true).unwrap_err().to_string().contains("absent/manifest.json"));
+        assert_eq!(folder.names().unwrap(), [MARK]);
+    }
+
+    #[test]
     fn a_run_folder_is_taken_over_without_its_results() {
-        let scratch = Scratch::new("folder-again");
-        let folder = RunFolder::create(scratch.join("deep/run")).unwrap();
+        let scratch = Folder::new("folder-again");
+        let folder = RunFolder::create(scratch.join("deep/run"), &edm(), false).unwrap();
         folder.write_json("manifest.json", &1).unwrap();
         folder.write_json("notes.json", &[1, 2]).unwrap();
         for name in ["trace.parquet", "map.json", "scenario.toml"] {
             std::fs::write(folder.path(name), "").unwrap();
         }
-        let again = RunFolder::create(scratch.join("deep/run")).unwrap();
+        let again = RunFolder::create(scratch.join("deep/run"), &edm(), false).unwrap();
         for name in ["manifest.json", "trace.parquet", "map.json", "scenario.toml"] {
             assert!(!again.path(name).exists(), "{name}");
         }
@@ -130,9 +229,57 @@ mod tests {
     }
 
     #[test]
+    fn a_run_with_another_purpose_is_refused_unless_it_is_to_be_replaced() {
+        let scratch = Folder::new("folder-another");
+        let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
+        let others = [Purpose::new("sim", "cxl.toml", "c0de"), Purpose::new("compare", "sort", "5eed")];
+        // Nothing was found yet: nothing can be lost.
+        std::fs::write(folder.path("native.out"), "what a program printed before it failed").unwrap();
+        RunFolder::create(&*scratch, &others[0], false).unwrap();
+        RunFolder::create(&*scratch, &edm(), false).unwrap();
+        folder.write_json("measured.json", &1).unwrap();
+        for other in &others {
+            let message = RunFolder::create(&*scratch, other, false).unwrap_err().to_string();
+            assert!(
+                message.contains("`unrack sim` of edm.toml") && message.contains("--replace"),
+                "{message}"
+            );
+            assert!(folder.path("measured.json").exists());
+        }
+        // The same question, asked of a scenario that has moved.
+        RunFolder::create(&*scratch, &Purpose::new("sim", "moved/edm.toml", "5eed"), false).unwrap();
+        RunFolder::create(&*scratch, &others[1], true).unwrap();
+        RunFolder::create(&*scratch, &others[1], false).unwrap();
+    }
+
+    #[test]
+    fn a_run_of_an_earlier_version_is_refused_unless_it_is_to_be_replaced() {
+        let scratch = Folder::new("folder-earlier");
+        std::fs::write(scratch.join(MARK), "A run of unrack 0.1.0.\n").unwrap();
+        RunFolder::create(&*scratch, &edm(), false).unwrap();
+        let manifest = Started::now(Build::for_tests()).manifest(1, None, 0.into());
+        write_json(scratch.join("manifest.json"), &manifest).unwrap();
+        std::fs::write(scratch.join(MARK), "A run of unrack 0.1.0.\n").unwrap();
+        let message = RunFolder::create(&*scratch, &edm(), false).unwrap_err().to_string();
+        assert!(message.contains("earlier version") && message.contains("--replace"), "{message}");
+        std::fs::remove_file(scratch.join(MARK)).unwrap();
+        assert!(RunFolder::create(&*scratch, &edm(), false).is_err());
+        RunFolder::create(&*scratch, &edm(), true).unwrap();
+        assert!(!scratch.join("manifest.json").exists());
+    }
+
+    #[test]
+    fn a_manifest_of_another_program_makes_no_run_folder() {
+        let scratch = Folder::new("folder-web");
+        std::fs::write(scratch.join("manifest.json"), "{\"name\": \"a web page\"}").unwrap();
+        assert!(matches!(RunFolder::create(&*scratch, &edm(), true), Err(RecordError::NotARunFolder { .. })));
+        assert!(scratch.join("manifest.json").exists());
+    }
+
+    #[test]
     fn only_a_finished_run_opens() {
-        let scratch = Scratch::new("folder-open");
-        let folder = RunFolder::create(&*scratch).unwrap();
+        let scratch = Folder::new("folder-open");
+        let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         assert!(matches!(RunFolder::open(&*scratch), Err(RecordError::NoRun { .. })));
         folder.write_json("manifest.json", &1).unwrap();
         RunFolder::open(&*scratch).unwrap();
@@ -140,11 +287,11 @@ mod tests {
 
     #[test]
     fn bad_json_is_an_error_with_file_and_line() {
-        let scratch = Scratch::new("folder-json");
-        let folder = RunFolder::create(&*scratch).unwrap();
+        let scratch = Folder::new("folder-json");
+        let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         std::fs::write(folder.path("summary.json"), "{\n  \"a\": }").unwrap();
         let message = folder.read_json::<serde_json::Value>("summary.json").unwrap_err().to_string();
         assert!(message.contains("summary.json") && message.contains("line 2 column 8"), "{message}");
-        assert!(matches!(folder.read_json::<u8>("absent.json"), Err(RecordError::Io { .. })));
+        assert!(matches!(folder.read_json::<u8>("absent.json"), Err(RecordError::Input(_))));
     }
 }

@@ -5,14 +5,17 @@
 //! the table's `Meta`, as JSON text.
 
 mod cell;
+mod guard;
 mod read;
 pub(crate) mod text;
 mod write;
 
 pub(crate) use cell::kind;
 pub use cell::{Cell, Mismatch};
+pub use read::rows_of;
 pub(crate) use read::{Batch, read};
 pub use write::Writer;
+pub(crate) use write::properties;
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
@@ -48,7 +51,7 @@ pub trait Columnar: Copy + Sized {
 }
 
 /// Key of the metadata entry that says which table a file is.
-const TABLE_KEY: &str = "unrack.table";
+pub(crate) const TABLE_KEY: &str = "unrack.table";
 
 /// Declares a row and how it becomes columns of the same names and types.
 macro_rules! table {

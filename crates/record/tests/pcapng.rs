@@ -6,18 +6,19 @@ use pcap_file::pcapng::{PcapNgReader, blocks::enhanced_packet::EnhancedPacketOpt
 use proptest::prelude::*;
 use std::path::PathBuf;
 use unrack_record::pcapng::{Captured, LinkType, Pcapng};
+use unrack_testing::Folder;
 
-struct Scratch(PathBuf);
+/// A file of its own for each test, removed afterwards.
+struct Scratch {
+    _folder: Folder,
+    path: PathBuf,
+}
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        Scratch(std::env::temp_dir().join(format!("unrack-{}-{name}.pcapng", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let folder = Folder::new(name);
+        let path = folder.join("some.pcapng");
+        Scratch { _folder: folder, path }
     }
 }
 
@@ -77,7 +78,7 @@ proptest! {
         ),
     ) {
         let file = Scratch::new("back");
-        let mut writer = Pcapng::create(&file.0).unwrap();
+        let mut writer = Pcapng::create(&file.path).unwrap();
         for (n, name) in names.iter().enumerate() {
             let link = if n % 2 == 0 { LinkType::Ethernet } else { LinkType::User0 };
             prop_assert_eq!(writer.interface(name, link, 100_000_000_000).unwrap(), n as u32);
@@ -93,9 +94,9 @@ proptest! {
             let (interface, time_ps, length) = (*interface, *time_ps, *length);
             writer.packet(&Captured { interface, time_ps, bytes, length, comment }).unwrap();
         }
-        prop_assert!(!file.0.exists());
+        prop_assert!(!file.path.exists());
         writer.finish().unwrap();
-        let (interfaces, read) = read(&std::fs::read(&file.0).unwrap());
+        let (interfaces, read) = read(&std::fs::read(&file.path).unwrap());
         let kinds = [1u16, 147];
         let expected: Vec<_> = names.iter().enumerate().map(|(n, name)| (name.clone(), kinds[n % 2], 12)).collect();
         prop_assert_eq!(interfaces, expected);

@@ -7,20 +7,19 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, U
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
 use unrack_record::{RecordError, completions, messages, ports, trace};
+use unrack_testing::Folder;
 
-/// A file name of its own for each test, removed afterwards.
-struct Scratch(PathBuf);
+/// A file of its own for each test, removed afterwards.
+struct Scratch {
+    _folder: Folder,
+    path: PathBuf,
+}
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let file = format!("unrack-tables-{}-{name}.parquet", std::process::id());
-        Scratch(std::env::temp_dir().join(file))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.0).ok();
+        let folder = Folder::new(name);
+        let path = folder.join("some.parquet");
+        Scratch { _folder: folder, path }
     }
 }
 
@@ -81,18 +80,18 @@ proptest! {
     fn traces_come_back(mut rows in prop::collection::vec(trace_row(), 0..300)) {
         rows.sort_by_key(|row| row.t_ns);
         let file = Scratch::new("trace");
-        write_trace(&file.0, &rows);
-        prop_assert_eq!(trace::read(&file.0).unwrap(), (trace_meta(), rows));
+        write_trace(&file.path, &rows);
+        prop_assert_eq!(trace::read(&file.path).unwrap(), (trace_meta(), rows));
     }
 
     #[test]
     fn messages_come_back_bit_for_bit(rows in prop::collection::vec(message_row(), 0..300)) {
         let file = Scratch::new("messages");
         let meta = messages::Meta { fabric: "edm".into() };
-        let mut writer = messages::Writer::create(&file.0).unwrap();
+        let mut writer = messages::Writer::create(&file.path).unwrap();
         rows.iter().for_each(|row| writer.push(*row).unwrap());
         writer.finish(&meta).unwrap();
-        let (read_meta, read) = messages::read(&file.0).unwrap();
+        let (read_meta, read) = messages::read(&file.path).unwrap();
         prop_assert_eq!(read_meta, meta);
         prop_assert_eq!(read.len(), rows.len());
         for (a, b) in read.iter().zip(&rows) {
@@ -112,10 +111,10 @@ fn more_rows_than_one_row_group_come_back() {
         completion_ps: i * i,
         ideal_ps: i,
     };
-    let mut writer = completions::Writer::create(&file.0).unwrap();
+    let mut writer = completions::Writer::create(&file.path).unwrap();
     (0..300_000).for_each(|i| writer.push(row(i)).unwrap());
     writer.finish(&meta).unwrap();
-    let (read_meta, rows) = completions::read(&file.0).unwrap();
+    let (read_meta, rows) = completions::read(&file.path).unwrap();
     assert_eq!(read_meta, meta);
     assert!(rows.into_iter().eq((0..300_000).map(row)));
 }
@@ -136,10 +135,10 @@ fn ports_come_back() {
         queue_max_bytes: 9,
     };
     let meta = ports::Meta { fabric: "dctcp".into(), interval_ps: 4 };
-    let mut writer = ports::Writer::create(&file.0).unwrap();
+    let mut writer = ports::Writer::create(&file.path).unwrap();
     writer.push(row).unwrap();
     writer.finish(&meta).unwrap();
-    assert_eq!(ports::read(&file.0).unwrap(), (meta, vec![row]));
+    assert_eq!(ports::read(&file.path).unwrap(), (meta, vec![row]));
 }
 
 fn fetch(t_ns: u64) -> trace::Row {
@@ -150,7 +149,7 @@ fn fetch(t_ns: u64) -> trace::Row {
 #[test]
 fn a_trace_out_of_order_is_refused_by_the_writer() {
     let file = Scratch::new("unsorted");
-    let mut writer = trace::Writer::create(&file.0).unwrap();
+    let mut writer = trace::Writer::create(&file.path).unwrap();
     writer.push(fetch(5)).unwrap();
     let message = writer.push(fetch(4)).unwrap_err().to_string();
     assert!(message.ends_with("row 1: a trace is sorted by time, but `t_ns` 4 follows 5"), "{message}");
@@ -158,13 +157,13 @@ fn a_trace_out_of_order_is_refused_by_the_writer() {
     assert!(writer.push(waited).unwrap_err().to_string().contains("nobody waits for a write-back"));
     writer.push(fetch(6)).unwrap();
     drop(writer);
-    assert!(!file.0.exists(), "an unfinished table has no name");
+    assert!(!file.path.exists(), "an unfinished table has no name");
 }
 
 #[test]
 fn a_message_does_not_complete_before_it_starts() {
     let file = Scratch::new("early");
-    let mut writer = messages::Writer::create(&file.0).unwrap();
+    let mut writer = messages::Writer::create(&file.path).unwrap();
     let row = messages::Row {
         id: 9,
         src: 0,
@@ -212,8 +211,8 @@ fn foreign_columns(kinds: &[Option<&str>]) -> Vec<(&'static str, ArrayRef)> {
 #[test]
 fn a_table_of_another_program_is_read() {
     let file = Scratch::new("foreign");
-    write_foreign(&file.0, foreign_columns(&[Some("fetch"), Some("write-back")]), COMPLETIONS_META);
-    let (meta, rows) = completions::read(&file.0).unwrap();
+    write_foreign(&file.path, foreign_columns(&[Some("fetch"), Some("write-back")]), COMPLETIONS_META);
+    let (meta, rows) = completions::read(&file.path).unwrap();
     assert_eq!(meta, completions::Meta { fabric: "mine".into(), link_rate_bps: 1000 });
     let row = |kind| completions::Row { kind, bytes: 64, completion_ps: 7, ideal_ps: 3 };
     assert_eq!(rows, [row(completions::Kind::Fetch), row(completions::Kind::WriteBack)]);
@@ -221,14 +220,14 @@ fn a_table_of_another_program_is_read() {
 
 /// What reading says, without the path in front.
 fn refusal(file: &Scratch) -> String {
-    let message = completions::read(&file.0).unwrap_err().to_string();
-    message.replace(&*file.0.to_string_lossy(), "FILE")
+    let message = completions::read(&file.path).unwrap_err().to_string();
+    message.replace(&*file.path.to_string_lossy(), "FILE")
 }
 
 #[test]
 fn refusals_name_the_column_and_the_row() {
     let file = Scratch::new("refusals");
-    let write = |columns| write_foreign(&file.0, columns, COMPLETIONS_META);
+    let write = |columns| write_foreign(&file.path, columns, COMPLETIONS_META);
 
     let mut columns = foreign_columns(&[Some("fetch")]);
     columns.retain(|(name, _)| *name != "bytes");
@@ -250,7 +249,7 @@ fn refusals_name_the_column_and_the_row() {
 #[test]
 fn refusals_name_the_metadata() {
     let file = Scratch::new("refusals-meta");
-    let write = |metadata| write_foreign(&file.0, foreign_columns(&[Some("fetch")]), metadata);
+    let write = |metadata| write_foreign(&file.path, foreign_columns(&[Some("fetch")]), metadata);
     write(&[("unrack.fabric", "\"mine\"")]);
     assert_eq!(
         refusal(&file),
@@ -259,11 +258,11 @@ fn refusals_name_the_metadata() {
     write(&[("unrack.fabric", "mine")]);
     let message = refusal(&file);
     assert!(message.contains("`unrack.fabric`: expected value at line 1 column 1"), "{message}");
-    write_trace(&file.0, &[fetch(1)]);
+    write_trace(&file.path, &[fetch(1)]);
     assert_eq!(refusal(&file), "FILE is a trace table, where a completions table is needed");
-    std::fs::write(&file.0, "id,src\n").unwrap();
-    assert!(matches!(completions::read(&file.0), Err(RecordError::Damaged { .. })));
-    std::fs::remove_file(&file.0).unwrap();
+    std::fs::write(&file.path, "id,src\n").unwrap();
+    assert!(matches!(completions::read(&file.path), Err(RecordError::Damaged { .. })));
+    std::fs::remove_file(&file.path).unwrap();
     assert!(refusal(&file).starts_with("cannot open FILE: "));
 }
 
@@ -280,8 +279,8 @@ proptest! {
         let mut bytes = pristine().clone();
         flips.iter().for_each(|(index, bit)| *index.get_mut(&mut bytes) ^= 1 << bit);
         bytes.truncate(keep.map_or(bytes.len(), |index| index.index(bytes.len())));
-        std::fs::write(&file.0, &bytes).unwrap();
-        let result = trace::read(&file.0);
+        std::fs::write(&file.path, &bytes).unwrap();
+        let result = trace::read(&file.path);
         prop_assert!(keep.is_none() || result.is_err(), "a file cut short was read");
     }
 }
@@ -290,7 +289,7 @@ fn pristine() -> &'static Vec<u8> {
     static BYTES: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     BYTES.get_or_init(|| {
         let file = Scratch::new("pristine");
-        write_trace(&file.0, &(0..200).map(|i| fetch(i * i)).collect::<Vec<_>>());
-        std::fs::read(&file.0).unwrap()
+        write_trace(&file.path, &(0..200).map(|i| fetch(i * i)).collect::<Vec<_>>());
+        std::fs::read(&file.path).unwrap()
     })
 }

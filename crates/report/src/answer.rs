@@ -1,7 +1,8 @@
 //! The question that a run answers, and its answer in one sentence.
 
-use unrack_record::{Comparison, FabricResult, Fit, Requirement, SlowdownMap};
+use unrack_record::{Comparison, Disturbance, FabricResult, Fit, Injection, MapLocal, SlowdownMap};
 
+use crate::needs;
 use crate::words::{bytes, count, listed, nanoseconds, percent, program, rate, ratio, seconds, share, short};
 
 /// What the reader came to ask.
@@ -12,28 +13,28 @@ pub(crate) fn question(command: &[String]) -> String {
 /// "With 25% of its 256 MiB local, sort would be ..."
 pub(crate) fn comparison(c: &Comparison) -> String {
     let mut text = format!("With {} of its {} in local memory, ", share(&c.local), bytes(c.footprint_bytes));
-    let networks: Vec<_> = c.fabrics.iter().filter(|f| f.fabric != "ideal" || c.fabrics.len() == 1).collect();
+    let is_network = |f: &&FabricResult| f.fabric != "ideal" || c.fabrics.len() == 1;
+    let losses: Vec<_> = c.fabrics.iter().filter(is_network).filter_map(loss_on).collect();
     text += program(&c.command);
-    text += &match networks[..] {
-        [] => " was run at several delays, but on no fabric.".into(),
-        _ => format!(" would be {}.", listed(&networks.iter().map(|f| loss_on(f)).collect::<Vec<_>>())),
+    text += &match losses[..] {
+        [] if c.fabrics.is_empty() => " was run at several delays, but on no fabric.".into(),
+        [] => " was run at several delays.".into(),
+        _ => format!(" would be {}.", listed(&losses)),
     };
-    if let Some((loss, us)) = c.requirements.iter().find_map(|r| Some((r.loss, r.max_fetch_us?))) {
-        let time = nanoseconds(us * 1e3);
-        text +=
-            &format!(" To lose at most {}, a page fetch may take at most {time} on average.", percent(loss));
+    for sentence in needs::withheld_fabrics(c).into_iter().chain(needs::headline(c)) {
+        text += &format!(" {sentence}");
     }
     text
 }
 
-fn loss_on(fabric: &FabricResult) -> String {
-    let text = format!("{} on {}", loss(fabric.slowdown), fabric.fabric);
-    let (estimate, [_, most]) = (fabric.slowdown - 1.0, fabric.slowdown_ci95.map(|value| value - 1.0));
+fn loss_on(fabric: &FabricResult) -> Option<String> {
+    let (slowdown, [_, most]) = (fabric.slowdown?, fabric.slowdown_ci95?);
+    let text = format!("{} on {}", loss(slowdown), fabric.fabric);
     // An interval that reaches beyond twice the estimate belongs into the same breath.
-    match most > (2.0 * estimate).max(LITTLE) {
-        true => format!("{text} (at most {})", loss(1.0 + most)),
+    Some(match most - 1.0 > (2.0 * (slowdown - 1.0)).max(LITTLE) {
+        true => format!("{text} (at most {})", loss(most)),
         false => text,
-    }
+    })
 }
 
 /// A loss that needs no remark.
@@ -56,16 +57,25 @@ pub(crate) fn map_question(command: &[String]) -> String {
 /// "At 5 µs and 40 Gb/s ..." over the local shares of a map.
 pub(crate) fn map(map: &SlowdownMap) -> String {
     let (latency, bandwidth) = reference(map);
-    let one = |local: &unrack_record::MapLocal| {
-        format!("{} with {} local", loss(local.slowdown[latency][bandwidth]), share(&local.local))
+    let stated = |local: &MapLocal| {
+        let slowdown = local.slowdown.as_ref()?[latency][bandwidth];
+        Some(format!("{} with {} local", loss(slowdown), share(&local.local)))
     };
-    format!(
-        "At {} and {}, {} would be {}.",
-        nanoseconds(map.latencies_ns[latency]),
-        rate(map.bandwidths_bps[bandwidth]),
-        program(&map.command),
-        listed(&map.locals.iter().map(one).collect::<Vec<_>>())
-    )
+    let withheld =
+        |local: &MapLocal| local.withheld.is_some().then(|| format!("{} local", share(&local.local)));
+    let (stated, withheld): (Vec<_>, Vec<_>) =
+        (map.locals.iter().filter_map(stated).collect(), map.locals.iter().filter_map(withheld).collect());
+    let mut sentences = Vec::new();
+    if !stated.is_empty() {
+        let (latency, bandwidth) =
+            (nanoseconds(map.latencies_ns[latency]), rate(map.bandwidths_bps[bandwidth]));
+        let stated = listed(&stated);
+        sentences.push(format!("At {latency} and {bandwidth}, {} would be {stated}.", program(&map.command)));
+    }
+    if let Some(why) = map.locals.iter().find_map(|local| local.withheld.as_ref()) {
+        sentences.push(format!("What it would be with {} is withheld: {why}.", listed(&withheld)));
+    }
+    sentences.join(" ")
 }
 
 /// The latency and bandwidth of the map to speak of: the nearest to those that DDC §3 holds fixed.
@@ -79,21 +89,6 @@ fn nearest(values: impl Iterator<Item = f64>, wanted: f64) -> usize {
     let distance = |value: f64| (value.max(1e-9) / wanted).ln().abs();
     let distances = values.map(distance).enumerate();
     distances.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
-}
-
-/// "For at most 5 % slowdown: at most 3.2 µs per page fetch, or at least 40 % local memory."
-pub(crate) fn requirement(r: &Requirement, fit: &Fit) -> String {
-    let mut ways = vec![match r.max_fetch_us {
-        Some(us) => format!("at most {} per page fetch", nanoseconds(us * 1e3)),
-        None if fit.waits <= 0.0 => "any time per page fetch will do".into(),
-        None => "no time per page fetch is short enough".into(),
-    }];
-    if let Some(share) = r.min_local {
-        let at =
-            r.at_fetch_us.map_or(String::new(), |us| format!(" (with {} per fetch)", nanoseconds(us * 1e3)));
-        ways.push(format!("at least {} local memory{at}", percent(share)));
-    }
-    format!("for at most {} slowdown: {}", percent(r.loss), ways.join(", or "))
 }
 
 /// The straight line and how good it is.
@@ -111,17 +106,42 @@ pub(crate) fn fit(fit: &Fit) -> String {
     )
 }
 
-/// The pager's floor.
-pub(crate) fn floor(c: &Comparison) -> String {
-    format!(
-        "{} per fetch is the pager's own cost: slowdowns for shorter times follow from the line, not from a run",
-        nanoseconds(c.injection.floor_ns)
-    )
+/// The line of a comparison, or why there is none.
+pub(crate) fn line(injection: &Injection) -> String {
+    match (&injection.fit, &injection.withheld) {
+        (Some(line), _) => fit(line),
+        (None, Some(why)) => format!("withheld: {why}"),
+        (None, None) => "none".into(),
+    }
 }
 
-/// "1.024 (1.020 to 1.028)": a slowdown with its interval.
-pub(crate) fn with_interval(slowdown: f64, [lo, hi]: [f64; 2]) -> (String, String) {
-    (ratio(slowdown), format!("{} to {}", ratio(lo), ratio(hi)))
+/// The pager's floor.
+pub(crate) fn floor(floor_ns: Option<f64>) -> String {
+    match floor_ns {
+        Some(floor_ns) => format!(
+            "{} per fetch is the pager's own cost: slowdowns for shorter times follow from the line, not from a run",
+            nanoseconds(floor_ns)
+        ),
+        None => "withheld: other work disturbed the measurement of the pager's own cost per fetch".into(),
+    }
+}
+
+/// "3 of 16 runs were disturbed ...", if any were.
+pub(crate) fn disturbance(d: &Disturbance) -> Option<String> {
+    let (disturbed, last) = (d.disturbed.len(), d.disturbed.last()?);
+    let again = d.disturbed.iter().filter(|run| run.repeated).count();
+    Some(format!(
+        "{disturbed} of {} runs were disturbed and are not used, {again} of them since made again undisturbed; the last: {}, {}",
+        d.runs, last.run, last.why
+    ))
+}
+
+/// "1.024" and "1.020 to 1.028": a slowdown with its interval.
+pub(crate) fn with_interval(fabric: &FabricResult) -> (String, String) {
+    match (fabric.slowdown, fabric.slowdown_ci95) {
+        (Some(slowdown), Some([lo, hi])) => (ratio(slowdown), format!("{} to {}", ratio(lo), ratio(hi))),
+        _ => ("withheld".into(), "-".into()),
+    }
 }
 
 #[cfg(test)]
@@ -139,21 +159,5 @@ mod tests {
         assert_eq!(loss(1.0001), "no slower");
         assert_eq!(loss(1.0244), "2.4\u{a0}% slower");
         assert_eq!(loss(3.2), "3.2 times as slow");
-    }
-
-    #[test]
-    fn requirements_that_cannot_fail_or_cannot_be_met() {
-        let line =
-            |waits| Fit { intercept_s: 1.0, waits, waits_ci95: [waits; 2], r2: 1.0, worst_residual: 0.0 };
-        let none = Requirement { loss: 0.05, max_fetch_us: None, min_local: None, at_fetch_us: None };
-        assert!(requirement(&none, &line(0.0)).ends_with("any time per page fetch will do"));
-        assert!(requirement(&none, &line(9.0)).ends_with("no time per page fetch is short enough"));
-        let both =
-            Requirement { max_fetch_us: Some(3.2), min_local: Some(0.4), at_fetch_us: Some(5.0), ..none };
-        assert_eq!(
-            requirement(&both, &line(9.0)),
-            "for at most 5\u{a0}% slowdown: at most 3.2\u{a0}µs per page fetch, or at least 40\u{a0}% local memory \
-             (with 5\u{a0}µs per fetch)"
-        );
     }
 }

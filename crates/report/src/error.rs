@@ -16,6 +16,16 @@ pub enum ReportError {
     )]
     NotARun { folder: PathBuf },
     #[error(
+        "{}: not the folder of a finished run that can be compared: `unrack sim`, `sweep`, `compare` and `map` write \
+         such with --out",
+        .folder.display()
+    )]
+    NothingToCompare { folder: PathBuf },
+    #[error(
+        "{} holds a {} and {} a {}: name two runs of the same verb", .a.display(), .kinds[0], .b.display(), .kinds[1]
+    )]
+    NotComparable { a: PathBuf, b: PathBuf, kinds: [&'static str; 2] },
+    #[error(
         "{}: {reason}; it was written by another version of unrack or changed by hand: run the command again",
         .file.display()
     )]

@@ -6,31 +6,36 @@
 //! | gather run folders | [`Run::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
 //! | draw lines of one's own, a sweep | [`SeriesChart`], [`sweep_figures`] |
+//! | say in what two run folders differ | [`Difference::between`] |
 //! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
 //!
 //! The page is one file: no network, no fonts, no scripts from elsewhere; a content security policy
 //! in its head makes the browser hold it to that. Everything that comes from outside (commands,
 //! scenarios, names) passes through one escaping writer, `markup`.
 //!
-//! Below: `run` reads folders, `answer` puts results into sentences, `figures` draws them with
+//! Below: `run` reads folders, `answer` and `needs` put results into sentences, `figures` draws them with
 //! `chart`, `page` puts the parts together, `export` writes figures as files.
 #![forbid(unsafe_code)]
 
 mod answer;
 mod chart;
+mod difference;
 mod distribution;
 mod error;
 mod export;
 mod figures;
 mod markup;
+mod needs;
 mod page;
 mod run;
+mod settings;
 mod simulation;
 mod table;
 mod text;
 mod words;
 
 pub use chart::Figure;
+pub use difference::{Difference, DifferentResult, DifferentText, Kind, Noise, Side};
 pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
 pub use export::{write_pngs, write_svgs};

@@ -71,10 +71,8 @@ fn misfit(map: &SlowdownMap) -> Option<String> {
     if rows == 0 || columns == 0 || map.locals.is_empty() {
         return Some("the map is empty: it needs a latency, a bandwidth and a local share".into());
     }
-    let fits = |local: &&unrack_record::MapLocal| {
-        local.slowdown.len() == rows && local.slowdown.iter().all(|row| row.len() == columns)
-    };
-    let local = map.locals.iter().find(|local| !fits(local))?;
+    let fits = |cells: &Vec<Vec<f64>>| cells.len() == rows && cells.iter().all(|row| row.len() == columns);
+    let local = map.locals.iter().find(|local| !local.slowdown.as_ref().is_none_or(fits))?;
     Some(format!("`slowdown` of `{}` is not {rows} latencies by {columns} bandwidths", local.local))
 }
 
@@ -100,7 +98,8 @@ fn read_completions(folder: &Path, comparison: &Comparison) -> Result<Vec<(Strin
         let cdf = Cdf::of(fetches.map(|row| row.completion_ps as f64 / 1e6).collect());
         found.extend(cdf.map(|cdf| (meta.fabric, cdf)));
     }
-    let order = comparison.fabrics.iter().map(|fabric| &fabric.fabric);
+    let stated = comparison.fabrics.iter().filter(|fabric| fabric.fetch_us.is_some());
+    let order = stated.map(|fabric| &fabric.fabric);
     Ok(order.filter_map(|name| found.iter().find(|(fabric, _)| fabric == name).cloned()).collect())
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
+use unrack_rack::Warning;
 use unrack_record::Spread;
 
 /// What a simulation says of itself. Distributions are over the messages that count and finished;
@@ -16,6 +17,9 @@ pub struct Simulation {
     /// Packets lost on the way.
     pub dropped: u64,
     pub unfinished: Option<Unfinished>,
+    /// What decides the figures beside the fabric; none in runs of before these were looked for.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
     /// Completion time over that of the same message alone on the same fabric.
     #[serde(deserialize_with = "spread")]
     pub slowdown: Spread,

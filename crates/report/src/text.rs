@@ -1,10 +1,12 @@
 //! Results for the terminal: plain text, units in the header, no colour.
 
-use unrack_record::{Comparison, FabricResult, SlowdownMap, Sweep, SweepPoint};
+use unrack_record::{
+    Comparison, Disturbance, FabricResult, MapLocal, SlowdownMap, Sweep, SweepPoint, Warning,
+};
 
 use crate::table::Table;
 use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio, seconds, shortened};
-use crate::{Simulation, answer};
+use crate::{Simulation, answer, needs};
 
 /// Where remarks are broken. Tables are as wide as they need to be.
 const WIDTH: usize = 100;
@@ -19,25 +21,32 @@ pub fn comparison_text(c: &Comparison) -> String {
     }
     let mut text =
         format!("{}\n{}\n\n{}\n", shortened(&command_line(&c.command), WIDTH), setting(c), table.text());
-    text += &note("fit", &answer::fit(&c.injection.fit));
-    text += &note("floor", &answer::floor(c));
-    for requirement in &c.requirements {
-        text += &note("need", &answer::requirement(requirement, &c.injection.fit));
+    text += &note("fit", &answer::line(&c.injection));
+    text += &note("floor", &answer::floor(c.injection.floor_ns));
+    for need in needs::all(c) {
+        text += &note("need", &need);
     }
-    for warning in &c.warnings {
-        text += &note("warning", warning);
-    }
-    text
+    text + &remarks(
+        &c.disturbance,
+        c.warnings.iter().filter(|warning| Some(*warning) != c.injection.withheld.as_ref()),
+    )
+}
+
+/// What else the machine did, and what to check.
+fn remarks<'a>(disturbance: &Disturbance, warnings: impl Iterator<Item = &'a Warning>) -> String {
+    let machine = answer::disturbance(disturbance).map(|text| note("machine", &text));
+    machine.into_iter().chain(warnings.map(|warning| note("warning", &warning.text))).collect()
 }
 
 fn fabric_cells(fabric: &FabricResult) -> Vec<String> {
-    let (slowdown, interval) = answer::with_interval(fabric.slowdown, fabric.slowdown_ci95);
+    let (slowdown, interval) = answer::with_interval(fabric);
+    let known = |value: Option<f64>| value.map_or("-".into(), number);
     vec![
         fabric.fabric.clone(),
-        number(fabric.completion_over_ideal.mean),
-        number(fabric.completion_over_ideal.p99),
-        number(fabric.fetch_us.mean),
-        number(fabric.fetch_us.p99),
+        known(fabric.completion_over_ideal.map(|spread| spread.mean)),
+        known(fabric.completion_over_ideal.map(|spread| spread.p99)),
+        known(fabric.fetch_us.map(|spread| spread.mean)),
+        known(fabric.fetch_us.map(|spread| spread.p99)),
         slowdown,
         interval,
         fabric.slowdown_replay.map_or("-".into(), ratio),
@@ -45,18 +54,21 @@ fn fabric_cells(fabric: &FabricResult) -> Vec<String> {
 }
 
 fn setting(c: &Comparison) -> String {
-    let text = format!(
-        "{} local: {} of {}; native {} (median of {})\n\
-         captured {} fetches, {} write-backs, {} threads",
+    let native = match &c.native {
+        Some(native) => format!("{} (median of {})", seconds(native.median_s), native.seconds.len()),
+        None => "withheld".into(),
+    };
+    let mut text = format!(
+        "{} local: {} of {}; native {native}",
         c.local,
         bytes(c.local_bytes),
-        bytes(c.footprint_bytes),
-        seconds(c.native.median_s),
-        c.native.seconds.len(),
-        count(c.capture.fetches),
-        count(c.capture.write_backs),
-        c.capture.threads
+        bytes(c.footprint_bytes)
     );
+    if let Some(capture) = &c.capture {
+        let (fetches, write_backs) = (count(capture.fetches), count(capture.write_backs));
+        text +=
+            &format!("\ncaptured {fetches} fetches, {write_backs} write-backs, {} threads", capture.threads);
+    }
     plain(&text)
 }
 
@@ -101,7 +113,7 @@ pub fn sweep_text(sweep: &Sweep) -> String {
     let mut table = Table::default()
         .header(&[&[""][..], &blank, &over].concat())
         .header(&[&["fabric"][..], &keys, &names].concat());
-    for SweepPoint { values, figures } in &sweep.points {
+    for SweepPoint { values, figures, .. } in &sweep.points {
         let some = |value: Option<f64>| value.map_or("-".into(), number);
         let numbers = [
             some(figures.slowdown_mean),
@@ -120,22 +132,28 @@ pub fn sweep_text(sweep: &Sweep) -> String {
 
 /// The tables of `unrack map`: one per local share, latency down, bandwidth across.
 pub fn map_text(map: &SlowdownMap) -> String {
-    let mut text =
-        format!("{}\nslowdown; native {}\n", command_line(&map.command), plain(&seconds(map.native_s)));
+    let native = map.native_s.map_or("withheld".into(), |s| plain(&seconds(s)));
+    let mut text = format!("{}\nslowdown; native {native}\n", command_line(&map.command));
     for local in &map.locals {
-        let rates: Vec<_> = map.bandwidths_bps.iter().map(|bps| plain(&rate(*bps))).collect();
-        let title = format!("{} local", local.local);
-        let header: Vec<_> = [title.as_str()].into_iter().chain(rates.iter().map(String::as_str)).collect();
-        let mut table = Table::default().header(&header);
-        for (latency, row) in map.latencies_ns.iter().zip(&local.slowdown) {
-            table.row(
-                [plain(&nanoseconds(*latency))].into_iter().chain(row.iter().map(|s| ratio(*s))).collect(),
-            );
-        }
-        text += &format!("\n{}", table.text());
-        text += &note("fit", &answer::fit(&local.fit));
+        text += &format!("\n{}", panel(map, local));
+        text += &local.fit.as_ref().map_or(String::new(), |fit| note("fit", &answer::fit(fit)));
     }
-    map.warnings.iter().fold(text, |text, warning| text + &note("warning", warning))
+    text + &remarks(&map.disturbance, map.warnings.iter())
+}
+
+fn panel(map: &SlowdownMap, local: &MapLocal) -> String {
+    let title = format!("{} local", local.local);
+    let Some(slowdown) = &local.slowdown else {
+        let why = local.withheld.as_ref().map_or("", |why| &why.text);
+        return format!("{title}\n{}", note("withheld", why));
+    };
+    let rates: Vec<_> = map.bandwidths_bps.iter().map(|bps| plain(&rate(*bps))).collect();
+    let header: Vec<_> = [title.as_str()].into_iter().chain(rates.iter().map(String::as_str)).collect();
+    let mut table = Table::default().header(&header);
+    for (latency, row) in map.latencies_ns.iter().zip(slowdown) {
+        table.row([plain(&nanoseconds(*latency))].into_iter().chain(row.iter().map(|s| ratio(*s))).collect());
+    }
+    table.text()
 }
 
 /// A named remark, broken into lines under each other.

@@ -4,17 +4,17 @@ mod synthetic;
 
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg::roxmltree::Document;
-use synthetic::Scratch;
 use unrack_report::{Report, write_pngs, write_svgs};
+use unrack_testing::Folder;
 
-fn report(scratch: &Scratch) -> Report {
+fn report(scratch: &Folder) -> Report {
     let folders = [synthetic::compare_folder(scratch, "a"), synthetic::map_folder(scratch, "b")];
     Report::read(&[&folders[0], &folders[1], &synthetic::sim_folder(scratch, "c", 1.3)]).unwrap()
 }
 
 #[test]
 fn svg_files_are_well_formed_titled_and_full_of_marks() {
-    let scratch = Scratch::new("svg");
+    let scratch = Folder::new("svg");
     let paths = write_svgs(&report(&scratch).figures(), scratch.join("figures")).unwrap();
     assert_eq!(paths.len(), 10);
     for path in paths {
@@ -31,7 +31,7 @@ fn svg_files_are_well_formed_titled_and_full_of_marks() {
 
 #[test]
 fn png_files_are_pictures_with_many_colours() {
-    let scratch = Scratch::new("png");
+    let scratch = Folder::new("png");
     let paths = write_pngs(&report(&scratch).figures(), scratch.join("figures")).unwrap();
     for path in paths {
         let pixels = Pixmap::decode_png(&std::fs::read(&path).unwrap()).unwrap();

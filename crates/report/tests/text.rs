@@ -2,6 +2,8 @@
 
 mod synthetic;
 
+use unrack_record::Warning;
+
 #[test]
 fn a_comparison() {
     let mut comparison = synthetic::comparison();
@@ -11,11 +13,22 @@ fn a_comparison() {
 }
 
 #[test]
+fn a_comparison_of_which_nothing_can_be_said() {
+    let mut comparison = synthetic::withheld_comparison();
+    comparison.command = vec!["sort".into()];
+    let text = unrack_report::comparison_text(&comparison);
+    assert_eq!(text, include_str!("withheld.txt"), "\n{text}");
+}
+
+#[test]
 fn a_map() {
     let mut map = synthetic::map();
     map.command = vec!["sort".into()];
-    map.locals.truncate(1);
-    map.warnings = vec!["the machine is busy".into()];
+    map.locals.truncate(2);
+    map.locals[1].slowdown = None;
+    map.locals[1].withheld =
+        Some(Warning::new("intercept", "the line gives -11.00 s for a run without waits"));
+    map.warnings = vec![Warning::new("disturbed", "the machine is busy")];
     let text = unrack_report::map_text(&map);
     assert_eq!(text, include_str!("map.txt"), "\n{text}");
 }

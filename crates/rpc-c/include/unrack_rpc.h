@@ -9,6 +9,9 @@
  * is not UNRACK_STATUS_OK; the error is the caller's. Nothing else is written then. A null pointer where one is
  * needed is UNRACK_STATUS_INVALID.
  *
+ * Messages lie in memory that the peer has mapped, too. One that keeps to no protocol may write to them while they are
+ * read: what is to be checked is copied first, by unrack_copy, and then the copy is checked and used.
+ *
  * Threads: a client may be used by several at a time; every other handle by one at a time, whichever it is. A child by
  * fork must connect for itself, and leave alone what it has from its parent.
  */
@@ -53,7 +56,7 @@ typedef enum {
   UNRACK_STATUS_VERSION = 5,
   // More bytes than a message can have.
   UNRACK_STATUS_TOO_LONG = 6,
-  // All calls that the server takes at a time are under way.
+  // Calls that the server takes at a time are all under way, or it has no memory left for more.
   UNRACK_STATUS_EXHAUSTED = 7,
   // No answer in time.
   UNRACK_STATUS_DEADLINE = 8,
@@ -202,7 +205,7 @@ unrack_status unrack_call_deadline(unrack_call *call,
 
 // For event loops: says at `ready` whether waiting for the answer would return at once. If not, 1 is written to the
 // eventfd when that may have changed: then ask again. The eventfd is the caller's, and may be closed at any time; only the
-// last one that was given counts, until the call is waited for with a timeout.
+// last one that was given counts.
 unrack_status unrack_call_poll(unrack_call *call,
                                int eventfd,
                                bool *ready,
@@ -302,6 +305,12 @@ unrack_status unrack_server_stream(unrack_server *server,
                                    unrack_closer close,
                                    void *context,
                                    unrack_error **error);
+
+// Copies bytes of a message to memory of one's own. Each is read once, which a plain copy does not promise: compilers may
+// read the message again when the copy is used. Does nothing if a pointer is null.
+void unrack_copy(void *to,
+                 const void *from,
+                 size_t bytes);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -12,8 +12,7 @@ use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use unrack_rpc::client::{Options, Pending, Request, Response, Window};
 use unrack_rpc::{Client as Connection, Error};
 
@@ -154,7 +153,12 @@ impl Call {
                 Err(pending) => {
                     self.stage = Stage::UnderWay(pending);
                     let peer = self.client.peer().to_string();
-                    return Err(Error::Deadline { peer, after: Duration::from_nanos(timeout_ns) }.into());
+                    return Err(Error::Deadline {
+                        peer,
+                        after: Duration::from_nanos(timeout_ns),
+                        stopped: false,
+                    }
+                    .into());
                 }
             },
         };
@@ -187,33 +191,14 @@ impl Wake for Eventfd {
     }
 }
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// The answer, or the call itself if there is none in time.
 fn wait_for(
-    mut pending: Pending<'static>,
+    pending: Pending<'static>,
     timeout: Duration,
 ) -> Result<Result<Response<'static>, Error>, Pending<'static>> {
-    if timeout.is_zero() {
-        return pending.try_wait();
-    }
-    let over = Instant::now() + timeout;
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    loop {
-        if let Poll::Ready(answered) = Pin::new(&mut pending).poll(&mut Context::from_waker(&waker)) {
-            return Ok(answered);
-        }
-        let left = over.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(pending);
-        }
-        std::thread::park_timeout(left);
+    match timeout.is_zero() {
+        true => pending.try_wait(),
+        false => pending.try_wait_for(timeout),
     }
 }
 
@@ -351,7 +336,7 @@ unsafe extern "C" fn unrack_call_deadline(
 
 /// For event loops: says at `ready` whether waiting for the answer would return at once. If not, 1 is written to the
 /// eventfd when that may have changed: then ask again. The eventfd is the caller's, and may be closed at any time; only the
-/// last one that was given counts, until the call is waited for with a timeout.
+/// last one that was given counts.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_poll(
     call: *mut Call,
@@ -377,11 +362,11 @@ unsafe extern "C" fn unrack_call_send(
     error: *mut *mut Failure,
 ) -> Status {
     let send = || {
-        // SAFETY: as above.
+        // SAFETY: null, or a text, and a call that no other thread uses.
         let (method, call) = unsafe { (border::text(method, "method")?, border::reach(call, "call")?) };
         Ok(call.take_request()?.0.send(method)?)
     };
-    // SAFETY: as above.
+    // SAFETY: null or a place to write to.
     unsafe { border::run(error, send) }
 }
 

@@ -23,7 +23,7 @@ pub enum Status {
     Version = 5,
     /// More bytes than a message can have.
     TooLong = 6,
-    /// All calls that the server takes at a time are under way.
+    /// Calls that the server takes at a time are all under way, or it has no memory left for more.
     Exhausted = 7,
     /// No answer in time.
     Deadline = 8,
@@ -101,7 +101,7 @@ fn status_of(error: &Error) -> Status {
         }
         Error::Pool(_) => Status::Pool,
         Error::TooLong { .. } | Error::TooLongForPeer { .. } => Status::TooLong,
-        Error::Exhausted { .. } => Status::Exhausted,
+        Error::Exhausted { .. } | Error::Busy { .. } => Status::Exhausted,
         Error::UnknownMethod { .. } => Status::UnknownMethod,
         Error::NoRoom { .. } => Status::NoRoom,
         Error::Failed { .. } => Status::Failed,
@@ -118,6 +118,7 @@ fn peer_of(error: &Error) -> Option<String> {
         Error::Version { peer, .. }
         | Error::NotRpc { peer }
         | Error::Exhausted { peer, .. }
+        | Error::Busy { peer, .. }
         | Error::Deadline { peer, .. }
         | Error::Gone { peer, .. }
         | Error::Lost { peer, .. }
@@ -145,14 +146,14 @@ unsafe extern "C" fn unrack_error_status(error: *const Failure) -> Status {
 /// One line that says what happened, with whom, and what to do. It lives as long as the error.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_text(error: *const Failure) -> *const c_char {
-    // SAFETY: as above.
+    // SAFETY: null, or an error that was not freed.
     border::or(c"no error".as_ptr(), || unsafe { error.as_ref() }.map(|error| error.text.as_ptr()))
 }
 
 /// The peer, its process and its user; null if the error is with nobody. It lives as long as the error.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
-    // SAFETY: as above.
+    // SAFETY: null, or an error that was not freed.
     border::or(ptr::null(), || unsafe { error.as_ref()?.peer.as_ref() }.map(|peer| peer.as_ptr()))
 }
 
@@ -160,7 +161,7 @@ unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
 /// `UNRACK_STATUS_NO_ROOM`; else 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_number(error: *const Failure) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: null, or an error that was not freed.
     border::or(0, || unsafe { error.as_ref() }.map(|error| error.number))
 }
 

@@ -6,9 +6,11 @@
 //! | [`error`] | why something went wrong, with its cause and its peer |
 //! | [`client`] | connections and calls |
 //! | [`server`] | services and what their handlers see |
+//! | [`message`] | bytes that a peer may write while they are read |
 
 mod border;
 mod client;
 mod error;
+mod message;
 mod server;
 mod stream;

@@ -52,7 +52,7 @@ pub struct Context(pub *mut c_void);
 
 // SAFETY: the header says that handlers run on other threads, several at a time, with this pointer.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: the header says that handlers run on several threads at a time, with this pointer.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -103,7 +103,7 @@ impl ServerOptions {
             waiting: border::waiting(self.waiting)?,
             lanes: (self.lanes as usize).max(1),
             workers: self.workers as usize,
-            listen: None,
+            ..Options::default()
         })
     }
 }
@@ -207,7 +207,7 @@ unsafe extern "C" fn unrack_incoming_request(incoming: *const Incoming, bytes: *
 /// How many bytes the answer may have.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_room(incoming: *const Incoming) -> usize {
-    // SAFETY: as above.
+    // SAFETY: null, or what a handler was given and did not return from.
     border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(Call::room))
 }
 
@@ -218,7 +218,7 @@ unsafe extern "C" fn unrack_incoming_answer(incoming: *mut Incoming, bytes: usiz
     border::or(ptr::null_mut(), || {
         // SAFETY: null, or what a handler was given, that no other thread uses, and that it did not return from.
         let incoming = unsafe { incoming.as_mut()? };
-        // SAFETY: as above; nobody else has the call.
+        // SAFETY: the call is there until the handler returns, and nobody else has it.
         let call = unsafe { incoming.call.as_mut()? };
         match call.answer(bytes) {
             Ok(mut answer) => {
@@ -236,14 +236,14 @@ unsafe extern "C" fn unrack_incoming_answer(incoming: *mut Incoming, bytes: usiz
 /// The process that calls, as the kernel knows it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_process(incoming: *const Incoming) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: null, or what a handler was given and did not return from.
     border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().pid))
 }
 
 /// The user whose process calls, as the kernel knows it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_user(incoming: *const Incoming) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: null, or what a handler was given and did not return from.
     border::or(u32::MAX, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().uid))
 }
 
@@ -252,7 +252,7 @@ unsafe extern "C" fn unrack_incoming_user(incoming: *const Incoming) -> u32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_keep(incoming: *const Incoming) -> *mut Kept {
     border::or(ptr::null_mut(), || {
-        // SAFETY: as above.
+        // SAFETY: null, or what a handler was given and did not return from.
         let call = unsafe { incoming.as_ref()?.call.as_ref()? };
         Some(Box::into_raw(Box::new(Kept(call.keep_memory()))))
     })

@@ -138,7 +138,7 @@ unsafe extern "C" fn unrack_server_stream(
             let opened = Opened { stream, close };
             Ok(Box::new(move |call| {
                 let mut incoming = Incoming::of(call);
-                // SAFETY: as above.
+                // SAFETY: what `open` left and its functions, good until `close` was told, as the header says.
                 let number = unsafe { next(opened.stream(), &mut incoming) };
                 let more = number == MORE;
                 incoming.answered(if more { 0 } else { number }).map(|()| more)

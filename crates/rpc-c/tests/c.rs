@@ -4,22 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use unrack_pool::cache_control::Mode;
 use unrack_pool::{Manager, manager};
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("unrack-rpc-c-{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).expect("a folder for a test");
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use unrack_testing::{Folder, Needed, skip};
 
 fn output(command: &mut Command) -> String {
     let output = command.output().expect("the command starts");
@@ -57,13 +42,18 @@ fn compile(folder: &Path, name: &str) -> PathBuf {
 #[test]
 fn a_program_in_c_calls_and_serves() {
     let folder = Folder::new("calls");
-    let program = compile(&folder.0, "calls");
-    let flushes = unrack_pool::cache_control::Incoherent::detect().is_ok();
-    let incoherent = flushes.then_some(Mode::Incoherent);
+    let program = compile(&folder, "calls");
+    let flushes = unrack_pool::cache_control::Incoherent::detect();
+    if let Err(why) = &flushes {
+        skip(Needed::Flush, why);
+    }
+    let incoherent = flushes.is_ok().then_some(Mode::Incoherent);
     for mode in [Mode::Coherent, Mode::Model].into_iter().chain(incoherent) {
-        let pool = folder.0.join(mode.to_string());
+        let pool = folder.join(mode.to_string());
         let mut options = manager::Options::new(&pool, "64MiB".parse().expect("a size"));
         options.mode = mode;
+        // A client and a service in one process.
+        options.per_client = Some("100%".parse().expect("a share"));
         let _manager = Manager::start(&options).expect("a manager starts");
         let text = output(Command::new("timeout").arg("60").arg(&program).arg(pool));
         assert!(text.ends_with("all is well\n"), "{mode}: {text}");

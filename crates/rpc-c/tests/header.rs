@@ -15,6 +15,9 @@ const INTRODUCTION: &str = "\
  * is not UNRACK_STATUS_OK; the error is the caller's. Nothing else is written then. A null pointer where one is
  * needed is UNRACK_STATUS_INVALID.
  *
+ * Messages lie in memory that the peer has mapped, too. One that keeps to no protocol may write to them while they are
+ * read: what is to be checked is copied first, by unrack_copy, and then the copy is checked and used.
+ *
  * Threads: a client may be used by several at a time; every other handle by one at a time, whichever it is. A child by
  * fork must connect for itself, and leave alone what it has from its parent.
  */";
@@ -63,7 +66,7 @@ fn generate(crate_folder: &Path) -> String {
         usize_is_size_t: true,
         ..Config::default()
     };
-    let sources = ["border.rs", "error.rs", "client.rs", "server.rs", "stream.rs"];
+    let sources = ["border.rs", "error.rs", "client.rs", "server.rs", "stream.rs", "message.rs"];
     let builder = sources.iter().fold(Builder::new().with_config(config), |builder, source| {
         builder.with_src(crate_folder.join("src").join(source))
     });

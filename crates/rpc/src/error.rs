@@ -28,8 +28,12 @@ pub enum Error {
         "all {slots} calls that {peer} takes at a time are under way: wait for one, or ask for a smaller window"
     )]
     Exhausted { peer: String, slots: usize },
-    #[error("{peer} did not answer within {after:?}")]
-    Deadline { peer: String, after: Duration },
+    /// `stopped`: the peer says that it sleeps, and could not be woken.
+    #[error(
+        "{peer} did not answer within {after:?}{}",
+        if *stopped { ": it cannot be woken, since it is stopped or has no processor" } else { "" }
+    )]
+    Deadline { peer: String, after: Duration, stopped: bool },
     #[error("{peer} {cause}")]
     Gone { peer: String, cause: Cause },
     /// Over TCP: what is under way may have run or not.
@@ -41,6 +45,11 @@ pub enum Error {
         "the answer of {peer} has {needed} bytes and the call has room for {room}: give it more (`with_room`)"
     )]
     NoRoom { peer: String, needed: usize, room: usize },
+    #[error(
+        "{peer} has no memory left for this call: it holds {held_mib} MiB of this client's calls and answers already, or \
+         of all clients' as much as it may; call again when some are answered"
+    )]
+    Busy { peer: String, held_mib: u32 },
     #[error("the handler of {peer} failed: what the service logged may say why")]
     Failed { peer: String },
     #[error("{peer} refused the call with status {}", status.0)]
@@ -61,6 +70,7 @@ impl Error {
             Status::UNKNOWN_METHOD => Error::UnknownMethod { peer },
             Status::TOO_LONG => Error::NoRoom { peer, needed: length as usize, room },
             Status::FAILED => Error::Failed { peer },
+            Status::BUSY => Error::Busy { peer, held_mib: length },
             // It comes before the news that the server has given the connection up.
             Status::BAD_BUFFER => Error::Gone { peer, cause: Cause::CannotMap },
             status if status.0 >= Status::SERVICE => Error::Refused { peer, status },

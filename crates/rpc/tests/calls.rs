@@ -33,7 +33,7 @@ fn calls_are_answered() {
     everywhere(|_, client| {
         for length in [1, 7, 8, 9, 100, 1000] {
             let words: Vec<u64> = (0..length).map(|at| at * at).collect();
-            assert_eq!(sum(client, &words), words.iter().sum());
+            assert_eq!(sum(client, &words), words.iter().sum::<u64>());
         }
         assert_eq!(client.request(0).unwrap().call("echo").unwrap().body().len(), 0);
         assert_eq!(client.peer().pid, std::process::id());
@@ -335,7 +335,8 @@ fn refusals_when_connecting_are_clear() {
         assert!(again.to_string().contains("taken"), "{again}");
         let double = common::service(server::Options::default()).method("echo", |_| Ok(()));
         assert!(matches!(double.serve(pool.socket()).map(drop), Err(Error::SameNumber(..))));
-        let nowhere = Client::connect("/nowhere", "test", client::Options::default()).map(drop).unwrap_err();
+        let absent = pool.socket().with_file_name("absent");
+        let nowhere = Client::connect(absent, "test", client::Options::default()).map(drop).unwrap_err();
         assert!(nowhere.to_string().contains("no manager"), "{nowhere}");
     }
 }

@@ -1,5 +1,6 @@
-//! Why a run cannot be set up.
+//! Why a run cannot be set up, or cannot go on.
 
+use unrack_units::Time;
 use unrack_workload::WorkloadError;
 
 /// A parameter that makes no sense: which, what it must be, what it was.
@@ -9,16 +10,28 @@ pub struct SetupError {
     pub key: &'static str,
     pub rule: &'static str,
     pub value: String,
+    /// Simulated time at which a run ended by it; `None` if it was found before the run.
+    pub ended: Option<Time>,
 }
 
 impl SetupError {
     pub fn new(key: &'static str, rule: &'static str, value: impl std::fmt::Display) -> SetupError {
-        SetupError { key, rule, value: value.to_string() }
+        SetupError { key, rule, value: value.to_string(), ended: None }
+    }
+
+    /// A run whose last event was at `ended`, and whose next is beyond [`Time::END`]. `key` says what it waits for.
+    pub(crate) fn out_of_time(key: &'static str, ended: Time, finished: u64) -> SetupError {
+        let rule = "ends within 106 days of simulated time";
+        let value = format!(
+            "a run that waits beyond them: {finished} messages had finished by {ended}, the last event before; \
+             raise the load or the rates of links, or shorten its times"
+        );
+        SetupError { ended: Some(ended), ..SetupError::new(key, rule, value) }
     }
 }
 
 impl From<WorkloadError> for SetupError {
     fn from(error: WorkloadError) -> SetupError {
-        SetupError { key: error.key, rule: error.rule, value: error.value }
+        SetupError { key: error.key, rule: error.rule, value: error.value, ended: None }
     }
 }

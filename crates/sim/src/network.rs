@@ -34,7 +34,7 @@ impl Pace {
                 Some(bits) => Time::from_ps(bits.div_ceil(self.rate.as_bps())),
                 None => self.rate.transmit(Bytes::new(bytes)),
             },
-            ps => Time::from_ps(bytes * ps),
+            ps => Time::from_ps(bytes.saturating_mul(ps)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a run leaves behind, under 100 bytes per message.
 
-use crate::engine::Counters;
+use crate::engine::{BusyTimes, Counters};
 use crate::host::Counts;
 use hdrhistogram::Histogram;
 use unrack_units::Time;
@@ -83,6 +83,20 @@ pub enum Ending {
     Idle,
     /// The time limit came first.
     TimeLimit,
+    /// The end of simulated time came first.
+    OutOfTime,
+}
+
+impl Ending {
+    /// Why messages of a run that ended so are unfinished.
+    pub const fn why_unfinished(self) -> &'static str {
+        match self {
+            Ending::Done => "who sent or awaited them gave up",
+            Ending::Idle => "the fabric lost them: nothing was left to happen",
+            Ending::TimeLimit => "the time limit came first",
+            Ending::OutOfTime => "simulated time ended first, after 106 days",
+        }
+    }
 }
 
 /// A finished run. The three tables have one row per message, in order of submission.
@@ -94,6 +108,8 @@ pub struct Run {
     pub counters: Counters,
     /// Bytes found waiting ahead by each data packet at each switch port.
     pub queue_bytes: Histogram<u64>,
+    /// How long each link carried bits.
+    pub busy: BusyTimes,
     /// What happened inside hosts, if anything takes time there.
     pub hosts: Option<Counts>,
     /// When the run ended, in simulated time.

@@ -6,6 +6,7 @@ mod margins;
 mod size;
 
 pub use self::margins::{check_margins, excluded};
+pub(crate) use self::size::mean_size;
 use self::size::read_size;
 use crate::error::SetupError;
 use crate::fabric::stream::{Buffer, Ethernet};
@@ -227,7 +228,7 @@ impl SetupError {
 }
 
 /// The parameters of a fabric that has none.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct NoParams {}
 

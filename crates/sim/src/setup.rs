@@ -22,7 +22,7 @@ use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
 use crate::network::Network;
 use crate::observe::Watch;
-use crate::run::Run;
+use crate::run::{Ending, Run};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,10 +124,10 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Its figures. `wall_s` is how long the run took the caller.
-    pub fn summary(&self, wall_s: f64, excluded: Excluded) -> Summary {
+    /// Its figures.
+    pub fn summary(&self, excluded: Excluded) -> Summary {
         let Finished { fabric, nodes, seed, .. } = *self;
-        let labels = Labels { fabric, nodes, seed, wall_s, excluded };
+        let labels = Labels { fabric, nodes, seed, excluded };
         Summary { program: self.program, jobs: self.jobs.clone(), ..Summary::new(&self.run, &labels) }
     }
 }
@@ -307,6 +307,18 @@ impl Setup {
         Ok(if waits { None } else { Some(forecast(self.asker(work)?)) })
     }
 
+    /// From the first to the last submission, about; zero where only the run tells.
+    pub fn length_of(&self, work: &Work) -> Result<Time, SetupError> {
+        Ok(match work {
+            Work::Synthetic(spec) => {
+                let racks = self.network.topology.racks();
+                Synthetic::new(spec.clone(), racks, self.network.host_rate(), self.seed)?.mean_length()
+            }
+            Work::Listed(messages) => messages.last().map_or(Time::ZERO, |last| last.0),
+            Work::Replay(..) | Work::Collective(_) | Work::Jobs(_) => Time::ZERO,
+        })
+    }
+
     fn run_parts<F: Split>(
         &self,
         make: impl Fn() -> Result<F, SetupError>,
@@ -328,6 +340,7 @@ impl Setup {
         let make = || make().expect("made once already");
         let run =
             run_split(make, &calls, part_of, |node| topology.switch_of(node), self.time_limit, progress);
+        check_time(&run, work)?;
         let (nodes, seed) = (self.network.nodes(), self.seed);
         Ok(Finished { run, fabric: name, nodes, seed, program: None, jobs: BTreeMap::new() })
     }
@@ -343,6 +356,7 @@ impl Setup {
         let asker = self.asker(work)?;
         let sim = Sim::observed(fabric, asker, observer).until(self.time_limit);
         let (run, asker, _) = sim.run_with_progress(progress);
+        check_time(&run, work)?;
         let program = match &asker {
             Asker::Replay(replay, Mode::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
             _ => None,
@@ -368,6 +382,19 @@ impl Setup {
             Work::Jobs(spec) => Asker::Jobs(Jobs::new(spec, racks, rate, loads_take_time)?),
             Work::Replay(trace, spec) => Asker::Replay(Replay::new(trace.clone(), spec, racks)?, spec.mode),
         })
+    }
+}
+
+/// An error if simulated time ended before the run did.
+fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
+    let key = match work {
+        Work::Synthetic(_) => "workload.load",
+        Work::Listed(_) | Work::Replay(..) => "workload.file",
+        Work::Collective(_) | Work::Jobs(_) => "workload",
+    };
+    match run.ending {
+        Ending::OutOfTime => Err(SetupError::out_of_time(key, run.ended, run.finished())),
+        Ending::Done | Ending::Idle | Ending::TimeLimit => Ok(()),
     }
 }
 

@@ -1,15 +1,16 @@
 //! The figures of a run, as `unrack sim --json` prints them.
 
 use crate::host::Counts;
-use crate::run::{Ending, Run};
-use serde::Serialize;
+use crate::run::Run;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use unrack_rack::Warning;
 use unrack_units::Time;
 use unrack_workload::jobs::Outcome;
 use unrack_workload::{Jobs, Kind, Message, Replay};
 
 /// Which messages count: the first and last of a run are not under its full load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Excluded {
     /// So many of the first submitted.
     pub warm_up: u64,
@@ -17,8 +18,17 @@ pub struct Excluded {
     pub cool_down: u64,
 }
 
-/// A run in figures. Those of messages are over the messages that count and finished.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+impl Excluded {
+    /// Which of so many messages count.
+    pub fn rows(&self, all: usize) -> std::ops::Range<usize> {
+        let from = all.min(self.warm_up as usize);
+        from..from.max(all.saturating_sub(self.cool_down as usize))
+    }
+}
+
+/// A run in figures. Those of messages are over the messages that count and finished. All depend on the scenario alone:
+/// how long the run took the machine is not among them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub fabric: String,
     pub nodes: u32,
@@ -30,10 +40,12 @@ pub struct Summary {
     /// Messages that did not finish, and why.
     pub unfinished: Option<Unfinished>,
     pub excluded: Excluded,
+    /// What decides the figures beside the fabric: see [`warnings`](crate::warnings). Empty if nobody looked.
+    pub warnings: Vec<Warning>,
     /// Completion over that of the same message alone on the same fabric.
     pub slowdown: Stats,
     pub completion_ns: Stats,
-    pub by_kind: BTreeMap<&'static str, KindSummary>,
+    pub by_kind: BTreeMap<String, KindSummary>,
     /// Payload of the messages, requests included, over the time from the first submission to the
     /// last completion.
     pub throughput_gbps: f64,
@@ -48,25 +60,23 @@ pub struct Summary {
     /// The program that was replayed, if one was, closed loop.
     pub program: Option<Program>,
     /// By name, if jobs were run.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub jobs: BTreeMap<String, JobSummary>,
     pub sim_time_ns: f64,
-    pub wall_s: f64,
     pub events: u64,
     pub packet_hops: u64,
-    pub packet_hops_per_s: f64,
     pub seed: u64,
-    pub version: &'static str,
+    pub version: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
     pub messages: u64,
-    pub why: &'static str,
+    pub why: String,
 }
 
 /// A distribution. Percentiles are exact, by nearest rank; all `None` (null) if `count` is 0.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stats {
     pub count: u64,
     pub mean: Option<f64>,
@@ -77,7 +87,7 @@ pub struct Stats {
     pub max: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KindSummary {
     pub messages: u64,
     pub slowdown: Stats,
@@ -85,7 +95,7 @@ pub struct KindSummary {
 }
 
 /// To three significant digits.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QueueStats {
     pub mean: f64,
     pub p99: u64,
@@ -93,7 +103,7 @@ pub struct QueueStats {
 }
 
 /// What a closed-loop replay says about the program's run time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     pub replicas: u64,
     /// Of the replayed window, over the replicas.
@@ -112,7 +122,7 @@ pub struct Program {
 }
 
 /// What became of a job.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// The node of each rank.
     pub hosts: Vec<u32>,
@@ -153,7 +163,7 @@ impl JobSummary {
 }
 
 /// What happened inside hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostSummary {
     /// Of loads of 64 B that went to DRAM caches. `None` (null) without any.
     pub cache_hit_rate: Option<f64>,
@@ -195,7 +205,6 @@ pub struct Labels<'a> {
     pub fabric: &'a str,
     pub nodes: u32,
     pub seed: u64,
-    pub wall_s: f64,
     pub excluded: Excluded,
 }
 
@@ -211,6 +220,7 @@ impl Summary {
             dropped: run.counters.dropped_packets,
             unfinished: unfinished(run, completed),
             excluded: labels.excluded,
+            warnings: Vec::new(),
             slowdown: counted.slowdown(|_| true),
             completion_ns: counted.completion_ns(|_| true),
             by_kind: counted.by_kind(),
@@ -225,12 +235,10 @@ impl Summary {
             program: None,
             jobs: BTreeMap::new(),
             sim_time_ns: run.ended.as_ns_f64(),
-            wall_s: labels.wall_s,
             events: run.counters.events,
             packet_hops: run.counters.packet_hops,
-            packet_hops_per_s: run.counters.packet_hops as f64 / labels.wall_s,
             seed: labels.seed,
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
         }
     }
 }
@@ -283,12 +291,7 @@ fn background_gbps(run: &Run) -> Option<f64> {
 
 fn unfinished(run: &Run, completed: u64) -> Option<Unfinished> {
     let messages = run.messages.len() as u64 - completed;
-    let why = match run.ending {
-        Ending::Done => "who sent or awaited them gave up",
-        Ending::Idle => "the fabric lost them: nothing was left to happen",
-        Ending::TimeLimit => "the time limit came first",
-    };
-    (messages > 0).then_some(Unfinished { messages, why })
+    (messages > 0).then(|| Unfinished { messages, why: run.ending.why_unfinished().into() })
 }
 
 /// The rows of a run that count.
@@ -299,9 +302,7 @@ struct Counted<'a> {
 
 impl<'a> Counted<'a> {
     fn new(run: &'a Run, excluded: Excluded) -> Counted<'a> {
-        let all = run.messages.len();
-        let from = all.min(excluded.warm_up as usize);
-        Counted { run, rows: from..from.max(all.saturating_sub(excluded.cool_down as usize)) }
+        Counted { run, rows: excluded.rows(run.messages.len()) }
     }
 
     fn values(&self, of: impl Fn(&Message) -> bool, value: impl Fn(usize) -> Option<f64>) -> Stats {
@@ -317,13 +318,13 @@ impl<'a> Counted<'a> {
         self.values(of, |row| self.run.outcomes[row].completion().map(Time::as_ns_f64))
     }
 
-    fn by_kind(&self) -> BTreeMap<&'static str, KindSummary> {
+    fn by_kind(&self) -> BTreeMap<String, KindSummary> {
         let summary = |kind: Kind| {
             let of = |message: &Message| message.kind == kind;
             let messages = self.run.messages[self.rows.clone()].iter().filter(|message| of(message)).count();
             let slowdown = self.slowdown(of);
             let completion_ns = self.completion_ns(of);
-            (kind.name(), KindSummary { messages: messages as u64, slowdown, completion_ns })
+            (kind.name().to_string(), KindSummary { messages: messages as u64, slowdown, completion_ns })
         };
         Kind::ALL.map(summary).into_iter().filter(|(_, kind)| kind.messages > 0).collect()
     }

@@ -99,7 +99,7 @@ pub fn lock_briefly(address: usize, pages: usize, meanwhile: impl FnOnce()) {
     let locked = unsafe { libc::mlock(address as *const _, pages * PAGE) } == 0;
     meanwhile();
     if locked {
-        // SAFETY: as above.
+        // SAFETY: the range was locked just now; unlocking changes no byte.
         must(unsafe { libc::munlock(address as *const _, pages * PAGE) }, "munlock");
     }
 }

@@ -36,7 +36,7 @@ impl Sizes {
 }
 
 impl Asked {
-    /// Names the file of a point beside its scenario.
+    /// Text that is part of the key under which a point is kept.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("plain numbers and texts")
     }

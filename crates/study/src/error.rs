@@ -1,6 +1,5 @@
 //! Why a study cannot be run.
 
-use std::path::PathBuf;
 use unrack_rack::ScenarioError;
 use unrack_record::RecordError;
 
@@ -12,8 +11,6 @@ pub enum StudyError {
     /// A point of its grid is no scenario that can be run.
     #[error("{point}: this scenario cannot be run\n\n{error}")]
     Scenario { point: String, error: ScenarioError },
-    #[error("cannot {action} {}: {why}", path.display())]
-    Io { action: &'static str, path: PathBuf, why: std::io::Error },
     #[error(transparent)]
     Record(#[from] RecordError),
 }

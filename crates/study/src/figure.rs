@@ -2,7 +2,8 @@
 
 use crate::computed::Computed;
 use crate::file::{Figure, Kind, Published, Relation, Select, Study, Take};
-use crate::run::{Measured, Results};
+use crate::grid::{Point, points};
+use crate::run::{Measured, Results, Scale};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -33,7 +34,9 @@ pub enum Verdict {
     Missed,
     /// A difference in size, which the sentence states.
     Stated,
-    /// Not in this run: a quick one has fewer points.
+    /// Not in this run, since a quick one has fewer points and messages.
+    LeftOut,
+    /// Nowhere in this run, though its points were run: a name in the study's file leads nowhere.
     NotMeasured,
 }
 
@@ -52,13 +55,42 @@ pub struct Row {
 }
 
 /// All figures of a study.
-pub fn compare(study: &Study, results: &Results, computed: &Computed) -> Vec<Compared> {
-    study.figures.iter().map(|figure| compared(figure, results, computed)).collect()
+pub fn compare(study: &Study, results: &Results, computed: &Computed, scale: Scale) -> Vec<Compared> {
+    let planned = points(study, Scale::Full);
+    let one = |figure: &Figure| {
+        let compared = compared(figure, results, computed);
+        match compared.verdict {
+            Verdict::NotMeasured if scale == Scale::Quick && is_left_out(figure, &planned, results) => {
+                Compared { verdict: Verdict::LeftOut, ..compared }
+            }
+            _ => compared,
+        }
+    };
+    study.figures.iter().map(one).collect()
 }
 
-/// Whether a figure that must be met is not.
+/// Whether a figure that must be met is not, or one of any kind was not measured.
 pub fn fails(figure: &Compared) -> bool {
-    figure.kind != Kind::Shape && figure.verdict == Verdict::Missed && !figure.known
+    match figure.verdict {
+        Verdict::NotMeasured => true,
+        Verdict::Missed => figure.kind != Kind::Shape && !figure.known,
+        Verdict::Met | Verdict::Stated | Verdict::LeftOut => false,
+    }
+}
+
+/// Whether a quick run has not all that this figure is made of: points that only a full run has, or a statistic of
+/// messages of which so short a run had none.
+fn is_left_out(figure: &Figure, planned: &[Point], results: &Results) -> bool {
+    let select = &figure.select;
+    let is_asked = |grid: &str, labels: &BTreeMap<String, String>| {
+        let over = select.labels.iter().filter(|(axis, _)| !select.over.contains_key(*axis));
+        grid == select.grid && over.into_iter().all(|(axis, value)| labels.get(axis) == Some(value))
+    };
+    let was_run =
+        |point: &Point| results.points.iter().any(|run| run.grid == point.grid && run.labels == point.labels);
+    let missing = planned.iter().any(|point| is_asked(&point.grid, &point.labels) && !was_run(point));
+    let mut run = results.points.iter().filter(|point| is_asked(&point.grid, &point.labels));
+    figure.computed.is_none() && (missing || run.any(|point| point.has_nothing_at(&select.value)))
 }
 
 fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared {
@@ -78,17 +110,17 @@ fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared
     match &figure.published {
         Published::Rows(rows) => {
             let table = table(&figure.select, rows, results);
-            let (verdict, difference) = of_table(&table);
+            let (verdict, difference) = of_table(&table, rows);
             Compared { table: Some(table), ..row(String::new(), String::new(), verdict, difference) }
         }
         Published::Order(fabrics) => {
-            let groups = groups(fabrics, results);
+            let groups = groups(fabrics);
             let published = groups.iter().map(|group| group.join(" = ")).collect::<Vec<_>>().join(" < ");
             match order(&figure.select, &groups.concat(), results) {
                 Some(ours) => {
                     let shown: Vec<_> =
                         ours.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
-                    let (verdict, difference) = of_order(&groups, &ours);
+                    let (verdict, difference) = of_order(&groups, &ours, figure.tolerance);
                     row(published, shown.join(" < "), verdict, difference)
                 }
                 None => missing(published),
@@ -126,11 +158,11 @@ fn ours(figure: &Figure, results: &Results, computed: &Computed) -> Option<Vec<f
         return computed.get(name.as_str()).map(|value| vec![*value]);
     }
     let values = selected(&figure.select, &figure.select.labels, results);
-    taken(figure.select.take, &values)
+    taken(figure.select.take, &values?)
 }
 
-/// The values of the points with these labels, in the order of the grid.
-fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &Results) -> Vec<f64> {
+/// The values of the points with these labels, in the order of the grid; `None` if one of them has none.
+fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &Results) -> Option<Vec<f64>> {
     let found = results.points.iter().filter(|point| point.grid == select.grid && point.has(labels));
     let of = |point: &Measured| {
         let value = point.value(&select.value)? * select.scale.unwrap_or(1.0);
@@ -142,7 +174,7 @@ fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &Result
         let below = results.points.iter().find(|other| other.grid == point.grid && other.labels == instead);
         Some(value / (below?.value(&select.value)? * select.scale.unwrap_or(1.0)))
     };
-    found.filter_map(of).collect()
+    found.map(of).collect()
 }
 
 fn taken(take: Take, values: &[f64]) -> Option<Vec<f64>> {
@@ -166,31 +198,43 @@ fn order(select: &Select, fabrics: &[String], results: &Results) -> Option<Vec<(
     let of = |fabric: &String| {
         let labels =
             select.labels.clone().into_iter().chain([("fabric".to_string(), fabric.clone())]).collect();
-        Some((fabric.clone(), taken(select.take, &selected(select, &labels, results))?[0]))
+        Some((fabric.clone(), taken(select.take, &selected(select, &labels, results)?)?[0]))
     };
     let mut found: Vec<(String, f64)> = fabrics.iter().map(of).collect::<Option<_>>()?;
     found.sort_by(|a, b| a.1.total_cmp(&b.1));
     Some(found)
 }
 
-/// `["edm", "pfabric = dctcp"]` as groups of fabrics that were run.
-fn groups(order: &[String], results: &Results) -> Vec<Vec<String>> {
-    let group = |names: &String| -> Vec<String> {
-        names.split('=').map(str::trim).filter(|name| results.has_run(name)).map(String::from).collect()
-    };
-    order.iter().map(group).filter(|group| !group.is_empty()).collect()
+/// `["edm", "pfabric = dctcp"]` as groups of fabrics.
+fn groups(order: &[String]) -> Vec<Vec<String>> {
+    let group = |names: &String| names.split('=').map(|name| name.trim().to_string()).collect();
+    order.iter().map(group).collect()
 }
 
-fn of_order(groups: &[Vec<String>], ours: &[(String, f64)]) -> (Verdict, String) {
+/// How far apart values may be that a paper calls the same, as a share of the least. Default 10 %: as far as curves in a
+/// plot are told apart, and the authors of EDM's reruns of one simulation differ by up to 9 % (edm/fig8-artifact).
+const SAME: f64 = 0.1;
+
+/// Ours is in the same order if no group is below one before it, and the values of each are within the tolerance.
+fn of_order(groups: &[Vec<String>], ours: &[(String, f64)], tolerance: Option<f64>) -> (Verdict, String) {
     let place = |name: &String| groups.iter().position(|group| group.contains(name));
     let swapped = |two: &&[(String, f64)]| place(&two[0].0) > place(&two[1].0);
     let said = |two: &[(String, f64)]| {
         format!("{} ({}) is below {} ({})", two[0].0, number(two[0].1), two[1].0, number(two[1].1))
     };
     let out: Vec<_> = ours.windows(2).filter(swapped).map(said).collect();
-    match out.is_empty() {
-        true => (Verdict::Met, "The same order.".into()),
-        false => (Verdict::Missed, format!("Another order: {}.", out.join(", "))),
+    let apart = |group: &Vec<String>| {
+        let of_group: Vec<_> = ours.iter().filter(|(name, _)| group.contains(name)).collect();
+        let (least, most) = (of_group.first()?, of_group.last()?);
+        let above = most.1 / least.1 - 1.0;
+        (above > tolerance.unwrap_or(SAME))
+            .then(|| format!("{} is {} above {}", most.0, percent(above), least.0))
+    };
+    let apart: Vec<String> = groups.iter().filter_map(apart).collect();
+    match (out.is_empty(), apart.is_empty()) {
+        (true, true) => (Verdict::Met, "The same order.".into()),
+        (false, _) => (Verdict::Missed, format!("Another order: {}.", out.join(", "))),
+        (true, false) => (Verdict::Missed, format!("Not the same: {}.", apart.join(", "))),
     }
 }
 
@@ -207,7 +251,7 @@ fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &Results) 
             let mut labels = select.labels.clone();
             labels.insert("fabric".into(), fabric.clone());
             labels.insert(select.columns.clone(), column.clone());
-            taken(select.take, &selected(select, &labels, results)).map(|value| value[0])
+            taken(select.take, &selected(select, &labels, results)?).map(|value| value[0])
         };
         let mut ours: Vec<Option<f64>> = columns.iter().map(of).collect();
         if select.sorted {
@@ -215,11 +259,11 @@ fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &Results) 
         }
         Row { fabric: fabric.clone(), published: published.clone(), ours }
     };
-    Table { rows: rows.iter().filter(|(fabric, _)| results.has_run(fabric)).map(row).collect(), columns }
+    Table { rows: rows.iter().map(row).collect(), columns }
 }
 
-/// By how much each row is above or below. Of a quick run, with fewer columns, nothing can be said.
-fn of_table(table: &Table) -> (Verdict, String) {
+/// By how much each row is above or below; nothing is said unless each cell of each row was measured.
+fn of_table(table: &Table, published: &BTreeMap<String, Vec<f64>>) -> (Verdict, String) {
     let difference = |row: &Row| {
         let ours: Vec<f64> = row.ours.iter().flatten().copied().collect();
         if ours.len() != row.published.len() {
@@ -234,7 +278,7 @@ fn of_table(table: &Table) -> (Verdict, String) {
         })
     };
     let rows: Vec<String> = table.rows.iter().filter_map(difference).collect();
-    match rows.is_empty() {
+    match rows.len() < published.len() {
         true => (Verdict::NotMeasured, String::new()),
         false => (Verdict::Stated, format!("Ours over published: {}.", rows.join(", "))),
     }
@@ -325,16 +369,17 @@ fn capital(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-impl Results {
-    fn has_run(&self, fabric: &str) -> bool {
-        self.points.iter().any(|point| point.labels.get("fabric").is_some_and(|run| run == fabric))
-    }
-}
-
 impl Measured {
     /// A number of the summary by its path, such as `by_kind.read.slowdown.mean`.
     pub fn value(&self, path: &str) -> Option<f64> {
         self.summary.pointer(&format!("/{}", path.replace('.', "/")))?.as_f64()
+    }
+
+    /// Whether the summary has this path, or begins with it, and says that there was nothing to count.
+    fn has_nothing_at(&self, path: &str) -> bool {
+        let parts: Vec<&str> = path.split('.').collect();
+        let at = |n: usize| self.summary.pointer(&format!("/{}", parts[..n].join("/")));
+        (1..=parts.len()).any(|n| at(n).is_some_and(serde_json::Value::is_null))
     }
 
     fn has(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -426,9 +471,16 @@ mod tests {
         assert_eq!(verdict(order), (Verdict::Met, "The same order.".into()));
         let order = "kind = \"shape\"\nselect.where.load = \"90%\"\npublished = [\"cxl\", \"edm\"]";
         assert_eq!(verdict(order).1, "Another order: edm (1.26) is below cxl (5.04).");
-        let equal = "kind = \"shape\"\nselect.where.load = \"90%\"\npublished = [\"cxl = edm\", \"not-run\"]";
-        let compared = figure(equal);
-        assert_eq!((compared.verdict, compared.published.as_str()), (Verdict::Met, "cxl = edm"));
+        let equal = |load: &str, more: &str| {
+            let order = format!("select.where.load = \"{load}\"\npublished = [\"cxl = edm\"]\n{more}");
+            verdict(&format!("kind = \"shape\"\n{order}"))
+        };
+        assert_eq!(equal("10%", ""), (Verdict::Met, "The same order.".into()));
+        assert_eq!(equal("90%", ""), (Verdict::Missed, "Not the same: cxl is 300 % above edm.".into()));
+        assert_eq!(equal("90%", "tolerance = 3.1").0, Verdict::Met);
+        assert_eq!(equal("10%", "tolerance = 0.05").0, Verdict::Missed);
+        let unknown = "kind = \"shape\"\nselect.where.load = \"90%\"\npublished = [\"edm\", \"not-run\"]";
+        assert_eq!(verdict(unknown).0, Verdict::NotMeasured);
         let range = "kind = \"shape\"\nselect.where.fabric = \"edm\"\nselect.take = \"range\"\npublished = [1.05, 1.2]";
         assert_eq!(verdict(range).1, "Ours begins 3.81 % lower, ours ends 5.00 % higher.");
         let rows = "kind = \"shape\"\nselect.columns = \"load\"\n[published]\nedm = [1.0, 1.2]";

@@ -4,6 +4,7 @@ use crate::asked::Sizes;
 use crate::error::StudyError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use unrack_units::nearest::hint;
 
 /// One study, as its file describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -128,6 +129,8 @@ pub struct Figure {
     /// Digits after the point that are published, or -1 for tens: ours is the same if it rounds to the same. Default 0;
     /// of a shape, that it is not known how the published one was rounded.
     pub digits: Option<i32>,
+    /// Of an order: how far apart fabrics may be that are published as the same, as a share of the least. Default 0.1.
+    pub tolerance: Option<f64>,
     /// A value of [`crate::computed`], instead of points.
     pub computed: Option<String>,
     #[serde(default)]
@@ -147,10 +150,9 @@ pub enum Published {
     Number(f64),
     /// From, to.
     Range([f64; 2]),
-    /// Fabrics from the lowest to the highest, `a = b` where none is above the other. Those that are not run
-    /// are left out.
+    /// Fabrics from the lowest to the highest, `a = b` where they are the same within [`Figure::tolerance`].
     Order(Vec<String>),
-    /// By fabric (those that are not run are left out), one number for each value of the axis `select.columns`.
+    /// By fabric, one number for each value of the axis `select.columns`.
     Rows(BTreeMap<String, Vec<f64>>),
 }
 
@@ -221,7 +223,7 @@ impl Study {
         let refuse = |why: String| StudyError::File { study: name.into(), why };
         let study: Study = toml::from_str(text).map_err(|why| refuse(why.to_string()))?;
         let study = Study { name: name.into(), ..study };
-        study.check().map_err(refuse)?;
+        study.check().map_err(|wrong| refuse(wrong.shown(text)))?;
         Ok(study)
     }
 
@@ -235,43 +237,101 @@ impl Study {
     }
 
     /// Names that lead nowhere.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Wrong> {
+        for grid in &self.grids {
+            self.check_grid(grid)?;
+        }
         for figure in self.figures.iter().filter(|figure| figure.computed.is_none()) {
-            let (what, select) = (&figure.what, &figure.select);
-            let labels = select.labels.iter().chain(&select.over);
-            self.check_labels(what, &select.grid, labels)?;
-            if let Published::Rows(_) = figure.published {
-                self.check_axis(what, &select.grid, &select.columns)?;
+            let (what, select) = (figure.what.as_str(), &figure.select);
+            let grid = self.grid_of(what, &select.grid)?;
+            for (axis, value) in select.labels.iter().chain(&select.over) {
+                self.check_label(what, grid, axis, value)?;
+            }
+            match &figure.published {
+                Published::Rows(rows) => {
+                    axis_of(what, grid, &select.columns)?;
+                    rows.keys().try_for_each(|fabric| self.check_label(what, grid, FABRIC, fabric))?;
+                }
+                Published::Order(order) => {
+                    let mut fabrics = order.iter().flat_map(|group| group.split('=')).map(str::trim);
+                    fabrics.try_for_each(|fabric| self.check_label(what, grid, FABRIC, fabric))?;
+                }
+                Published::Number(_) | Published::Range(_) => {}
             }
         }
         for chart in &self.charts {
-            self.check_labels(&chart.title, &chart.grid, chart.labels.iter())?;
-            self.check_axis(&chart.title, &chart.grid, &chart.x)?;
-        }
-        Ok(())
-    }
-
-    fn check_axis(&self, what: &str, grid: &str, axis: &str) -> Result<&Axis, String> {
-        let found = self.grid(grid).and_then(|grid| grid.axes.iter().find(|known| known.name == axis));
-        found.ok_or_else(|| format!("`{what}`: the grid `{grid}` has no axis `{axis}`"))
-    }
-
-    fn check_labels<'a>(
-        &self,
-        what: &str,
-        grid: &str,
-        labels: impl Iterator<Item = (&'a String, &'a String)>,
-    ) -> Result<(), String> {
-        let Some(found) = self.grid(grid) else { return Err(format!("`{what}`: there is no grid `{grid}`")) };
-        for (axis, value) in labels {
-            let known = match axis.as_str() {
-                "fabric" => self.fabrics_of(found).contains(value),
-                _ => self.check_axis(what, grid, axis)?.values.iter().any(|known| known.name() == value),
-            };
-            if !known {
-                return Err(format!("`{what}`: the axis `{axis}` of `{grid}` has no value `{value}`"));
+            let grid = self.grid_of(&chart.title, &chart.grid)?;
+            axis_of(&chart.title, grid, &chart.x)?;
+            for (axis, value) in &chart.labels {
+                self.check_label(&chart.title, grid, axis, value)?;
             }
         }
         Ok(())
+    }
+
+    /// What a grid says of its own fabrics and axes.
+    fn check_grid(&self, grid: &Grid) -> Result<(), Wrong> {
+        let fabrics = grid.for_fabric.keys().chain(grid.first_finished.keys());
+        for fabric in fabrics {
+            self.check_label(&grid.name, grid, FABRIC, fabric)?;
+        }
+        for (axis, values) in &grid.quick.keep {
+            axis_of(&grid.name, grid, axis)?;
+            values.iter().try_for_each(|value| self.check_label(&grid.name, grid, axis, value))?;
+        }
+        Ok(())
+    }
+
+    fn grid_of(&self, what: &str, name: &str) -> Result<&Grid, Wrong> {
+        let known: Vec<&str> = self.grids.iter().map(|grid| grid.name.as_str()).collect();
+        let found = self.grid(name);
+        found
+            .ok_or_else(|| Wrong::new(what, name, format!("there is no grid `{name}`{}", hint(name, &known))))
+    }
+
+    fn check_label(&self, what: &str, grid: &Grid, axis: &str, value: &str) -> Result<(), Wrong> {
+        let known: Vec<&str> = match axis {
+            FABRIC => self.fabrics_of(grid).iter().map(String::as_str).collect(),
+            _ => axis_of(what, grid, axis)?.values.iter().map(Value::name).collect(),
+        };
+        if known.contains(&value) {
+            return Ok(());
+        }
+        let (name, hint) = (&grid.name, hint(value, &known));
+        Err(Wrong::new(what, value, format!("the axis `{axis}` of `{name}` has no value `{value}`{hint}")))
+    }
+}
+
+/// The axis that every grid has.
+const FABRIC: &str = "fabric";
+
+fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a Axis, Wrong> {
+    let known: Vec<&str> = grid.axes.iter().map(|axis| axis.name.as_str()).chain([FABRIC]).collect();
+    let found = grid.axes.iter().find(|known| known.name == axis);
+    found.ok_or_else(|| {
+        Wrong::new(what, axis, format!("the grid `{}` has no axis `{axis}`{}", grid.name, hint(axis, &known)))
+    })
+}
+
+/// A word of a study's file that leads nowhere.
+struct Wrong {
+    /// The figure, chart or grid that it is in.
+    what: String,
+    word: String,
+    why: String,
+}
+
+impl Wrong {
+    fn new(what: &str, word: &str, why: String) -> Wrong {
+        Wrong { what: what.into(), word: word.into(), why }
+    }
+
+    /// With the line of the word: the first one from where its figure, chart or grid is named.
+    fn shown(&self, text: &str) -> String {
+        let begins = |line: &&(usize, &str)| line.1.contains(&format!("\"{}\"", self.what));
+        let lines: Vec<(usize, &str)> = text.lines().enumerate().collect();
+        let from = lines.iter().find(begins).map_or(0, |(n, _)| *n);
+        let line = lines[from..].iter().find(|(_, line)| line.contains(&self.word)).map_or(from, |(n, _)| *n);
+        format!("line {}: `{}`: {}", line + 1, self.what, self.why)
     }
 }

@@ -142,7 +142,8 @@ fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Met => "met",
         Verdict::Missed => "**missed**",
         Verdict::Stated => "differs",
-        Verdict::NotMeasured => "not measured",
+        Verdict::LeftOut => "not in a quick run",
+        Verdict::NotMeasured => "**not measured**",
     }
 }
 

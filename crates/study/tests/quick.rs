@@ -2,45 +2,94 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use unrack_record::{Build, KeptPoints};
 use unrack_study::page::{Done, charts, markdown};
 use unrack_study::run::run;
 use unrack_study::{Compared, Results, Scale, Study, Verdict, all, computed, figure};
-
-/// A folder of its own, removed at the end.
-struct Desk(PathBuf);
-
-impl Desk {
-    fn new(name: &str) -> Desk {
-        let folder = std::env::temp_dir().join(format!("unrack-study-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Desk(folder)
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use unrack_testing::Folder;
 
 fn study(name: &str) -> Study {
     all().unwrap().into_iter().find(|study| study.name == name).unwrap()
 }
 
+/// The points kept in a folder by a build of these sources.
+fn points_of(folder: &Path, sources: &str) -> KeptPoints {
+    let (version, sources) = (String::new(), sources.into());
+    KeptPoints::open(folder, &Build { version, commit: None, tree_changed: None, sources }).unwrap()
+}
+
 fn quick(studies: &[Study], keep: &Path) -> Vec<Results> {
-    run(studies, Scale::Quick, keep, |_, _| ()).unwrap()
+    run(studies, Scale::Quick, &points_of(keep, "this"), |_, _| ()).unwrap()
+}
+
+/// The name of each figure's value with a slip in it: what was measured no longer is, and the run fails.
+fn misspelt_values_are_not_measured(study: &Study, results: &Results, computed: &computed::Computed) {
+    let right = figure::compare(study, results, computed, Scale::Quick);
+    for (n, right) in right.iter().enumerate().filter(|(_, right)| right.verdict != Verdict::LeftOut) {
+        let mut wrong = study.clone();
+        match &mut wrong.figures[n].computed {
+            Some(name) => name.push('x'),
+            None => wrong.figures[n].select.value.push('x'),
+        }
+        let wrong = &figure::compare(&wrong, results, computed, Scale::Quick)[n];
+        assert!(figure::fails(wrong), "{}: {}: {:?}", study.name, right.what, wrong.verdict);
+    }
+}
+
+/// Grids, axes, labels and fabrics with a slip in them, in every study: the file is refused, with the line and the name
+/// that was meant.
+#[test]
+fn misspelt_names_are_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let mut tried = 0;
+    for study in all().unwrap() {
+        let text = std::fs::read_to_string(folder.join(format!("{}.toml", study.name))).unwrap();
+        for (n, line) in text.lines().enumerate().filter(|(_, line)| names_something(line)) {
+            let mut from = line.find('=').unwrap();
+            while let Some(found) = line[from..].find('"') {
+                let start = from + found + 1;
+                let end = start + line[start..].find('"').unwrap();
+                from = end + 1;
+                let slip = format!("{}zz{}", &line[..end], &line[end..]);
+                let lines = text.lines().enumerate();
+                let wrong: Vec<&str> =
+                    lines.map(|(at, line)| if at == n { slip.as_str() } else { line }).collect();
+                let said =
+                    Study::parse(&study.name, &wrong.join("\n")).map(drop).expect_err(&slip).to_string();
+                let meant = format!("did you mean `{}`?", &line[start..end]);
+                assert!(
+                    said.contains("toml: line ") && said.contains("has no") || said.contains("there is no"),
+                    "{said}"
+                );
+                assert!(
+                    end - start < 4 || line[start..end].contains('=') || said.contains(&meant),
+                    "{slip}: {said}"
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 300, "{tried}");
+}
+
+/// Lines of a figure that choose points: its grid, its labels, its columns, and the fabrics of an order.
+fn names_something(line: &str) -> bool {
+    let starts = ["grid = ", "where = ", "over = ", "columns = ", "published = [\"", "x = "];
+    starts.iter().any(|start| line.starts_with(start))
 }
 
 #[test]
 fn every_study_runs_and_keeps_what_must_be_kept() {
-    let desk = Desk::new("all");
+    let desk = Folder::new("all");
     let studies = all().unwrap();
-    let results = quick(&studies, &desk.0);
+    let results = quick(&studies, &desk);
     for (study, results) in studies.iter().zip(&results) {
-        let figures = figure::compare(study, results, &computed::of(&study.name, Scale::Quick));
+        let computed = computed::of(&study.name, Scale::Quick);
+        let figures = figure::compare(study, results, &computed, Scale::Quick);
+        misspelt_values_are_not_measured(study, results, &computed);
         let failed: Vec<&Compared> = figures.iter().filter(|compared| figure::fails(compared)).collect();
         assert!(failed.is_empty(), "{}: {failed:?}", study.name);
-        assert!(figures.iter().any(|figure| figure.verdict != Verdict::NotMeasured), "{}", study.name);
+        assert!(figures.iter().any(|figure| figure.verdict != Verdict::LeftOut), "{}", study.name);
         for point in &results.points {
             let count = |key: &str| point.summary[key].as_u64().unwrap();
             assert!(count("completed") * 100 >= count("messages") * 99, "{}: {:?}", study.name, point.labels);
@@ -63,16 +112,16 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
 
 #[test]
 fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
-    let (one, two) = (Desk::new("one"), Desk::new("two"));
+    let (one, two) = (Folder::new("one"), Folder::new("two"));
     let studies = [study("ddc/table4")];
-    let on = |threads, desk: &Desk| {
+    let on = |threads, desk: &Folder| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| quick(&studies, &desk.0))
+        pool.install(|| quick(&studies, desk))
     };
     let first = on(1, &one);
     assert_eq!(first, on(4, &two));
     // Half of the points are lost: only those run again.
-    let kept: Vec<PathBuf> = std::fs::read_dir(&one.0).unwrap().map(|file| file.unwrap().path()).collect();
+    let kept: Vec<PathBuf> = std::fs::read_dir(&one).unwrap().map(|file| file.unwrap().path()).collect();
     let before = |path: &PathBuf| path.metadata().unwrap().modified().unwrap();
     let times: Vec<_> = kept.iter().map(before).collect();
     let lost = kept.len() / 2;
@@ -81,7 +130,7 @@ fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
     let progress = |_, all| {
         told.store(all, Ordering::Relaxed);
     };
-    let again = run(&studies, Scale::Quick, &one.0, progress).unwrap();
+    let again = run(&studies, Scale::Quick, &points_of(&one, "this"), progress).unwrap();
     assert_eq!(again, first);
     assert_eq!(told.into_inner(), kept.len());
     assert!(kept[lost..].iter().map(before).eq(times[lost..].iter().copied()));
@@ -89,20 +138,24 @@ fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
 }
 
 #[test]
-fn a_point_of_another_program_or_a_broken_one_is_run_again() {
-    let desk = Desk::new("stale");
+fn a_point_of_another_build_or_a_broken_one_is_run_again() {
+    let desk = Folder::new("stale");
     let studies = [study("ddc/table4")];
-    let first = quick(&studies, &desk.0);
-    for (n, file) in std::fs::read_dir(&desk.0).unwrap().enumerate() {
-        let path = file.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut kept: serde_json::Value = serde_json::from_str(&text).unwrap();
-        kept["summary"]["slowdown"]["mean"] = 99.0.into();
-        kept["program"] = "another".into();
-        let half = text[..text.len() / 2].to_string();
-        std::fs::write(&path, if n % 2 == 0 { kept.to_string() } else { half }).unwrap();
+    let first = quick(&studies, &desk);
+    let files = || std::fs::read_dir(&desk).unwrap().map(|file| file.unwrap().path());
+    // What the same build has kept is believed.
+    for path in files() {
+        let mut point: serde_json::Value = unrack_record::read_json(&path).unwrap();
+        point["result"]["slowdown"]["mean"] = 99.0.into();
+        unrack_record::write_json(&path, &point).unwrap();
     }
-    assert_eq!(quick(&studies, &desk.0), first);
+    assert_ne!(quick(&studies, &desk), first);
+    assert_eq!(run(&studies, Scale::Quick, &points_of(&desk, "changed"), |_, _| ()).unwrap(), first);
+    for path in files() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() / 2]).unwrap();
+    }
+    assert_eq!(quick(&studies, &desk), first);
 }
 
 #[test]
@@ -111,7 +164,9 @@ fn a_study_that_leads_nowhere_is_refused_with_its_name() {
     let said = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
         let study = Study::parse("mine", &good.replacen(from, to, 1));
-        let run = |study: Study| run(&[study], Scale::Quick, &Desk::new("bad").0, |_, _| ()).map(|_| ());
+        let desk = Folder::new("bad");
+        let run =
+            |study: Study| run(&[study], Scale::Quick, &points_of(&desk, "this"), |_, _| ()).map(|_| ());
         study.and_then(run).unwrap_err().to_string()
     };
     let grid = said("grid = \"page\"\nwhere", "grid = \"pages\"\nwhere");

@@ -1,6 +1,6 @@
 use crate::number::{UnitError, Units};
 
-/// A size in whole bytes. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, `MB`, `GB` of 1000.
+/// A size in whole bytes. Sums that do not fit are the largest size. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, `MB`, `GB` of 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
@@ -13,12 +13,28 @@ impl Bytes {
     pub const fn get(self) -> u64 {
         self.0
     }
+
+    /// The size with the same number in the binary unit beside a decimal one, 64MiB for 64MB: what whoever
+    /// writes a decimal unit often means. `None` unless it is a whole number of a decimal unit.
+    pub fn in_binary_unit(self) -> Option<Bytes> {
+        let units = [(1_000_000_000_000, 40), (1_000_000_000, 30), (1_000_000, 20), (1_000, 10)];
+        let (decimal, bits) = units.into_iter().find(|(decimal, _)| self.0.is_multiple_of(*decimal))?;
+        (self.0 > 0).then(|| (self.0 / decimal).checked_mul(1 << bits).map(Bytes)).flatten()
+    }
+
+    /// What this size may have meant where only whole numbers of `unit` will do: the same in a binary unit, or
+    /// else the next larger one.
+    pub fn in_whole(self, unit: Bytes) -> Bytes {
+        let whole = |size: &Bytes| size.0.is_multiple_of(unit.0);
+        let next = self.0.max(1).checked_next_multiple_of(unit.0).unwrap_or(unit.0);
+        self.in_binary_unit().filter(whole).unwrap_or(Bytes(next))
+    }
 }
 
 impl std::ops::Add for Bytes {
     type Output = Bytes;
     fn add(self, other: Bytes) -> Bytes {
-        Bytes(self.0 + other.0)
+        Bytes(self.0.saturating_add(other.0))
     }
 }
 
@@ -29,7 +45,7 @@ impl std::ops::Sub for Bytes {
     }
 }
 
-const UNITS: Units = Units {
+pub(crate) const UNITS: Units = Units {
     table: &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)],
     aliases: &[
         ("TiB", 1 << 40),
@@ -38,8 +54,19 @@ const UNITS: Units = Units {
         ("MB", 1_000_000),
         ("kB", 1_000),
     ],
+    foreign: &[
+        ("k", "KiB", 1),
+        ("K", "KiB", 1),
+        ("m", "MiB", 1),
+        ("M", "MiB", 1),
+        ("g", "GiB", 1),
+        ("G", "GiB", 1),
+        ("T", "TiB", 1),
+        ("byte", "B", 1),
+        ("bytes", "B", 1),
+    ],
     base: "bytes",
-    example: "64KiB",
+    example: "64MiB",
 };
 
 impl std::str::FromStr for Bytes {

@@ -1,8 +1,9 @@
-//! Time, sizes, rates and shares: one parser, one printer.
+//! What people write: time, sizes, rates and shares, with one parser and one printer; and, for any closed
+//! set of words, the known one [`nearest`] to a wrong one.
 //!
 //! | type | holds | written as |
 //! |---|---|---|
-//! | [`Time`] | whole picoseconds (213 days fit) | `10ns`, `2.56ns`, `3us`, `1.5ms`, `2s` |
+//! | [`Time`] | whole picoseconds (213 days fit; a run ends after 106) | `10ns`, `2.56ns`, `3us`, `1.5ms`, `2s` |
 //! | [`Bytes`] | whole bytes | `64B`, `4KiB`, `1.5GiB`, `64kB` |
 //! | [`Rate`] | bits per second | `100Gbps`, `800Mbps` |
 //! | [`Fraction`] | 0 to 1 | `25%`, `0.25` |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod nearest;
 mod number;
 mod rate;
 mod share;
@@ -24,7 +26,7 @@ pub use rate::Rate;
 pub use share::{Fraction, Share};
 pub use time::Time;
 
-/// Serde as text, through `Display` and `FromStr`, so that files carry units.
+/// Serde as text, through `Display` and `FromStr`, so that files carry units; and a schema that says so.
 macro_rules! serde_as_text {
     ($type:ty, $expecting:literal) => {
         impl serde::Serialize for $type {
@@ -45,6 +47,17 @@ macro_rules! serde_as_text {
                     }
                 }
                 d.deserialize_str(Text)
+            }
+        }
+        impl schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string" })
             }
         }
     };

@@ -1,20 +1,23 @@
 //! Decimal numbers with a unit, scaled exactly to whole base units.
 
+use crate::nearest::nearest;
+
 /// Why a quantity could not be read. The text says what would have been accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     #[error("`{text}` has no unit: write for example `{example}`")]
-    NoUnit { text: String, example: &'static str },
+    NoUnit { text: String, example: String },
     #[error("`{text}` is not a quantity: write for example `{example}`")]
     NotANumber { text: String, example: &'static str },
-    #[error("`{unit}` in `{text}` is not a known unit: use one of {known}")]
-    UnknownUnit { text: String, unit: String, known: String },
+    /// `hint` names the quantity that was probably meant, or else the units that there are.
+    #[error("`{unit}` in `{text}` is not a known unit{hint}")]
+    UnknownUnit { text: String, unit: String, hint: String },
     #[error("`{text}` is not a whole number of {base}")]
     NotWhole { text: String, base: &'static str },
     #[error("`{text}` is too large")]
     TooLarge { text: String },
-    #[error("`{text}` is outside 0% to 100%")]
-    NotAFraction { text: String },
+    #[error("`{text}` is outside 0% to 100%{hint}")]
+    NotAFraction { text: String, hint: String },
 }
 
 /// A unit system: names with their size in base units, largest first.
@@ -22,6 +25,8 @@ pub(crate) struct Units {
     pub table: &'static [(&'static str, u64)],
     /// Accepted when read, never printed.
     pub aliases: &'static [(&'static str, u64)],
+    /// How other programs write units: each with the name of ours, and how many of it are meant.
+    pub foreign: &'static [(&'static str, &'static str, u32)],
     pub base: &'static str,
     pub example: &'static str,
 }
@@ -39,10 +44,14 @@ impl Units {
         if unit.is_empty() {
             return match number.bytes().all(|b| b == b'0') {
                 true => Ok(0),
-                false => Err(UnitError::NoUnit { text: text.into(), example: self.example }),
+                false => Err(UnitError::NoUnit { text: text.into(), example: self.with_unit(&number) }),
             };
         }
-        let scale = self.scale(text, unit)?;
+        let scale = self.scale(unit).ok_or_else(|| UnitError::UnknownUnit {
+            text: text.into(),
+            unit: unit.into(),
+            hint: self.hint(&number, unit),
+        })?;
         self.scaled(text, &number, scale)
     }
 
@@ -56,12 +65,50 @@ impl Units {
         f.pad(&format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.')))
     }
 
-    fn scale(&self, text: &str, unit: &str) -> Result<u64, UnitError> {
-        let mut known = self.table.iter().chain(self.aliases);
-        known.find(|(name, _)| *name == unit).map(|(_, scale)| *scale).ok_or_else(|| {
-            let names: Vec<_> = self.table.iter().rev().map(|(name, _)| *name).collect();
-            UnitError::UnknownUnit { text: text.into(), unit: unit.into(), known: names.join(", ") }
-        })
+    /// `number` with the unit of the example: what a number without a unit may have meant.
+    pub fn with_unit(&self, number: &str) -> String {
+        format!("{number}{}", self.example.trim_start_matches(|c: char| c.is_ascii_digit()))
+    }
+
+    fn scale(&self, unit: &str) -> Option<u64> {
+        self.named().find(|(name, _)| *name == unit).map(|(_, scale)| scale)
+    }
+
+    fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.table.iter().chain(self.aliases).copied()
+    }
+
+    /// The quantity that `number` of an unknown unit may have meant, or else the units that there are.
+    fn hint(&self, number: &str, unit: &str) -> String {
+        match self.meant(number, unit) {
+            Some(meant) => format!("; did you mean `{meant}`?"),
+            None => {
+                let names: Vec<_> = self.table.iter().rev().map(|(name, _)| *name).collect();
+                format!(": use one of {}", names.join(", "))
+            }
+        }
+    }
+
+    fn meant(&self, number: &str, unit: &str) -> Option<String> {
+        let foreign = self.foreign.iter().find(|(name, ..)| *name == unit);
+        let (name, times) = match foreign {
+            Some((_, name, times)) => (*name, *times),
+            None => (self.near(unit)?, 1),
+        };
+        // A quantity is proposed only if it would be accepted.
+        let number = match times {
+            1 => number.to_string(),
+            times => (number.parse::<f64>().ok()? * f64::from(times)).to_string(),
+        };
+        let meant = format!("{number}{name}");
+        self.parse(&meant).is_ok().then_some(meant)
+    }
+
+    /// The unit that is nearest. One letter of two is another unit, not a slip: there, only case may differ.
+    fn near(&self, unit: &str) -> Option<&'static str> {
+        let names: Vec<_> = self.named().map(|(name, _)| name).collect();
+        let near = nearest(unit, &names)?;
+        (unit.chars().count() > 2 || near.to_lowercase() == unit.to_lowercase()).then_some(near)
     }
 
     fn scaled(&self, text: &str, number: &str, scale: u64) -> Result<u64, UnitError> {

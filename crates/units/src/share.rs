@@ -1,4 +1,5 @@
 use crate::Bytes;
+use crate::bytes::UNITS;
 use crate::number::UnitError;
 
 /// A number from 0 to 1, written `25%` or `0.25`.
@@ -29,8 +30,20 @@ impl std::str::FromStr for Fraction {
         };
         let not_a_number = || UnitError::NotANumber { text: text.into(), example: "25%" };
         let value: f64 = number.parse().map_err(|_| not_a_number())?;
-        Fraction::new(value / scale).ok_or_else(|| UnitError::NotAFraction { text: text.into() })
+        Fraction::new(value / scale).ok_or_else(|| UnitError::NotAFraction {
+            text: text.into(),
+            hint: match percent(number) {
+                Some(meant) if scale == 1.0 => format!("; did you mean `{meant}`?"),
+                _ => String::new(),
+            },
+        })
     }
+}
+
+/// `25` as `25%`, if there are so many percent. Below 2, what was meant may as well be more than the whole.
+fn percent(number: &str) -> Option<String> {
+    let percent: f64 = number.parse().ok()?;
+    (2.0..=100.0).contains(&percent).then(|| format!("{number}%"))
 }
 
 impl std::fmt::Display for Fraction {
@@ -63,9 +76,20 @@ impl Share {
 impl std::str::FromStr for Share {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Share, UnitError> {
-        match text.trim().ends_with('B') {
-            true => text.parse().map(Share::Size),
-            false => text.parse().map(Share::Fraction),
+        let trimmed = text.trim();
+        let has_unit = trimmed.starts_with(|c: char| c.is_ascii_digit())
+            && trimmed.ends_with(|c: char| c.is_alphabetic());
+        match text.parse() {
+            _ if has_unit => text.parse().map(Share::Size),
+            Err(UnitError::NotAFraction { text, .. }) if !trimmed.ends_with('%') => {
+                let size = UNITS.with_unit(trimmed);
+                let hint = match percent(trimmed) {
+                    Some(percent) => format!("; did you mean `{percent}`, or a size such as `{size}`?"),
+                    None => format!("; did you mean a size such as `{size}`?"),
+                };
+                Err(UnitError::NotAFraction { text, hint })
+            }
+            fraction => fraction.map(Share::Fraction),
         }
     }
 }

@@ -2,22 +2,25 @@ use crate::number::{UnitError, Units};
 
 /// A length of simulated time or a point in it: whole picoseconds.
 ///
-/// Byte times at 10, 25, 40, 100, 200 and 400 Gb/s are exact in it.
+/// Byte times at 10, 25, 40, 100, 200 and 400 Gb/s are exact in it. Sums and products that do not fit are
+/// [`Time::MAX`], which is after [`Time::END`]: inputs decide them, and a run that comes to its end says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
     pub const ZERO: Time = Time(0);
     pub const MAX: Time = Time(u64::MAX);
+    /// End of simulated time, 106 days: half of what fits, so that a sum of two earlier times is exact.
+    pub const END: Time = Time(1 << 63);
 
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
     pub const fn from_ns(ns: u64) -> Time {
-        Time(ns * 1_000)
+        Time(ns.saturating_mul(1_000))
     }
     pub const fn from_us(us: u64) -> Time {
-        Time(us * 1_000_000)
+        Time(us.saturating_mul(1_000_000))
     }
     /// Rounds to the nearest picosecond. For measured values only.
     pub fn from_secs_f64(s: f64) -> Time {
@@ -47,13 +50,13 @@ impl Time {
 impl std::ops::Add for Time {
     type Output = Time;
     fn add(self, other: Time) -> Time {
-        Time(self.0 + other.0)
+        Time(self.0.saturating_add(other.0))
     }
 }
 
 impl std::ops::AddAssign for Time {
     fn add_assign(&mut self, other: Time) {
-        self.0 += other.0;
+        self.0 = self.0.saturating_add(other.0);
     }
 }
 
@@ -67,7 +70,7 @@ impl std::ops::Sub for Time {
 impl std::ops::Mul<u64> for Time {
     type Output = Time;
     fn mul(self, times: u64) -> Time {
-        Time(self.0 * times)
+        Time(self.0.saturating_mul(times))
     }
 }
 
@@ -80,6 +83,16 @@ impl std::iter::Sum for Time {
 const UNITS: Units = Units {
     table: &[("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)],
     aliases: &[("µs", 1_000_000), ("min", 60_000_000_000_000)],
+    foreign: &[
+        ("μs", "us", 1),
+        ("usec", "us", 1),
+        ("msec", "ms", 1),
+        ("nsec", "ns", 1),
+        ("sec", "s", 1),
+        ("seconds", "s", 1),
+        ("minutes", "min", 1),
+        ("h", "min", 60),
+    ],
     base: "picoseconds",
     example: "3us",
 };

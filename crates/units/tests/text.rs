@@ -58,3 +58,64 @@ fn refusals_say_what_would_do() {
     assert_eq!("125%".parse::<Share>().unwrap_err().to_string(), "`125%` is outside 0% to 100%");
     assert!("0Gbps".parse::<Rate>().is_err());
 }
+
+/// How people and other programs write units: each is refused with the quantity that was probably meant.
+#[test]
+fn refusals_propose_the_unit_that_was_meant() {
+    fn proposed<T: std::str::FromStr<Err = unrack_units::UnitError> + std::fmt::Debug>(text: &str) -> String {
+        let said = text.parse::<T>().unwrap_err().to_string();
+        said.split("did you mean ").nth(1).unwrap_or(&said).to_string()
+    }
+    for (wrong, right) in [
+        ("100gbps", "100Gbps"),
+        ("100GBPS", "100Gbps"),
+        ("100Gb/s", "100Gbps"),
+        ("100G", "100Gbps"),
+        ("12.5GB/s", "100Gbps"),
+        ("10Kbps", "10kbps"),
+        ("10Mbp", "10Mbps"),
+    ] {
+        assert_eq!(proposed::<Rate>(wrong), format!("`{right}`?"), "{wrong}");
+    }
+    for (wrong, right) in [
+        ("64mib", "64MiB"),
+        ("64M", "64MiB"),
+        ("64k", "64KiB"),
+        ("64mb", "64MB"),
+        ("64KB", "64kB"),
+        ("64Mi", "64MiB"),
+        ("64bytes", "64B"),
+    ] {
+        assert_eq!(proposed::<Bytes>(wrong), format!("`{right}`?"), "{wrong}");
+    }
+    for (wrong, right) in
+        [("3US", "3us"), ("3usec", "3us"), ("2h", "120min"), ("5mins", "5min"), ("3μs", "3us")]
+    {
+        assert_eq!(proposed::<Time>(wrong), format!("`{right}`?"), "{wrong}");
+    }
+    for (wrong, right) in [
+        ("25", "`25%`, or a size such as `25MiB`?"),
+        ("300", "a size such as `300MiB`?"),
+        ("25mib", "`25MiB`?"),
+        ("25M", "`25MiB`?"),
+    ] {
+        assert_eq!(proposed::<Share>(wrong), right, "{wrong}");
+    }
+    assert_eq!(proposed::<Fraction>("60"), "`60%`?");
+    assert_eq!(proposed::<Fraction>("-1"), "`-1` is outside 0% to 100%");
+}
+
+#[test]
+fn decimal_sizes_have_a_binary_twin() {
+    let twin = |text: &str| text.parse::<Bytes>().unwrap().in_binary_unit().map(|twin| twin.to_string());
+    assert_eq!(twin("64MB"), Some("64MiB".into()));
+    assert_eq!(twin("1GB"), Some("1GiB".into()));
+    assert_eq!(twin("2500kB"), Some("2500KiB".into()));
+    assert_eq!((twin("64MiB"), twin("0")), (None, None));
+    let whole = |text: &str| text.parse::<Bytes>().unwrap().in_whole(Bytes::new(2 << 20)).to_string();
+    for (written, meant) in
+        [("64MB", "64MiB"), ("3MiB", "4MiB"), ("3MB", "4MiB"), ("0", "2MiB"), ("1GB", "1GiB")]
+    {
+        assert_eq!(whole(written), meant, "{written}");
+    }
+}

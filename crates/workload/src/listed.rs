@@ -5,6 +5,7 @@ use crate::message::Message;
 use crate::size::MAX_BYTES;
 use crate::source::{Outbox, Source};
 use std::sync::Arc;
+use unrack_input::clipped;
 use unrack_units::Time;
 
 /// Submits each message of a list at its time.
@@ -35,7 +36,7 @@ impl Columns {
     fn of(header: &str) -> Result<Columns, WorkloadError> {
         let names: Vec<&str> = header.split(',').map(str::trim).collect();
         let place = |name| names.iter().position(|column| *column == name);
-        let needed = |name| place(name).ok_or_else(|| refusal(HEADER, header));
+        let needed = |name| place(name).ok_or_else(|| refusal(HEADER, clipped(header)));
         Ok(Columns {
             src: needed("src")?,
             dst: needed("dst")?,
@@ -46,7 +47,8 @@ impl Columns {
     }
 
     fn message(&self, number: usize, line: &str) -> Result<(Time, Message), WorkloadError> {
-        let bad = || refusal("has whole numbers in its columns", format!("`{line}` in line {number}"));
+        let bad =
+            || refusal("has whole numbers in its columns", format!("`{}` in line {number}", clipped(line)));
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let field = |place: usize| fields.get(place).copied().ok_or_else(bad);
         let number_at = |place| field(place)?.parse::<u64>().map_err(|_| bad());
@@ -58,7 +60,7 @@ impl Columns {
             Some("read") => Message::read,
             Some("write") => Message::write,
             Some("rmw") => Message::rmw,
-            Some(_) => return Err(refusal(KINDS, format!("`{line}` in line {number}"))),
+            Some(_) => return Err(refusal(KINDS, format!("`{}` in line {number}", clipped(line)))),
         };
         Ok((Time::from_ps(at), make(src, dst, bytes)))
     }
@@ -80,6 +82,9 @@ impl Listed {
             let (n, Message { src, dst, bytes, .. }) = (n + 1, *message);
             if *at < before {
                 return refuse("is sorted by time", format!("{at} after {before} in message {n}"));
+            }
+            if *at >= Time::END {
+                return refuse("starts its messages within 106 days", format!("{at} in message {n}"));
             }
             if src >= nodes || dst >= nodes {
                 return refuse(

@@ -52,6 +52,11 @@ pub fn scale(value: u32, below: u32) -> u32 {
     ((u64::from(value) * u64::from(below)) >> 32) as u32
 }
 
+/// Index from 0 of a rank from 1 that one of `of` was drawn by: rounding can take a draw of Zipf's law past the last.
+pub fn drawn(rank: f64, of: u32) -> u32 {
+    (rank as u32).clamp(1, of) - 1
+}
+
 /// SplitMix64's finalizer: spreads nearby numbers.
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

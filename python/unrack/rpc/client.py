@@ -111,6 +111,9 @@ class Call:
     def answer(self, timeout: float | None = None) -> memoryview:
         """The answer's bytes, to be read. Sends the request if that was not done, and waits.
 
+        The server has this memory, too: of one that is not trusted, copy what is to be checked (`bytes`, `struct.unpack`),
+        and check and use the copy.
+
         A call that is not answered within `timeout` seconds (`Deadline`) is still under way: ask again, or leave.
         Without one it waits as long as the client's own deadline says, which costs less.
         """

@@ -35,7 +35,7 @@ class TooLong(Error, ValueError):
 
 
 class Exhausted(Error):
-    """All calls that the server takes at a time are under way."""
+    """Calls that the server takes at a time are all under way, or it has no memory left for more."""
 
 
 class Deadline(Error, TimeoutError):

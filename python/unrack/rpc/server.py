@@ -36,6 +36,10 @@ class Incoming:
 
     A handler that keeps slices or arrays nevertheless has failed. Its memory stays mapped as long as they are there,
     so they do no harm, but their bytes are those of later calls.
+
+    The client has the request's memory, too, and one that keeps to no protocol may write to it meanwhile. What is to be
+    checked is copied first (`bytes(call.request)`, `struct.unpack`), and the copy is checked and used; views, slices and
+    arrays are no copies.
     """
 
     def __init__(self, pointer: int) -> None:

@@ -5,34 +5,48 @@
 //!                     |                                       |
 //!                     +-> every fabric's simulation ----------+-> table, report
 //! ```
-//! Each step leaves its file in the run folder.
+//! Each step leaves its file in the run folder. What other work on the machine spoilt is withheld, with the reason.
 
 mod measured;
 mod requirements;
 mod simulated;
 
+use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::Failure;
+use crate::folder;
+use crate::provenance::build;
+use crate::runs::budget::{self, Budget};
+use crate::runs::kept::Kept;
 use crate::runs::progress::Steps;
-use measured::{Measured, Plan};
+use crate::runs::survey::Survey;
+use crate::runs::{Done, Runner};
+use measured::Measured;
+use simulated::{Simulation, Simulator};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_paging::{Input, Job, fit};
+use unrack_paging::{Input, Job, quality};
 use unrack_rack::Protocol;
-use unrack_record::{Capture, Comparison, FabricResult, Injection, RunFolder, Started};
+use unrack_record::{Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning};
 use unrack_report::{Report, Run};
-use unrack_units::{Rate, Share};
+use unrack_units::nearest::hint;
+use unrack_units::{Rate, Share, Time};
 
 pub const EXAMPLES: &str = "\
 Examples:
   unrack compare -- python3 job.py                     a quarter local, four fabrics
   unrack compare --local 10% --fabric edm,cxl -- ./program
+  unrack compare --fabric edm --fail-if 'fabrics.edm.slowdown>1.05' -- ./program
   unrack compare --nodes 32 --rate 40Gbps --out runs/sort -- sort big.txt
+  unrack compare --budget 2m --repeat 5 -- ./program   as sure as two minutes allow
 
-The program runs about ten times: natively, once captured, several times with delays well above the \
-pager's own cost, and at a few other local shares. It must not need a terminal or change what it reads. \
-Its output goes to files in the run folder, which also gets trace.parquet, a completions table for each \
-fabric, summary.json and report.html.";
+The program runs about 16 times: natively, once captured, at five delays well above the pager's own cost, \
+and at a few other local shares. It must not need a terminal or change what it reads. Its output goes to \
+files in the run folder, which also gets trace.parquet, a completions table for each fabric, summary.json \
+and report.html.
+
+Every answer has a 95 % interval. Runs that other work on the machine disturbed are not used, and are made \
+again if most were not disturbed. What is then too uncertain is withheld, with the reason and what to do.";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -52,18 +66,25 @@ pub struct Args {
     /// Page transfers to simulate for each fabric, over all blades: the middle of a longer run
     #[arg(long, value_name = "N", default_value_t = 300_000)]
     transfers: u64,
-    /// Runs at each injected delay; also native runs
+    /// Rounds of runs: one at each injected delay, then again at the smallest and the largest; with 3 native runs more
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
+    #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]
+    budget: Option<Time>,
     /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Run folder: made, or replaced if it is an earlier one
+    /// Run folder: made, or written again if it is of the same command, local share, fabrics and rack
     #[arg(long, value_name = "DIR", default_value = "unrack-compare")]
     out: PathBuf,
+    /// Replace the run in that folder whatever it is of
+    #[arg(long)]
+    replace: bool,
     /// Print summary.json instead of the table
     #[arg(long)]
     json: bool,
+    #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
+    fail_if: Option<FailIf>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -75,20 +96,23 @@ fn parse_fabric(name: &str) -> Result<Protocol, String> {
     let names: Vec<_> = Protocol::ALL.into_iter().filter(fits).map(Protocol::name).collect();
     Protocol::from_name(name)
         .filter(fits)
-        .ok_or_else(|| format!("not a fabric around a switch of this version: use {}", names.join(", ")))
+        .ok_or_else(|| format!("not a fabric around a switch of this version{}", hint(name, &names)))
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    if let Some(limit) = &args.fail_if {
+        let fabrics = args.fabric.iter().map(|fabric| fabric.name().to_string()).collect();
+        limit.check(&Shape::of::<Comparison>().with_elements("fabrics", fabrics))?;
+    }
+    let budget = Budget::new(args.budget);
     let mut job = Job::prepare(&args.command)?;
     job.input = Input::repeatable()?;
-    let folder = RunFolder::create(&args.out)?;
-    let started = Started::now();
-    let steps = Steps::new(measured::reckoned(args.repeat) + args.fabric.len() as f64 * simulated::RECKONED);
-    let plan = Plan { local: args.local, rate: args.rate, repeat: args.repeat, seed: args.seed };
-    let measured = measured::measure(&job, &plan, &folder, &steps)?;
+    let started = Started::now(build());
+    let folder = folder::create(&args.out, &args.purpose(&job), args.replace)?;
     let scenario = simulated::scenario(&args.fabric, args.nodes, args.rate, args.seed);
-    let simulations = simulated::simulate(&scenario, &args, &measured, &folder, &steps)?;
-    let comparison = conclude(&args, &job, &measured, simulations);
+    let steps = Steps::new();
+    let comparison = args.compare(&job, &folder, &scenario, &budget, &steps)?;
+    let comparison = Comparison { machine: Some(started.machine()), ..comparison };
     folder.write_json("summary.json", &comparison)?;
     let settings =
         serde_json::json!({ "nodes": args.nodes, "transfers": args.transfers, "repeat": args.repeat });
@@ -103,54 +127,119 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         println!("{}", unrack_report::comparison_text(&comparison));
         println!("Report: {}", report.display());
     }
+    args.fail_if.iter().try_for_each(|limit| limit.judge(&comparison))?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// Runs with the same purpose may replace each other: how much work they do is not part of it.
+    fn purpose(&self, job: &Job) -> Purpose {
+        let fabrics: Vec<_> = self.fabric.iter().map(|fabric| fabric.name()).collect();
+        let question = serde_json::json!({
+            "command": job.words(), "folder": std::env::current_dir().ok(), "local": self.local.to_string(),
+            "fabrics": fabrics, "nodes": self.nodes, "rate": self.rate.to_string(), "seed": self.seed,
+        });
+        let object =
+            format!("--local {} --fabric {} -- {}", self.local, fabrics.join(","), job.words().join(" "));
+        Purpose::new("compare", object, question.to_string())
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
 }
 
+impl Args {
+    fn compare(
+        &self,
+        job: &Job,
+        folder: &RunFolder,
+        scenario: &str,
+        budget: &Budget,
+        steps: &Steps,
+    ) -> Result<Comparison, Failure> {
+        let kept = Kept::in_memory();
+        let runner = Runner { job, folder, rate: self.rate, seed: self.seed };
+        let survey = Survey::begin(&runner, &kept, budget, steps, self.repeat)?;
+        let local = measured::local(&survey, self.local)?;
+        let simulator = Simulator::new(self, local, scenario, folder)?;
+        let measured = measured::measure(&survey, local, &simulator)?;
+        let simulations = simulator.run(&measured, budget, steps)?;
+        Ok(conclude(self, &survey, measured, simulations))
+    }
+}
+
 fn conclude(
     args: &Args,
-    job: &Job,
-    measured: &Measured,
-    simulations: Vec<simulated::Simulation>,
+    survey: &Survey,
+    measured: Measured,
+    simulations: Vec<Result<Simulation, Warning>>,
 ) -> Comparison {
-    let native_s = measured.native.median_s;
-    let results = simulations.into_iter().map(|simulation| {
-        let slowdown = fit::slowdown(native_s, &measured.fit, simulation.fetch_us.mean * 1e3);
-        FabricResult {
-            fabric: simulation.fabric,
-            completion_over_ideal: simulation.over_ideal,
-            fetch_us: simulation.fetch_us,
-            slowdown: slowdown.value,
-            slowdown_ci95: slowdown.ci95,
-            slowdown_replay: simulation.replay,
-            simulation: simulation.summary,
-        }
-    });
+    let fabrics = args.fabric.iter().map(|fabric| fabric.name()).zip(&simulations);
+    let warnings = warnings(args, survey, &measured, &simulations);
     Comparison {
         version: env!("CARGO_PKG_VERSION").into(),
-        command: job.words(),
+        command: survey.runner.job.words(),
         seed: args.seed,
         local: args.local.to_string(),
         local_bytes: measured.local.get(),
         footprint_bytes: measured.footprint.get(),
-        native: measured.native.clone(),
+        fabrics: fabrics.map(|(fabric, simulation)| result(fabric, simulation, &measured)).collect(),
+        requirements: requirements::of(&measured, args.rate),
+        capture: measured.captured.map(|Done { fetches, write_backs, threads, wall_s, .. }| Capture {
+            fetches,
+            write_backs,
+            threads,
+            run_s: wall_s,
+        }),
+        native: measured.native.ok(),
         injection: Injection {
-            points: measured.points.clone(),
-            fit: measured.fit.clone(),
-            floor_ns: measured.calibration.floor_ns,
+            points: measured.conclusion.points,
+            fit: measured.conclusion.fit,
+            withheld: measured.conclusion.withheld,
+            floor_ns: measured.floor_ns,
             bandwidth_bps: args.rate.as_bps(),
+            page_us: requirements::page_us(args.rate),
         },
-        capture: Capture {
-            fetches: measured.captured.tally.fetches,
-            write_backs: measured.captured.tally.write_backs,
-            threads: measured.captured.tally.threads,
-            run_s: measured.captured.wall_s,
-        },
-        fabrics: results.collect(),
-        requirements: requirements::of(measured),
-        warnings: measured.warnings.clone(),
+        disturbance: survey.disturbance(),
+        warnings,
+        machine: None,
     }
+}
+
+/// What is said of one fabric, without what would rest on too little.
+fn result(fabric: &str, simulation: &Result<Simulation, Warning>, measured: &Measured) -> FabricResult {
+    let shown = simulation.as_ref().map_err(Clone::clone);
+    let slowdown = shown.clone().and_then(|shown| {
+        let fit = measured.conclusion.line().map_err(Clone::clone)?;
+        quality::slowdown(fit, shown.fetch_us.mean * 1e3)
+    });
+    let (shown, withheld) = (shown.ok(), slowdown.as_ref().err().cloned());
+    let slowdown = slowdown.ok();
+    FabricResult {
+        fabric: fabric.into(),
+        completion_over_ideal: shown.map(|shown| shown.over_ideal),
+        fetch_us: shown.map(|shown| shown.fetch_us),
+        slowdown: slowdown.map(|slowdown| slowdown.value),
+        slowdown_ci95: slowdown.map(|slowdown| slowdown.ci95),
+        slowdown_replay: shown.and_then(|shown| shown.replay),
+        withheld,
+        simulation: shown.map_or(serde_json::Value::Null, |shown| shown.summary.clone()),
+    }
+}
+
+fn warnings(
+    args: &Args,
+    survey: &Survey,
+    measured: &Measured,
+    simulations: &[Result<Simulation, Warning>],
+) -> Vec<Warning> {
+    let mut warnings = survey.warnings();
+    warnings.extend(measured.doubts());
+    let simulated = simulations.iter().flatten().map(|simulation| simulation.transfers);
+    if let Some(fewest) = simulated.min().filter(|fewest| *fewest < args.transfers) {
+        let text = format!("the budget left time to simulate {fewest} of {} transfers", args.transfers);
+        warnings.push(Warning::new("budget", text));
+    }
+    warnings
 }

@@ -3,29 +3,46 @@
 use super::measured::Measured;
 use super::{Args, failed};
 use crate::failure::Failure;
+use crate::runs::budget::{self, Budget};
+use crate::runs::left::Kind as Step;
 use crate::runs::progress::Steps;
+use crate::runs::survey::{Survey, undelayed};
 use crate::sim::tables::write_completions;
 use crate::sim::work::captured_rows;
+use std::cell::RefCell;
 use std::time::Instant;
 use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
-use unrack_record::{RunFolder, Spread, trace};
+use unrack_record::{RunFolder, Spread, Warning, trace};
 use unrack_sim::summary::Excluded;
 use unrack_sim::{FabricConfig, Finished, Setup, Work};
-use unrack_units::{Rate, Time};
+use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Blades;
-use unrack_workload::trace::{Mode, Offsets, ReplaySpec};
+use unrack_workload::trace::{Mode, Offsets, ReplaySpec, Row};
 use unrack_workload::{Kind, Message};
 
-/// What one simulation is reckoned to take, in native runs of the program.
-pub const RECKONED: f64 = 1.0;
+/// A first piece of each simulation shows how long the whole will take: one part in this many,
+const PIECE: u64 = 30;
+/// but so many transfers at least, below which start-up weighs in.
+const LEAST: u64 = 3_000;
 
 /// One fabric's answer.
 pub struct Simulation {
-    pub fabric: String,
+    /// Replayed at most, over all blades.
+    pub transfers: u64,
     pub over_ideal: Spread,
     pub fetch_us: Spread,
     pub replay: Option<f64>,
     pub summary: serde_json::Value,
+}
+
+/// The simulations of a comparison.
+pub struct Simulator<'a> {
+    args: &'a Args,
+    local: Bytes,
+    scenario: ValidScenario,
+    folder: &'a RunFolder,
+    /// Seconds that each fabric is predicted to take.
+    predicted_s: RefCell<Vec<f64>>,
 }
 
 /// The rack as a scenario file, for the manifest and for `unrack sim`. A store-and-forward switch takes
@@ -48,60 +65,115 @@ pub fn scenario(fabrics: &[Protocol], nodes: u32, rate: Rate, seed: u64) -> Stri
     )
 }
 
-pub fn simulate(
-    scenario: &str,
-    args: &Args,
-    measured: &Measured,
-    folder: &RunFolder,
-    steps: &Steps,
-) -> Result<Vec<Simulation>, Failure> {
-    let scenario = Scenario::parse("compare.toml", scenario, &Overrides::none())
-        .and_then(|scenario| scenario.check())
-        .map_err(failed)?;
-    let work = captured_work(args, measured, folder)?;
-    let run = |protocol: &Protocol| {
-        steps.begin(format!("simulating {}", protocol.name()));
-        let result = simulate_one(*protocol, &scenario, &work, folder);
-        steps.done(RECKONED);
-        result
-    };
-    args.fabric.iter().map(run).collect()
+impl<'a> Simulator<'a> {
+    pub fn new(
+        args: &'a Args,
+        local: Bytes,
+        scenario: &str,
+        folder: &'a RunFolder,
+    ) -> Result<Simulator<'a>, Failure> {
+        let scenario = Scenario::parse("compare.toml", scenario, &Overrides::none())
+            .and_then(|scenario| scenario.check())
+            .map_err(failed)?;
+        Ok(Simulator { args, local, scenario, folder, predicted_s: RefCell::default() })
+    }
+
+    /// Simulates a piece with each fabric, once there is a captured run, to know how long they will take, and keeps that
+    /// time back from the budget.
+    pub fn predict(&self, survey: &Survey) -> Result<(), Failure> {
+        let Some(captured) = survey.kept.get(undelayed(self.local)) else { return Ok(()) };
+        let whole = self.args.transfers;
+        let piece = (whole / PIECE).max(LEAST).min(whole);
+        let work = self.work(&self.rows()?, captured.wall_s, survey.pace_s(), piece)?;
+        for protocol in &self.args.fabric {
+            survey.steps.begin(format!("trying {}", protocol.name()));
+            let began = Instant::now();
+            self.setup(*protocol).run(&work, |_| {}).map_err(failed)?;
+            let predicted_s = began.elapsed().as_secs_f64() * whole as f64 / piece as f64;
+            survey.steps.expect(Step::Simulation, predicted_s);
+            self.predicted_s.borrow_mut().push(predicted_s);
+        }
+        survey.budget.reserve(self.predicted_s.borrow().iter().sum());
+        Ok(())
+    }
+
+    /// All fabrics in turn: what each did, or why it was not simulated. Traffic whose pace is in doubt is not simulated at
+    /// all: its completion times would be read as the program's.
+    pub fn run(
+        &self,
+        measured: &Measured,
+        budget: &Budget,
+        steps: &Steps,
+    ) -> Result<Vec<Result<Simulation, Warning>>, Failure> {
+        let captured = match (measured.traffic_doubt(), measured.captured) {
+            (None, Some(captured)) => captured,
+            (Some(why), _) => return Ok(self.args.fabric.iter().map(|_| Err(why.clone())).collect()),
+            (None, None) => unreachable!("a run that is missing is a doubt"),
+        };
+        budget.release();
+        let (predicted, rows) = (self.predicted_s.borrow(), self.rows()?);
+        let run = |(n, protocol): (usize, &Protocol)| {
+            let transfers = self.fitting(budget, predicted[n], predicted[n..].iter().sum());
+            steps.begin(format!("simulating {}", protocol.name()));
+            let began = Instant::now();
+            let Some(transfers) = transfers else { return Ok(Err(left_out(*protocol, budget))) };
+            let work = self.work(&rows, captured.wall_s, measured.pace_s, transfers)?;
+            let simulated = self.simulate(*protocol, &work)?;
+            steps.done(Step::Simulation, predicted[n], began.elapsed().as_secs_f64());
+            Ok(Ok(Simulation { transfers, ..simulated }))
+        };
+        self.args.fabric.iter().enumerate().map(run).collect()
+    }
+
+    /// Transfers of the next fabric for which there is time, if the others are to have their part of it.
+    fn fitting(&self, budget: &Budget, predicted_s: f64, of_all_s: f64) -> Option<u64> {
+        let part = predicted_s / of_all_s.max(f64::MIN_POSITIVE);
+        match budget.left_s() {
+            None => Some(self.args.transfers),
+            Some(left_s) => budget::fitting(self.args.transfers, LEAST, predicted_s, left_s * part),
+        }
+    }
+
+    fn rows(&self) -> Result<Vec<Row>, Failure> {
+        Ok(captured_rows(&trace::read(self.folder.path("trace.parquet"))?.1))
+    }
+
+    /// The captured program on every compute blade, each starting at another point of its run (DDC §4.1).
+    fn work(&self, rows: &[Row], captured_s: f64, native_s: f64, transfers: u64) -> Result<Work, Failure> {
+        let (blades, seed) = (Blades::half(self.args.nodes), self.args.seed);
+        let spec = ReplaySpec { blades, mode: Mode::ClosedLoop, offsets: Offsets::Window, seed };
+        let times = (Time::from_secs_f64(captured_s), Some(Time::from_secs_f64(native_s)));
+        Work::captured(rows, times, spec, transfers).map_err(failed)
+    }
+
+    fn setup(&self, protocol: Protocol) -> Setup {
+        Setup::with_fabric(&self.scenario, FabricConfig::default_of(protocol))
+    }
+
+    fn simulate(&self, protocol: Protocol, work: &Work) -> Result<Simulation, Failure> {
+        let setup = self.setup(protocol);
+        let done = setup.run(work, |_| {}).map_err(failed)?;
+        let summary = done.summary(Excluded::default());
+        let name = format!("completions-{}.parquet", protocol.name());
+        write_completions(&self.folder.path(name), &done, &setup.network)?;
+        let fetches = fetches(&done);
+        let over_ideal = |(message, completion): &(&Message, Time)| {
+            completion.as_ps() as f64 / setup.network.ideal(message).as_ps() as f64
+        };
+        Ok(Simulation {
+            transfers: self.args.transfers,
+            over_ideal: spread(fetches.iter().map(over_ideal).collect()),
+            fetch_us: spread(fetches.iter().map(|(_, completion)| completion.as_ns_f64() / 1e3).collect()),
+            replay: summary.program.map(|program| program.slowdown),
+            summary: serde_json::to_value(&summary).map_err(failed)?,
+        })
+    }
 }
 
-/// The captured program on every compute blade, each starting at another point of its run (DDC §4.1).
-fn captured_work(args: &Args, measured: &Measured, folder: &RunFolder) -> Result<Work, Failure> {
-    let (_, rows) = trace::read(folder.path("trace.parquet"))?;
-    let rows = captured_rows(&rows);
-    let blades = Blades::half(args.nodes);
-    let spec = ReplaySpec { blades, mode: Mode::ClosedLoop, offsets: Offsets::Window, seed: args.seed };
-    let (run, native) = (measured.captured.wall_s, measured.native.median_s);
-    let times = (Time::from_secs_f64(run), Some(Time::from_secs_f64(native)));
-    Work::captured(&rows, times, spec, args.transfers).map_err(failed)
-}
-
-fn simulate_one(
-    protocol: Protocol,
-    scenario: &ValidScenario,
-    work: &Work,
-    folder: &RunFolder,
-) -> Result<Simulation, Failure> {
-    let setup = Setup::with_fabric(scenario, FabricConfig::default_of(protocol));
-    let started = Instant::now();
-    let done = setup.run(work, |_| {}).map_err(failed)?;
-    let summary = done.summary(started.elapsed().as_secs_f64(), Excluded::default());
-    let name = format!("completions-{}.parquet", protocol.name());
-    write_completions(&folder.path(name), &done, &setup.network)?;
-    let fetches = fetches(&done);
-    let over_ideal = |(message, completion): &(&Message, Time)| {
-        completion.as_ps() as f64 / setup.network.ideal(message).as_ps() as f64
-    };
-    Ok(Simulation {
-        fabric: protocol.name().into(),
-        over_ideal: spread(fetches.iter().map(over_ideal).collect()),
-        fetch_us: spread(fetches.iter().map(|(_, completion)| completion.as_ns_f64() / 1e3).collect()),
-        replay: summary.program.map(|program| program.slowdown),
-        summary: serde_json::to_value(&summary).map_err(failed)?,
-    })
+fn left_out(protocol: Protocol, budget: &Budget) -> Warning {
+    let text =
+        format!("the budget of {} left no time to simulate {}: ask for more", budget.text(), protocol.name());
+    Warning::new("budget", text)
 }
 
 /// The fetches that finished, and what each took.

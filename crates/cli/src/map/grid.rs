@@ -1,9 +1,8 @@
 //! From what was measured at one local share to the slowdown at any latency and bandwidth.
 
 use crate::runs::PAGE;
-use crate::runs::line::STRAIGHT_R2;
-use unrack_paging::fit;
-use unrack_record::{Fit, MapLocal};
+use unrack_paging::{fit, quality};
+use unrack_record::{Fit, MapLocal, Warning};
 use unrack_units::{Rate, Time};
 
 /// The axes of a map.
@@ -12,39 +11,36 @@ pub struct Grid {
     pub bandwidths: Vec<Rate>,
 }
 
-/// A loss that is uncertain by more than this part of the native run time is worth a warning.
-const UNCERTAIN: f64 = 0.05;
+/// Slowdowns and their 95 % intervals: `[latency][bandwidth]`.
+pub type Cells = (Vec<Vec<f64>>, Vec<Vec<[f64; 2]>>);
 
 impl Grid {
-    /// `slowdown[latency][bandwidth]`.
-    pub fn slowdowns(&self, native_s: f64, fit: &Fit, fetches: u64) -> Vec<Vec<f64>> {
+    /// The slowdown in every cell.
+    ///
+    /// # Errors
+    /// With the reason, if that of the longest latency at the slowest rate is too uncertain to be stated. A share is drawn
+    /// whole or not at all: half a picture would be read as the other half being fine.
+    pub fn slowdowns(&self, native_s: f64, fit: &Fit, fetches: u64) -> Result<Cells, Warning> {
+        quality::slowdown(fit, self.longest_ns())?;
         let cell = |latency: &Time, rate: &Rate| slowdown(native_s, fit, fetches, *latency, *rate);
-        let row = |latency: &Time| self.bandwidths.iter().map(|rate| cell(latency, rate)).collect();
-        self.latencies.iter().map(row).collect()
+        let row = |latency: &Time| self.bandwidths.iter().map(|rate| cell(latency, rate)).unzip();
+        Ok(self.latencies.iter().map(row).unzip())
     }
 
     /// What to check before trusting the cells of one local share.
-    pub fn doubts(&self, native_s: f64, local: &MapLocal) -> Vec<String> {
-        let (name, fit) = (&local.local, &local.fit);
-        let mut doubts = Vec::new();
-        let longest = self.longest_ns();
-        let [low, high] = fit::slowdown(native_s, fit, longest).ci95;
-        if fit.r2 < STRAIGHT_R2 && high - low > UNCERTAIN {
-            doubts.push(format!(
-                "with {name} local the runs do not lie well on a line (R2 {:.2}): repeat on an idle machine, or \
-                 with a larger --repeat",
-                fit.r2
-            ));
-        }
+    pub fn doubts(&self, local: &MapLocal) -> Vec<Warning> {
+        let (name, longest) = (&local.local, self.longest_ns());
         let injected = local.points.iter().map(|point| point.delay_ns).fold(0.0, f64::max);
-        if longest > injected {
-            doubts.push(format!(
+        let is_beyond = local.withheld.is_none() && longest > injected;
+        let beyond = is_beyond.then(|| {
+            let text = format!(
                 "with {name} local no fetch was delayed by more than {:.0} us: cells beyond follow from the \
                  line, not from a run",
                 injected / 1e3
-            ));
-        }
-        doubts
+            );
+            Warning::new("beyond-measured", text)
+        });
+        beyond.into_iter().collect()
     }
 
     fn longest_ns(&self) -> f64 {
@@ -57,20 +53,29 @@ impl Grid {
 
 /// By the waits on the critical path, each as long as a fetch alone; but pages come through one link, one
 /// after the other, and no program is over before its last page has come.
-fn slowdown(native_s: f64, fit: &Fit, fetches: u64, latency: Time, rate: Rate) -> f64 {
+fn slowdown(native_s: f64, fit: &Fit, fetches: u64, latency: Time, rate: Rate) -> (f64, [f64; 2]) {
     let transmission = rate.transmit(PAGE);
-    let by_waits = fit::slowdown(native_s, fit, (latency + transmission).as_ns_f64()).value;
+    let by_waits = fit::slowdown(fit, (latency + transmission).as_ns_f64());
     let by_link = fetches as f64 * transmission.as_secs_f64() / native_s;
-    by_waits.max(by_link)
+    (by_waits.value.max(by_link), by_waits.ci95.map(|end| end.max(by_link)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fit(waits: f64, r2: f64) -> Fit {
-        let waits_ci95 = [waits * 0.5, waits * 1.5];
-        Fit { intercept_s: 1.0, waits, waits_ci95, r2, worst_residual: 0.0 }
+    /// Of a program whose native run takes `native_s`.
+    fn fit(waits: f64, native_s: f64, spread: f64) -> Fit {
+        let around = |value: f64| [value * (1.0 - spread), value * (1.0 + spread)];
+        Fit {
+            intercept_s: 1.0,
+            waits,
+            waits_ci95: around(waits),
+            waits_per_s: waits / native_s,
+            waits_per_s_ci95: around(waits / native_s),
+            r2: 1.0,
+            worst_residual: 0.0,
+        }
     }
 
     fn grid() -> Grid {
@@ -80,36 +85,49 @@ mod tests {
 
     #[test]
     fn a_cell_is_native_time_and_its_waits() {
-        let cells = grid().slowdowns(2.0, &fit(100_000.0, 1.0), 100_000);
+        let (cells, intervals) = grid().slowdowns(2.0, &fit(100_000.0, 2.0, 0.1), 100_000).unwrap();
         assert!((cells[0][1] - (1.0 + 0.1 * 1.32768 / 2.0)).abs() < 1e-9, "{cells:?}");
         assert!((cells[1][0] - (1.0 + 0.1 * 42.768 / 2.0)).abs() < 1e-9, "{cells:?}");
+        assert!((intervals[0][1][1] - (1.0 + 0.11 * 1.32768 / 2.0)).abs() < 1e-9, "{intervals:?}");
     }
 
     #[test]
     fn threads_that_wait_together_still_share_the_link() {
         // Sixteen threads: a sixteenth of the fetches on the critical path.
-        let cells = grid().slowdowns(1.0, &fit(10_000.0, 1.0), 160_000);
+        let (cells, _) = grid().slowdowns(1.0, &fit(10_000.0, 1.0, 0.1), 160_000).unwrap();
         assert!((cells[0][0] - 160_000.0 * 32.768e-6).abs() < 1e-9, "{cells:?}");
         assert!((cells[0][1] - (1.0 + 0.01 * 1.32768)).abs() < 1e-9, "{cells:?}");
     }
 
     #[test]
-    fn doubts_are_told_where_they_matter() {
-        let local = |waits, r2, delay_ns| MapLocal {
+    fn a_share_whose_loss_is_uncertain_is_withheld_whole() {
+        let cells = |waits, spread| grid().slowdowns(1.0, &fit(waits, 1.0, spread), 0);
+        assert!(cells(10_000.0, 0.3).is_ok());
+        assert_eq!(cells(10_000.0, 0.5).unwrap_err().key, "wide-interval");
+        assert!(cells(10.0, 5.0).is_ok(), "hardly any waits: whatever the line, no loss");
+    }
+
+    #[test]
+    fn cells_beyond_what_was_measured_are_told() {
+        let point = |delay_ns| unrack_record::InjectionPoint {
+            delay_ns,
+            runs: crate::runs::with_median(vec![1.0]),
+            fetches: 0,
+            write_backs: 0,
+        };
+        let local = |delay_ns| MapLocal {
             local: "25%".into(),
             local_bytes: 0,
             fetches: 0,
-            points: vec![crate::runs::line::point(
-                delay_ns,
-                &[crate::runs::line::Injected { wall_s: 1.0, fetches: 0, write_backs: 0 }],
-            )],
-            fit: fit(waits, r2),
-            slowdown: vec![],
+            points: vec![point(delay_ns)],
+            fit: None,
+            withheld: None,
+            slowdown: None,
+            slowdown_ci95: None,
         };
-        let doubts = |waits, r2, delay_ns| grid().doubts(1.0, &local(waits, r2, delay_ns)).join("; ");
-        assert_eq!(doubts(10_000.0, 0.99, 60_000.0), "");
-        assert_eq!(doubts(10.0, 0.1, 60_000.0), "", "hardly any waits: whatever the line, no loss");
-        assert!(doubts(10_000.0, 0.5, 60_000.0).contains("25% local the runs do not lie well"));
-        assert!(doubts(10_000.0, 0.99, 30_000.0).contains("delayed by more than 30 us"));
+        assert_eq!(grid().doubts(&local(60_000.0)), []);
+        assert!(grid().doubts(&local(30_000.0))[0].text.contains("delayed by more than 30 us"));
+        let why = Some(Warning::new("disturbed", "it was"));
+        assert_eq!(grid().doubts(&MapLocal { withheld: why, ..local(30_000.0) }), [], "no cells, no doubts");
     }
 }

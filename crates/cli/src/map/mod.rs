@@ -4,37 +4,43 @@
 //! native runs -> for each local share: a run without delay, runs at injected delays -> line
 //!                                                  line -> slowdown at every latency and bandwidth
 //! ```
+//! The runs are made as those of `compare` are: see [`crate::runs`].
 
 mod grid;
-mod kept;
-mod survey;
 
 use crate::failure::{Failure, say};
+use crate::folder;
+use crate::provenance::build;
 use crate::runs::Runner;
+use crate::runs::budget::{self, Budget};
+use crate::runs::kept::{Identity, Kept};
 use crate::runs::progress::Steps;
+use crate::runs::survey::{Survey, undelayed};
 use crate::stdout::print;
 use grid::Grid;
-use kept::{Identity, Kept};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use survey::Survey;
-use unrack_paging::{Input, Job};
-use unrack_record::{RunFolder, SlowdownMap, Started};
+use unrack_paging::{Input, Job, local_bytes};
+use unrack_record::{MapLocal, Purpose, RunFolder, SlowdownMap, Started, Warning};
 use unrack_report::{Report, Run};
-use unrack_units::{Rate, Share, Time};
+use unrack_units::{Bytes, Rate, Share, Time};
 
 pub const EXAMPLES: &str = "\
 Examples:
   unrack map -- python3 job.py                         four local shares, the usual networks
   unrack map --local 10%,20%,40% --latency 1us,5us,10us --bandwidth 10Gbps,40Gbps,100Gbps -- ./program
   unrack map --repeat 5 --out runs/sort -- sort big.txt
+  unrack map --budget 10m -- ./program                 as sure as ten minutes allow
 
 The program runs natively, and at each local share once without and several times with injected delays, \
-about thirty times in all. What follows from the line through those runs is drawn for every latency and \
+about forty times in all. What follows from the line through those runs is drawn for every latency and \
 bandwidth asked for. Runs are kept in the run folder as they end: the same command with the same --out \
 goes on where it was interrupted, and may ask for other shares, latencies and bandwidths. The folder also \
-gets map.json and report.html.";
+gets map.json and report.html.
+
+Runs that other work on the machine disturbed are not used, and are made again if most were not disturbed. \
+A share of which too little is then known is withheld, with the reason and what to do.";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -57,12 +63,17 @@ pub struct Args {
         default_value = "10Gbps,25Gbps,40Gbps,100Gbps,200Gbps"
     )]
     bandwidth: Vec<Rate>,
-    /// Runs at each injected delay; also native runs
+    /// Rounds of runs: one at each injected delay, then again at the smallest and the largest; with 3 native runs more
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
+    #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]
+    budget: Option<Time>,
     /// Run folder: made, or gone on from if it is of the same command
     #[arg(long, value_name = "DIR", default_value = "unrack-map")]
     out: PathBuf,
+    /// Replace the run in that folder even if it is of another command
+    #[arg(long)]
+    replace: bool,
     /// Print map.json instead of the tables
     #[arg(long)]
     json: bool,
@@ -77,13 +88,17 @@ const SEED: u64 = 1;
 const FREE_LINK: Rate = Rate::from_gbps(10_000);
 
 pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
+    let budget = Budget::new(args.budget);
     let mut job = Job::prepare(&args.command)?;
     job.input = Input::repeatable()?;
-    let folder = RunFolder::create(&args.out)?;
-    let started = Started::now();
+    let started = Started::now(build());
+    // Other shares, latencies and bandwidths of the same command are drawn from the same runs.
+    let question = serde_json::json!({ "command": job.words(), "folder": std::env::current_dir().ok() });
+    let purpose = Purpose::new("map", job.words().join(" "), question.to_string());
+    let folder = folder::create(&args.out, &purpose, args.replace)?;
     args.latency.sort();
     args.bandwidth.sort();
-    let map = args.measure(&job, &folder)?;
+    let map = SlowdownMap { machine: Some(started.machine()), ..args.measure(&job, &folder, &budget)? };
     folder.write_json("map.json", &map)?;
     let settings = serde_json::json!({ "repeat": args.repeat });
     folder.write_json("manifest.json", &started.manifest(SEED, None, settings))?;
@@ -101,34 +116,75 @@ pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    fn measure(&self, job: &Job, folder: &RunFolder) -> Result<SlowdownMap, Failure> {
-        let of = Identity {
-            version: env!("CARGO_PKG_VERSION").into(),
-            program: job.identity().unwrap_or_default(),
-            seed: SEED,
-        };
+    fn measure(&self, job: &Job, folder: &RunFolder, budget: &Budget) -> Result<SlowdownMap, Failure> {
+        let of =
+            Identity { sources: build().sources, program: job.identity().unwrap_or_default(), seed: SEED };
         // What is read from standard input may be other bytes next time.
         let kept = Kept::open(folder, of, matches!(job.input, Input::Empty));
-        let steps = Steps::new(survey::reckoned(self.repeat, self.local.len(), &kept));
-        let runner = Runner { job, folder, steps: &steps, rate: FREE_LINK, seed: SEED };
-        let survey = Survey::begin(runner, &kept, self.repeat)?;
-        let grid = Grid { latencies: self.latency.clone(), bandwidths: self.bandwidth.clone() };
-        let locals: Result<Vec<_>, _> = self.local.iter().map(|share| survey.at(*share, &grid)).collect();
+        let steps = Steps::new();
+        let runner = Runner { job, folder, rate: FREE_LINK, seed: SEED };
+        let survey = Survey::begin(&runner, &kept, budget, &steps, self.repeat)?;
+        let locals: Result<Vec<Bytes>, _> =
+            self.local.iter().map(|share| local_bytes(*share, survey.footprint())).collect();
         let locals = locals?;
+        locals.iter().try_for_each(|local| survey.undelayed(*local))?;
+        survey.inject(&locals, &[])?;
         steps.finish();
-        let mut warnings: Vec<_> =
-            locals.iter().flat_map(|local| grid.doubts(survey.native_s, local)).collect();
-        warnings.extend(survey.doubts(&locals));
-        Ok(SlowdownMap {
+        Ok(self.conclude(&survey, &locals))
+    }
+
+    fn conclude(&self, survey: &Survey, locals: &[Bytes]) -> SlowdownMap {
+        let grid = Grid { latencies: self.latency.clone(), bandwidths: self.bandwidth.clone() };
+        let panel = |(share, local): (&Share, &Bytes)| panel(survey, &grid, *share, *local);
+        let fetched: Vec<u64> =
+            locals.iter().filter_map(|local| Some(survey.kept.get(undelayed(*local))?.fetches)).collect();
+        let locals: Vec<_> = self.local.iter().zip(locals).map(panel).collect();
+        let calibration = survey.kept.calibration().filter(|(_, is_disturbed)| !is_disturbed);
+        let mut warnings = survey.warnings();
+        warnings.extend(locals.iter().flat_map(|local| grid.doubts(local)));
+        warnings.extend(few_fetches(&fetched));
+        SlowdownMap {
             version: env!("CARGO_PKG_VERSION").into(),
-            command: job.words(),
-            native_s: survey.native_s,
-            footprint_bytes: survey.footprint.get(),
-            floor_ns: survey.calibration.floor_ns,
+            command: survey.runner.job.words(),
+            native_s: survey.native().ok().map(|native| native.median_s),
+            footprint_bytes: survey.footprint().get(),
+            floor_ns: calibration.map(|(calibration, _)| calibration.floor_ns),
             latencies_ns: self.latency.iter().map(|latency| latency.as_ns_f64()).collect(),
             bandwidths_bps: self.bandwidth.iter().map(|rate| rate.as_bps()).collect(),
             locals,
+            disturbance: survey.disturbance(),
             warnings,
-        })
+            machine: None,
+        }
     }
+}
+
+/// One panel of the map.
+fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
+    let conclusion = survey.conclude(local);
+    let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
+    let cells = match (conclusion.line(), survey.native()) {
+        (Ok(fit), Ok(native)) => grid.slowdowns(native.median_s, fit, fetches),
+        (Err(why), _) => Err(why.clone()),
+        (_, Err(why)) => Err(why),
+    };
+    let withheld = cells.as_ref().err().cloned();
+    let (slowdown, slowdown_ci95) = cells.ok().unzip();
+    MapLocal {
+        local: share.to_string(),
+        local_bytes: local.get(),
+        fetches,
+        points: conclusion.points,
+        fit: conclusion.fit,
+        withheld,
+        slowdown,
+        slowdown_ci95,
+    }
+}
+
+/// `fetched`: pages at each local share that was tried.
+fn few_fetches(fetched: &[u64]) -> Option<Warning> {
+    let most = *fetched.iter().max()?;
+    let text = format!("at most {most} fetches: this program hardly needs more than its local memory");
+    (most < 1000).then(|| Warning::new("few-fetches", text))
 }

@@ -74,7 +74,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         cycle += 1;
     }
     print(&text)?;
-    Ok(ExitCode::from(u8::from(damaged)))
+    // Damaged input is bad input.
+    Ok(ExitCode::from(if damaged { 2 } else { 0 }))
 }
 
 /// As a line of a script.

@@ -5,9 +5,9 @@ mod encode;
 mod trace;
 
 use crate::failure::Failure;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use unrack_input::{WIDTH, clipped_to};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +42,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Some million blocks or frames.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// What to read: a file, or stdin.
 #[derive(clap::Args)]
 struct Input {
@@ -53,18 +56,17 @@ impl Input {
     /// What `parse` makes of each line that says something. A refusal names file and line.
     fn lines<T>(&self, parse: impl Fn(&str) -> Result<Option<T>, String>) -> Result<Vec<T>, Failure> {
         let name = self.file.as_deref().unwrap_or(Path::new("stdin")).display().to_string();
-        let mut bytes = Vec::new();
-        match &self.file {
-            Some(path) => std::fs::read(path).map(|read| bytes = read),
-            None => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),
-        }
-        .map_err(|why| Failure::Usage(format!("cannot read {name}: {why}")))?;
-        let text = String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{name} is no text")))?;
+        let text = match &self.file {
+            Some(path) => unrack_input::read_text(path, MOST_BYTES),
+            None => unrack_input::read_stdin(MOST_BYTES),
+        };
+        let text = text.map_err(|why| Failure::Usage(why.to_string()))?;
         let mut items = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
-            let parsed =
-                parse(line).map_err(|why| Failure::Usage(format!("{name}, line {number}: {why}")))?;
-            items.extend(parsed);
+            let refused = |why: String| {
+                Failure::Usage(format!("{name}, line {number}: {}", clipped_to(&why, 2 * WIDTH)))
+            };
+            items.extend(parse(line).map_err(refused)?);
         }
         Ok(items)
     }

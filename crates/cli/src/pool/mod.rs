@@ -4,6 +4,7 @@ mod ls;
 mod serve;
 
 use crate::failure::Failure;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use unrack_pool::manager::Error as ManagerError;
 use unrack_pool::wire::Denied;
@@ -11,7 +12,9 @@ use unrack_pool::wire::Denied;
 pub const EXAMPLES: &str = "\
 Examples:
   unrack pool serve --capacity 4GiB           for programs of this user, until SIGINT or SIGTERM
-  unrack pool serve --backing /dev/shm/rack   segments are files in that folder (tmpfs, hugetlbfs)
+  unrack pool serve --per-client 25%          no program may have more than a quarter of it
+  install -d -m 700 /dev/shm/rack && unrack pool serve --backing /dev/shm/rack
+                                              segments are files in that folder (tmpfs, hugetlbfs)
   unrack pool serve --backing /dev/dax0.0 --memory incoherent --capacity 16GiB
                                               memory that other hosts write too: lines are flushed
   unrack pool ls                              what there is, who owns it, how full it is
@@ -48,8 +51,15 @@ impl From<ManagerError> for Failure {
             ManagerError::Capacity(_)
             | ManagerError::QueueBytes(_)
             | ManagerError::Region
+            | ManagerError::PerClient(_)
+            | ManagerError::OneUser { .. }
+            | ManagerError::Folder { .. }
             | ManagerError::Devices(_) => Failure::Usage(text),
-            ManagerError::Lacking(_) => Failure::Lacking(text),
+            ManagerError::Lacking(_) | ManagerError::NoRoom { .. } => Failure::Lacking(text),
+            ManagerError::Listen { error, .. } | ManagerError::Ledger { error, .. } => match error.kind() {
+                ErrorKind::InvalidFilename | ErrorKind::InvalidInput => Failure::Usage(text),
+                _ => Failure::Lacking(format!("{text}: give --socket in a folder that you may write to")),
+            },
             _ => Failure::Failed(text),
         }
     }

@@ -2,13 +2,14 @@
 
 use crate::failure::{Failure, say};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use unrack_pool::cache_control::Mode;
-use unrack_pool::manager::{Backing, signals};
+use unrack_pool::manager::{self, Backing, signals};
 use unrack_pool::{Options, socket};
-use unrack_units::Bytes;
+use unrack_units::nearest::hint;
+use unrack_units::{Bytes, Share};
 
 /// How long a manager that was started on demand waits for somebody else.
 const IDLE: Duration = Duration::from_secs(10);
@@ -18,11 +19,17 @@ pub struct Args {
     /// Where programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Memory for all programs together: whole sections of 2MiB
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    capacity: Bytes,
-    /// What the memory is: `memfd`, `huge` (memfd of 2MiB pages), a folder on tmpfs or hugetlbfs, or devices such as
-    /// /dev/dax0.0, separated by commas: whoever connects can reach all of those
+    /// Memory for all programs together, whole sections of 2MiB, of which as much must be free now [default: that of
+    /// the pool before, if programs still use it; else 1GiB, or half of what is free if that is less]
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<Bytes>,
+    /// How much of it one client may have, a size or a share: a process with all its connections; all processes
+    /// together of a user other than this one. Half leaves room for the other side of each call [default: 50%, and at
+    /// least 4MiB]
+    #[arg(long, value_name = "SIZE|SHARE")]
+    per_client: Option<Share>,
+    /// What the memory is: `memfd`; or, for this user alone, `huge` (memfd of 2MiB pages) or a folder on tmpfs or
+    /// hugetlbfs; or devices such as /dev/dax0.0, separated by commas: whoever connects can reach all of those
     #[arg(long, value_name = "KIND|PATHS", default_value = "memfd")]
     backing: String,
     /// Bytes that go to one of several devices before the next has its turn
@@ -53,6 +60,7 @@ pub struct Args {
 struct Status<'a> {
     socket: String,
     capacity_bytes: u64,
+    per_client_bytes: u64,
     backing: String,
     mode: Mode,
     pid: u32,
@@ -60,16 +68,44 @@ struct Status<'a> {
 }
 
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let socket = match args.socket {
-        Some(socket) => socket,
-        None => {
-            let socket = socket::default_socket();
-            let made = socket::make_folder(&socket);
-            made.map_err(|error| Failure::Failed(format!("cannot listen at {}: {error}", socket.display())))?;
-            socket
+    let place = Place::new(args.socket.clone())?;
+    serve(args, &place.socket).inspect_err(|_| place.clear())
+}
+
+/// Where a pool is served.
+struct Place {
+    socket: PathBuf,
+    /// Its folder was made for it.
+    made: bool,
+}
+
+impl Place {
+    fn new(socket: Option<PathBuf>) -> Result<Place, Failure> {
+        if let Some(socket) = socket {
+            return Ok(Place { socket, made: false });
         }
-    };
-    let mut options = Options::new(socket, args.capacity);
+        let socket = socket::default_socket();
+        let cannot = |error| {
+            Failure::Lacking(format!("cannot listen at {}: {error}; give --socket", socket.display()))
+        };
+        let made = socket::make_folder(&socket).map_err(cannot)?;
+        Ok(Place { socket, made })
+    }
+
+    /// Leaves nothing behind.
+    fn clear(&self) {
+        if let Some(folder) = self.socket.parent().filter(|_| self.made) {
+            // It has something in it if another manager serves there by now.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+fn serve(args: Args, socket: &Path) -> Result<ExitCode, Failure> {
+    let before = || manager::capacity_before(socket).map(Bytes::new);
+    let capacity = args.capacity.or_else(before).unwrap_or_else(manager::default_capacity);
+    let mut options = Options::new(socket, capacity);
+    options.per_client = args.per_client;
     options.backing = backing(&args.backing, args.interleave)?;
     options.mode = args.memory;
     options.region_sections = args.region;
@@ -88,6 +124,8 @@ fn tell_start(options: &Options, json: bool) {
     let status = Status {
         socket,
         capacity_bytes: options.capacity.get(),
+        // It was checked before anything was started.
+        per_client_bytes: options.quota_bytes().unwrap_or_default(),
         backing,
         mode: options.mode,
         pid: std::process::id(),
@@ -104,7 +142,8 @@ fn backing(text: &str, interleave: Bytes) -> Result<Backing, Failure> {
         "memfd" => Ok(Backing::Memfd { huge: false }),
         "huge" => Ok(Backing::Memfd { huge: true }),
         _ if !text.contains('/') => Err(Failure::Usage(format!(
-            "--backing {text}: give `memfd`, `huge`, or a path, with a slash in it"
+            "--backing {text}: give a path, with a slash in it, or a kind of memory{}",
+            hint(text, &["memfd", "huge"])
         ))),
         _ => match &paths[..] {
             [folder] if folder.is_dir() || !folder.exists() => Ok(Backing::Directory(folder.clone())),

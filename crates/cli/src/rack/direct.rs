@@ -116,14 +116,14 @@ pub fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
 /// The rack that is up in a folder.
 pub fn find(folder: &Path) -> Result<Seat, Failure> {
     let shown = folder.display();
-    Seat::find(folder).ok_or_else(|| {
+    Seat::find(folder)?.ok_or_else(|| {
         Failure::Usage(format!("no torus or mesh is up in {shown}: `unrack rack up SCENARIO` starts one"))
     })
 }
 
 /// That a rack with switches does not take the place of one without.
 pub fn check_free(folder: &Path) -> Result<(), Failure> {
-    match Seat::find(folder) {
+    match Seat::find(folder)? {
         None => Ok(()),
         Some(_) => Err(Failure::Usage(format!(
             "there is a rack in {} already, or what is left of one: take it down first",
@@ -134,7 +134,7 @@ pub fn check_free(folder: &Path) -> Result<(), Failure> {
 
 /// Whether there was such a rack, or what is left of one. It is gone.
 pub fn down(folder: &Path) -> Result<bool, Failure> {
-    let Some(seat) = Seat::find(folder) else { return Ok(false) };
+    let Some(seat) = Seat::find(folder)? else { return Ok(false) };
     match seat.down()? {
         true => say("the nodes are gone"),
         false => say("the nodes were gone already; what they left is removed"),

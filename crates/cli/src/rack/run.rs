@@ -3,6 +3,8 @@
 use super::Place;
 use super::direct::{self, Loaded};
 use crate::failure::{Failure, say};
+use crate::folder;
+use crate::provenance::build;
 use crate::sim::{tables, words, work};
 use crate::stdout;
 use hdrhistogram::Histogram;
@@ -12,8 +14,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use unrack_live::direct::{Report, SLACK};
 use unrack_rack::ValidScenario;
-use unrack_record::{RunFolder, Started};
-use unrack_sim::engine::Counters;
+use unrack_record::{Machine, RunFolder, Started};
+use unrack_sim::engine::{BusyTimes, Counters};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
@@ -31,6 +33,9 @@ pub struct Args {
     /// Write summary and messages to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace the run in that folder even if it is of another scenario
+    #[arg(long, requires = "out")]
+    replace: bool,
     /// Print one JSON object: that of `unrack sim`, and `live`
     #[arg(long)]
     json: bool,
@@ -66,10 +71,11 @@ struct Figures {
     #[serde(flatten)]
     summary: Summary,
     live: Live,
+    machine: Machine,
 }
 
 pub fn main(args: &Args) -> Result<ExitCode, Failure> {
-    let started = Started::now();
+    let started = Started::now(build());
     let Loaded { scenario, setup, params, fabric, .. } = direct::load(&args.scenario, &args.set)?;
     let folder = args.place.folder();
     let seat = direct::find(&folder)?;
@@ -81,7 +87,7 @@ pub fn main(args: &Args) -> Result<ExitCode, Failure> {
             folder.display()
         )));
     }
-    let work = work::checked(&scenario, &setup, work::MOST_TRANSFERS)?;
+    let (work, _) = work::checked(&scenario, &setup, work::MOST_TRANSFERS)?;
     let calls = setup.calls(&work).map_err(|why| why.in_scenario(&scenario))?.ok_or_else(|| {
         let why = "has messages that do not wait for others on a live rack: flows, or a list of them";
         Failure::from(scenario.error_at("workload", why))
@@ -91,16 +97,15 @@ pub fn main(args: &Args) -> Result<ExitCode, Failure> {
     if calls.len() < all {
         say(&format!("{} of {all} messages are sent by the nodes that are here, {own:?}", calls.len()));
     }
-    let out = args.out.as_ref().map(RunFolder::create).transpose();
-    let out = out.map_err(|why| Failure::Usage(why.to_string()))?;
+    let out = args.folder(&scenario)?;
     let clock = Instant::now();
     let report = seat.run(&calls)?;
     let wall_s = clock.elapsed().as_secs_f64();
     let live = Live::of(&report);
     let wrong = report.wrong_bytes;
     let done = finished(&setup, &fabric, calls, report);
-    let summary = done.summary(wall_s, excluded(&scenario, &done.run));
-    let figures = Figures { summary, live };
+    let summary = done.summary(excluded(&scenario, &done.run));
+    let figures = Figures { summary, live, machine: Machine { wall_s, ..started.machine() } };
     if let Some(out) = &out {
         args.save(out, (&scenario, &setup), &done, &figures, &started)?;
     }
@@ -132,6 +137,8 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: R
             dropped_packets: counted.dropped_packets,
             ..Counters::default()
         },
+        // Links of a live rack are not looked at.
+        busy: BusyTimes::default(),
         hosts: None,
         queue_bytes: report.queue_bytes,
         ended: Time::from_ps(report.ended_ps),
@@ -167,6 +174,12 @@ impl Live {
 }
 
 impl Args {
+    fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, Failure> {
+        let Some(out) = &self.out else { return Ok(None) };
+        let purpose = folder::of_scenario("rack run", &self.scenario, &self.set, scenario)?;
+        folder::create(out, &purpose, self.replace).map(Some)
+    }
+
     /// The manifest comes last: with it, the run is whole.
     fn save(
         &self,
@@ -190,7 +203,7 @@ impl Args {
     }
 
     fn tell(&self, figures: &Figures) -> Result<(), Failure> {
-        let Figures { summary, live } = figures;
+        let Figures { summary, live, .. } = figures;
         let name = self.scenario.file_stem().unwrap_or_default().to_string_lossy();
         let text = match self.json {
             true => serde_json::to_string(figures).map(|text| text + "\n"),

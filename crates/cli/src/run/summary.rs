@@ -3,6 +3,7 @@
 use super::Args;
 use serde::Serialize;
 use unrack_paging::{Calibration, Footprint, Job, RunReport, Setup, Tally};
+use unrack_record::{Machine, Started, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
 #[derive(Serialize)]
@@ -27,7 +28,8 @@ pub struct Summary {
     calibration: Calibration,
     #[serde(flatten)]
     tally: Tally,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
+    machine: Machine,
 }
 
 impl Summary {
@@ -37,6 +39,7 @@ impl Summary {
         setup: &Setup,
         footprint: Option<Footprint>,
         report: &RunReport,
+        started: &Started,
     ) -> Summary {
         let mut summary = Summary {
             version: env!("CARGO_PKG_VERSION"),
@@ -53,19 +56,20 @@ impl Summary {
             calibration: setup.calibration,
             tally: report.tally,
             warnings: report.warnings.clone(),
+            machine: started.machine(),
         };
         summary.warnings.extend(summary.below_floor());
         summary
     }
 
-    fn below_floor(&self) -> Option<String> {
+    fn below_floor(&self) -> Option<Warning> {
         let (delay, floor) = (self.delay_ns / 1e3, self.calibration.floor_ns / 1e3);
-        (self.remote.is_none() && delay < floor && self.tally.fetches > 0).then(|| {
-            format!(
-                "a delay of {delay:.2}us is below the pager's floor of {floor:.1}us, so this run was slower \
-                 than such a network: unrack compare reckons without the pager"
-            )
-        })
+        let text = format!(
+            "a delay of {delay:.2}us is below the pager's floor of {floor:.1}us, so this run was slower \
+             than such a network: unrack compare reckons without the pager"
+        );
+        let is_below = self.remote.is_none() && delay < floor && self.tally.fetches > 0;
+        is_below.then(|| Warning::new("below-floor", text))
     }
 
     /// One line, warnings last.
@@ -86,7 +90,7 @@ impl Summary {
         );
         for warning in &self.warnings {
             line.push_str("; ");
-            line.push_str(warning);
+            line.push_str(&warning.text);
         }
         line
     }

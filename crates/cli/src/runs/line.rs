@@ -1,74 +1,59 @@
-//! The delays at which a program is run, and the line through what comes out.
+//! The delays at which a program is run, and in which order.
 
-use super::{REMOTE, with_median};
-use crate::failure::Failure;
-use unrack_paging::{RunReport, fit};
-use unrack_record::{Fit, InjectionPoint};
+use super::Task;
 
-/// Delays are injected at so many values, evenly spaced.
-pub const POINTS: u32 = 3;
-/// The smallest is so many times the pager's own cost.
-const ABOVE_FLOOR: f64 = 2.0;
-/// The largest is at least so many times the smallest, or the line would have nothing to stand on.
-const APART: f64 = 2.0;
+/// Delays are injected at so many values, evenly spaced: two make a line, the third shows whether it is one, and the
+/// others where it bends.
+pub const POINTS: usize = 5;
+/// The smallest delay, in pager's costs: no fetch may take the pager longer than its delay. Of 58,000 fetches at 1.25 none
+/// did; the rest is for a machine that is not that even.
+const SMALLEST: f64 = 1.5;
+/// The largest, at the least: the farther apart, the surer the slope, and the longer the runs.
+const LARGEST: f64 = 4.0;
 /// Injected waits may make the program take so many times its native run time longer.
 const STRETCH: f64 = 2.0;
 const LARGEST_DELAY_NS: f64 = 500_000.0;
-/// Below this, a line explains too little of what the runs took.
-pub const STRAIGHT_R2: f64 = 0.9;
 
 /// The whole delays to inject, in whole nanoseconds, smallest first, for a program that fetches so many
 /// pages.
-pub fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> impl Iterator<Item = f64> {
-    let smallest = ABOVE_FLOOR * floor_ns;
+pub fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> Vec<f64> {
     let affordable = STRETCH * native_s * 1e9 / fetches.max(1) as f64;
-    let largest = affordable.min(LARGEST_DELAY_NS).max(APART * smallest);
-    let step = (largest - smallest) / f64::from(POINTS - 1);
-    (0..POINTS).map(move |n| (smallest + step * f64::from(n)).round())
+    let smallest = SMALLEST * floor_ns;
+    let largest = affordable.min(LARGEST_DELAY_NS).max(LARGEST * floor_ns);
+    let step = (largest - smallest) / (POINTS - 1) as f64;
+    (0..POINTS).map(|n| (smallest + step * n as f64).round()).collect()
 }
 
-/// What all injected runs are reckoned to take, in native runs: see [`stretched`].
-pub fn reckoned(repeat: u32) -> f64 {
-    (1..=POINTS).map(stretched).sum::<f64>() * f64::from(repeat)
+/// Runs at each of the delays for one amount of local memory.
+pub struct Delayed {
+    pub local_bytes: u64,
+    pub delays_ns: Vec<f64>,
 }
 
-/// What a run at the n-th delay is reckoned to take, in native runs.
-pub fn stretched(n: u32) -> f64 {
-    REMOTE + STRETCH * f64::from(n) / f64::from(POINTS)
+/// The runs that follow upon the first native one and those without delay, in the order of their making.
+///
+/// Wherever time runs out, the best line is there that could be: the ends of all lines come first, then their middles.
+/// The machine gets slower and faster over minutes; so native runs are spread over the whole, and a round that is repeated
+/// goes from the largest delay to the smallest. A repeated round is of the two ends alone: they carry four fifths of what
+/// is known of the slope. With two rounds, seven runs take about as long as three delays twice.
+pub fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
+    let native = |nth| vec![Task::Native { nth }];
+    let first = [native(2), at(&[0, 4, 2], lines, 1), native(3), at(&[1, 3], lines, 1), others.to_vec()];
+    let again = (2..=rounds).flat_map(|round| [native(round + 2), at(&[4, 0], lines, round)]);
+    first.into_iter().chain(again).chain([native(rounds + 3)]).flatten().collect()
 }
 
-/// One run at an injected delay.
-#[derive(Clone, Copy)]
-pub struct Injected {
-    pub wall_s: f64,
-    pub fetches: u64,
-    pub write_backs: u64,
-}
-
-impl Injected {
-    pub fn of(report: &RunReport) -> Injected {
-        let (fetches, write_backs) = (report.tally.fetches, report.tally.write_backs);
-        Injected { wall_s: report.wall_s, fetches, write_backs }
-    }
-}
-
-pub fn point(delay_ns: f64, runs: &[Injected]) -> InjectionPoint {
-    let mut by_time = runs.to_vec();
-    by_time.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
-    let middle = by_time[by_time.len() / 2];
-    InjectionPoint {
-        delay_ns,
-        runs: with_median(runs.iter().map(|run| run.wall_s).collect()),
-        fetches: middle.fetches,
-        write_backs: middle.write_backs,
-    }
-}
-
-pub fn through(points: &[InjectionPoint]) -> Result<Fit, Failure> {
-    let point = |point: &InjectionPoint, run_s: &f64| fit::Point { delay_ns: point.delay_ns, run_s: *run_s };
-    let all: Vec<_> = points.iter().flat_map(|p| p.runs.seconds.iter().map(move |s| point(p, s))).collect();
-    fit::line(&all)
-        .ok_or_else(|| Failure::Failed("the injected runs leave no line to draw; use --repeat 2".into()))
+/// The nth run at some of the delays of each line.
+fn at(points: &[usize], lines: &[Delayed], nth: u32) -> Vec<Task> {
+    let each = |n: &usize| {
+        let n = *n;
+        lines.iter().map(move |line| Task::Remote {
+            local_bytes: line.local_bytes,
+            delay_ns: line.delays_ns[n],
+            nth,
+        })
+    };
+    points.iter().flat_map(each).collect()
 }
 
 #[cfg(test)]
@@ -77,16 +62,33 @@ mod tests {
 
     #[test]
     fn delays_are_above_the_floor_and_affordable() {
-        let all = |native_s, fetches| delays_ns(native_s, fetches, 10_000.0).collect::<Vec<_>>();
-        assert_eq!(all(1.0, 20_000), [20_000.0, 60_000.0, 100_000.0]);
-        assert_eq!(all(1.0, 1_000_000), [20_000.0, 30_000.0, 40_000.0], "never near the floor");
+        let all = |native_s, fetches| delays_ns(native_s, fetches, 10_000.0);
+        assert_eq!(all(1.0, 20_000), [15_000.0, 36_250.0, 57_500.0, 78_750.0, 100_000.0]);
+        assert_eq!(
+            all(1.0, 1_000_000),
+            [15_000.0, 21_250.0, 27_500.0, 33_750.0, 40_000.0],
+            "never near the floor"
+        );
         assert_eq!(all(1.0, 0).last(), Some(&LARGEST_DELAY_NS));
     }
 
     #[test]
-    fn a_point_has_the_counts_of_its_median_run() {
-        let run = |wall_s, fetches| Injected { wall_s, fetches, write_backs: 0 };
-        let point = point(5.0, &[run(3.0, 30), run(1.0, 10), run(2.0, 20)]);
-        assert_eq!((point.runs.median_s, point.fetches), (2.0, 20));
+    fn every_run_comes_once_and_the_ends_come_first() {
+        let line = |local_bytes| Delayed { local_bytes, delays_ns: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
+        let other = Task::Remote { local_bytes: 9, delay_ns: 0.0, nth: 1 };
+        for rounds in [1, 2, 5] {
+            let tasks = plan(&[line(1), line(2)], &[other], rounds);
+            assert!(tasks.iter().enumerate().all(|(n, task)| !tasks[..n].contains(task)), "{tasks:?}");
+            let natives = tasks.iter().filter(|task| matches!(task, Task::Native { .. })).count() as u32;
+            // With the first one, which was made before.
+            assert_eq!(natives + 1, rounds + 3);
+            assert_eq!(tasks.len() as u32 - natives, 2 * (5 + 2 * (rounds - 1)) + 1);
+        }
+        let delays = plan(&[line(1)], &[], 2).into_iter().filter_map(|task| match task {
+            Task::Remote { delay_ns, nth, .. } => Some((delay_ns, nth)),
+            Task::Native { .. } => None,
+        });
+        let expected = [(1.0, 1), (5.0, 1), (3.0, 1), (2.0, 1), (4.0, 1), (5.0, 2), (1.0, 2)];
+        assert_eq!(delays.collect::<Vec<_>>(), expected);
     }
 }

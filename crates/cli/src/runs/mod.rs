@@ -1,71 +1,134 @@
 //! Runs of one program, natively and with part of its memory remote, as `compare` and `map` need them.
+//!
+//! ```text
+//! survey: which runs, in which order -> Runner: one run, and the machine beside it -> kept
+//!                                                                     kept -> conclusion: line, or why there is none
+//! ```
 
+pub mod budget;
+pub mod conclusion;
+pub mod kept;
+pub mod left;
 pub mod line;
 pub mod progress;
+pub mod survey;
 
 use crate::failure::Failure;
-use progress::Steps;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
-use unrack_paging::{Calibration, CaptureTo, Delay, Job, Output, RunReport, Setup, Status, measure, native};
-use unrack_record::{RunFolder, Runs};
+use std::time::Instant;
+use unrack_paging::{
+    Calibration, CaptureTo, Delay, Job, Load, Output, PagingError, Reading, Setup, Status, measure, native,
+};
+use unrack_record::{RunFolder, Runs, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
 /// What a run of the program takes.
 pub struct Runner<'a> {
     pub job: &'a Job,
     pub folder: &'a RunFolder,
-    pub steps: &'a Steps,
     /// Of the link to remote memory.
     pub rate: Rate,
     pub seed: u64,
+}
+
+/// One run among those that a measurement consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// Counted from 1.
+    Native { nth: u32 },
+    /// With so much local memory and so long a delay of each fetch (0: none), counted from 1 for the same of both.
+    Remote { local_bytes: u64, delay_ns: f64, nth: u32 },
+}
+
+/// What a run showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    pub wall_s: f64,
+    /// Of a native run.
+    pub footprint_bytes: u64,
+    /// Of a run with remote memory, as are the others.
+    pub fetches: u64,
+    pub write_backs: u64,
+    pub threads: u64,
+}
+
+/// What a run needs to know: mostly, what earlier ones showed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    pub calibration: Calibration,
+    pub footprint: Bytes,
+    /// `None` if other work disturbed all native runs.
+    pub native_s: Option<f64>,
+    /// The run with so much local memory and no delay is to write `trace.parquet`.
+    pub captured_local: Option<Bytes>,
+}
+
+/// A run, and what the machine did beside it.
+pub struct Made {
+    pub done: Done,
+    pub load: Load,
+    pub warnings: Vec<Warning>,
 }
 
 /// Where a run's output goes, in the run folder.
 const NATIVE_OUTPUT: &str = "native.out";
 const REMOTE_OUTPUT: &str = "remote.out";
 
-/// What a run takes, in native runs, before anything is known: with remote memory it also waits for the
-/// pager.
-pub const NATIVE: f64 = 1.0;
-pub const REMOTE: f64 = 2.0;
-
 impl Runner<'_> {
-    /// A run as it is: seconds, and the footprint.
-    pub fn natively(&self, what: String) -> Result<(f64, Bytes), Failure> {
-        self.steps.begin(what);
-        let output = self.folder.path(NATIVE_OUTPUT);
-        let run = native(self.job, &Output::File(output.clone()))?;
-        check_status(run.status, "natively", &output)?;
-        run.footprint.check()?;
-        self.steps.done(NATIVE);
-        Ok((run.wall_s, run.footprint.bytes()))
+    /// Makes a run. `None` if it had not ended at `until`.
+    pub fn make(&self, task: Task, known: &Known, until: Option<Instant>) -> Result<Option<Made>, Failure> {
+        let before = Reading::now();
+        let made = match task {
+            Task::Native { .. } => self.natively(until),
+            Task::Remote { local_bytes, delay_ns, .. } => {
+                self.remotely(Bytes::new(local_bytes), delay_ns, known, until)
+            }
+        };
+        let load = Load::between(&before, &Reading::now());
+        match made {
+            Ok((done, warnings)) => Ok(Some(Made { done, load, warnings })),
+            Err(Ended::OutOfTime) => Ok(None),
+            Err(Ended::Failed(why)) => Err(why),
+        }
     }
 
-    /// A run with remote memory, reckoned to take as long as `native_runs`.
-    pub fn remotely(
+    fn natively(&self, until: Option<Instant>) -> Result<(Done, Vec<Warning>), Ended> {
+        let output = self.folder.path(NATIVE_OUTPUT);
+        let run = native(self.job, &Output::File(output.clone()), until)?;
+        check_status(run.status, "natively", &output)?;
+        run.footprint.check()?;
+        let footprint_bytes = run.footprint.bytes().get();
+        Ok((Done { wall_s: run.wall_s, footprint_bytes, ..Done::default() }, Vec::new()))
+    }
+
+    fn remotely(
         &self,
-        what: String,
-        native_runs: f64,
-        remote: &Remote,
-        capture: Option<CaptureTo>,
-    ) -> Result<RunReport, Failure> {
-        self.steps.begin(what);
-        let output = self.folder.path(REMOTE_OUTPUT);
-        let delay = &self.delay(remote.delay_ns);
-        let Remote { local, calibration, .. } = *remote;
+        local: Bytes,
+        delay_ns: f64,
+        known: &Known,
+        until: Option<Instant>,
+    ) -> Result<(Done, Vec<Warning>), Ended> {
+        let (output, trace) = (self.folder.path(REMOTE_OUTPUT), self.folder.path("trace.parquet"));
+        let delay = &self.delay(delay_ns);
+        let is_captured = delay_ns == 0.0 && known.captured_local == Some(local);
+        let to = CaptureTo { path: &trace, footprint: Some(known.footprint), native_s: known.native_s };
         let setup = Setup {
             local,
             delay,
-            calibration,
+            calibration: known.calibration,
             seed: self.seed,
-            capture,
+            capture: is_captured.then_some(to),
             node: None,
             output: Output::File(output.clone()),
+            until,
         };
         let report = measure(self.job, &setup)?;
         check_status(report.status, "with remote memory", &output)?;
-        self.steps.done(native_runs);
-        Ok(report)
+        let (wall_s, tally) = (report.wall_s, report.tally);
+        let (fetches, write_backs, threads) = (tally.fetches, tally.write_backs, tally.threads);
+        Ok((Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads }, report.warnings))
     }
 
     /// Of so much in all, transmission included.
@@ -75,57 +138,55 @@ impl Runner<'_> {
         Delay::constant(whole.saturating_sub(transmission), self.rate)
     }
 
-    /// Whether the last run with remote memory wrote what the last native one did.
-    pub fn same_output(&self) -> bool {
+    /// False if the last run with remote memory wrote something else than the last native one.
+    fn same_output(&self) -> bool {
         let read = |name| std::fs::read(self.folder.path(name));
-        matches!((read(NATIVE_OUTPUT), read(REMOTE_OUTPUT)), (Ok(one), Ok(other)) if one == other)
+        match (read(NATIVE_OUTPUT), read(REMOTE_OUTPUT)) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => true,
+        }
     }
 
     /// What to check when it did not.
-    pub fn output_differs(&self) -> String {
+    fn output_differs(&self) -> Warning {
         let name = self.job.words().first().cloned().unwrap_or_default();
-        format!(
+        let text = format!(
             "the output with remote memory differs from the native one: expected if {name} prints times or \
              anything else that changes from run to run, else please report it"
-        )
+        );
+        Warning::new("output-differs", text)
     }
 }
 
 pub const PAGE: Bytes = Bytes::new(4096);
 
-/// How much is local, and what a fetch takes.
-pub struct Remote {
-    pub local: Bytes,
-    pub delay_ns: f64,
-    pub calibration: Calibration,
+/// Why there is no run.
+enum Ended {
+    OutOfTime,
+    Failed(Failure),
 }
 
-fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Failure> {
+impl From<PagingError> for Ended {
+    fn from(error: PagingError) -> Ended {
+        match error {
+            PagingError::OutOfTime => Ended::OutOfTime,
+            other => Ended::Failed(other.into()),
+        }
+    }
+}
+
+fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Ended> {
     if status.is_success() {
         return Ok(());
     }
     let (code, output) = (status.code(), output.display());
-    Err(Failure::Failed(format!(
+    Err(Ended::Failed(Failure::Failed(format!(
         "the program ended with status {code} when run {how}; its output is in {output}"
-    )))
+    ))))
 }
 
+/// `seconds` is not empty.
 pub fn with_median(seconds: Vec<f64>) -> Runs {
-    let mut sorted = seconds.clone();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let median_s =
-        if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+    let median_s = unrack_paging::fit::median(&mut seconds.clone());
     Runs { seconds, median_s }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_of_an_even_number_is_between_the_middle_two() {
-        assert_eq!(with_median(vec![4.0, 1.0, 2.0, 9.0]).median_s, 3.0);
-        assert_eq!(with_median(vec![4.0, 1.0, 9.0]).median_s, 4.0);
-    }
 }

@@ -1,5 +1,7 @@
 //! The figures of a simulation for a person.
 
+use super::Figures;
+use unrack_record::Machine;
 use unrack_report::{Simulation, simulation_text};
 use unrack_sim::summary::{JobSummary, Program};
 use unrack_sim::{Excluded, Summary};
@@ -11,8 +13,8 @@ pub fn figures(name: &str, summary: &Summary) -> serde_json::Result<String> {
 }
 
 /// The same of a simulation, and what the table does not hold.
-pub fn table(name: &str, summary: &Summary) -> serde_json::Result<String> {
-    let mut text = figures(name, summary)? + &simulator(summary) + "\n";
+pub fn table(name: &str, Figures { summary, machine }: &Figures) -> serde_json::Result<String> {
+    let mut text = figures(name, summary)? + &simulator(summary, machine) + "\n";
     text += &counted(summary).map_or(String::new(), |line| line + "\n");
     if let Some(program) = &summary.program {
         text += &format!("{}\n", replayed(program));
@@ -20,12 +22,15 @@ pub fn table(name: &str, summary: &Summary) -> serde_json::Result<String> {
     for (name, job) in &summary.jobs {
         text += &format!("{}\n", job_line(name, job));
     }
+    for warning in &summary.warnings {
+        text += &format!("warning    {warning} [{}]\n", warning.key);
+    }
     Ok(text)
 }
 
 /// What did not finish, and why.
 pub fn unfinished(summary: &Summary) -> Option<String> {
-    let unfinished = summary.unfinished?;
+    let unfinished = summary.unfinished.as_ref()?;
     Some(format!(
         "{} of {} messages did not finish ({}); the figures are of the others",
         unfinished.messages, summary.messages, unfinished.why
@@ -52,13 +57,13 @@ fn network(summary: &Summary) -> String {
     )
 }
 
-fn simulator(summary: &Summary) -> String {
+fn simulator(summary: &Summary, machine: &Machine) -> String {
     format!(
         "simulator  {:.1} us in {:.1} s: {} events, {:.2} million packet-hops a second",
         summary.sim_time_ns / 1e3,
-        summary.wall_s,
+        machine.wall_s,
         summary.events,
-        summary.packet_hops_per_s / 1e6
+        machine.packet_hops_per_s.unwrap_or(0.0) / 1e6
     )
 }
 

@@ -1,12 +1,13 @@
 //! What a scenario asks of its rack: drawn at random, or read from the file it names.
 
-use std::fs::File;
+use crate::failure::Failure;
+use crate::memory_left::Left;
 use std::io::Read;
 use std::path::Path;
 use unrack_rack::{ScenarioError, Trace, ValidScenario, Workload};
-use unrack_record::{RecordError, messages, trace};
+use unrack_record::{RecordError, messages, rows_of, trace};
 use unrack_sim::scenario::{check_margins, replay_spec};
-use unrack_sim::{Setup, SetupError, Work};
+use unrack_sim::{Need, Setup, SetupError, Work};
 use unrack_units::Time;
 use unrack_workload::trace::Row;
 use unrack_workload::{Message, listed};
@@ -14,11 +15,24 @@ use unrack_workload::{Message, listed};
 /// Of a captured trace, over all its copies: a gigabyte of messages.
 pub const MOST_TRANSFERS: u64 = 10_000_000;
 
-/// The work of a scenario, which `setup` is known to accept. A captured trace is cut to its middle
-/// if its copies would make more than `most` transfers.
-pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<Work, ScenarioError> {
+/// Bytes of a list of messages as CSV: more than its memory would hold.
+const MOST_CSV_BYTES: u64 = 16 << 30;
+/// Bytes of the shortest line of such a list.
+const LEAST_LINE: u64 = 8;
+
+/// The work of a scenario, which `setup` is known to accept, and the memory that it will take. A captured trace is cut to
+/// its middle if its copies would make more than `most` transfers.
+pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), Failure> {
+    let mut need = Need::of_scenario(scenario);
     let work = match &scenario.workload {
-        Workload::Trace(trace) => read(trace, scenario, setup, most)?,
+        Workload::Trace(trace) => {
+            let rows = rows(&trace.file.path).map_err(|why| scenario.error_at(FILE, why))?;
+            let copies = trace.blades.map_or(1, |blades| blades.compute);
+            need =
+                need.with_rows(rows, copies.min(u32::try_from(most / rows.max(1) + 1).unwrap_or(u32::MAX)));
+            Left::now().check(&need)?;
+            read(trace, scenario, setup, most)?
+        }
         Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) | Workload::Jobs(_) => {
             Work::drawn(scenario)?.expect("only a trace is not drawn")
         }
@@ -27,7 +41,17 @@ pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<Wor
     let over = Setup { time_limit: Time::ZERO, ..setup.clone() };
     let checked = over.run(&work, |_| {}).and_then(|_| check_margins(scenario, setup, &work));
     checked.map_err(|error| error.in_scenario(scenario))?;
-    Ok(work)
+    Ok((work, need))
+}
+
+/// How many rows a file has, at most, without reading them.
+fn rows(path: &Path) -> Result<u64, String> {
+    if is_parquet(path)? {
+        return rows_of(path).map_err(|why| why.to_string());
+    }
+    let file = unrack_input::open(path, MOST_CSV_BYTES).map_err(|why| why.to_string())?;
+    let bytes = file.metadata().map_err(|why| format!("cannot read {}: {why}", path.display()))?.len();
+    Ok(bytes / LEAST_LINE)
 }
 
 /// The rows of a captured trace as a replay takes them.
@@ -72,7 +96,7 @@ impl Contents {
     /// list as CSV.
     fn read(path: &Path) -> Result<Contents, String> {
         if !is_parquet(path)? {
-            let text = std::fs::read_to_string(path).map_err(|why| cannot_read(path, why))?;
+            let text = unrack_input::read_text(path, MOST_CSV_BYTES).map_err(|why| why.to_string())?;
             return listed::parse_csv(&text).map(Contents::Listed).map_err(|why| why.to_string());
         }
         match trace::read(path) {
@@ -90,13 +114,10 @@ impl Contents {
 
 fn is_parquet(path: &Path) -> Result<bool, String> {
     let mut start = Vec::new();
-    let file = File::open(path).map_err(|why| cannot_read(path, why))?;
-    file.take(4).read_to_end(&mut start).map_err(|why| cannot_read(path, why))?;
+    let file = unrack_input::open(path, u64::MAX).map_err(|why| why.to_string())?;
+    let read = file.take(4).read_to_end(&mut start);
+    read.map_err(|why| format!("cannot read {}: {why}", path.display()))?;
     Ok(start == b"PAR1")
-}
-
-fn cannot_read(path: &Path, why: std::io::Error) -> String {
-    format!("cannot read {}: {why}", path.display())
 }
 
 /// A message of another run, at its time.

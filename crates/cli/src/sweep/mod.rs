@@ -4,19 +4,29 @@ mod grid;
 mod points;
 mod progress;
 
+use self::grid::Axis;
 use self::points::{Point, Points};
+use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
-use crate::stdout;
+use crate::provenance::build;
+use crate::{folder, scenario, stdout};
+use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_record::{RunFolder, Started, Sweep, SweepPoint};
+use unrack_record::{Machine, Purpose, RunFolder, Started, Sweep, SweepPoint, read_json};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
+use unrack_sim::Summary;
 
 pub const EXAMPLES: &str = "\
 Examples:
   unrack sweep examples/star-edm.toml --set workload.load=0.1,0.5,0.9 --seeds 1..5 --out runs/load
   unrack sweep examples/star-edm.toml --set fabric.protocol=edm,cxl --set workload.load=0.2,0.4 --out runs/two
+  unrack sweep examples/star-edm.toml --set workload.load=0.2,0.8 --out runs/limit --fail-if 'slowdown.p99>3'
+
+--fail-if looks at the summary of each point, as `unrack sim` prints it: one point that breaks the limit fails the sweep. In \
+sweep.parquet, keys that vary are columns: numbers as numbers, durations in ns, rates in bps, sizes in bytes, with the \
+unit at the end of the name; values of several kinds are text.
 
 Each point of the grid is one scenario; each runs on one core. A point that is done is kept in the folder: \
 after an interruption the same command goes on with those that are not, and a larger grid runs only what \
@@ -36,49 +46,100 @@ pub struct Args {
     /// folder
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Replace the table in that folder even if it has points that this grid lacks
+    #[arg(long)]
+    replace: bool,
     /// How many points at once; as many as there are cores, if not given
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
+    fail_if: Option<FailIf>,
     /// Replay at most so many transfers of a captured trace, over all its copies: the middle of the run
     #[arg(long, value_name = "N", default_value_t = crate::sim::work::MOST_TRANSFERS)]
     transfers: u64,
 }
 
+/// What `--json` prints: `sweep.json`, and what the sweep cost the machine.
+#[derive(Serialize)]
+struct Found<'a> {
+    #[serde(flatten)]
+    sweep: &'a Sweep,
+    machine: Machine,
+}
+
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let started = Started::now();
+    let started = Started::now(build());
+    args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::of::<Summary>()))?;
     let axes = grid::axes(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
     let points = Points::check(&args.scenario, &axes, args.transfers)?;
-    let folder = RunFolder::create(&args.out).map_err(|why| Failure::Usage(why.to_string()))?;
+    let folder = args.folder(&points)?;
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
-    let figures = points.run(&folder, threads)?;
-    let varied = |n: &usize| axes[*n].values.len() > 1;
-    let columns: Vec<usize> = (0..axes.len()).filter(varied).collect();
-    let point = |(point, figures): (&Point, _)| SweepPoint {
-        values: columns.iter().map(|n| point.values[*n].clone()).collect(),
-        figures,
-    };
-    let sweep = Sweep {
-        version: env!("CARGO_PKG_VERSION").into(),
-        keys: columns.iter().map(|n| axes[*n].key.clone()).collect(),
-        points: points.all.iter().zip(figures).map(point).collect(),
-    };
-    args.save(&folder, &sweep, &started)?;
+    let summaries = points.run(&folder, threads)?;
+    let sweep = table(&axes, &points, &summaries);
+    args.save(&folder, &points, &sweep, &started)?;
     let text = match args.json {
-        true => serde_json::to_string(&sweep).map_err(|why| Failure::Failed(why.to_string()))? + "\n",
+        true => {
+            let found = Found { sweep: &sweep, machine: started.machine() };
+            serde_json::to_string(&found).map_err(|why| Failure::Failed(why.to_string()))? + "\n"
+        }
         false => sweep_text(&sweep),
     };
     stdout::print(&text)?;
     say(&format!("wrote {}", args.out.display()));
+    if let Some(limit) = &args.fail_if {
+        let named: Vec<_> = points.all.iter().map(|point| point.set.join(" ")).zip(summaries).collect();
+        limit.judge_all(&named)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
+/// A row for each point, with the keys that vary.
+fn table(axes: &[Axis], points: &Points, summaries: &[Summary]) -> Sweep {
+    let varied = |n: &usize| axes[*n].values.len() > 1;
+    let columns: Vec<usize> = (0..axes.len()).filter(varied).collect();
+    let point = |(point, summary): (&Point, &Summary)| SweepPoint {
+        values: columns.iter().map(|n| point.values[*n].clone()).collect(),
+        scenario_hash: point.scenario_hash.clone(),
+        figures: points::figures(summary),
+    };
+    Sweep {
+        version: build().version,
+        keys: columns.iter().map(|n| axes[*n].key.clone()).collect(),
+        points: points.all.iter().zip(summaries).map(point).collect(),
+    }
+}
+
 impl Args {
-    /// The manifest comes last: with it, the sweep is whole.
-    fn save(&self, folder: &RunFolder, sweep: &Sweep, started: &Started) -> Result<(), Failure> {
+    /// The folder, if no table is lost there: one of an earlier sweep is written again by a grid with all its points.
+    fn folder(&self, points: &Points) -> Result<RunFolder, Failure> {
+        let earlier = read_json::<Sweep>(self.out.join("sweep.json")).ok().filter(|_| !self.replace);
+        if let Some(earlier) = earlier {
+            let is_here = |hash: &String| points.all.iter().any(|point| point.scenario_hash == *hash);
+            let lost = earlier.points.iter().filter(|point| !is_here(&point.scenario_hash)).count();
+            if lost > 0 {
+                return Err(Failure::Usage(format!(
+                    "{} holds a sweep with {lost} points that are not in this grid: name another folder, or say \
+                     --replace to replace its table (finished points are kept)",
+                    self.out.display()
+                )));
+            }
+        }
+        let purpose = Purpose::new("sweep", self.scenario.display().to_string(), "");
+        folder::create(&self.out, &purpose, self.replace)
+    }
+
+    /// The manifest comes last: with it, the sweep is whole. Its scenario is that of the first point.
+    fn save(
+        &self,
+        folder: &RunFolder,
+        points: &Points,
+        sweep: &Sweep,
+        started: &Started,
+    ) -> Result<(), Failure> {
         folder.write_json("sweep.json", sweep)?;
         sweep.write_parquet(folder.path("sweep.parquet"))?;
         write_svgs(&sweep_figures(sweep), &self.out).map_err(|why| Failure::Failed(why.to_string()))?;
@@ -88,7 +149,8 @@ impl Args {
             "seeds": self.seeds,
             "transfers": self.transfers,
         });
-        let seed = sweep.points.first().map_or(0, |point| point.figures.seed);
-        Ok(folder.write_json("manifest.json", &started.manifest(seed, None, settings))?)
+        let (first, _) = scenario::load(&self.scenario, &points.all[0].set)?;
+        let manifest = started.manifest(first.seed, Some(first.explain()), settings);
+        Ok(folder.write_json("manifest.json", &manifest)?)
     }
 }

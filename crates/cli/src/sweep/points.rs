@@ -3,23 +3,24 @@
 use super::grid::{self, Axis};
 use super::progress::Watch;
 use crate::failure::{Failure, say};
+use crate::provenance::build;
 use crate::scenario;
 use crate::sim::work;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use unrack_record::{Figures, RecordError, RunFolder, read_json, write_json};
+use unrack_record::{Figures, KeptPoints, RunFolder};
+use unrack_sim::Summary;
 use unrack_sim::scenario::excluded;
-use unrack_sim::{Finished, Summary};
 
 /// One scenario of a grid.
 pub struct Point {
     /// One for each axis.
     pub values: Vec<String>,
     /// As `--set` takes them.
-    set: Vec<String>,
-    /// Equal for points that have the same result.
-    key: String,
+    pub set: Vec<String>,
+    /// Hash of the scenario and of the files that it names.
+    pub scenario_hash: String,
 }
 
 pub struct Points {
@@ -38,31 +39,36 @@ impl Points {
         for values in grid::points(axes) {
             let set: Vec<String> =
                 axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
-            let key = points.key(&set).map_err(|failure| at_point(failure, &set))?;
-            points.all.push(Point { values, set, key });
+            let scenario_hash = points.hash(&set).map_err(|failure| at_point(failure, &set))?;
+            points.all.push(Point { values, set, scenario_hash });
         }
         Ok(points)
     }
 
     /// Checks a point by running it until time zero.
-    fn key(&self, set: &[String]) -> Result<String, Failure> {
+    fn hash(&self, set: &[String]) -> Result<String, Failure> {
         let (scenario, setup) = scenario::load(&self.scenario, set)?;
         work::checked(&scenario, &setup, self.transfers)?;
-        let hash = scenario.hash_with_files()?;
-        Ok(format!("{hash}-{}-{}", self.transfers, env!("CARGO_PKG_VERSION")))
+        Ok(scenario.hash_with_files()?)
     }
 
-    /// The figures of all points, in their order: those kept in `folder`, and those of the others, run on
+    /// Wishes beside the scenario on which a result depends.
+    fn asked(&self) -> String {
+        format!("transfers={}", self.transfers)
+    }
+
+    /// The summaries of all points, in their order: those kept in `folder`, and those of the others, run on
     /// `threads` and then kept.
-    pub fn run(&self, folder: &RunFolder, threads: usize) -> Result<Vec<Figures>, Failure> {
-        let kept = folder.path(KEPT);
-        std::fs::create_dir_all(&kept).map_err(|why| cannot_create(&kept, why))?;
-        let found: Vec<Option<Figures>> =
-            self.all.iter().map(|point| read_json(point.file(&kept)).ok()).collect();
+    pub fn run(&self, folder: &RunFolder, threads: usize) -> Result<Vec<Summary>, Failure> {
+        let place = folder.path(KEPT);
+        let kept = KeptPoints::open(&place, &build())?;
+        let asked = self.asked();
+        let found: Vec<Option<Summary>> =
+            self.all.iter().map(|point| kept.read(&point.scenario_hash, &asked)).collect();
         let missing: Vec<usize> = (0..found.len()).filter(|n| found[*n].is_none()).collect();
         if missing.len() < found.len() {
             let done = found.len() - missing.len();
-            say(&format!("{done} of {} points are in {} already", found.len(), kept.display()));
+            say(&format!("{done} of {} points are in {} already", found.len(), place.display()));
         }
         let (found, next, failed) = (Mutex::new(found), AtomicUsize::new(0), Mutex::new(None));
         let watch = Watch::new(missing.len());
@@ -71,7 +77,7 @@ impl Points {
                 scope.spawn(|| {
                     while let Some(&n) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
                         match self.one(&self.all[n], &kept, &watch) {
-                            Ok(figures) => found.lock().expect("no thread panics with it")[n] = Some(figures),
+                            Ok(summary) => found.lock().expect("no thread panics with it")[n] = Some(summary),
                             Err(why) => {
                                 next.store(missing.len(), Ordering::Relaxed);
                                 failed.lock().expect("no thread panics with it").get_or_insert(why);
@@ -86,28 +92,21 @@ impl Points {
             Some(why) => Err(why),
             None => {
                 let all = found.into_inner().expect("no thread panics with it").into_iter();
-                Ok(all.map(|figures| figures.expect("every point was run")).collect())
+                Ok(all.map(|summary| summary.expect("every point was run")).collect())
             }
         }
     }
 
-    fn one(&self, point: &Point, kept: &Path, watch: &Watch) -> Result<Figures, Failure> {
+    fn one(&self, point: &Point, kept: &KeptPoints, watch: &Watch) -> Result<Summary, Failure> {
         let failed = |failure| at_point(failure, &point.set);
-        let (scenario, setup) = scenario::load(&self.scenario, &point.set).map_err(|e| failed(e.into()))?;
-        let work = work::checked(&scenario, &setup, self.transfers).map_err(|e| failed(e.into()))?;
+        let (scenario, setup) = scenario::load(&self.scenario, &point.set).map_err(failed)?;
+        let (work, _) = work::checked(&scenario, &setup, self.transfers).map_err(failed)?;
         let mut share = watch.point();
         let done = setup.run(&work, |progress| share.show(progress));
-        let done = done.map_err(|error| failed(error.in_scenario(&scenario).into()))?;
-        // How long it took is not among the figures: they are the same on any machine.
-        let figures = figures(&done, &done.summary(1.0, excluded(&scenario, &done.run)));
-        write_json(point.file(kept), &figures)?;
-        Ok(figures)
-    }
-}
-
-impl Point {
-    fn file(&self, kept: &Path) -> PathBuf {
-        kept.join(format!("{}.json", self.key))
+        let done = done.map_err(|error| failed(scenario::refused(&error, &scenario)))?;
+        let summary = done.summary(excluded(&scenario, &done.run));
+        kept.write(&point.scenario_hash, &self.asked(), &summary)?;
+        Ok(summary)
     }
 }
 
@@ -120,15 +119,12 @@ fn at_point(failure: Failure, set: &[String]) -> Failure {
     }
 }
 
-fn cannot_create(path: &Path, why: std::io::Error) -> Failure {
-    RecordError::Io { action: "create", path: path.into(), why }.into()
-}
-
-fn figures(done: &Finished, summary: &Summary) -> Figures {
+/// The figures that a sweep's tables hold.
+pub fn figures(summary: &Summary) -> Figures {
     Figures {
-        fabric: done.fabric.into(),
-        seed: done.seed,
-        nodes: u64::from(done.nodes),
+        fabric: summary.fabric.clone(),
+        seed: summary.seed,
+        nodes: u64::from(summary.nodes),
         messages: summary.messages,
         completed: summary.completed,
         dropped_packets: summary.dropped,

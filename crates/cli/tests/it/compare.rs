@@ -3,21 +3,50 @@
 use crate::common;
 
 use common::{Lab, stderr};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Output;
 
 /// 8 MiB, and every page of it twice over; then it stays, so that a busy machine has time to weigh it.
 const WORK: &str = "import time\nd = bytearray(8 << 20)\nfor _ in range(2):\n for i in range(0, len(d), 4096): d[i] = 1\ntime.sleep(0.1)\n";
 
+/// A comparison on a machine where so many other tasks run, and its folder.
+fn compare(lab: &Lab, others: u32, options: &[&str], command: &[&str]) -> (Output, PathBuf) {
+    let out = lab.path("out");
+    let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"compare", &"--out", &out];
+    let sizes = ["--repeat=1", "--transfers=4000", "--nodes=4", "--local=40%"];
+    arguments.extend(sizes.iter().chain(options).map(|option| option as &dyn AsRef<OsStr>));
+    arguments.push(&"--");
+    arguments.extend(command.iter().map(|word| word as &dyn AsRef<OsStr>));
+    let output = lab.command(&arguments).env("UNRACK_PROC", lab.proc(others)).output().unwrap();
+    (output, out)
+}
+
+fn compared(lab: &Lab, others: u32, options: &[&str]) -> (Value, PathBuf) {
+    let (output, out) = compare(lab, others, &[&["--json"], options].concat(), &["python3", "-c", WORK]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    (serde_json::from_slice(&output.stdout).unwrap(), out)
+}
+
+/// A number with its interval around it, or a reason.
+fn is_stated(number: &Value) -> bool {
+    let ends = (number["low"].as_f64(), number["value"].as_f64(), number["high"].as_f64());
+    match ends {
+        (Some(low), Some(value), Some(high)) => low <= value && value <= high,
+        (Some(_), None, None) => true,
+        _ => is_reason(&number["withheld"]),
+    }
+}
+
+fn is_reason(warning: &Value) -> bool {
+    warning["key"].is_string() && warning["text"].is_string()
+}
+
 #[test]
 fn every_fabric_is_compared_with_ideal_and_all_is_kept() {
-    let lab = Lab::new("compare");
-    let out = lab.path("out");
-    let sizes = ["--repeat=1", "--transfers=4000", "--nodes=4", "--local=40%"];
-    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"compare", &"--json", &"--out", &out];
-    arguments.extend(sizes.iter().map(|option| option as &dyn AsRef<std::ffi::OsStr>));
-    arguments.extend([&"--" as &dyn AsRef<std::ffi::OsStr>, &"python3", &"-c", &WORK]);
-    let output = lab.unrack(&arguments);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(lab) = Lab::paging("compare") else { return };
+    let (object, out) = compared(&lab, 0, &[]);
     let fabrics = object["fabrics"].as_array().unwrap();
     let names: Vec<_> = fabrics.iter().map(|fabric| fabric["fabric"].as_str().unwrap()).collect();
     assert_eq!(names, ["ideal", "edm", "cxl", "dctcp"]);
@@ -25,7 +54,98 @@ fn every_fabric_is_compared_with_ideal_and_all_is_kept() {
     assert!((over_ideal(0) - 1.0).abs() < 1e-9 && (1..4).all(|n| over_ideal(n) > 1.0), "{fabrics:?}");
     let replayed = |n: usize| fabrics[n]["slowdown_replay"].as_f64().unwrap();
     assert!(replayed(0) > 1.0 && (1..4).all(|n| replayed(n) > replayed(0)), "{fabrics:?}");
-    assert!(object["requirements"].as_array().is_some_and(|all| !all.is_empty()));
     let files = ["manifest.json", "summary.json", "trace.parquet", "completions-edm.parquet", "report.html"];
     assert!(files.iter().all(|name| out.join(name).is_file()));
+}
+
+/// How well the runs lie on a line depends on this machine; that a number or a reason is given does not.
+#[test]
+fn every_number_has_its_interval_or_the_reason_why_there_is_none() {
+    let lab = Lab::new("compare-stated");
+    let (object, _) = compared(&lab, 0, &[]);
+    assert_eq!(object["native"]["seconds"].as_array().unwrap().len(), 4, "{object}");
+    assert_eq!(object["injection"]["points"].as_array().unwrap().len(), 5, "{object}");
+    assert!((object["injection"]["page_us"].as_f64().unwrap() - 0.32768).abs() < 1e-9);
+    for requirement in object["requirements"].as_array().unwrap() {
+        assert!(is_stated(&requirement["max_fetch_us"]), "{requirement}");
+        assert!(requirement["min_local"].is_null() || is_stated(&requirement["min_local"]), "{requirement}");
+        let impossible = requirement["max_fetch_us"]["high"].as_f64().is_some_and(|high| high < 0.32768);
+        assert_eq!(requirement["feasible"] == false, impossible, "{requirement}");
+    }
+    for fabric in object["fabrics"].as_array().unwrap() {
+        let ends = (fabric["slowdown"].as_f64(), fabric["slowdown_ci95"].as_array());
+        assert!(matches!(ends, (Some(_), Some(_))) || is_reason(&fabric["withheld"]), "{fabric}");
+    }
+    assert!(object["warnings"].as_array().unwrap().iter().all(is_reason), "{object}");
+    assert_eq!(object["disturbance"]["disturbed"], serde_json::json!([]));
+}
+
+#[test]
+fn nothing_is_stated_on_a_machine_that_is_busy_throughout() {
+    let lab = Lab::new("compare-busy");
+    let (output, out) = compare(&lab, 8, &[], &["python3", "-c", WORK]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let object: Value = serde_json::from_slice(&std::fs::read(out.join("summary.json")).unwrap()).unwrap();
+    assert!(object["native"].is_null() && object["injection"]["fit"].is_null(), "{object}");
+    assert_eq!(object["injection"]["withheld"]["key"], "disturbed");
+    for requirement in object["requirements"].as_array().unwrap() {
+        let why = &requirement["max_fetch_us"]["withheld"];
+        assert_eq!(why["key"], "disturbed", "{requirement}");
+        assert!(why["text"].as_str().unwrap().contains("8 other tasks"), "{why}");
+    }
+    for fabric in object["fabrics"].as_array().unwrap() {
+        let numbers = [
+            "completion_over_ideal",
+            "fetch_us",
+            "slowdown",
+            "slowdown_ci95",
+            "slowdown_replay",
+            "simulation",
+        ];
+        assert!(
+            numbers.iter().all(|name| fabric[name].is_null()) && is_reason(&fabric["withheld"]),
+            "{fabric}"
+        );
+    }
+    let disturbance = &object["disturbance"];
+    assert_eq!(
+        disturbance["runs"].as_u64().unwrap() as usize,
+        disturbance["disturbed"].as_array().unwrap().len()
+    );
+    assert_eq!(disturbance["disturbed"][0]["why"]["key"], "run-queue");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("native withheld")
+            && text.contains("need     withheld: too few undisturbed native runs, 0"),
+        "{text}"
+    );
+    assert!(stderr(&output).contains("this machine is busy (8 other tasks"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_budget_that_is_too_short_withholds_instead_of_overrunning() {
+    let lab = Lab::new("compare-budget");
+    let sleeper = ["python3", "-c", "import time\nd = bytearray(8 << 20)\ntime.sleep(4)\n"];
+    // One native run fits, however busy this machine is, and one with remote memory never does.
+    let (output, _) = compare(&lab, 0, &["--json", "--budget=10s"], &sleeper);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["requirements"][0]["max_fetch_us"]["withheld"]["key"], "budget", "{object}");
+    assert!(
+        object["warnings"].as_array().unwrap().iter().any(|warning| warning["key"] == "budget"),
+        "{object}"
+    );
+    let (output, _) = compare(&lab, 0, &["--budget=1s"], &["sleep", "50"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("ask for more with --budget"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_budget_that_is_no_time_is_refused() {
+    let lab = Lab::new("compare-no-budget");
+    for budget in ["--budget=0s", "--budget=soon", "--budget=2"] {
+        let (output, _) = compare(&lab, 0, &[budget], &["true"]);
+        assert_eq!(output.status.code(), Some(2), "{budget}");
+        assert!(stderr(&output).contains("90s, 2m or 1h"), "{}", stderr(&output));
+    }
 }

@@ -6,6 +6,7 @@ use desk::{Desk, example, stdout};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use unrack_testing::{Needed, skip};
 
 const SCRIPT: &str = "\
 frame hex=0800207705380e8b000000000800450000281c6600001b069ed70000594d000068d139284aeb0000307700007a0c50121ed262840000000000000000
@@ -47,14 +48,14 @@ fn damage_is_told_and_bad_input_refused() {
     let desk = Desk::new("phy-bad");
     let blocks = desk.file("blocks", "01 39000001002009b8\n10 0000000000000000\n00 0000000000000000\n");
     let output = desk.unrack(&["phy", "decode", &blocks]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(stdout(&output).matches("damaged: ").count(), 3, "{}", stdout(&output));
     for (text, what) in [
         ("read node=1", "line 1: `read` needs id="),
         ("\nread node=512 id=1 address=0 bytes=1", "line 2: node=512 is above 511"),
-        ("red node=1 id=1", "`red` is none of frame"),
+        ("red node=1 id=1", "no line begins with `red`; did you mean `read`?"),
         ("write node=1 id=1 address=0 hex=0x", "is no hex"),
-        ("idle blocks=1 more=2", "`idle` has no more="),
+        ("idle blocks=1 more=2", "`idle` has no more=; use `blocks`"),
     ] {
         let script = desk.file("script", text);
         let said = desk.refused(2, &["phy", "encode", &script]);
@@ -100,9 +101,9 @@ fn a_trace_shows_every_block_and_can_be_captured() {
     let mut command = Command::new("tshark");
     command.arg("-X").arg(format!("lua_script:{}", dissector.display())).args(["-r", &pcap, "-T", "fields"]);
     fields.iter().for_each(|field| _ = command.args(["-e", field]));
-    let Ok(output) = command.output() else {
-        eprintln!("skipped: tshark cannot be run");
-        return;
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(why) => return skip(Needed::Tshark, format!("tshark cannot be run ({why})")),
     };
     let lines = stdout(&output);
     assert!(
@@ -157,9 +158,9 @@ fn a_signal_trace_has_the_changes_of_the_dump() {
     desk.done(&run);
     assert_eq!(desk.bytes("run.fst"), trace, "the same run, the same file");
 
-    let Ok(output) = Command::new("fst2vcd").args(["-f", &fst]).output() else {
-        eprintln!("skipped: fst2vcd cannot be run");
-        return;
+    let output = match Command::new("fst2vcd").args(["-f", &fst]).output() {
+        Ok(output) => output,
+        Err(why) => return skip(Needed::Fst2vcd, format!("fst2vcd cannot be run ({why})")),
     };
     let (dumped, traced) = (changes(&dump), changes(&stdout(&output)));
     assert_eq!(dumped.len(), 18);

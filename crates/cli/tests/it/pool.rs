@@ -1,11 +1,15 @@
 //! `unrack pool`: what people see of it.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use unrack_pool::cache_control::Incoherent;
 use unrack_pool::wire::Access;
 use unrack_pool::{Client, Error};
+use unrack_testing::{Folder, Needed, skip};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -39,23 +43,6 @@ impl Drop for Served {
     }
 }
 
-/// A folder that is gone with its owner.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("unrack-cli-pool-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn ls(socket: &Path, more: &[&str]) -> Output {
     unrack().args(["pool", "ls", "--socket"]).arg(socket).args(more).output().unwrap()
 }
@@ -66,8 +53,11 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn serves_lists_and_starts_again_after_kill() {
+    if let Err(why) = Incoherent::detect() {
+        return skip(Needed::Flush, why);
+    }
     let folder = Folder::new("serve");
-    let socket = folder.0.join("pool.sock");
+    let socket = folder.join("pool.sock");
     let (first, status) = Served::new(&socket, &["--memory", "incoherent"]);
     assert_eq!(
         (status["capacity_bytes"].as_u64(), status["mode"].as_str()),
@@ -87,7 +77,7 @@ fn serves_lists_and_starts_again_after_kill() {
 
     let shown = text(&ls(&socket, &[]).stdout);
     let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert!(shown.starts_with("64MiB, 60MiB free; memfd, incoherent\n"), "{shown}");
+    assert!(shown.starts_with("64MiB, 60MiB free; at most 32MiB a client; memfd, incoherent\n"), "{shown}");
     let pid = std::process::id().to_string();
     assert!(
         lines.iter().any(|line| line[..3.min(line.len())] == ["a", "client", &pid] && line[4] == "2MiB"),
@@ -106,6 +96,11 @@ fn serves_lists_and_starts_again_after_kill() {
     assert_eq!(json["free_bytes"], 60 << 20);
     assert_eq!(json["processes"][1]["used_bytes"], 1024);
     assert_eq!(json["segments"].as_array().unwrap().len(), 1);
+    assert_eq!(json["per_client_bytes"], 32 << 20);
+    // A section and a queue area, of both connections of this process.
+    assert_eq!(json["processes"][0]["quota_used_bytes"], (2 << 20) + (64 << 10));
+    assert_eq!(json["processes"][1]["quota_used_bytes"], (2 << 20) + (64 << 10));
+    assert!(lines.iter().any(|line| line.last() == Some(&"6%")), "{shown}");
     assert_eq!(json["channels"][0]["open"], true);
 
     first.kill();
@@ -127,24 +122,37 @@ fn serves_lists_and_starts_again_after_kill() {
     let pid = rustix::process::Pid::from_raw(second.0.id() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(second.0.wait().unwrap().success());
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 }
 
 #[test]
 fn says_what_is_wrong() {
     let folder = Folder::new("wrong");
-    let socket = folder.0.join("pool.sock");
+    let socket = folder.join("pool.sock");
+    let absent = folder.join("absent/x").display().to_string();
     let serve = |more: &[&str]| {
         let output = unrack().args(["pool", "serve", "--socket"]).arg(&socket).args(more).output().unwrap();
         (output.status.code(), text(&output.stderr))
     };
     for (more, status, what) in [
-        (&["--capacity", "3MB"][..], 2, "whole number of 2 MiB sections"),
+        (&["--capacity", "3MB"][..], 2, "whole number of 2 MiB sections; did you mean `4MiB`?"),
+        (&["--capacity", "64MB"], 2, "did you mean `64MiB`?"),
+        (&["--queue", "64kB"], 2, "did you mean `64KiB`?"),
+        (&["--backing", "memfdd"], 2, "did you mean `memfd`?"),
         (&["--capacity", "lots"], 2, "--capacity"),
+        (&["--capacity", "1B"], 2, "whole number of 2 MiB sections"),
+        (&["--capacity", "17EiB"], 2, "--capacity"),
+        (&["--capacity", "100TiB"], 3, "give less"),
+        (&["--capacity", "18446744073707454464B"], 2, "whole number of 2 MiB sections"),
+        (&["--per-client", "1MiB"], 2, "give at least 4MiB"),
+        (&["--per-client", "101%"], 2, "--per-client"),
+        (&["--backing", "/etc"], 2, "not this user's alone"),
+        (&["--backing", "huge", "--permissions", "660"], 2, "--permissions 600"),
+        (&["--backing", "/dev/shm/x", "--permissions", "666"], 2, "--permissions 600"),
         (&["--queue", "100B"], 2, "whole pages"),
         (&["--region", "0"], 2, "at least one section"),
         (&["--backing", "tape"], 2, "a path"),
-        (&["--backing", "/nonexistent/x"], 3, "make it first"),
+        (&["--backing", &absent], 3, "make it first"),
         (&["--backing", "/dev/null,/dev/zero", "--interleave", "100B"], 2, "power of two"),
         (&["--backing", "/dev/null"], 1, "device-DAX"),
         (&["--memory", "fast"], 2, "coherent"),
@@ -153,6 +161,7 @@ fn says_what_is_wrong() {
         let (code, stderr) = serve(more);
         assert_eq!(code, Some(status), "{more:?}: {stderr}");
         assert!(stderr.contains(what), "{more:?}: {stderr}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "{more:?} leaves something");
     }
     let (_served, _) = Served::new(&socket, &[]);
     let (code, stderr) = serve(&[]);
@@ -160,11 +169,56 @@ fn says_what_is_wrong() {
     assert!(stderr.contains("another manager"), "{stderr}");
 }
 
+#[test]
+fn a_place_that_cannot_be_written_is_what_the_machine_lacks() {
+    let folder = Folder::new("place");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(folder.join("file"), b"").unwrap();
+    let long = folder.join("x".repeat(120));
+    let mut cases = vec![
+        (PathBuf::from("/nonexistent/pool.sock"), 3, "give --socket in a folder that you may write to", None),
+        ("/proc/pool.sock".into(), 3, "give --socket in a folder that you may write to", None),
+        (folder.join("file/pool.sock"), 3, "give --socket in a folder that you may write to", None),
+        (long, 2, "cannot listen", None),
+    ];
+    if rustix::process::geteuid().is_root() {
+        let stranger = Some(65534);
+        cases.push((
+            folder.join("pool.sock"),
+            3,
+            "give --socket in a folder that you may write to",
+            stranger,
+        ));
+    }
+    for (socket, status, what, user) in cases {
+        let mut command = unrack();
+        command.args(["pool", "serve", "--capacity", "4MiB", "--socket"]).arg(&socket);
+        if let Some(user) = user {
+            command.uid(user);
+        }
+        let output = command.output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{}: {stderr}", socket.display());
+        assert!(stderr.contains(what), "{}: {stderr}", socket.display());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "{} leaves something", socket.display());
+    }
+}
+
+/// The folder of the default socket, too, is only there if somebody serves.
+#[test]
+fn a_pool_that_does_not_start_leaves_no_folder() {
+    let folder = Folder::new("default");
+    let mut command = unrack();
+    command.args(["pool", "serve", "--capacity", "100TiB"]).env("XDG_RUNTIME_DIR", &folder);
+    assert_eq!(command.output().unwrap().status.code(), Some(3));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+}
+
 /// Programs that need a pool start one; it serves all of them and ends with the last.
 #[test]
 fn starts_on_demand() {
     let folder = Folder::new("demand");
-    let socket = folder.0.join("pool.sock");
+    let socket = folder.join("pool.sock");
     let unrack = env!("CARGO_BIN_EXE_unrack");
     let clients: Vec<Client> = std::thread::scope(|scope| {
         let starting: Vec<_> =
@@ -174,7 +228,7 @@ fn starts_on_demand() {
     assert_eq!(clients[0].list().unwrap().len(), 1 + clients.len(), "one manager for all");
     let pool = clients[0].arena();
     pool.free(pool.alloc(100).unwrap());
-    let other = Client::connect_or_start(folder.0.join("other.sock"), "/nonexistent/unrack").map(drop);
+    let other = Client::connect_or_start(folder.join("other.sock"), folder.join("no-such-program")).map(drop);
     assert!(matches!(other, Err(Error::Start { .. })));
     // It would end by itself, but later than this test.
     let servers = || -> Vec<i32> {

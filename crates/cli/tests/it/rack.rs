@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
+use unrack_testing::{Needed, skip};
 
 const ROLE: &str = "UNRACK_TEST_ROLE";
 const BYTES: usize = 6_000_000;
@@ -28,7 +29,8 @@ impl Racks {
         sets.iter().for_each(|set| arguments.extend(["--set", set]));
         let output = racks.desk.unrack(&arguments);
         if output.status.code() == Some(3) {
-            eprintln!("skipped: {}", stderr(&output));
+            let has_ip = Command::new("ip").arg("-V").output().is_ok();
+            skip(if has_ip { Needed::Namespaces } else { Needed::Iproute2 }, stderr(&output));
             return None;
         }
         assert!(output.status.success(), "{}", stderr(&output));
@@ -217,7 +219,8 @@ fn what_cannot_be_built_is_refused() {
     let star = ["rack", "up", &example("star-edm.toml"), "--state", &state];
     assert!(desk.refused(2, &star).contains("`star` is not emulated"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
-    command.args(["rack", "up", &example("drack-2x2.toml"), "--state", &state]).env("PATH", "/nonexistent");
+    command.args(["rack", "up", &example("drack-2x2.toml"), "--state", &state]);
+    command.env("PATH", desk.path("no-programs"));
     let output = command.output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");

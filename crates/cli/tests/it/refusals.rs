@@ -20,15 +20,16 @@ fn refused(lab: &Lab, command: &[&str], status: i32, text: &str) {
 #[test]
 fn no_such_program_is_bad_usage() {
     let lab = Lab::new("absent");
-    refused(&lab, &["no-program-of-this-name"], 2, "no such program");
-    refused(&lab, &["/no/such/file"], 2, "no such file");
+    let unknown = format!("no-program-{}", lab.word());
+    refused(&lab, &[&unknown], 2, "no such program");
+    refused(&lab, &[lab.path("absent").to_str().unwrap()], 2, "no such file");
     std::fs::write(lab.path("text"), "hello").unwrap();
     refused(&lab, &[lab.path("text").to_str().unwrap()], 2, "not executable");
 }
 
 #[test]
 fn bad_options_are_bad_usage() {
-    let lab = Lab::new("options");
+    let Some(lab) = Lab::paging("options") else { return };
     for options in [vec!["--local", "much"], vec!["--latency", "3"], vec!["--local", "64KiB"], vec![]] {
         let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"run"];
         arguments.extend(options.iter().map(|option| option as &dyn AsRef<std::ffi::OsStr>));
@@ -42,7 +43,7 @@ fn bad_options_are_bad_usage() {
 
 #[test]
 fn files_that_cannot_be_written_are_found_out_first() {
-    let lab = Lab::new("unwritable");
+    let Some(lab) = Lab::paging("unwritable") else { return };
     let (mark, absent) = (lab.path("mark"), lab.path("absent/trace.parquet"));
     let output = lab.unrack(&[&"run", &LOCAL, &"--capture", &absent, &"--", &"touch", &mark]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
@@ -77,16 +78,18 @@ fn a_program_with_its_own_pager_is_refused() {
 
 #[test]
 fn a_missing_preload_library_is_refused_with_its_name() {
-    let lab = Lab::new("no-preload");
-    let output = lab.command(&[&"run", &LOCAL, &"--", &"true"]).env("UNRACK_PRELOAD", "/no/such.so").output();
-    let output = output.unwrap();
+    let Some(lab) = Lab::paging("no-preload") else { return };
+    let absent = lab.path("absent.so");
+    let mut command = lab.command(&[&"run", &LOCAL, &"--", &"true"]);
+    let output = command.env("UNRACK_PRELOAD", &absent).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("UNRACK_PRELOAD names /no/such.so"), "{}", stderr(&output));
+    let named = format!("UNRACK_PRELOAD names {}", absent.display());
+    assert!(stderr(&output).contains(&named), "{}", stderr(&output));
 }
 
 #[test]
 fn mostly_shared_memory_is_refused() {
-    let lab = Lab::new("shared");
+    let Some(lab) = Lab::paging("shared") else { return };
     let program = lab.path("shared");
     compile(
         "#include <string.h>\n#include <sys/mman.h>\n#include <unistd.h>\nint main(void) {\n\

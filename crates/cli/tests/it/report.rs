@@ -54,3 +54,70 @@ fn what_is_no_run_is_bad_usage() {
     assert!(said.contains("summary.json"), "{said}");
     assert!(!std::path::Path::new(&desk.path("page.html")).exists());
 }
+
+/// Runs of `star-edm.toml`, in folders of these names with these `--set`.
+fn page(desk: &Desk, runs: &[(&str, &[&str])]) -> (String, String) {
+    for (name, sets) in runs {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        let run = ["sim", &example("star-edm.toml"), "--set", "workload.messages=500", "--out", name];
+        desk.done(&[&run[..], &sets[..]].concat());
+    }
+    let names = runs.iter().map(|(name, _)| *name);
+    let words: Vec<&str> = ["report"].into_iter().chain(names).chain(["-o", "page.html"]).collect();
+    let output = desk.unrack(&words);
+    assert!(output.status.success(), "{}", stderr(&output));
+    (String::from_utf8(desk.bytes("page.html")).unwrap(), stderr(&output))
+}
+
+fn title(page: &str) -> &str {
+    page.split("<h1>").nth(1).and_then(|rest| rest.split("</h1>").next()).unwrap()
+}
+
+#[test]
+fn runs_of_two_loads_are_no_comparison_of_fabrics() {
+    let desk = Desk::new("unlike-load");
+    let (page, said) = page(&desk, &[("half", &["workload.load=0.5"]), ("less", &["workload.load=0.4"])]);
+    assert_eq!(title(&page), "What does another workload.load change on edm?");
+    assert!(page.contains("What differs between these runs"), "{page}");
+    assert!(page.contains("<li>workload.load: 50% in half, 40% in less</li>"), "{page}");
+    assert!(!page.contains("more than one thing") && !said.contains("more than one thing"), "{said}");
+}
+
+#[test]
+fn runs_of_two_fabrics_are_compared_and_what_else_differs_is_said() {
+    let desk = Desk::new("unlike-fabric");
+    let cxl = "fabric={protocol=\"cxl\"}";
+    let (both, said) = page(&desk, &[("edm", &[]), ("cxl", &[cxl])]);
+    assert_eq!(title(&both), "How do edm and cxl carry this traffic?");
+    assert!(both.contains("<li>fabric.protocol: edm in edm, cxl in cxl</li>"), "{both}");
+    assert!(
+        both.contains("<li>fabric.chunk: 256B in edm, absent in cxl</li>") && said.lines().count() == 1,
+        "{said}"
+    );
+    let more = [cxl, "workload.load=0.4", "seed=2"];
+    let (all, said) = page(&desk, &[("edm", &[]), ("other", &more)]);
+    assert_eq!(title(&all), "2 simulations that differ in fabric, seed and workload.load");
+    for text in [&all, &said] {
+        assert!(text.contains("differ in more than one thing (fabric, seed and workload.load)"), "{text}");
+    }
+}
+
+#[test]
+fn three_runs_list_three_values() {
+    let desk = Desk::new("unlike-three");
+    let (page, _) = page(&desk, &[("a", &["seed=1"]), ("b", &["seed=2"]), ("c", &["seed=2"])]);
+    assert_eq!(title(&page), "What does another seed change on edm?");
+    assert!(page.contains("<li>seed: 1 in a, 2 in b, 2 in c</li>"), "{page}");
+}
+
+#[test]
+fn runs_without_a_scenario_are_said_to_be_not_known() {
+    let desk = simulated("unlike-unknown");
+    std::fs::remove_file(desk.path("edm/manifest.json")).unwrap();
+    let output = desk.unrack(&["report", "edm", "ideal", "-o", "page.html"]);
+    let page = String::from_utf8(desk.bytes("page.html")).unwrap();
+    assert_eq!(title(&page), "2 simulations");
+    for text in [page, stderr(&output)] {
+        assert!(text.contains("no scenario is in the manifest.json of edm"), "{text}");
+    }
+}

@@ -1,29 +1,9 @@
 //! `unrack rpc bench`: what people see of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// A folder that is gone with its owner.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("unrack-cli-rpc-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-
-    fn is_empty(&self) -> bool {
-        std::fs::read_dir(&self.0).unwrap().next().is_none()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use unrack_testing::{Folder, Needed, skip};
 
 fn bench(folder: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
@@ -49,7 +29,7 @@ const FEW: [&str; 12] = [
 fn has_two_cores() -> bool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 {
-        eprintln!("skipped: two cores are needed");
+        skip(Needed::Cores, "client and server have a core each");
     }
     cores >= 2
 }
@@ -60,7 +40,7 @@ fn measures_what_was_asked_for() {
         return;
     }
     let folder = Folder::new("json");
-    let output = bench(&folder.0, &FEW).args(["--json", "--memory", "model"]).output().unwrap();
+    let output = bench(&folder, &FEW).args(["--json", "--memory", "model"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["memory"], &json["waiting"]), (&"model".into(), &"spin".into()));
@@ -85,7 +65,7 @@ fn prints_tables() {
         return;
     }
     let folder = Folder::new("tables");
-    let output = bench(&folder.0, &FEW).output().unwrap();
+    let output = bench(&folder, &FEW).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     for part in ["coherent memory, waiting: spin", "p99.9 ns", "not touched", "shared", "server's processor"]
     {
@@ -101,7 +81,7 @@ fn killed_it_leaves_nothing() {
         return;
     }
     let folder = Folder::new("killed");
-    let mut command = bench(&folder.0, &["--time", "10s"]);
+    let mut command = bench(&folder, &["--time", "10s"]);
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     let patience = Duration::from_secs(20);
@@ -128,7 +108,7 @@ fn says_what_is_wrong() {
         (["--capacity", "3MiB"], "whole number of 2 MiB sections"),
     ];
     for (more, text) in wrong {
-        let output = bench(&folder.0, &more).output().unwrap();
+        let output = bench(&folder, &more).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(text), "{more:?}: {said}");
     }

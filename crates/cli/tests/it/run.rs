@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lab, compile, run_folders, stderr};
+use common::{Lab, children, compile, run_folders, stderr};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn count(summary: &serde_json::Value, key: &str) -> u64 {
 
 #[test]
 fn output_is_the_same_and_memory_was_remote() {
-    let lab = Lab::new("same");
+    let Some(lab) = Lab::paging("same") else { return };
     let native = Command::new("python3").args(["-c", WORK]).output().unwrap();
     let (output, summary) = lab.run(&["--local", "10%"], &["python3", "-c", WORK]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -41,7 +41,7 @@ fn output_is_the_same_and_memory_was_remote() {
 
 #[test]
 fn input_is_read_by_the_native_run_and_again() {
-    let lab = Lab::new("input");
+    let Some(lab) = Lab::paging("input") else { return };
     let script = "import sys; data = sys.stdin.buffer.read() * 4000; print(len(data), data[-3:])";
     let mut command = lab.command(&[&"run", &"--local", &"50%", &"--", &"python3", &"-c", &script]);
     let mut child =
@@ -53,7 +53,7 @@ fn input_is_read_by_the_native_run_and_again() {
 
 #[test]
 fn the_exit_status_is_the_programs() {
-    let lab = Lab::new("status");
+    let Some(lab) = Lab::paging("status") else { return };
     let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", "exit 7"]);
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert_eq!(count(&summary, "exit_status"), 7);
@@ -63,7 +63,7 @@ fn the_exit_status_is_the_programs() {
 
 #[test]
 fn a_summary_goes_through_links_and_pipes_and_leaves_them() {
-    let lab = Lab::new("links");
+    let Some(lab) = Lab::paging("links") else { return };
     let (file, link) = (lab.path("file.json"), lab.path("link.json"));
     std::fs::write(&file, "old").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
@@ -81,7 +81,7 @@ fn a_summary_goes_through_links_and_pipes_and_leaves_them() {
 
 #[test]
 fn every_fetch_is_captured() {
-    let lab = Lab::new("capture");
+    let Some(lab) = Lab::paging("capture") else { return };
     let trace = lab.path("trace.parquet");
     let options = ["--local", "4MiB", "--capture", trace.to_str().unwrap()];
     let script =
@@ -101,8 +101,26 @@ fn every_fetch_is_captured() {
 }
 
 #[test]
+fn a_full_disk_ends_a_captured_run_with_the_reason() {
+    let lab = Lab::new("full-disk");
+    let script = r#"mount -t tmpfs -o size=1m none "$TMPDIR" || exit 77; exec "$@""#;
+    let trace = lab.path("trace.parquet");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_unrack"), "run", "--local", "4MiB"]);
+    command.arg("--capture").arg(&trace).args(["--", "python3", "-c", WORK]);
+    command.env("XDG_CACHE_HOME", lab.path("cache")).env("TMPDIR", lab.path("tmp"));
+    let output = command.output().unwrap();
+    if !matches!(output.status.code(), Some(0..=3)) {
+        return eprintln!("skipped: needs root and `unshare` for a small disk: {}", stderr(&output));
+    }
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no room left on disk") && !trace.exists(), "{said}");
+}
+
+#[test]
 fn an_injected_latency_is_waited_for() {
-    let lab = Lab::new("latency");
+    let Some(lab) = Lab::paging("latency") else { return };
     let (_, free) = lab.run(&[&["--local", "4MiB"][..], &FREE_LINK].concat(), &["python3", "-c", WORK]);
     assert!(count(&free, "fetches") > 1000, "{free}");
     let options = ["--local", "4MiB", "--latency", "200us", "--bandwidth", "10000Gbps"];
@@ -115,7 +133,7 @@ fn an_injected_latency_is_waited_for() {
 #[test]
 fn delays_are_drawn_from_completions() {
     use unrack_record::completions::{Kind, Meta, Row, Writer};
-    let lab = Lab::new("completions");
+    let Some(lab) = Lab::paging("completions") else { return };
     let path = lab.path("completions.parquet");
     let mut writer = Writer::create(&path).unwrap();
     for completion_ps in [100_000_000, 300_000_000] {
@@ -132,18 +150,19 @@ fn delays_are_drawn_from_completions() {
 
 #[test]
 fn what_runs_without_a_pager_is_named() {
-    let lab = Lab::new("unpaged");
+    let Some(lab) = Lab::paging("unpaged") else { return };
     let program = lab.path("lonely");
     compile("#include <unistd.h>\nint main(void) { sleep(1); return 0; }", &program, &["-static"]);
     let command = format!("{} & wait", program.to_str().unwrap());
     let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", &command]);
     assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(summary["warnings"][0]["key"], "not-preloaded", "{summary}");
     assert!(summary["warnings"].to_string().contains("preloaded: lonely"), "{summary}");
 }
 
 #[test]
 fn what_is_left_behind_is_ended_and_named() {
-    let lab = Lab::new("left");
+    let Some(lab) = Lab::paging("left") else { return };
     let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", "sleep 50 > /dev/null 2>&1 &"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(summary["warnings"].to_string().contains("ended with the command: sleep"), "{summary}");
@@ -151,7 +170,7 @@ fn what_is_left_behind_is_ended_and_named() {
 
 /// Interrupted, the program is, and nothing stays behind.
 fn interrupted_by(signal: &str, status: i32) {
-    let lab = Lab::new(signal);
+    let Some(lab) = Lab::paging(signal) else { return };
     let mark = lab.path("mark");
     let script = format!("touch {}; exec sleep 50", mark.display());
     let trace = lab.path("trace.parquet");
@@ -166,12 +185,13 @@ fn interrupted_by(signal: &str, status: i32) {
         assert!(start.elapsed() < Duration::from_secs(50), "the program did not start");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(run_folders(child.id(), &lab.path("tmp")).len(), 2);
+    let worker = children(child.id())[0];
+    assert_eq!(run_folders(worker, &lab.path("tmp")).len(), 2);
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(status));
     assert!(start.elapsed() < Duration::from_secs(50), "the program was not interrupted");
-    assert_eq!(run_folders(child.id(), &lab.path("tmp")), Vec::<std::path::PathBuf>::new());
+    assert_eq!(run_folders(worker, &lab.path("tmp")), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]

@@ -196,6 +196,54 @@ fn machines_carry_each_others_flows() {
     let refused = |more: &[&str]| {
         desk.refused(2, &[&["rack", "up", &scenario, "--state", &desk.path("s")], more].concat())
     };
-    assert!(refused(&["--machines", "127.0.0.1:1", "--here", "1"]).contains("no machine 1"));
+    let one = unrack_testing::ClosedPort::new().address().to_string();
+    assert!(refused(&["--machines", &one, "--here", "1"]).contains("no machine 1"));
     assert!(refused(&["--here", "1"]).contains("--machines"));
+    let beyond = ["--machines", "127.0.0.1:1,192.0.2.1:1", "--here", "0"];
+    let said = refused(&beyond);
+    assert!(said.contains("unrack keys shared") && said.contains("--insecure"), "{said}");
+    assert!(refused(&[&beyond[..], &["--key", "none"]].concat()).contains("none"));
+}
+
+/// In /tmp and the like, others come first at times.
+#[test]
+fn a_state_folder_that_others_may_write_to_is_refused() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let desk = Desk::new("torus-foreign");
+    let (state, scenario) = (desk.path("state"), example("torus-4x4.toml"));
+    std::fs::create_dir(&state).unwrap();
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).unwrap();
+    for verb in [&["rack", "up", &scenario][..], &["rack", "run", &scenario], &["rack", "down"]] {
+        let said = desk.refused(2, &[verb, &["--state", &state]].concat());
+        assert!(said.contains("others may not write"), "{said}");
+    }
+    std::fs::remove_dir(&state).unwrap();
+    desk.done(&["rack", "up", &scenario, "--state", &state]);
+    assert_eq!(std::fs::metadata(&state).unwrap().mode() & 0o777, 0o700);
+    desk.unrack(&["rack", "down", "--state", &state]);
+}
+
+/// As [`machines_carry_each_others_flows`], with seals.
+#[test]
+fn machines_with_a_key_carry_each_others_flows() {
+    let desk = Desk::new("torus-sealed");
+    let free = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let (machines, scenario) = (format!("{},{}", free[0], free[1]), example("torus-4x4.toml"));
+    desk.done(&["keys", "shared", &desk.path("rack.key")]);
+    let state = |n: usize| desk.path(&format!("state{n}"));
+    let set = ["--set", "fabric.timeout=50ms", "--set", "network.link.rate=200Mbps"];
+    for n in [0, 1] {
+        let here = ["--machines", &machines, "--here", &n.to_string(), "--key", "rack.key"];
+        desk.done(&[&["rack", "up", &scenario, "--state", &state(n)], &set[..], &here].concat());
+    }
+    let run = |n| {
+        desk.done(&[&["rack", "run", &scenario, "--state", &state(n), "--json"], &set[..], &SETS].concat())
+    };
+    let run = &run;
+    let done = std::thread::scope(|scope| {
+        [0, 1].map(|n| scope.spawn(move || run(n))).map(|run| run.join().unwrap())
+    });
+    (0..2).for_each(|n| drop(desk.unrack(&["rack", "down", "--state", &state(n)])));
+    let completed = done.iter().map(|text| json(text)["completed"].as_u64().unwrap());
+    assert_eq!(completed.sum::<u64>(), 60);
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use unrack_record::ports;
+use unrack_testing::Needed;
 
 const FABRICS: [&str; 4] = ["edm", "cxl", "dctcp", "pfabric"];
 
@@ -73,7 +74,7 @@ fn tshark(desk: &Desk, capture: &str, fields: &[&str]) -> Option<Vec<String>> {
     let output = match command.output() {
         Ok(output) => output,
         Err(why) => {
-            eprintln!("skipped: tshark cannot be run ({why})");
+            unrack_testing::skip(Needed::Tshark, format!("tshark cannot be run ({why})"));
             return None;
         }
     };
@@ -153,6 +154,72 @@ fn an_explanation_sums_to_the_completion() {
     }
 }
 
+/// Ports of 36 KiB under Homa, in which many packets are dropped.
+const DROPS: &str = r#"
+seed = 4
+[network]
+topology = { kind = "leaf-spine", racks = 4, hosts_per_rack = 8, spines = 2 }
+link = { rate = "100Gbps", propagation = "100ns" }
+core_link = { rate = "400Gbps", propagation = "200ns" }
+[fabric]
+protocol = "homa"
+[workload]
+kind = "flows"
+size = { cdf_file = "sizes.toml" }
+load = 0.6
+messages = 4000
+"#;
+
+#[test]
+fn the_message_that_took_longest_says_that_it_was_lost() {
+    let desk = Desk::new("explain-lost");
+    desk.file("sizes.toml", "points = [[100, 0.2], [1000, 0.6], [100000, 0.95], [2000000, 1]]");
+    let scenario = desk.file("drops.toml", DROPS);
+    desk.done(&["sim", scenario.as_str(), "--out", "run"]);
+    let (_, rows) = unrack_record::messages::read(desk.path("run/messages.parquet")).unwrap();
+    let worst = rows.iter().max_by(|a, b| a.slowdown.total_cmp(&b.slowdown)).unwrap();
+    assert!(worst.drops > 0 && worst.slowdown > 1_000.0, "{worst:?}");
+    let id = worst.id.to_string();
+    let object = desk.done(&["sim", scenario.as_str(), "--json", "--explain", &id]);
+    let object: Value = serde_json::from_str(&object).unwrap();
+    let parts = object["explained"]["parts"].as_array().unwrap();
+    let lost = parts.iter().filter(|part| part["cause"] == "lost");
+    assert!(lost.clone().all(|part| part["where"] == "lost, and found out"));
+    let lost: f64 = lost.map(|part| part["time_ns"].as_f64().unwrap()).sum();
+    let completion = object["explained"]["completion_ns"].as_f64().unwrap();
+    assert!(lost > 0.9 * completion, "{lost} of {completion}");
+    // One time-out of 2 ms, and not a second one until a grant.
+    assert!(completion < 3e6, "{completion}");
+}
+
+#[test]
+fn drops_that_decide_the_figures_are_said_with_the_key_to_change() {
+    let desk = Desk::new("warnings");
+    desk.file("sizes.toml", "points = [[100, 0.2], [1000, 0.6], [100000, 0.95], [2000000, 1]]");
+    let scenario = desk.file("drops.toml", DROPS);
+    let key = "`network.switch.buffer` (now 36KiB)";
+    for (buffer, fires) in [("36KiB", true), ("512KiB", false)] {
+        let set = format!("network.switch.buffer={buffer}");
+        let text = desk.done(&["sim", scenario.as_str(), "--set", &set, "--out", buffer]);
+        assert_eq!(
+            text.lines().any(|line| line.starts_with("warning") && line.contains(key)),
+            fires,
+            "{text}"
+        );
+        let object = desk.done(&["sim", scenario.as_str(), "--set", &set, "--json"]);
+        let object: Value = serde_json::from_str(&object).unwrap();
+        let warnings = object["warnings"].as_array().unwrap();
+        let drops = warnings.iter().find(|warning| warning["key"] == "drops");
+        assert_eq!(
+            drops.is_some_and(|drops| drops["text"].as_str().unwrap().contains(key)),
+            fires,
+            "{warnings:?}"
+        );
+        desk.done(&["report", buffer, "-o", "report.html"]);
+        assert_eq!(String::from_utf8(desk.bytes("report.html")).unwrap().contains(key), fires);
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let desk = Desk::new("watch-refused");
@@ -164,7 +231,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(said(&["--only", "node=3"]).contains("--pcap or --perfetto"));
     assert!(said(&["--pcap", "a.pcapng", "--only", "node=144"]).contains("nodes 0 to 143"));
     assert!(said(&["--pcap", "a.pcapng", "--only", "port=999"]).contains("ports 0 to 143"));
-    assert!(said(&["--pcap", "a.pcapng", "--only", "link=9"]).contains("message=N, node=N or port=N"));
+    assert!(said(&["--pcap", "a.pcapng", "--only", "link=9"]).contains("use `message`, `node` or `port`"));
     assert!(said(&["--pcap", "absent/a.pcapng"]).contains("absent/a.pcapng"));
     assert!(said(&["--ports", "p.parquet", "--every", "0ns"]).contains("above 0"));
 }

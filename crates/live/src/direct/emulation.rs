@@ -8,16 +8,18 @@ use super::seeker;
 use super::site::{Crossing, Outlet, Queues, Site};
 use super::tap::Tap;
 use super::thread::{Callers, Clock, Order, Place, Sleeper, Submission, Worker, ring_places};
-use super::udp::{Door, Entrance, Exit, Lane, Machines, Traffic};
+use super::udp::{Acquaintance, Door, Entrance, Exit, Lane, Machines, Traffic};
 use crate::error::Error;
 use rtrb::Consumer;
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use unrack_keys::datagram::Pair;
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
@@ -159,8 +161,13 @@ impl Emulation {
         let socket = machines.socket()?;
         let copy =
             socket.try_clone().map_err(|why| Error::Lacking(format!("no second use of a socket: {why}")))?;
+        let pairs = machines.pairs();
+        let is_sealed = !pairs.is_empty();
+        let acquaintance = |(at, pair): (&SocketAddr, &Arc<Pair>)| (*at, Acquaintance::new(pair.clone()));
+        let openers = pairs.iter().map(acquaintance).collect();
         let exit = Exit {
             lanes: ends.lanes,
+            pairs,
             socket: copy,
             rack: self.plan.fingerprint(),
             clock: self.clock,
@@ -170,6 +177,8 @@ impl Emulation {
         };
         let entrance = Entrance {
             doors: ends.doors,
+            openers,
+            is_sealed,
             socket,
             plan: self.plan.clone(),
             clock: self.clock,

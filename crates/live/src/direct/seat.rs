@@ -1,6 +1,6 @@
 //! Where a rack is up: a folder with its scenario and a socket, by which others have it carry flows or leave.
 //!
-//! A line each way, JSON: a [`Request`] and its [`Reply`]. Whoever may write to the folder may ask.
+//! A line each way, JSON: a [`Request`] and its [`Reply`]. Whoever may write to the folder may ask: its user alone.
 
 use super::emulation::Emulation;
 use super::report::Report;
@@ -54,16 +54,20 @@ const MOST_BYTES: u64 = 1 << 30;
 
 impl Seat {
     /// That of a rack without switches in this folder, if there is one, or what is left of it.
-    pub fn find(folder: &Path) -> Option<Seat> {
-        folder.join(SCENARIO).exists().then(|| Seat(folder.to_path_buf()))
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if others may write to the folder.
+    pub fn find(folder: &Path) -> Result<Option<Seat>, Error> {
+        crate::folder::check(folder)?;
+        Ok(folder.join(SCENARIO).exists().then(|| Seat(folder.to_path_buf())))
     }
 
     /// Takes the folder for the rack of this scenario: of two at once, one gets it.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is a rack already.
+    /// [`Error::Usage`] if there is a rack already, or others may write to the folder.
     pub fn claim(folder: &Path, scenario: &str) -> Result<Seat, Error> {
-        std::fs::create_dir_all(folder).map_err(file(folder))?;
+        crate::folder::claim(folder)?;
         let path = folder.join(SCENARIO);
         let mut made = std::fs::File::create_new(&path).map_err(|why| match why.kind() {
             ErrorKind::AlreadyExists => Error::Usage(format!(

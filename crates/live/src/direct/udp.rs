@@ -2,8 +2,8 @@
 //!
 //! The machine that sends keeps the link's rate and delay, and lets a packet go when it would be at the other end; what
 //! the network between takes comes on top. Anybody may write to the socket: a datagram is taken if it comes from the
-//! address of the machine at the other end of the link that it names, and belongs to this rack. That is no protection
-//! from those who can write another's address: such racks are for networks whose users trust each other.
+//! address of the machine at the other end of the link that it names, and belongs to this rack. Beyond loopback it also has
+//! a seal by the key that all machines share, and is taken once ([`unrack_keys::datagram`]); what it says is not secret.
 
 use super::bell::Bell;
 use super::plan::Plan;
@@ -18,14 +18,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
+use unrack_keys::datagram::{Opened, Opener, Pair, SharedKey, new_life};
+use unrack_keys::policy::is_loopback;
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
 use unrack_protocol::r2c2::tunnel::Tunnel;
+use unrack_units::Time;
 
 /// Machines that have a rack's nodes between them, as many each.
 #[derive(Debug, Clone)]
 pub struct Machines {
     addresses: Vec<SocketAddr>,
     here: usize,
+    /// Datagrams have seals by it.
+    key: Option<SharedKey>,
 }
 
 impl Machines {
@@ -42,7 +47,32 @@ impl Machines {
             let last = addresses.len().saturating_sub(1);
             return Err(Error::Usage(format!("there is no machine {here}: they are 0 to {last}")));
         }
-        Ok(Machines { addresses, here })
+        Ok(Machines { addresses, here, key: None })
+    }
+
+    /// Has datagrams sealed by a key that all machines have; without one, only if all are on loopback, or somebody said
+    /// `insecure`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a key is needed.
+    pub fn protect(self, key: Option<SharedKey>, insecure: bool) -> Result<Machines, Error> {
+        let beyond = self.addresses.iter().find(|address| !is_loopback(**address));
+        match beyond.filter(|_| key.is_none() && !insecure) {
+            None => Ok(Machines { key, ..self }),
+            Some(address) => Err(Error::Usage(format!(
+                "{address} is beyond this machine, where datagrams need a key: `unrack keys shared rack.key` makes one; copy \
+                 it to all machines, and say --key rack.key on each; or say --insecure to go without"
+            ))),
+        }
+    }
+
+    /// What seals datagrams to and from each other machine, by its address.
+    pub(crate) fn pairs(&self) -> HashMap<SocketAddr, Arc<Pair>> {
+        let Some(key) = &self.key else { return HashMap::new() };
+        let life = new_life();
+        let pair = |there: usize| Pair::new(key.clone(), self.here as u32, there as u32, life);
+        let others = self.addresses.iter().enumerate().filter(|(there, _)| *there != self.here);
+        others.map(|(there, address)| (*address, pair(there))).collect()
     }
 
     fn of(&self, node: u32, nodes: u32) -> usize {
@@ -89,6 +119,8 @@ pub(crate) struct Lane {
 /// The thread that sends what crosses links that leave this machine.
 pub(crate) struct Exit {
     pub lanes: Vec<Lane>,
+    /// By machine; none: datagrams have no seals.
+    pub pairs: HashMap<SocketAddr, Arc<Pair>>,
     pub socket: UdpSocket,
     pub rack: u64,
     pub clock: Clock,
@@ -113,6 +145,9 @@ impl Exit {
                     datagram.clear();
                     datagram.extend_from_slice(&Tunnel { rack: self.rack, link: *link }.encode());
                     datagram.extend_from_slice(&packet);
+                    if let Some(pair) = self.pairs.get(to) {
+                        pair.seal(&mut datagram);
+                    }
                     // Of keep-alives nobody wants to know: a machine may not be up yet.
                     if self.socket.send_to(&datagram, *to).is_err() && !Hello::is(&packet) {
                         self.traffic.lost.fetch_add(1, Ordering::Relaxed);
@@ -142,12 +177,60 @@ pub(crate) struct Door {
 /// The thread that takes in what crosses links that come from other machines.
 pub(crate) struct Entrance {
     pub doors: HashMap<u32, Door>,
+    /// By machine; none: datagrams have no seals.
+    pub openers: HashMap<SocketAddr, Acquaintance>,
+    pub is_sealed: bool,
     pub socket: UdpSocket,
     pub plan: Arc<Plan>,
     pub clock: Clock,
     pub sleepers: Arc<Vec<Sleeper>>,
     pub threads: Arc<OnceLock<Vec<Thread>>>,
     pub traffic: Arc<Traffic>,
+}
+
+/// Another machine, as far as its seals go.
+pub(crate) struct Acquaintance {
+    pair: Arc<Pair>,
+    opener: Opener,
+    /// When it was last told of this process's life.
+    told: Option<Time>,
+}
+
+/// Between two datagrams that tell a machine of this life: whatever it, or a stranger who repeats what it said, sends.
+const TELL_AFTER: Time = Time::from_us(10_000);
+
+impl Acquaintance {
+    pub fn new(pair: Arc<Pair>) -> Acquaintance {
+        Acquaintance { opener: Opener::new(pair.clone()), pair, told: None }
+    }
+
+    /// Says by an empty datagram which life this is.
+    fn tell(&mut self, socket: &UdpSocket, to: SocketAddr, now: Time) {
+        if self.told.is_some_and(|told| now < told + TELL_AFTER) {
+            return;
+        }
+        self.told = Some(now);
+        let mut datagram = Vec::new();
+        self.pair.seal(&mut datagram);
+        // If it is lost, so is the next packet, which is answered again.
+        let _ = socket.send_to(&datagram, to);
+    }
+
+    /// The content of a datagram; empty where there is nothing to take.
+    fn open<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        (socket, from, now): (&UdpSocket, SocketAddr, Time),
+    ) -> Option<&'a [u8]> {
+        match self.opener.open(datagram) {
+            Opened::Taken(content) => Some(content),
+            Opened::ForAnotherLife => {
+                self.tell(socket, from, now);
+                Some(&[])
+            }
+            Opened::Refused => None,
+        }
+    }
 }
 
 /// How soon it sees that it is to leave.
@@ -159,6 +242,9 @@ impl Entrance {
         let _ = self.socket.set_read_timeout(Some(LOOK_AFTER));
         let mut datagram = vec![0; 1 << 16];
         let rack = self.plan.fingerprint();
+        for (address, other) in &mut self.openers {
+            other.tell(&self.socket, *address, self.clock.now());
+        }
         while !self.traffic.leaves.load(Ordering::Relaxed) {
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { continue };
             if self.take(rack, &datagram[..length], from).is_none() {
@@ -169,6 +255,16 @@ impl Entrance {
 
     /// `None`: it is not for a node here.
     fn take(&mut self, rack: u64, datagram: &[u8], from: SocketAddr) -> Option<()> {
+        let datagram = match self.is_sealed {
+            false => datagram,
+            true => {
+                let around = (&self.socket, from, self.clock.now());
+                self.openers.get_mut(&from)?.open(datagram, around)?
+            }
+        };
+        if self.is_sealed && datagram.is_empty() {
+            return Some(());
+        }
         let (tunnel, packet) = Tunnel::decode(datagram).ok()?;
         let door =
             self.doors.get_mut(&tunnel.link).filter(|door| tunnel.rack == rack && door.from == from)?;

@@ -2,7 +2,11 @@
 #![allow(dead_code)]
 
 use rustix::event::{PollFd, Timespec};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use unrack_keys::shares::{Peer, Shares};
+use unrack_node::pages::Pages;
+use unrack_node::part::Part;
 use unrack_node::{Listen, Node, Options};
 use unrack_pager::node::{Address, Client, Completion, Error, Settings};
 use unrack_units::Bytes;
@@ -39,9 +43,21 @@ pub fn pages(count: u64) -> Bytes {
     Bytes::new(count * PAGE as u64)
 }
 
-pub fn tcp_node(capacity: Bytes) -> Node {
+/// A node at a free port of loopback, whose clients may have all of it.
+pub fn options(capacity: Bytes) -> Options {
     let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
-    Node::start(&Options::new(listen, capacity)).unwrap()
+    Options { per_client: "100%".parse().unwrap(), ..Options::new(listen, capacity) }
+}
+
+pub fn tcp_node(capacity: Bytes) -> Node {
+    Node::start(&options(capacity)).unwrap()
+}
+
+/// A session's pages, of a node that has room for so many.
+pub fn session_pages(capacity: u64) -> (Arc<Shares>, Pages) {
+    let shares = Shares::new(capacity, capacity);
+    let part = Part::new(shares.account(Peer::User(0)), 0).unwrap();
+    (shares, Pages::new(part))
 }
 
 /// What a client needs to know to reach the node.

@@ -11,6 +11,7 @@ use super::thread::Thread;
 use crate::control::{Control, Slot, count};
 use crate::link::{self, Delays};
 use crate::maps::Area;
+use crate::owner::Owner;
 use crate::pager::{ProcFiles, hash_of, zero_pages};
 use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
 use crate::sys::{self, PAGE, Uffd, now_ns};
@@ -49,6 +50,7 @@ pub struct Engine {
     pub(super) rest_until_ns: u64,
     pub(super) scans: u64,
     pub(super) brk: usize,
+    pub(super) owner: Owner,
     delays: Delays,
     spool: Option<Spool>,
     transmit_ns: u64,
@@ -91,6 +93,7 @@ pub struct Parts {
     pub files: ProcFiles,
     pub delays: Delays,
     pub spool: Option<Spool>,
+    pub owner: Owner,
     pub stacks: Ranges,
     /// Anonymous pages at the start; not counted as the run's local memory.
     pub baseline: u64,
@@ -158,6 +161,7 @@ impl Engine {
             files: parts.files,
             delays: parts.delays,
             spool: parts.spool,
+            owner: parts.owner,
             baseline: parts.baseline,
             table: Table::new(),
             registered: Ranges::default(),

@@ -37,6 +37,7 @@ mod touches;
 
 use crate::control::{Control, count};
 use crate::link::Delays;
+use crate::owner::Owner;
 use crate::pager::ProcFiles;
 use crate::sys::{FEATURE_MOVE, FEATURE_SIGBUS, PAGE, Uffd, anonymous_pages};
 use crate::{den, life, pins};
@@ -89,7 +90,8 @@ fn start_engine(control: &'static Control, stacks: Ranges) -> Result<(), Errno> 
     let delays = Delays::new(control, life::samples(control), process);
     // SAFETY: asks where the heap ends.
     let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
-    lock::put(Engine::new(Parts { control, slot, uffd, files, delays, spool, stacks, baseline, brk }));
+    let owner = Owner::new(life::open_locked(control).map(hide).transpose()?);
+    lock::put(Engine::new(Parts { control, slot, uffd, files, delays, spool, owner, stacks, baseline, brk }));
     count(&control.counts.processes, 1);
     life::with_signals_blocked(start_tick)
 }

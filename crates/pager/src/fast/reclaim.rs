@@ -300,6 +300,8 @@ pub(super) extern "C" fn tick_main(_: *mut c_void) -> c_int {
         let _ = rustix::thread::nanosleep(&pause);
         let mut engine = lock();
         let now = now_ns();
+        let control = engine.control;
+        engine.owner.check(control, now);
         if now < engine.next_tick_ns {
             pause_ns = (2 * pause_ns).min(LONGEST_TICK_NS);
         } else {

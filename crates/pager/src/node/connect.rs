@@ -1,6 +1,8 @@
 //! Reaching a node and greeting it: the only part that waits.
+//!
+//! Time in which this process is stopped does not count: waits are cut into slices, of which each counts for little.
 
-use super::wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, Welcome};
+use super::wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 use super::{Address, Error, ErrorKind, Settings};
 use crate::sys::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -9,6 +11,8 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketAddrV4, SocketFlags, SocketType, sockopt,
 };
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A connected socket and whose it is.
 pub struct Link {
@@ -28,47 +32,72 @@ impl Link {
         })
     }
 
-    fn wait(&self, flags: PollFlags, until_ns: u64) -> Result<(), Error> {
-        let left = until_ns.saturating_sub(now_ns());
-        let timeout =
-            Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
-        match rustix::event::poll(&mut [PollFd::new(&self.socket, flags)], Some(&timeout)) {
-            Ok(0) => Err(self.error(ErrorKind::TimedOut)),
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(self.broken(errno)),
+    fn wait(&self, flags: PollFlags, patience: &mut Patience) -> Result<(), Error> {
+        while patience.left_ns > 0 {
+            match patience.poll(&mut [PollFd::new(&self.socket, flags)]) {
+                Ok(0) => {}
+                Ok(_) | Err(Errno::INTR) => return Ok(()),
+                Err(errno) => return Err(self.broken(errno)),
+            }
         }
+        Err(self.error(ErrorKind::TimedOut))
     }
 
     /// Repeats `attempt` until it need not wait.
     fn insist<T>(
         &self,
         flags: PollFlags,
-        until_ns: u64,
+        patience: &mut Patience,
         mut attempt: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Error> {
         loop {
             match attempt() {
-                Err(Errno::AGAIN | Errno::INTR) => self.wait(flags, until_ns)?,
+                Err(Errno::AGAIN | Errno::INTR) => self.wait(flags, patience)?,
                 other => return other.map_err(|errno| self.broken(errno)),
             }
         }
     }
 }
 
+/// The time that is left to wait.
+struct Patience {
+    left_ns: u64,
+    waited_ns: Option<&'static AtomicU64>,
+}
+
+impl Patience {
+    /// Polls for one slice of the time that is left.
+    fn poll(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
+        let slice = self.left_ns.min(SLICE_NS);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: slice as i64 };
+        let begin = now_ns();
+        let ready = rustix::event::poll(fds, Some(&timeout));
+        let passed = (now_ns() - begin).min(2 * slice);
+        self.left_ns = self.left_ns.saturating_sub(passed);
+        if let Some(waited_ns) = self.waited_ns {
+            waited_ns.fetch_add(passed, Relaxed);
+        }
+        ready
+    }
+}
+
+/// Less than a second; and a tenth of what anybody notices.
+const SLICE_NS: u64 = 50_000_000;
+
 /// Connects, says hello and is welcomed.
 pub fn greet(settings: &Settings, transport: Transport) -> Result<(Link, Welcome), Error> {
-    let until_ns = now_ns().saturating_add(settings.timeout_ns);
-    let link = connect(&settings.address, until_ns)?;
+    let mut patience = Patience { left_ns: settings.timeout_ns, waited_ns: settings.waited_ns };
+    let link = connect(settings, &mut patience)?;
     let hello = Hello::new(transport, settings.reserve_pages);
     let bytes = hello.encode();
     // A fresh socket's buffer holds a greeting: it goes at once and whole, or not at all.
     let send = || rustix::net::send(&link.socket, &bytes, SendFlags::NOSIGNAL);
-    link.insist(PollFlags::OUT, until_ns, send)?;
-    let welcome = receive_welcome(&link, until_ns)?;
-    let Welcome { version, status, free, .. } = welcome;
-    if status != Status::Welcome || version != VERSION {
-        let status = if version == VERSION { status } else { Status::OtherVersion };
-        return Err(link.error(ErrorKind::Refused { version, status, free, wanted: hello.reserve }));
+    link.insist(PollFlags::OUT, &mut patience, send)?;
+    let welcome = receive_welcome(&link, &mut patience)?;
+    let Welcome { version, status, free, share, .. } = welcome;
+    if status != Status::Welcome {
+        let wanted = hello.reserve;
+        return Err(link.error(ErrorKind::Refused { version, status, free, wanted, share }));
     }
     if transport == Transport::Shared && welcome.extent_pages == 0 {
         return Err(link.error(ErrorKind::Garbage("an extent without pages")));
@@ -76,47 +105,78 @@ pub fn greet(settings: &Settings, transport: Transport) -> Result<(Link, Welcome
     Ok((link, welcome))
 }
 
-fn receive_welcome(link: &Link, until_ns: u64) -> Result<Welcome, Error> {
+fn receive_welcome(link: &Link, patience: &mut Patience) -> Result<Welcome, Error> {
     let mut bytes = [0u8; WELCOME];
     let mut len = 0;
     while len < WELCOME {
         let rest = &mut bytes[len..];
         let receive = || rustix::net::recv(&link.socket, &mut *rest, RecvFlags::empty());
-        match link.insist(PollFlags::IN, until_ns, receive)?.0 {
+        match link.insist(PollFlags::IN, patience, receive)?.0 {
             0 => return Err(link.error(ErrorKind::Closed)),
             received => len += received,
+        }
+        if let Some(head) = bytes[..len].first_chunk::<WELCOME_HEAD>() {
+            check_version(link, head)?;
         }
     }
     Welcome::decode(&bytes).map_err(|malformed| link.error(ErrorKind::Garbage(malformed.0)))
 }
 
-fn connect(address: &Address, until_ns: u64) -> Result<Link, Error> {
+/// What follows the head is another in each version.
+fn check_version(link: &Link, head: &[u8; WELCOME_HEAD]) -> Result<(), Error> {
+    match Welcome::version(head) {
+        Ok(VERSION) => Ok(()),
+        Ok(version) => {
+            let status = Status::OtherVersion;
+            Err(link.error(ErrorKind::Refused { version, status, free: 0, wanted: 0, share: 0 }))
+        }
+        Err(malformed) => Err(link.error(ErrorKind::Garbage(malformed.0))),
+    }
+}
+
+fn connect(settings: &Settings, patience: &mut Patience) -> Result<Link, Error> {
+    let address = &settings.address;
     let failed = |errno| Error { address: address.clone(), kind: ErrorKind::Connect(errno) };
     let family = match address {
         Address::Tcp { .. } => AddressFamily::INET,
-        Address::Shared(_) => AddressFamily::UNIX,
+        Address::Shared(_) | Address::Encrypted { .. } => AddressFamily::UNIX,
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).map_err(failed)?;
     let link = Link { socket, address: address.clone() };
-    match start_connecting(&link) {
-        Err(Errno::INPROGRESS) => link.wait(PollFlags::OUT, until_ns)?,
+    match start_connecting(&link, settings) {
+        Err(Errno::INPROGRESS) => link.wait(PollFlags::OUT, patience)?,
         other => other.map_err(failed)?,
     }
     sockopt::socket_error(&link.socket).and_then(|error| error).map_err(failed)?;
     Ok(link)
 }
 
-fn start_connecting(link: &Link) -> Result<(), Errno> {
+fn start_connecting(link: &Link, settings: &Settings) -> Result<(), Errno> {
     match &link.address {
         Address::Tcp { ip, port } => {
             sockopt::set_tcp_nodelay(&link.socket, true)?;
+            keep_alive(&link.socket, settings.patience_ns)?;
             // The kernel grows its buffers as needed. Asking for a size would stop that, and at a maximum that
             // is smaller by default than a window.
             rustix::net::connect(&link.socket, &SocketAddrV4::new((*ip).into(), *port))
         }
-        Address::Shared(path) => rustix::net::connect(&link.socket, &SocketAddrUnix::new(path.as_str())?),
+        Address::Shared(path) | Address::Encrypted { by: path, .. } => {
+            rustix::net::connect(&link.socket, &SocketAddrUnix::new(path.as_str())?)
+        }
     }
+}
+
+/// Has the kernel find out, within `patience_ns`, a node whose machine, or whose link, is gone: by probes while nothing is
+/// sent, by acknowledgements that do not come while something is. It counts probes in whole seconds.
+fn keep_alive(socket: &OwnedFd, patience_ns: u64) -> Result<(), Errno> {
+    let pause = Duration::from_secs((patience_ns / 4_000_000_000).max(1));
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, pause)?;
+    sockopt::set_tcp_keepintvl(socket, pause)?;
+    sockopt::set_tcp_keepcnt(socket, 3)?;
+    let user_timeout_ms = (patience_ns / 1_000_000).min(i32::MAX as u64);
+    sockopt::set_tcp_user_timeout(socket, user_timeout_ms as u32)
 }
 
 const _: () = assert!(PAGE == crate::sys::PAGE);

@@ -13,6 +13,13 @@ pub enum Address {
     },
     /// Path of the socket through which it hands out memory.
     Shared(String),
+    /// Over TCP, encrypted by a process of this machine that listens at a socket.
+    Encrypted {
+        ip: [u8; 4],
+        port: u16,
+        /// Path of that socket.
+        by: String,
+    },
 }
 
 /// The session is over. Nothing more can be stored or loaded, and nothing that was not completed counts.
@@ -33,10 +40,16 @@ pub enum ErrorKind {
         status: Status,
         free: u64,
         wanted: u64,
+        /// Pages that one client may hold.
+        share: u64,
     },
     /// The node, or the way to it, is gone.
     Closed,
     Broken(Errno),
+    /// It owes answers, and said nothing for so long.
+    Silent {
+        seconds: u64,
+    },
     /// The node said why.
     Ended(Reason),
     /// Not what the protocol allows.
@@ -52,7 +65,9 @@ pub enum ErrorKind {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Address::Tcp { ip: [a, b, c, d], port } => write!(f, "{a}.{b}.{c}.{d}:{port}"),
+            Address::Tcp { ip: [a, b, c, d], port } | Address::Encrypted { ip: [a, b, c, d], port, .. } => {
+                write!(f, "{a}.{b}.{c}.{d}:{port}")
+            }
             Address::Shared(path) => f.write_str(path),
         }
     }
@@ -67,11 +82,15 @@ impl fmt::Display for Error {
                 write!(f, "cannot reach {node}: {}. Is `unrack memory serve` running there?", Words(*errno))
             }
             TimedOut => write!(f, "{node} did not answer in time"),
-            Refused { version, status, free, wanted } => {
+            Refused { version, status, free, wanted, share } => {
                 write!(f, "{node} refused the session: ")?;
-                refusal(f, *version, *status, *free, *wanted)
+                refusal(f, *version, *status, [*free, *wanted, *share])
             }
             Closed => write!(f, "{node} closed the connection"),
+            Silent { seconds } => write!(
+                f,
+                "{node} has not answered for {seconds} s: it is stopped, or the network between is down"
+            ),
             Broken(errno) => write!(f, "the connection to {node} broke: {}", Words(*errno)),
             Ended(reason) => write!(f, "{node} ended the session: {}", ending(*reason)),
             Garbage(what) => write!(f, "{node} broke the protocol: it sent {what}"),
@@ -85,7 +104,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-fn refusal(f: &mut fmt::Formatter, version: u16, status: Status, free: u64, wanted: u64) -> fmt::Result {
+/// `pages`: free, wanted, and what one client may hold.
+fn refusal(f: &mut fmt::Formatter, version: u16, status: Status, pages: [u64; 3]) -> fmt::Result {
+    let [free, wanted, share] = pages;
     match status {
         Status::Welcome => f.write_str("no reason given"),
         Status::OtherVersion => write!(f, "it speaks version {version} of the protocol, we speak {VERSION}"),
@@ -96,7 +117,18 @@ fn refusal(f: &mut fmt::Formatter, version: u16, status: Status, free: u64, want
         Status::Full => {
             write!(f, "its capacity is exhausted: {free} pages are free, {} were asked for", wanted.max(1))
         }
-        Status::TooManySessions => f.write_str("it has as many sessions as it allows"),
+        Status::TooManySessions => {
+            f.write_str("it, or this client, has as many sessions as it allows: end some, and try again")
+        }
+        Status::OverShare => write!(
+            f,
+            "one client may hold {share} pages (its --per-client), and this one can have {free} more: {} were \
+             asked for",
+            wanted.max(1)
+        ),
+        Status::KeysNeeded => {
+            f.write_str("it talks to known keys only: give --keys, or have `unrack keys make` make some")
+        }
     }
 }
 
@@ -105,25 +137,69 @@ fn ending(reason: Reason) -> &'static str {
         Reason::Stopping => "it was stopped",
         Reason::Malformed => "it did not understand a request",
         Reason::NotHeld => "it was asked for a page that it does not hold",
+        Reason::Silent => "this process was stopped, or cut off, for longer than it waits (its --silence)",
     }
 }
 
 /// An error number in words. Not the C library's: those need thread-local storage.
 struct Words(Errno);
 
+/// What sockets and mappings can fail with, in words.
+const WORDS: [(Errno, &str); 29] = [
+    (Errno::CONNREFUSED, "connection refused"),
+    (Errno::CONNRESET, "connection reset"),
+    (Errno::CONNABORTED, "the connection was cut"),
+    (Errno::PIPE, "it is gone"),
+    (Errno::SHUTDOWN, "it is gone"),
+    (Errno::NOTCONN, "there is no connection any more"),
+    (Errno::NOENT, "no such file"),
+    (Errno::NOTSOCK, "not a socket"),
+    (Errno::TIMEDOUT, "it does not answer"),
+    (Errno::HOSTDOWN, "its machine is down"),
+    (Errno::HOSTUNREACH, "there is no route to it"),
+    (Errno::NETUNREACH, "there is no route to it"),
+    (Errno::NETDOWN, "the network is down"),
+    (Errno::NETRESET, "the network dropped the connection"),
+    (Errno::ADDRNOTAVAIL, "no address or port of this machine is free for it"),
+    (Errno::ADDRINUSE, "the address is in use"),
+    (Errno::AFNOSUPPORT, "this machine does not speak its protocol"),
+    (Errno::PROTO, "a protocol error"),
+    (Errno::PROTOTYPE, "the socket is of another kind"),
+    (Errno::OPNOTSUPP, "the socket cannot do that"),
+    (Errno::MSGSIZE, "the message is too long"),
+    (Errno::ACCESS, "permission denied"),
+    (Errno::PERM, "permission denied"),
+    (Errno::NOMEM, "out of memory"),
+    (Errno::NOBUFS, "out of memory for the network"),
+    (Errno::MFILE, "too many open files"),
+    (Errno::NFILE, "too many open files"),
+    (Errno::INVAL, "not what it should be"),
+    (Errno::AGAIN, "it takes no more connections at the moment"),
+];
+
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self.0 {
-            Errno::CONNREFUSED => "connection refused",
-            Errno::CONNRESET => "connection reset",
-            Errno::PIPE => "it is gone",
-            Errno::NOENT => "no such file",
-            Errno::TIMEDOUT => "it does not answer",
-            Errno::HOSTUNREACH | Errno::NETUNREACH => "there is no route to it",
-            Errno::ACCESS | Errno::PERM => "permission denied",
-            Errno::NOMEM => "out of memory",
-            Errno::MFILE | Errno::NFILE => "too many open files",
-            other => return write!(f, "error number {}", other.raw_os_error()),
-        })
+        match WORDS.iter().find(|(errno, _)| *errno == self.0) {
+            Some((_, words)) => f.write_str(words),
+            None => write!(f, "error number {}", self.0.raw_os_error()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also of connections that `ss -K` cut, which was 'error number 103'.
+    #[test]
+    fn a_connection_that_broke_is_said_in_words() {
+        let address = Address::Tcp { ip: [10, 0, 0, 2], port: 7000 };
+        // Whatever tcp(7) and ip(7) list.
+        for number in [11, 13, 22, 32, 99, 100, 101, 102, 103, 104, 105, 107, 108, 110, 111, 112, 113] {
+            let kind = ErrorKind::Broken(Errno::from_raw_os_error(number));
+            let said = Error { address: address.clone(), kind }.to_string();
+            assert!(said.starts_with("the connection to the memory node at 10.0.0.2:7000 broke: "), "{said}");
+            assert!(!said.contains("error number"), "{said}");
+        }
     }
 }

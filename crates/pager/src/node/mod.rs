@@ -13,6 +13,7 @@
 //! | `tcp` | drives a session over a socket |
 //! | `shared` | copies pages into memory that the node hands out |
 //! | `connect` | reaching a node and greeting it |
+//! | [`pulse`] | when to say that we are there, and how long the node has said nothing |
 //!
 //! Guest rules hold: raw system calls, no thread-local storage, nothing but this crate's heap. A slot
 //! must be memory that is there: a fault on it would wait for the thread that takes it.
@@ -20,6 +21,7 @@
 mod connect;
 mod error;
 pub mod held;
+pub mod pulse;
 pub mod session;
 mod shared;
 mod tcp;
@@ -29,6 +31,7 @@ pub use error::{Address, Error, ErrorKind};
 
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
+use std::sync::atomic::AtomicU64;
 
 /// How to reach a node and how to talk to it.
 #[derive(Debug, Clone)]
@@ -36,16 +39,25 @@ pub struct Settings {
     pub address: Address,
     /// Pages that the node must keep free for this process, or refuse it; 0: as they come.
     pub reserve_pages: u64,
-    /// How long connecting and greeting may take.
+    /// How long connecting and greeting may take, without the time in which this process is stopped.
     pub timeout_ns: u64,
+    /// Where to say how long that has taken so far.
+    pub waited_ns: Option<&'static AtomicU64>,
+    /// How long the node may owe an answer and say nothing, before the session is over.
+    pub patience_ns: u64,
     pub tuning: Tuning,
 }
 
 impl Settings {
     pub fn new(address: Address) -> Settings {
-        Settings { address, reserve_pages: 0, timeout_ns: 5_000_000_000, tuning: Tuning::default() }
+        let (timeout_ns, patience_ns, tuning) = (5_000_000_000, PATIENCE_NS, Tuning::default());
+        Settings { address, reserve_pages: 0, timeout_ns, waited_ns: None, patience_ns, tuning }
     }
 }
+
+/// As long as a node waits for a client that says nothing: a machine that restarts its network is back sooner, and TCP
+/// gives up a peer that is gone in the same time.
+pub const PATIENCE_NS: u64 = 60_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
@@ -84,6 +96,19 @@ impl Tuning {
     }
 }
 
+/// Pages that a node has, and that one client may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    pub capacity: u64,
+    pub share: u64,
+}
+
+impl Limits {
+    fn new(welcome: &wire::Welcome) -> Limits {
+        Limits { capacity: welcome.capacity, share: welcome.share }
+    }
+}
+
 /// What was asked for is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
@@ -106,6 +131,15 @@ pub enum Rejected {
     BadId,
 }
 
+/// What the node has been asked for and has not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owed {
+    /// Pages to be loaded.
+    Pages,
+    /// Room for pages to be stored.
+    Room,
+}
+
 /// A process's session with a memory node.
 pub enum Client {
     Tcp(Box<tcp::Connection>),
@@ -119,7 +153,9 @@ impl Client {
     /// Nobody listens there, or not in this protocol, or the node refuses: says which.
     pub fn connect(settings: &Settings) -> Result<Client, Error> {
         match settings.address {
-            Address::Tcp { .. } => tcp::Connection::open(settings).map(|c| Client::Tcp(Box::new(c))),
+            Address::Tcp { .. } | Address::Encrypted { .. } => {
+                tcp::Connection::open(settings).map(|c| Client::Tcp(Box::new(c)))
+            }
             Address::Shared(_) => shared::Mapped::open(settings).map(|c| Client::Shared(Box::new(c))),
         }
     }
@@ -193,6 +229,14 @@ impl Client {
         }
     }
 
+    /// What the node said of itself when the session began.
+    pub fn limits(&self) -> Limits {
+        match self {
+            Client::Tcp(client) => client.limits,
+            Client::Shared(client) => client.limits,
+        }
+    }
+
     /// To poll.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -206,6 +250,22 @@ impl Client {
         match self {
             Client::Tcp(client) if client.is_blocked() => PollFlags::IN | PollFlags::OUT,
             _ => PollFlags::IN,
+        }
+    }
+
+    /// What the node still has to answer.
+    pub fn owed(&self) -> Option<Owed> {
+        match self {
+            Client::Tcp(client) => client.session.owed(),
+            Client::Shared(client) => client.owed(),
+        }
+    }
+
+    /// How often something came from the node: whoever sees this number change knows that it is not silent.
+    pub fn heard(&self) -> u64 {
+        match self {
+            Client::Tcp(client) => client.heard(),
+            Client::Shared(client) => client.heard(),
         }
     }
 

@@ -19,7 +19,7 @@ mod sending;
 
 use super::held::ById;
 use super::wire::{HEADER, Header, Malformed, PAGE, Reason};
-use super::{Rejected, Tuning};
+use super::{Owed, Rejected, Tuning};
 use rapidhash::v3::rapidhash_v3;
 use std::collections::VecDeque;
 
@@ -214,6 +214,13 @@ impl Session {
         }
     }
 
+    /// Has the node answer something, unless it owes an answer anyway: it learns that we are there, and we that it is.
+    pub fn ping(&mut self) {
+        if !self.awaits() {
+            self.post_ping();
+        }
+    }
+
     /// Nothing is queued or on its way.
     pub fn is_idle(&self) -> bool {
         self.urgent.is_empty() && self.lazy.is_empty() && self.outbox.is_empty() && self.awaited.is_empty()
@@ -221,6 +228,15 @@ impl Session {
 
     pub fn awaits(&self) -> bool {
         !self.awaited.is_empty()
+    }
+
+    /// What is not answered yet and somebody waits for.
+    pub fn owed(&self) -> Option<Owed> {
+        match (self.loads, self.in_flight) {
+            (0, 0) => None,
+            (0, _) => Some(Owed::Room),
+            _ => Some(Owed::Pages),
+        }
     }
 
     fn check(&self, id: u32, queued: usize) -> Result<(), Rejected> {

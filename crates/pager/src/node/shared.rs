@@ -7,9 +7,11 @@
 
 use super::connect::{self, Link};
 use super::held::ById;
+use super::pulse::Pulse;
 use super::session::hash_of;
 use super::wire::{HEADER, Header, PAGE, Reason, Transport, Verb};
-use super::{Completion, Error, ErrorKind, Rejected, Settings, Tuning};
+use super::{Completion, Error, ErrorKind, Limits, Owed, Rejected, Settings, Tuning};
+use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
@@ -27,17 +29,20 @@ struct Known {
     checksum: u64,
 }
 
-/// Whether the node was asked for another extent.
+/// What the node was asked: for another extent, or whether it is there. One at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     No,
     Wanted,
     Yes,
+    Ping,
 }
 
 pub struct Mapped {
     link: Link,
     tuning: Tuning,
+    pub(super) limits: Limits,
+    pulse: Pulse,
     known: ById<Known>,
     extents: Vec<usize>,
     extent_pages: usize,
@@ -56,6 +61,7 @@ pub struct Mapped {
     /// Stores that wait for room: ids that are nowhere yet, in order.
     waiting: VecDeque<(u32, usize)>,
     done: Vec<Completion>,
+    heard: u64,
 }
 
 impl Mapped {
@@ -64,6 +70,8 @@ impl Mapped {
         Ok(Mapped {
             link,
             tuning: settings.tuning.within(&welcome),
+            limits: Limits::new(&welcome),
+            pulse: Pulse::new(welcome.silence_ms, settings.patience_ns, now_ns()),
             known: ById::new(Known { place: 0, checksum: 0 }),
             extents: Vec::new(),
             extent_pages: welcome.extent_pages as usize,
@@ -78,6 +86,7 @@ impl Mapped {
             corrupt: None,
             waiting: VecDeque::new(),
             done: Vec::new(),
+            heard: 0,
         })
     }
 
@@ -85,8 +94,17 @@ impl Mapped {
         self.link.socket.as_fd()
     }
 
+    pub(super) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// Only who has no room left waits for more.
+    pub(super) fn owed(&self) -> Option<Owed> {
+        (!self.waiting.is_empty()).then_some(Owed::Room)
+    }
+
     pub(super) fn is_idle(&self) -> bool {
-        self.done.is_empty() && self.waiting.is_empty() && self.asked == Asked::No
+        self.done.is_empty() && self.waiting.is_empty() && matches!(self.asked, Asked::No | Asked::Ping)
     }
 
     /// # Safety
@@ -114,7 +132,8 @@ impl Mapped {
         let waiting = self.waiting.iter().rfind(|(waiting, _)| *waiting == id);
         let from = match (known.place, waiting) {
             (0, None) => return Err(Rejected::NotHeld),
-            _ if self.is_full() => return Err(Rejected::Full),
+            // Stores that wait for room do not keep anybody from pages that are here.
+            _ if self.done.len() >= self.tuning.queue => return Err(Rejected::Full),
             (0, Some((_, slot))) => *slot,
             (place, _) => self.address(place),
         };
@@ -185,8 +204,11 @@ impl Mapped {
         if let Some(id) = self.corrupt {
             return Err(self.link.error(ErrorKind::Corrupt { id }));
         }
+        let now_ns = now_ns();
         if self.asked == Asked::Wanted {
-            self.ask()?;
+            self.ask(Verb::Grant, now_ns)?;
+        } else if self.asked == Asked::No && self.pulse.is_due(now_ns) {
+            self.ask(Verb::Ping, now_ns)?;
         }
         done.append(&mut self.done);
         Ok(())
@@ -213,10 +235,20 @@ impl Mapped {
         Some(next as u32 + 1)
     }
 
-    fn ask(&mut self) -> Result<(), Error> {
-        let request = Header::request(Verb::Grant, self.extents.len() as u32, 1, self.number).encode();
-        match rustix::net::send(&self.link.socket, &request, SendFlags::NOSIGNAL) {
-            Ok(HEADER) => self.asked = Asked::Yes,
+    /// A grant is what is said next of an extent; a ping has no page.
+    fn request(&self, verb: Verb) -> Header {
+        match verb {
+            Verb::Grant => Header::request(verb, self.extents.len() as u32, 1, self.number),
+            _ => Header::request(verb, 0, 0, self.number),
+        }
+    }
+
+    fn ask(&mut self, verb: Verb, now_ns: u64) -> Result<(), Error> {
+        match rustix::net::send(&self.link.socket, &self.request(verb).encode(), SendFlags::NOSIGNAL) {
+            Ok(HEADER) => {
+                self.asked = if verb == Verb::Grant { Asked::Yes } else { Asked::Ping };
+                self.pulse.said(now_ns);
+            }
             Ok(_) => return Err(self.link.error(ErrorKind::Closed)),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => return Err(self.link.broken(errno)),
@@ -241,6 +273,7 @@ impl Mapped {
         if received.bytes == 0 {
             return Err(self.link.error(ErrorKind::Closed));
         }
+        self.heard += 1;
         self.reply_len += received.bytes;
         if self.reply_len == HEADER { self.handle_reply() } else { Ok(()) }
     }
@@ -253,15 +286,20 @@ impl Mapped {
             let reason = Reason::decode(reply.detail).ok_or(garbage("a farewell for no known reason"))?;
             return Err(self.link.error(ErrorKind::Ended(reason)));
         }
-        let request = Header::request(Verb::Grant, self.extents.len() as u32, 1, self.number);
-        if self.asked != Asked::Yes || reply != request.answer(reply.detail) {
+        let verb = match self.asked {
+            Asked::Yes => Verb::Grant,
+            Asked::Ping => Verb::Ping,
+            Asked::No | Asked::Wanted => return Err(garbage("an answer to nothing")),
+        };
+        if reply != self.request(verb).answer(reply.detail) {
             return Err(garbage("an answer to nothing"));
         }
         self.asked = Asked::No;
         self.number = self.number.wrapping_add(1);
-        match (reply.detail, self.descriptor.take()) {
-            (1, None) => self.refused = true,
-            (0, Some(extent)) => self.add(extent)?,
+        match (verb, reply.detail, self.descriptor.take()) {
+            (Verb::Grant, 1, None) => self.refused = true,
+            (Verb::Grant, 0, Some(extent)) => self.add(extent)?,
+            (Verb::Ping, 0, None) => {}
             _ => return Err(garbage("a grant without memory")),
         }
         Ok(())

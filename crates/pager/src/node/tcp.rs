@@ -1,9 +1,11 @@
 //! A session over TCP.
 
 use super::connect::{self, Link};
+use super::pulse::Pulse;
 use super::session::{Fault, Session};
 use super::wire::Transport;
-use super::{Completion, Error, ErrorKind, Settings};
+use super::{Completion, Error, ErrorKind, Limits, Settings};
+use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
@@ -15,17 +17,34 @@ const PARTS: usize = 64;
 pub struct Connection {
     link: Link,
     pub(super) session: Session,
+    pub(super) pulse: Pulse,
+    pub(super) limits: Limits,
     blocked: bool,
+    /// Something was sent in this exchange.
+    has_said: bool,
+    heard: u64,
 }
 
 impl Connection {
     pub(super) fn open(settings: &Settings) -> Result<Connection, Error> {
         let (link, welcome) = connect::greet(settings, Transport::Stream)?;
-        Ok(Connection { link, session: Session::new(settings.tuning.within(&welcome)), blocked: false })
+        Ok(Connection {
+            link,
+            session: Session::new(settings.tuning.within(&welcome)),
+            pulse: Pulse::new(welcome.silence_ms, settings.patience_ns, now_ns()),
+            limits: Limits::new(&welcome),
+            blocked: false,
+            has_said: false,
+            heard: 0,
+        })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.link.socket.as_fd()
+    }
+
+    pub(super) fn heard(&self) -> u64 {
+        self.heard
     }
 
     /// Something waits for room in the kernel's buffer.
@@ -34,18 +53,39 @@ impl Connection {
     }
 
     pub(super) fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+        let now_ns = now_ns();
+        if self.pulse.is_due(now_ns) {
+            self.session.ping();
+            // Also where an answer is owed already: asked once is asked.
+            self.pulse.said(now_ns);
+        }
+        self.has_said = false;
+        let came = self.exchange(done)?;
+        if self.has_said {
+            self.pulse.said(now_ns);
+        }
+        self.pulse.heard(came, self.session.awaits(), now_ns);
+        match self.pulse.given_up_ns(now_ns) {
+            Some(silent_ns) => Err(self.link.error(ErrorKind::Silent { seconds: silent_ns / 1_000_000_000 })),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends and receives what can be. Returns whether anything came.
+    fn exchange(&mut self, done: &mut Vec<Completion>) -> Result<bool, Error> {
+        let mut came = false;
         let mut awaited_before = self.session.awaits();
         loop {
             let added = self.session.fill();
             let sent = self.send();
             // No answer is there sooner than this, to the first question.
             if awaited_before || !added || sent.is_err() {
-                self.receive(done)?;
+                came |= self.receive(done)?;
             }
             sent.map_err(|errno| self.link.broken(errno))?;
             awaited_before = true;
             if !self.session.fill() {
-                return Ok(());
+                return Ok(came);
             }
         }
     }
@@ -62,6 +102,7 @@ impl Connection {
             match rustix::net::sendmsg(&self.link.socket, &parts[..used], &mut nothing, flags) {
                 Ok(sent) => {
                     self.session.sent(sent);
+                    self.has_said = true;
                     self.blocked = sent < bytes;
                 }
                 Err(Errno::AGAIN) => self.blocked = true,
@@ -74,20 +115,24 @@ impl Connection {
         }
     }
 
-    fn receive(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+    /// Returns whether anything came.
+    fn receive(&mut self, done: &mut Vec<Completion>) -> Result<bool, Error> {
+        let mut came = false;
         loop {
             let mut parts: [IoSliceMut; PARTS] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
             let (used, bytes) = self.session.landing(&mut parts);
             let landed = match rustix::io::readv(&self.link.socket, &mut parts[..used]) {
                 Ok(0) => return Err(self.link.error(ErrorKind::Closed)),
                 Ok(landed) => landed,
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => return Ok(came),
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(self.link.broken(errno)),
             };
+            came = true;
+            self.heard += 1;
             self.session.landed(landed, done).map_err(|fault| self.link.error(fault.into()))?;
             if landed < bytes || !self.session.awaits() {
-                return Ok(());
+                return Ok(came);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! hello    magic 8 | version 2 | transport 2 | page bytes 4 | reserved pages 8 | zero 8
 //! welcome  magic 8 | version 2 | status 2 | most pages a message 4 | capacity 8 | free 8 | most ids 4
-//!          | extent pages 4 | zero 8
+//!          | extent pages 4 | share 8 | silence 4 | zero 12
 //! header   verb 1 | zero 1 | count 2 | id 4 | number 4 | detail 4
 //! ```
 //! | request | body | reply |
@@ -12,16 +12,19 @@
 //! | load | | the same header, then `count` pages |
 //! | forget | | none |
 //! | grant (shared memory) | | the same header with a descriptor beside it; or `detail` 1: full |
+//! | ping | | the same header |
 //!
 //! Replies come in the order of their requests and repeat the header with [`REPLY`] added to the verb.
 //! Instead of any reply the node may say *bye*, with the reason in `detail`, and end the session.
 
 /// First on the wire, both ways.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"unrackmn");
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 pub const PAGE: usize = 4096;
 pub const HELLO: usize = 32;
-pub const WELCOME: usize = 48;
+pub const WELCOME: usize = 64;
+/// Bytes of a welcome that are the same in all versions.
+pub const WELCOME_HEAD: usize = 12;
 pub const HEADER: usize = 16;
 /// Pages that one store or load may carry.
 pub const MOST_PAGES: u32 = 64;
@@ -42,11 +45,13 @@ pub enum Verb {
     Forget = 3,
     Grant = 4,
     Bye = 5,
+    /// Says that the client is there, and asks whether the node is.
+    Ping = 6,
 }
 
 impl Verb {
     fn decode(byte: u8) -> Result<Verb, Malformed> {
-        [Verb::Store, Verb::Load, Verb::Forget, Verb::Grant, Verb::Bye]
+        [Verb::Store, Verb::Load, Verb::Forget, Verb::Grant, Verb::Bye, Verb::Ping]
             .into_iter()
             .find(|verb| *verb as u8 == byte)
             .ok_or(Malformed("an unknown kind of message"))
@@ -60,11 +65,15 @@ pub enum Reason {
     Stopping = 1,
     Malformed = 2,
     NotHeld = 3,
+    /// The client said nothing for longer than the node waits.
+    Silent = 4,
 }
 
 impl Reason {
     pub fn decode(number: u32) -> Option<Reason> {
-        [Reason::Stopping, Reason::Malformed, Reason::NotHeld].into_iter().find(|r| *r as u32 == number)
+        [Reason::Stopping, Reason::Malformed, Reason::NotHeld, Reason::Silent]
+            .into_iter()
+            .find(|reason| *reason as u32 == number)
     }
 }
 
@@ -127,6 +136,7 @@ impl Header {
             _ if self.reply || self.detail != 0 => Err(Malformed("a reply where a request belongs")),
             Verb::Bye => Err(Malformed("a message that only a node may send")),
             Verb::Grant => Ok(()),
+            Verb::Ping if pages == 0 && self.id == 0 => Ok(()),
             _ if pages == 0 || pages > most => Err(Malformed("a count of pages out of bounds")),
             _ if self.id > MOST_IDS - pages => Err(Malformed("a page id out of bounds")),
             _ => Ok(()),
@@ -194,13 +204,18 @@ pub enum Status {
     OtherTransport = 3,
     /// Less than the reservation is free, or nothing is.
     Full = 4,
+    /// The node, or this client, has as many sessions as it may.
     TooManySessions = 5,
+    /// The reservation, with what this client has, is more than one client may hold.
+    OverShare = 6,
+    /// The node talks to known keys only, and this connection is not encrypted.
+    KeysNeeded = 7,
 }
 
 impl Status {
     fn decode(number: u16) -> Result<Status, Malformed> {
         use Status::*;
-        [Welcome, OtherVersion, OtherPageSize, OtherTransport, Full, TooManySessions]
+        [Welcome, OtherVersion, OtherPageSize, OtherTransport, Full, TooManySessions, OverShare, KeysNeeded]
             .into_iter()
             .find(|status| *status as u16 == number)
             .ok_or(Malformed("an unknown status in its greeting"))
@@ -213,11 +228,17 @@ pub struct Welcome {
     pub version: u16,
     pub status: Status,
     pub most_pages: u32,
+    /// Pages of the node.
     pub capacity: u64,
+    /// Pages that this client could have now.
     pub free: u64,
     pub most_ids: u32,
     /// Shared memory comes in pieces of this many pages.
     pub extent_pages: u32,
+    /// Pages that one client may hold, all its sessions together.
+    pub share: u64,
+    /// Milliseconds after which the node ends a session that says nothing.
+    pub silence_ms: u32,
 }
 
 impl Welcome {
@@ -231,13 +252,24 @@ impl Welcome {
         bytes[24..32].copy_from_slice(&self.free.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.most_ids.to_le_bytes());
         bytes[36..40].copy_from_slice(&self.extent_pages.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.share.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.silence_ms.to_le_bytes());
         bytes
     }
 
-    pub fn decode(bytes: &[u8; WELCOME]) -> Result<Welcome, Malformed> {
-        if u64::from_le_bytes(field(bytes, 0)) != MAGIC {
-            return Err(Malformed("not the greeting of an unrack memory node"));
+    /// The version of the node, which the first bytes say in any version.
+    ///
+    /// # Errors
+    /// It is no memory node.
+    pub fn version(head: &[u8; WELCOME_HEAD]) -> Result<u16, Malformed> {
+        match u64::from_le_bytes(field(head, 0)) {
+            MAGIC => Ok(u16::from_le_bytes(field(head, 8))),
+            _ => Err(Malformed("not the greeting of an unrack memory node")),
         }
+    }
+
+    pub fn decode(bytes: &[u8; WELCOME]) -> Result<Welcome, Malformed> {
+        Welcome::version(&field(bytes, 0))?;
         let welcome = Welcome {
             version: u16::from_le_bytes(field(bytes, 8)),
             status: Status::decode(u16::from_le_bytes(field(bytes, 10)))?,
@@ -246,6 +278,8 @@ impl Welcome {
             free: u64::from_le_bytes(field(bytes, 24)),
             most_ids: u32::from_le_bytes(field(bytes, 32)),
             extent_pages: u32::from_le_bytes(field(bytes, 36)),
+            share: u64::from_le_bytes(field(bytes, 40)),
+            silence_ms: u32::from_le_bytes(field(bytes, 48)),
         };
         let sensible = (1..=MOST_PAGES).contains(&welcome.most_pages)
             && (1..=MOST_IDS).contains(&welcome.most_ids)
@@ -274,7 +308,7 @@ mod tests {
             }
             if let Ok(header) = Header::decode(&field(&bytes, 8)) {
                 prop_assert_eq!(&header.encode()[..], &bytes[8..8 + HEADER]);
-                if header.check_request().is_ok() && header.verb != Verb::Grant {
+                if header.check_request().is_ok() && !matches!(header.verb, Verb::Grant | Verb::Ping) {
                     prop_assert!(header.id as u64 + header.count as u64 <= MOST_IDS as u64);
                 }
             }

@@ -16,6 +16,7 @@
 use crate::edm::layout::NODES;
 use crate::edm::{Body, Control, Kind, Message, Operation};
 use crate::mac::MAX_FRAME;
+use unrack_units::nearest::hint;
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,8 @@ const MOST_IDLE: u64 = 1 << 20;
 pub struct Fields<'a> {
     pub verb: &'a str,
     values: Vec<(&'a str, &'a str)>,
+    /// Names that were asked for.
+    asked: Vec<String>,
 }
 
 impl<'a> Fields<'a> {
@@ -42,6 +45,9 @@ impl<'a> Fields<'a> {
     pub fn of(line: &'a str) -> Result<Option<Fields<'a>>, String> {
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(verb) = words.next() else { return Ok(None) };
+        if !VERBS.contains(&verb) {
+            return Err(format!("no line begins with `{verb}`{}", hint(verb, &VERBS)));
+        }
         let mut values: Vec<(&str, &str)> = Vec::new();
         for word in words {
             let (name, value) = word.split_once('=').ok_or(format!("`{word}` is no name=value"))?;
@@ -50,10 +56,11 @@ impl<'a> Fields<'a> {
             }
             values.push((name, value));
         }
-        Ok(Some(Fields { verb, values }))
+        Ok(Some(Fields { verb, values, asked: Vec::new() }))
     }
 
     pub fn take(&mut self, name: &str) -> Option<&'a str> {
+        self.asked.push(name.into());
         let at = self.values.iter().position(|(known, _)| *known == name)?;
         Some(self.values.remove(at).1)
     }
@@ -71,10 +78,11 @@ impl<'a> Fields<'a> {
 
     /// A number, or what stands for it when it is not there.
     pub fn number_or(&mut self, name: &str, most: u64, default: u64) -> Result<u64, String> {
-        match self.has(name) {
-            true => self.number(name, most),
-            false => Ok(default),
+        if self.has(name) {
+            return self.number(name, most);
         }
+        self.asked.push(name.into());
+        Ok(default)
     }
 
     pub fn bytes(&mut self, name: &str, most: usize) -> Result<Vec<u8>, String> {
@@ -95,7 +103,10 @@ impl<'a> Fields<'a> {
     /// Nothing may be left.
     pub fn finish(self) -> Result<(), String> {
         match self.values.first() {
-            Some((name, _)) => Err(format!("`{}` has no {name}=", self.verb)),
+            Some((name, _)) => {
+                let known: Vec<&str> = self.asked.iter().map(String::as_str).collect();
+                Err(format!("`{}` has no {name}={}", self.verb, hint(name, &known)))
+            }
             None => Ok(()),
         }
     }
@@ -138,6 +149,10 @@ pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
     fields.bytes("hex", MAX_FRAME)
 }
 
+/// What a line may begin with.
+const VERBS: [&str; 10] =
+    ["frame", "idle", "read", "write", "cas", "add", "swap", "response", "notify", "grant"];
+
 /// A request's address and what it asks, or a response.
 pub fn body(fields: &mut Fields) -> Result<Body, String> {
     let most = usize::from(u16::MAX);
@@ -147,9 +162,7 @@ pub fn body(fields: &mut Fields) -> Result<Body, String> {
     }
     if !["read", "write", "cas", "add", "swap"].contains(&fields.verb) {
         let verb = fields.verb;
-        return Err(format!(
-            "`{verb}` is none of frame, idle, read, write, cas, add, swap, response, notify, grant"
-        ));
+        return Err(format!("`{verb}` asks a node for nothing"));
     }
     let address = fields.number("address", u64::MAX)?;
     Ok(match fields.verb {

@@ -7,12 +7,13 @@ mod rack;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use unrack_testing::{Needed, skip};
 
 /// The simulation of this name, if hardware is to be compared.
 fn program(name: &str) -> Option<String> {
     let prefix = std::env::var("UNRACK_RTL");
     if prefix.is_err() {
-        eprintln!("skipped: UNRACK_RTL does not say where the simulated hardware is (make rtl)");
+        skip(Needed::Rtl, "UNRACK_RTL does not say where the simulated hardware is (make rtl)");
     }
     prefix.ok().map(|prefix| format!("{prefix}-{name}"))
 }

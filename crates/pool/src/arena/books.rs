@@ -59,7 +59,9 @@ impl Books {
         // Half of what there is: the number of segments grows with the logarithm of what they hold.
         let more = count.max((self.held / 2).min(self.region));
         let segment = match client.lease(more) {
-            Err(Error::Denied(Denied::Full { .. })) if more > count => client.lease(count)?,
+            Err(Error::Denied(Denied::Full { .. } | Denied::Quota { .. })) if more > count => {
+                client.lease(count)?
+            }
             leased => leased?,
         };
         // A peer that cannot be told, since it is gone or reads nothing, will not find what it is sent. That is its

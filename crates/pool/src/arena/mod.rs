@@ -55,7 +55,7 @@ struct Inner {
 
 // SAFETY: `base` is an address; all else may be sent and shared.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: a shared one gives out `base` as an address only; all else may be shared.
 unsafe impl Sync for Inner {}
 
 /// Some bytes of the pool, aligned to lines and whole lines long, until it is freed: [`Arena::free`].

@@ -4,6 +4,11 @@ use super::futex;
 use crate::sync::{AtomicU32, Ordering, fence, yield_now};
 use std::time::Duration;
 
+/// How often a peer's bell is rung before whoever rings does something else: some 100 us, which is about twice what it
+/// takes to wake a thread on another core. One that is on its way to sleep gets there in much less, unless it is stopped
+/// there, or has no processor.
+const TRIES: usize = 64;
+
 /// The lowest bit says that somebody sleeps; those above count how often somebody did.
 const ASLEEP: u32 = 1;
 
@@ -41,13 +46,9 @@ impl Bell {
     /// It ends: a thread of this process that says that it sleeps soon does. Of others' bells this cannot be said:
     /// [`PeerBell::ring`].
     pub fn ring(&self) -> bool {
-        self.ring_unless(|| false)
-    }
-
-    fn ring_unless(&self, mut give_up: impl FnMut() -> bool) -> bool {
         let mut rung = Rung::default();
         let mut needed = false;
-        while !self.try_ring(&mut rung) && !give_up() {
+        while !self.try_ring(&mut rung) {
             needed = true;
             yield_now();
         }
@@ -63,7 +64,7 @@ impl Bell {
 
     #[cold]
     fn wake(&self, state: u32, rung: &mut Rung) -> bool {
-        if !futex::wake_one(&self.state) {
+        if !futex::wake(&self.state) {
             return self.state.load(Ordering::Relaxed) != state;
         }
         *rung = Rung(state);
@@ -83,8 +84,8 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// A bell of another process, to ring. That one may be killed just when it has said that it sleeps, or say so and not
-/// do it: whoever rings says when they give up.
+/// A bell of another process, to ring. That one may be killed or stopped just when it has said that it sleeps, or say so
+/// and not do it: nobody waits for it.
 #[derive(Clone, Copy)]
 pub struct PeerBell<'a>(&'a Bell);
 
@@ -93,10 +94,18 @@ impl<'a> PeerBell<'a> {
         PeerBell(bell)
     }
 
-    /// Wakes the sleeper, if there is one. What it is to find was stored before. While it says that it sleeps and
-    /// cannot be woken, asks whether to `give_up`. Says whether it needed to.
-    pub fn ring(self, give_up: impl FnMut() -> bool) -> bool {
-        self.0.ring_unless(give_up)
+    /// Wakes the sleeper, if there is one. What it is to find was stored before. False: it says that it sleeps, and could
+    /// not be woken however often it was tried; so it has to be rung for again later.
+    #[must_use = "a peer that was not woken finds nothing"]
+    pub fn ring(self) -> bool {
+        let mut rung = Rung::default();
+        for _ in 0..TRIES {
+            if self.0.try_ring(&mut rung) {
+                return true;
+            }
+            yield_now();
+        }
+        false
     }
 
     /// As [`ring`](PeerBell::ring), once: says false if the sleeper is not quite asleep, or already being woken by

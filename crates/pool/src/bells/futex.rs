@@ -13,7 +13,9 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     let _ = futex::wait(word, futex::Flags::empty(), expected, timeout.as_ref());
 }
 
-/// Wakes one who sleeps on the word. Says whether there was one, or the kernel does not say.
-pub fn wake_one(word: &AtomicU32) -> bool {
-    futex::wake(word, futex::Flags::empty(), 1) != Ok(0)
+/// Wakes all who sleep on the word: whoever may read it may sleep on it, too, and would be woken in the place of the one
+/// whose word it is. Says whether there was any, or the kernel does not say.
+pub fn wake(word: &AtomicU32) -> bool {
+    const ALL: u32 = i32::MAX as u32;
+    futex::wake(word, futex::Flags::empty(), ALL) != Ok(0)
 }

@@ -27,8 +27,8 @@ pub fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     }
 }
 
-pub fn wake_one(_: &AtomicU32) -> bool {
+pub fn wake(_: &AtomicU32) -> bool {
     let waited = std::mem::take(&mut *QUEUE.waits.lock().unwrap());
-    QUEUE.woken.notify_one();
+    QUEUE.woken.notify_all();
     waited
 }

@@ -6,7 +6,12 @@
 //! never go through cache control.
 //!
 //! The word is the sleeper's alone, so a ring leaves no trace in it. A ring that comes before the sleeper is quite
-//! asleep is therefore repeated until the kernel says that it woke somebody, or the word that nobody sleeps.
+//! asleep is therefore repeated until the kernel says that it woke somebody, or the word that nobody sleeps; a peer's for
+//! a while only.
+//!
+//! Whoever may read a word may sleep on it, too. So all who do are woken. A peer that sleeps on the word of another just
+//! when that one is about to can still make a ring look as if it had been heard: whoever sleeps looks again by itself
+//! after [`LOST_RING`].
 
 mod bell;
 #[cfg_attr(loom, path = "futex_model.rs")]
@@ -19,6 +24,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use std::ptr::NonNull;
+use std::time::Duration;
+
+/// The longest that a thread should sleep without looking by itself: so much later than it was rung for it finds what a
+/// peer kept it from hearing. A look a second costs a thousandth of a percent of a processor.
+pub const LOST_RING: Duration = Duration::from_secs(1);
 
 /// Bells of a process.
 pub const BELLS: usize = PAGE as usize / LINE;
@@ -38,7 +48,7 @@ struct Page(NonNull<Bell>);
 
 // SAFETY: atomics in memory that stays mapped for as long as this lives.
 unsafe impl Send for Page {}
-// SAFETY: as above.
+// SAFETY: a shared page gives atomics only, in memory that stays mapped for as long as it lives.
 unsafe impl Sync for Page {}
 
 impl Bells {
@@ -120,7 +130,6 @@ pub fn are_bells(file: impl AsFd) -> bool {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::Duration;
 
     /// Every ring is heard: with no time-out, a lost one would hang.
     #[test]
@@ -140,7 +149,7 @@ mod tests {
             });
             for round in 1..=ROUNDS {
                 sent.store(round, Ordering::Release);
-                theirs.get(3).ring(|| false);
+                while !theirs.get(3).ring() {}
                 while heard.load(Ordering::Acquire) < round {
                     std::hint::spin_loop();
                     if round % 7 == 0 {

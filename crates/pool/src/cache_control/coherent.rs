@@ -73,13 +73,13 @@ mod hints {
 
     #[inline(always)]
     pub fn fetch(line: *const u8) {
-        // SAFETY: as above.
+        // SAFETY: a hint, which changes nothing and never faults.
         unsafe { asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 
     #[inline(always)]
     pub fn claim(line: *const u8) {
-        // SAFETY: as above; a processor without it takes it for a hint that does nothing.
+        // SAFETY: a hint, which changes no contents and never faults; processors without it take it for one that does nothing.
         unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 }

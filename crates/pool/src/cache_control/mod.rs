@@ -39,6 +39,7 @@ pub use incoherent::{Incoherent, NoFlush};
 pub use model::{Device, Model, View};
 
 use crate::sync::AtomicU64;
+use unrack_units::nearest;
 
 /// Bytes of a cache line: what is written back, dropped, and owned as a whole.
 pub const LINE: usize = 64;
@@ -121,14 +122,14 @@ impl std::str::FromStr for Mode {
             "incoherent" => Ok(Mode::Incoherent),
             "uncached" => Ok(Mode::Uncached),
             "model" => Ok(Mode::Model),
-            _ => Err(UnknownMode),
+            _ => Err(UnknownMode(nearest::hint(text, &["coherent", "incoherent", "uncached", "model"]))),
         }
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there is `coherent`, `incoherent`, `uncached` and, for tests, `model`")]
-pub struct UnknownMode;
+#[error("memory is not reached in this way{0}")]
+pub struct UnknownMode(String);
 
 /// The first byte of the first line of a range, and how many lines it touches.
 fn lines(at: *const u8, bytes: usize) -> (*const u8, usize) {

@@ -110,7 +110,7 @@ impl Memory for Model {
     fn store(&self, entry: &AtomicU64, value: u64) {
         self.0.happen(&mut self.0.state());
         entry.store(value, Ordering::Release);
-        // SAFETY: as in `load`.
+        // SAFETY: a reference is mapped; one outside of the model is refused there.
         unsafe { self.publish(std::ptr::from_ref(entry).cast(), 8) };
     }
 }

@@ -1,8 +1,9 @@
-//! Where the bytes are: the files behind segments.
+//! Where the bytes are: the files behind segments, and what seals them.
 
 use super::devices::Devices;
+use super::folder::Folder;
 use crate::SECTION;
-use crate::wire::Extent;
+use crate::wire::{Access, Extent};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
@@ -26,6 +27,23 @@ pub struct Store {
     pub backing: Backing,
     /// If it is devices.
     pub devices: Option<Arc<Devices>>,
+    /// If it is files in a directory.
+    pub folder: Option<Folder>,
+}
+
+/// Why a file cannot be sealed for those who are granted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// It was sealed for the other kind of access.
+    Sealed,
+    /// What the kernel says.
+    Failed(Errno),
+}
+
+impl From<Errno> for Unfit {
+    fn from(error: Errno) -> Unfit {
+        Unfit::Failed(error)
+    }
 }
 
 impl Store {
@@ -37,10 +55,42 @@ impl Store {
         }
     }
 
-    /// A queue area's, which is zeros.
+    /// A queue area's file, which is zeros; `None` in a device. Both sides of a channel write it, so it is sealed
+    /// against all that is not writing: it has no name, whatever segments have.
     pub fn make_queues(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
-        self.devices.iter().for_each(|devices| devices.clear(extent));
-        self.make(extent)
+        if let Some(devices) = &self.devices {
+            devices.clear(extent);
+            return Ok(None);
+        }
+        let file = make_memfd(extent.bytes, false)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL)?;
+        Ok(Some(file))
+    }
+
+    /// Seals a segment's file for those who are granted it, to be read or to be written: never for both.
+    ///
+    /// Before it is granted to be read, nobody but its owner, who did so already, may map it writable, not even by
+    /// opening it again. Before it is granted to be written, no more seals may be added: whoever has it could keep those
+    /// from mapping it who are granted it later.
+    ///
+    /// # Errors
+    /// If it was sealed for the other kind of access, or is no file of ours.
+    pub fn seal(&self, file: &OwnedFd, access: Access) -> Result<(), Unfit> {
+        if !matches!(self.backing, Backing::Memfd { .. }) {
+            // Files with names have no seals; all their users are one.
+            return Ok(());
+        }
+        let sealed = rustix::fs::fcntl_get_seals(file)?;
+        let wanted = match access {
+            Access::Read => SealFlags::FUTURE_WRITE | SealFlags::SEAL,
+            Access::Write => SealFlags::SEAL,
+        };
+        let for_readers = sealed.contains(SealFlags::FUTURE_WRITE);
+        match sealed.contains(SealFlags::SEAL) {
+            true if for_readers == (access == Access::Read) => Ok(()),
+            false if !for_readers || access == Access::Read => Ok(rustix::fs::fcntl_add_seals(file, wanted)?),
+            _ => Err(Unfit::Sealed),
+        }
     }
 }
 
@@ -52,22 +102,20 @@ impl Backing {
             .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x100_0000_01b3))
     }
 
-    /// Whether this machine has such memory.
-    ///
-    /// # Errors
-    /// What is missing, and how to get it.
-    pub fn check(&self) -> Result<(), String> {
+    /// Why only processes of one user may share this memory, whose descriptors let each end the others by `SIGBUS`;
+    /// `None` if they do not.
+    pub fn why_one_user(&self) -> Option<&'static str> {
         match self {
-            Backing::Memfd { huge: false } => Ok(()),
-            Backing::Memfd { huge: true } => make_memfd(SECTION, true).map(drop).map_err(|error| {
-                format!("there are no huge pages ({error}): reserve some with `sysctl vm.nr_hugepages=N`")
-            }),
-            // Opening them shows.
-            Backing::Devices { .. } => Ok(()),
-            Backing::Directory(folder) => {
-                let found = std::fs::metadata(folder).is_ok_and(|found| found.is_dir());
-                found.then_some(()).ok_or_else(|| format!("{} is no folder: make it first", folder.display()))
+            Backing::Memfd { huge: false } => None,
+            Backing::Memfd { huge: true } => {
+                Some("whoever has a huge page can give it back to the machine, which may have no other")
             }
+            Backing::Directory(_) => Some("whoever has a file with a name can make it shorter"),
+            // A device cannot be made shorter.
+            Backing::Devices { paths, .. } => paths
+                .iter()
+                .any(|path| path.is_file())
+                .then_some("whoever has a file with a name can make it shorter"),
         }
     }
 
@@ -78,8 +126,7 @@ impl Backing {
     /// If the machine has no memory, or descriptors, left.
     fn make(&self, extent: Extent) -> rustix::io::Result<OwnedFd> {
         let file = match self {
-            // Queue areas are less than a huge page.
-            Backing::Memfd { huge } => make_memfd(extent.bytes, *huge && extent.bytes >= SECTION)?,
+            Backing::Memfd { huge } => make_memfd(extent.bytes, *huge)?,
             Backing::Directory(_) => self.make_named(extent)?,
             Backing::Devices { .. } => unreachable!("segments of devices have no files"),
         };
@@ -150,6 +197,7 @@ impl fmt::Display for Backing {
     }
 }
 
+/// A file without a name that keeps its size. Further seals may be added to it.
 fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
@@ -165,14 +213,19 @@ fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The same file by a descriptor that cannot be mapped writable. A file without a name is sealed as well: from
-/// now on nobody maps it writable, not even by opening it again; its owner already has.
+/// Makes sure that this machine has huge pages at all.
+///
+/// # Errors
+/// What the kernel says.
+pub fn try_huge() -> rustix::io::Result<()> {
+    make_memfd(SECTION, true).map(drop)
+}
+
+/// The same file by a descriptor that cannot be mapped writable.
+///
+/// # Errors
+/// What the kernel says; at once, also if whoever has the file holds a lease of it, which would have us wait.
 pub fn narrow(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
-    match rustix::fs::fcntl_add_seals(file, SealFlags::FUTURE_WRITE) {
-        // A file with a name has no seals: its permissions have to do.
-        Ok(()) | Err(Errno::INVAL) => {}
-        Err(error) => return Err(error),
-    }
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
 }

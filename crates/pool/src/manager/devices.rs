@@ -41,6 +41,7 @@ impl Devices {
         }
         let set = Interleave::new(paths.len() as u32, granularity);
         let set = set.map_err(|unfit| Error::Devices(unfit.to_string()))?;
+        let needed = set.device_bytes(sections * SECTION);
         let (mut files, mut locks, mut least) = (Vec::new(), Vec::new(), u64::MAX);
         for path in paths {
             let failed = |error| Error::Device { path: path.clone(), error };
@@ -57,6 +58,9 @@ impl Devices {
             let text =
                 format!("they have {have} bytes in whole sections, and the capacity is {want}: give less");
             return Err(Error::Devices(text));
+        }
+        for (path, file) in paths.iter().zip(&files) {
+            fill(file, needed).map_err(|error| Error::Device { path: path.clone(), error })?;
         }
         let mut space = Space::reserve(sections * SECTION, mode)?;
         let borrowed: Vec<BorrowedFd> = files.iter().map(|file| file.as_fd()).collect();
@@ -92,11 +96,7 @@ fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => {
-            // All of it must be there: touching what is not would end in `SIGBUS`.
-            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, stat.st_size as u64)?;
-            Ok((file, stat.st_size as u64))
-        }
+        FileType::RegularFile => Ok((file, stat.st_size as u64)),
         FileType::CharacterDevice => {
             let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
             let size = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/size"));
@@ -108,4 +108,23 @@ fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
         }
         _ => Err(std::io::Error::other("it is neither a file nor a device-DAX device")),
     }
+}
+
+/// Makes sure that all of a file is there which the pool uses: touching what is not would end in `SIGBUS`.
+fn fill(file: &OwnedFd, needed: u64) -> std::io::Result<()> {
+    let stat = rustix::fs::fstat(file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(());
+    }
+    let system = rustix::fs::fstatvfs(file)?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    // What the file has may be behind what the pool needs, so this may refuse too little, and never too much.
+    let missing = needed.saturating_sub(stat.st_blocks as u64 * 512);
+    if missing > free {
+        let text = format!(
+            "the file is sparse: its file system would have to give {missing} bytes more, and has {free} free"
+        );
+        return Err(std::io::Error::new(std::io::ErrorKind::StorageFull, text));
+    }
+    Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, needed)?)
 }

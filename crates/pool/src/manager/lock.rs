@@ -10,10 +10,11 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// The ledger's file, locked.
+/// The ledger's file, locked. It is removed when this is dropped, unless some process is in it.
 pub struct Locked {
     file: OwnedFd,
     path: PathBuf,
+    needed: bool,
 }
 
 impl Locked {
@@ -33,45 +34,62 @@ impl Locked {
             let ours = rustix::fs::fstat(&file).map_err(failed)?;
             let there = rustix::fs::stat(&path);
             if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)) {
-                return Ok(Locked { file, path });
+                return Ok(Locked { file, path, needed: false });
             }
         }
     }
 
-    /// The ledger that is there, and what it says; or a new one. `alive` says whether anything in a ledger that does
-    /// not suit this pool is still there.
+    /// The ledger that is there, and what it says; or a new one. `alive` says whether what a record is of still is.
     ///
     /// # Errors
     /// If it cannot be mapped, or is of another pool that programs still use.
     pub fn open(
-        &self,
+        &mut self,
         shape: Shape,
         alive: impl Fn(&Record) -> bool,
     ) -> Result<(Ledger, Vec<Record>), Error> {
-        let failed = |error: Errno| Error::Ledger { path: self.path.clone(), error: error.into() };
-        if let Some(found) = Ledger::recover(&self.file, shape).map_err(failed)? {
-            return Ok(found);
+        let path = self.path.clone();
+        let failed = |error: Errno| Error::Ledger { path: path.clone(), error: error.into() };
+        if let Some((ledger, records)) = Ledger::recover(&self.file, shape).map_err(failed)? {
+            self.needed = records.iter().any(alive);
+            return Ok((ledger, records));
         }
         if let Some(other) = Ledger::shape_of(&self.file)
             && let Some((_, records)) = Ledger::recover(&self.file, other).map_err(failed)?
             && records.iter().any(alive)
         {
-            return Err(Error::OtherPool(self.path.clone()));
+            self.needed = true;
+            return Err(Error::OtherPool(path));
         }
         Ok((Ledger::create(&self.file, shape).map_err(failed)?, Vec::new()))
     }
 
-    /// Nobody needs the ledger any more.
-    pub fn remove(self) {
-        let _ = rustix::fs::unlink(&self.path);
+    /// True if a process that still runs is in the ledger.
+    pub fn is_needed(&self) -> bool {
+        self.needed
+    }
+
+    /// Says whether the next manager needs the ledger.
+    pub fn set_needed(&mut self, needed: bool) {
+        self.needed = needed;
     }
 }
 
 /// Let go at once: a child that this process has forked and that has not executed its program yet has the file, too.
 impl Drop for Locked {
     fn drop(&mut self) {
+        if !self.needed {
+            let _ = rustix::fs::unlink(&self.path);
+        }
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
+}
+
+/// The capacity of the pool that was served at a socket before and that programs may still use, in bytes.
+pub fn capacity_before(socket: &Path) -> Option<u64> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = rustix::fs::open(ledger_of(socket), flags, Mode::empty()).ok()?;
+    Ledger::shape_of(&file)?.capacity_sections.checked_mul(crate::SECTION)
 }
 
 fn ledger_of(socket: &Path) -> PathBuf {

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`state`] | what it knows, and what it does about each message |
 //! | [`sections`] | which bytes of the address space are free |
-//! | [`backing`] | the files behind segments |
+//! | [`backing`] | the files behind segments, and their seals |
+//! | [`folder`] | a folder whose files are segments |
+//! | [`room`] | how much memory there is |
 //! | [`ledger`] | what it knows, in memory that outlives it |
 //! | [`signals`] | one that runs until it is told to end |
 //! | [`devices`] | memory that is devices |
@@ -17,31 +19,36 @@
 
 mod backing;
 mod devices;
+mod folder;
 mod ledger;
 mod lock;
 mod mtrr;
 mod process;
+mod room;
 mod sections;
 mod serve;
 pub mod signals;
 mod state;
 
 pub use backing::Backing;
+pub use lock::capacity_before;
+pub use room::default_capacity;
 pub use state::Limits;
 
 use crate::cache_control::{Incoherent, Mode};
 use crate::{PAGE, SECTION};
 use backing::Store;
 use devices::Devices;
+use folder::Folder;
 use ledger::{Record, Shape};
 use lock::Locked;
 use rustix::fd::OwnedFd;
 use sections::Sections;
-use state::State;
+use state::{Holders, State};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use unrack_units::Bytes;
+use unrack_units::{Bytes, Share};
 
 /// Sections of address space for each section of memory: runs are found although memory is in pieces.
 const SPACE_FACTOR: u64 = 4;
@@ -63,8 +70,15 @@ pub struct Options {
     pub permissions: u32,
     /// Ends when nobody was connected for so long.
     pub idle: Option<std::time::Duration>,
+    /// How much of the capacity one client may have: a process with all its connections, or all processes of a user
+    /// other than the manager's. `None`: half, so that a call has room for both its sides whatever one of them does;
+    /// and at least [`LEAST_QUOTA`].
+    pub per_client: Option<Share>,
     pub limits: Limits,
 }
+
+/// A section to lease and one with queue areas: with less, a process can do nothing.
+pub const LEAST_QUOTA: u64 = 2 * SECTION;
 
 impl Options {
     /// Memory of this machine, for this user.
@@ -79,6 +93,7 @@ impl Options {
             mode: Mode::Coherent,
             permissions: 0o600,
             idle: None,
+            per_client: None,
             limits: Limits::default(),
         }
     }
@@ -91,6 +106,27 @@ impl Options {
         }
     }
 
+    /// Bytes that one client may have.
+    ///
+    /// # Errors
+    /// If they are too few to do anything with.
+    pub fn quota_bytes(&self) -> Result<u64, Error> {
+        let capacity = self.capacity.get();
+        match self.per_client {
+            None => Ok((capacity / 2).max(LEAST_QUOTA).min(capacity)),
+            Some(share) if share.of(self.capacity).get() < LEAST_QUOTA.min(capacity) => {
+                Err(Error::PerClient(share))
+            }
+            Some(share) => Ok(share.of(self.capacity).get().min(capacity)),
+        }
+    }
+
+    /// Whether processes of other users may connect.
+    fn admits_others(&self) -> bool {
+        self.permissions & 0o022 != 0
+    }
+
+    /// Makes sure that the options make sense, apart from how much there is of what they ask for.
     fn check(&self) -> Result<(), Error> {
         let (capacity, queues) = (self.capacity.get(), self.queue_bytes.get());
         let most = u32::MAX as u64 / SPACE_FACTOR * SECTION;
@@ -106,8 +142,39 @@ impl Options {
         if self.mode == Mode::Incoherent {
             Incoherent::detect().map_err(|error| Error::Lacking(error.to_string()))?;
         }
-        self.backing.check().map_err(Error::Lacking)
+        self.quota_bytes()?;
+        match self.backing.why_one_user() {
+            Some(why) if self.admits_others() => {
+                Err(Error::OneUser { backing: self.backing.to_string(), why })
+            }
+            _ => Ok(()),
+        }
     }
+
+    /// The memory, before there is anything in it.
+    fn store(&self, space_sections: u64) -> Result<Store, Error> {
+        let (mut devices, mut folder) = (None, None);
+        match &self.backing {
+            Backing::Memfd { huge: false } => {}
+            Backing::Memfd { huge: true } => backing::try_huge().map_err(|error| {
+                let error = std::io::Error::from(error);
+                Error::Lacking(format!(
+                    "there are no huge pages ({error}): reserve some with `sysctl vm.nr_hugepages=N`"
+                ))
+            })?,
+            Backing::Directory(path) => folder = Some(Folder::take(path)?),
+            Backing::Devices { paths, granularity } => {
+                let set = Devices::open(paths, *granularity, space_sections, self.mode)?;
+                devices = Some(Arc::new(set));
+            }
+        }
+        Ok(Store { backing: self.backing.clone(), devices, folder })
+    }
+}
+
+/// The size of queue areas that may have been meant by one that does not do.
+fn queue_meant(size: Bytes) -> Bytes {
+    size.in_whole(Bytes::new(PAGE)).min(Bytes::new(SECTION))
 }
 
 /// Why there is no manager.
@@ -117,12 +184,23 @@ pub enum Error {
     Listen { path: PathBuf, error: std::io::Error },
     #[error("{} is served by another manager: use it, or give another --socket", .0.display())]
     Served(PathBuf),
-    #[error("a capacity of {0} is not a whole number of 2 MiB sections: give 64MiB, say")]
+    #[error("a capacity of {0} is not a whole number of 2 MiB sections; did you mean `{meant}`?", meant = .0.in_whole(Bytes::new(SECTION)))]
     Capacity(Bytes),
-    #[error("queue areas of {0}: give whole pages of 4 KiB, at most 2 MiB")]
+    #[error("queue areas of {0} are not whole pages of 4 KiB, at most 2 MiB; did you mean `{meant}`?", meant = queue_meant(*.0))]
     QueueBytes(Bytes),
     #[error("a region has at least one section")]
     Region,
+    #[error("--per-client {0}: give at least 4MiB, a section to lease and one with queue areas")]
+    PerClient(Share),
+    #[error(
+        "a pool of {backing} is for one user: {why}, which ends whoever touches it next; give \
+             `--backing memfd`, or `--permissions 600`"
+    )]
+    OneUser { backing: String, why: &'static str },
+    #[error("--backing {}: {why}", path.display())]
+    Folder { path: PathBuf, why: String },
+    #[error("--capacity {capacity} is more than {free}, which is free of {of}: give less")]
+    NoRoom { capacity: Bytes, free: Bytes, of: &'static str },
     #[error("cannot keep the ledger {}: {error}", path.display())]
     Ledger { path: PathBuf, error: std::io::Error },
     #[error("programs still use the pool of {}, which has another capacity, memory or size of queue areas: \
@@ -146,15 +224,15 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Processes can connect when this returns.
+    /// Processes can connect when this returns. If it fails, nothing is left of it.
     ///
     /// # Errors
-    /// If the options make no sense, or there is no socket to be had there.
+    /// If the options make no sense, the machine has less than they ask for, or there is no socket to be had there.
     pub fn start(options: &Options) -> Result<Manager, Error> {
         options.check()?;
         let space = u32::try_from(options.space_bytes() / SECTION).expect("checked");
         let capacity = u32::try_from(options.capacity.get() / SECTION).expect("checked");
-        let lock = Locked::take(&options.socket)?;
+        let mut lock = Locked::take(&options.socket)?;
         let shape = Shape {
             capacity_sections: capacity as u64,
             space_sections: space as u64,
@@ -164,15 +242,16 @@ impl Manager {
         let alive =
             |record: &Record| matches!(record, Record::Client(found) if process::watch(found).is_some());
         let (ledger, records) = lock.open(shape, alive)?;
+        let store = options.store(space as u64)?;
+        if !lock.is_needed() {
+            // Of a pool that is taken over, processes have a part already.
+            options.check_room(&store)?;
+        }
+        let devices = store.devices.clone();
         let sections = Sections::new(0, space, capacity, options.queue_bytes.get());
-        let devices = match &options.backing {
-            Backing::Devices { paths, granularity } => {
-                Some(Arc::new(Devices::open(paths, *granularity, space as u64, options.mode)?))
-            }
-            _ => None,
-        };
-        let store = Store { backing: options.backing.clone(), devices: devices.clone() };
-        let mut state = State::new(store, sections, options.limits, ledger);
+        let holders =
+            Holders::new(options.limits, options.quota_bytes()?, options.capacity.get(), shape.slots());
+        let mut state = State::new(store, sections, holders, ledger);
         let before = state.recover(records);
         let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
         let stop = Arc::new(stop.map_err(std::io::Error::from)?);

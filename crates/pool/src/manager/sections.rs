@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The address space, and how much of it may be in use.
 ///
 /// The space may be larger than the memory behind it, so that runs are found although memory is in pieces.
-/// Queue areas are smaller than a section: they share sections of their own, which are never given up.
+/// Queue areas are smaller than a section: they share sections of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sections {
     /// Free runs: first section, and how many.
@@ -121,8 +121,20 @@ impl Sections {
         self.queues.remove(&extent.offset)
     }
 
+    /// A queue area that was taken is free again, and its section with it if no other area of it is used.
     pub fn give_queues(&mut self, extent: Extent) {
         assert!(extent.bytes == self.queue_bytes && self.queues.insert(extent.offset), "given twice");
+        let section = extent.offset / SECTION * SECTION;
+        let areas = section..section + SECTION;
+        if self.queues.range(areas.clone()).count() as u64 == SECTION / self.queue_bytes {
+            self.queues.retain(|area| !areas.contains(area));
+            self.give(Extent { offset: section, bytes: SECTION });
+        }
+    }
+
+    /// Bytes of a queue area.
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue_bytes
     }
 
     fn divide(&mut self, section: u64) {
@@ -154,7 +166,6 @@ mod tests {
             let mut sections = Sections::new(1, 40, 20, SECTION / 4);
             let mut held: Vec<Extent> = Vec::new();
             let mut queues: Vec<Extent> = Vec::new();
-            let mut queue_sections = std::collections::BTreeSet::new();
             for (count, which) in steps {
                 match count {
                     0 if !held.is_empty() => sections.give(held.swap_remove(which % held.len())),
@@ -162,7 +173,8 @@ mod tests {
                     5 => queues.extend(sections.take_queues()),
                     count => held.extend(sections.take(count)),
                 }
-                queue_sections.extend(queues.iter().map(|queue| queue.offset / SECTION));
+                let queue_sections: std::collections::BTreeSet<u64> =
+                    queues.iter().map(|queue| queue.offset / SECTION).collect();
                 let mut all: Vec<Extent> = held.iter().chain(&queues).copied().collect();
                 all.sort_by_key(|extent| extent.offset);
                 prop_assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].offset));
@@ -173,7 +185,10 @@ mod tests {
             for extent in held {
                 sections.give(extent);
             }
-            prop_assert_eq!(sections.free() as usize + queue_sections.len(), 20);
+            for extent in queues {
+                sections.give_queues(extent);
+            }
+            prop_assert_eq!(sections, Sections::new(1, 40, 20, SECTION / 4));
         }
 
         /// What is taken by place is what is free, and what a copy that took the same has left.

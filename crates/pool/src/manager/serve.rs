@@ -42,6 +42,8 @@ pub struct Server {
     region_sections: u32,
     queue_bytes: u64,
     mode: Mode,
+    /// Why nobody but this user may have this memory.
+    one_user: Option<&'static str>,
 }
 
 struct Connection {
@@ -96,8 +98,11 @@ impl Server {
             region_sections: options.region_sections,
             queue_bytes: options.queue_bytes.get(),
             mode: options.mode,
+            one_user: options.backing.why_one_user(),
             devices,
         };
+        // However this ends from now on, but by `stop`, processes may be there.
+        server.lock.set_needed(true);
         before.into_iter().for_each(|process| server.watch_absent(&process));
         server.flush();
         Ok(server)
@@ -141,12 +146,10 @@ impl Server {
         }
     }
 
-    fn stop(self) {
+    fn stop(mut self) {
         // With the lock still held: nobody else listens there.
         let _ = rustix::fs::unlink(&self.socket);
-        if self.state.is_empty() {
-            self.lock.remove();
-        }
+        self.lock.set_needed(!self.state.is_empty());
     }
 
     /// A process ended.
@@ -259,6 +262,10 @@ impl Server {
             return Err(Denied::NotYours);
         }
         let connection = self.connections.get_mut(&number).expect("it was there");
+        let user = rustix::process::geteuid().as_raw();
+        if let Some(why) = self.one_user.filter(|_| connection.peer.uid != user) {
+            return Err(Denied::OneUser { user, why: why.into() });
+        }
         let peer = Peer { name: hello.name, ..connection.peer.clone() };
         let you = match hello.again {
             None => self.state.join(peer, connection.started, bells)?,

@@ -10,11 +10,12 @@ mod packets;
 pub use packets::{Incoming, Malformed, receive, send};
 
 use serde::{Deserialize, Serialize};
+use unrack_units::Bytes;
 
 /// The first bytes of the first message of either side.
 pub const MAGIC: [u8; 8] = *b"unrackpl";
 /// What this code speaks. It changes with any change of these types.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of the longest message.
 pub const MOST_BYTES: usize = 16 * 1024;
 /// Descriptors that two processes may pass each other beside a greeting.
@@ -265,9 +266,11 @@ pub enum Denied {
     Gone { peer: Peer, cause: Cause },
     #[error("{0} does not read what the manager tells it")]
     Slow(Peer),
-    #[error("this process has {what}, which is the most: {most}")]
+    #[error("{what}: there may be {most} at most")]
     Limit { what: Limited, most: u32 },
-    #[error("a segment that was granted to be read cannot be granted to be written")]
+    #[error(
+        "a segment is granted either to be read or to be written, and this one was granted otherwise before"
+    )]
     Sealed,
     #[error("the request names something that this process does not have")]
     NotYours,
@@ -275,9 +278,42 @@ pub enum Denied {
         "the manager that was there before knew this process, and this one does not: it has to connect anew"
     )]
     Stranger,
+    #[error(
+        "{whose} may have {} of the pool and {}: {} more are too many; free what is not needed, or start the \
+             manager with more --per-client",
+        Bytes::new(*quota_bytes), has(*held_bytes), Bytes::new(*asked_bytes)
+    )]
+    Quota { whose: Whose, asked_bytes: u64, held_bytes: u64, quota_bytes: u64 },
+    #[error(
+        "this pool is of user {user} alone: {why}; connect as that user, or have the pool served with \
+             `--backing memfd`"
+    )]
+    OneUser { user: u32, why: String },
 }
 
-/// What each process has a limited number of.
+fn has(bytes: u64) -> String {
+    if bytes == 0 { "has none".into() } else { format!("has {}", Bytes::new(bytes)) }
+}
+
+/// Whose quota it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Whose {
+    /// The process's, with all its connections.
+    Process,
+    /// All processes' together of a user who is not the manager's.
+    User(u32),
+}
+
+impl std::fmt::Display for Whose {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Whose::Process => out.write_str("this process"),
+            Whose::User(user) => write!(out, "user {user}, with all processes together,"),
+        }
+    }
+}
+
+/// A thing that each client may have a limited number of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limited {
     Channels,
@@ -285,16 +321,24 @@ pub enum Limited {
     Segments,
     Grants,
     Connections,
+    /// Channels of a service.
+    Served,
+    /// All of the above together.
+    Records,
 }
 
 impl std::fmt::Display for Limited {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Limited::Channels => "many channels",
-            Limited::Services => "many services",
-            Limited::Segments => "many segments",
-            Limited::Grants => "many grants in a channel",
-            Limited::Connections => "no place at the manager, for there are many connections",
+            Limited::Channels => "this client has opened too many channels",
+            Limited::Services => "this client has too many services",
+            Limited::Segments => "this client has too many segments",
+            Limited::Grants => "too many segments were granted by one channel",
+            Limited::Connections => "there are too many connections to the manager",
+            Limited::Served => "the service has too many channels",
+            Limited::Records => {
+                "this client has too many connections, channels, services, segments and grants together"
+            }
         })
     }
 }
@@ -303,11 +347,36 @@ impl std::fmt::Display for Limited {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Listed {
-    Pool { capacity_bytes: u64, free_bytes: u64, backing: String },
-    Client { peer: Peer, used_bytes: Option<u64> },
-    Segment { extent: Extent, owner: Option<ClientId>, granted: Vec<(ClientId, Access)> },
-    Service { name: String, by: ClientId },
-    Channel { id: ChannelId, service: String, client: ClientId, server: ClientId, open: bool, queues: Extent },
+    /// `per_client_bytes`: how much one client may have.
+    Pool {
+        capacity_bytes: u64,
+        free_bytes: u64,
+        backing: String,
+        per_client_bytes: u64,
+    },
+    /// `quota_used_bytes`: what counts against its quota, with all connections that count together with it.
+    Client {
+        peer: Peer,
+        used_bytes: Option<u64>,
+        quota_used_bytes: u64,
+    },
+    Segment {
+        extent: Extent,
+        owner: Option<ClientId>,
+        granted: Vec<(ClientId, Access)>,
+    },
+    Service {
+        name: String,
+        by: ClientId,
+    },
+    Channel {
+        id: ChannelId,
+        service: String,
+        client: ClientId,
+        server: ClientId,
+        open: bool,
+        queues: Extent,
+    },
 }
 
 /// The preamble and a message behind it.

@@ -7,10 +7,13 @@ pub mod folder;
 use folder::Folder;
 use std::time::Duration;
 use unrack_pool::{Client, Manager, Options};
-use unrack_units::Bytes;
+use unrack_units::{Bytes, Share};
 
 /// Longer than anything takes that works.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The whole capacity.
+pub const ALL: Share = Share::Size(Bytes::new(u64::MAX));
 
 pub struct Pool {
     pub manager: Manager,
@@ -21,6 +24,8 @@ impl Pool {
     pub fn new(change: impl FnOnce(&mut Options)) -> Pool {
         let folder = Folder::new();
         let mut options = Options::new(folder.path("pool.sock"), Bytes::new(64 << 20));
+        // The processes of a test are threads of one.
+        options.per_client = Some(ALL);
         change(&mut options);
         let manager = Manager::start(&options).expect("a manager starts");
         Pool { manager, _folder: folder }

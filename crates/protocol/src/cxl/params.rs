@@ -1,10 +1,11 @@
 //! What can be set about CXL.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
 /// Parameters of a CXL.mem fabric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Flit format. Default `68B`.
@@ -35,7 +36,7 @@ impl Default for Params {
 }
 
 /// Flit formats (CXL 3.x §4.2 and §4.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 pub enum Flit {
     /// Protocol id 2 B, four slots of 16 B, CRC 2 B.
     #[default]

@@ -1,11 +1,12 @@
 //! What can be set about DCTCP.
 
 use crate::tcp::{Connections, Timeouts};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
 /// Parameters of DCTCP.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Segments that a new stream may send at once. Default 10 (RFC 6928 §2).
@@ -24,11 +25,11 @@ pub struct Params {
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
     /// Whether messages share connections, with what these have learned. Default: each has its own.
-    #[serde(skip_serializing_if = "Connections::is_fresh")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
     /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
     /// it waits for the timer.
-    #[serde(skip_serializing_if = "crate::tcp::is_off")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
 

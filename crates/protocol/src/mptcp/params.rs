@@ -1,11 +1,12 @@
 //! What can be set about MPTCP.
 
 use crate::tcp::{Connections, Timeouts};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
 /// How the windows of subflows depend on each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Coupling {
     /// Linked increases (RFC 6356).
@@ -18,7 +19,7 @@ pub enum Coupling {
 }
 
 /// Which subflow takes new data, of those that may send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
     /// The one of the shortest round trip.
@@ -29,7 +30,7 @@ pub enum Scheduler {
 }
 
 /// Parameters of MPTCP.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     pub coupling: Coupling,
@@ -44,11 +45,11 @@ pub struct Params {
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
     /// Whether messages share connections, with what these have learned. Default: each has its own.
-    #[serde(skip_serializing_if = "Connections::is_fresh")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
     /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
     /// it waits for the timer.
-    #[serde(skip_serializing_if = "crate::tcp::is_off")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
 

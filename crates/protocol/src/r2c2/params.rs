@@ -3,11 +3,12 @@
 use super::Routing;
 use super::selection::Selection;
 use super::terms::Rule;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Fraction, Time};
 
 /// Who computes rates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
     /// Every node, from broadcasts of all flows.
@@ -17,15 +18,9 @@ pub enum Control {
     Central,
 }
 
-impl Control {
-    fn is_of_all(&self) -> bool {
-        *self == Control::default()
-    }
-}
-
 /// At what rate a flow sends of which no rate is known yet. The paper: "the sender starts transmitting packets immediately"
 /// (§3.3.2), and not how fast.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstRate {
     /// What it would get alone, but no more than the source's fastest link has.
@@ -35,18 +30,8 @@ pub enum FirstRate {
     Alone,
 }
 
-impl FirstRate {
-    fn is_of_a_link(&self) -> bool {
-        *self == FirstRate::default()
-    }
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 /// Parameters of R2C2.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Of all flows. Default spraying (§5.2).
@@ -66,16 +51,16 @@ pub struct Params {
     /// says none.
     pub demand_gain: Fraction,
     /// At which a flow sends until it is given a rate. Default that of a link.
-    #[serde(skip_serializing_if = "FirstRate::is_of_a_link")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub first_rate: FirstRate,
     /// What flows ask for, by the nodes between which they are. Default: all the same.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub rules: Vec<Rule>,
     /// Who computes rates. Default every node, those of its flows.
-    #[serde(skip_serializing_if = "Control::is_of_all")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub control: Control,
     /// The node that computes the rates of all flows, if one does. Default 0.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub controller: u32,
     /// Other routings for flows under way (§3.4). Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]

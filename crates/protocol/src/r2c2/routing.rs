@@ -4,12 +4,15 @@ mod draw;
 
 pub use draw::Router;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use unrack_rack::graph::Graph;
 
 /// How the packets of a flow find their ways.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
     /// Random packet spraying: each packet takes one of all shortest paths, all equally likely.

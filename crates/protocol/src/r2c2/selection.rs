@@ -13,12 +13,13 @@ pub use problem::Problem;
 use super::Routing;
 use super::rates::{Asked, Rates, Slot, Trials};
 use super::weights::{Share, Ways, Weights};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use unrack_units::Time;
 
 /// When and among what routings are chosen.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
     /// Once in this time, by one node after the other; the paper does so "every few seconds or minutes" (§3.4).
@@ -38,7 +39,7 @@ fn default_routings() -> Vec<Routing> {
 }
 
 /// Parameters of the search.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Genotypes of a generation. Default 100 (§5.2).

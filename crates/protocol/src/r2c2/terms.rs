@@ -3,17 +3,18 @@
 
 use super::Routing;
 use super::rates::Asked;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Rate, Time};
 
 /// A rule. What it says nothing of, it leaves as it is.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
-    /// For flows from these nodes. Default from all.
+    /// Sources of the flows that it is about. Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub src: Option<Vec<u32>>,
-    /// For flows to these nodes. Default to all.
+    /// Destinations of the flows that it is about. Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dst: Option<Vec<u32>>,
     /// From this time on, flows under way included. Default from the beginning.
@@ -21,14 +22,14 @@ pub struct Rule {
     /// A flow's part of what is shared, relative to others. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u8>,
-    /// 0, the default, is served first.
+    /// Priority of a flow: 0, the default, is served first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// How fast the source's program has bytes to send (§3.3.2: host-limited flows). Nobody is told: R2C2 estimates it.
+    /// Rate at which the source's program has bytes to send (§3.3.2: host-limited flows). Nobody is told: R2C2 estimates it.
     /// Default: all are there at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<Rate>,
-    /// Default that of the fabric.
+    /// Routing of a flow. Default: that of the fabric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
 }

@@ -19,6 +19,8 @@ pub type TransferId = u32;
 
 /// Decides at one receiver who may send, and when.
 pub trait Scheduler {
+    /// True if only the turns of other transfers, or the pace of its grants, keep it from granting more of this one.
+    fn could_grant(&self, grants: &Grants) -> bool;
     /// What a transfer stands at has changed: it was announced, a segment was granted or has arrived, or
     /// what was granted is lost.
     fn update(&mut self, transfer: TransferId, grants: &mut Grants);

@@ -30,7 +30,6 @@ mod tail_loss;
 pub use control::{Acked, Control, Outstanding, Pause};
 pub use framing::Framing;
 pub use loss_based::LossBased;
-pub(crate) use params::is_off;
 pub use params::{Congestion, Connections, Params};
 pub(crate) use ranges::Ranges;
 pub use receiver::Receiver;

@@ -1,11 +1,12 @@
 //! What can be set about TCP.
 
 use super::Timeouts;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
 /// Which loss-based congestion control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Congestion {
     /// RFC 9438, Linux's default.
@@ -16,7 +17,7 @@ pub enum Congestion {
 }
 
 /// How long connections last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Connections {
     /// Each message has a new one.
@@ -26,20 +27,8 @@ pub enum Connections {
     Kept,
 }
 
-/// Whether nothing need be said of a switch that is off.
-pub(crate) fn is_off(switch: &bool) -> bool {
-    !switch
-}
-
-impl Connections {
-    /// Whether nothing need be said of it.
-    pub fn is_fresh(&self) -> bool {
-        *self == Connections::Fresh
-    }
-}
-
 /// Parameters of TCP without congestion marks.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     pub congestion: Congestion,
@@ -54,11 +43,11 @@ pub struct Params {
     /// Default: all the same, as their hash says (ECMP, RFC 2992).
     pub spraying: bool,
     /// Whether messages share connections, with what these have learned. Default: each has its own.
-    #[serde(skip_serializing_if = "Connections::is_fresh")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
     /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
     /// it waits for the timer.
-    #[serde(skip_serializing_if = "is_off")]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
 

@@ -7,12 +7,14 @@ use unrack_units::{Bytes, Fraction, Time};
 use super::Checker;
 use crate::Protocol;
 use crate::graph::Graph;
-use crate::nearest::hint;
 use crate::network::{Buffer, Link, Network, Switch, Topology};
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
+use unrack_units::nearest::hint;
 
 /// Per-node tables stay in memory.
 const MOST_NODES: u32 = 1 << 16;
+/// Ports are numbered in 32 bits, and each has some hundred bytes of its own.
+const MOST_PORTS: u64 = 1 << 24;
 /// The largest fat tree of no more nodes than that.
 const MOST_FAT_TREE_PORTS: u32 = 64;
 /// Messages of a run are numbered in 32 bits.
@@ -81,6 +83,9 @@ impl Checker<'_> {
         // Of none, what makes it so is complained of already.
         if !is_star && nodes > 0 && !(2..=MOST_NODES).contains(&nodes) {
             self.complain("network.topology", format!("{nodes} nodes is outside 2 to {MOST_NODES}"));
+        } else if network.topology.ports() > MOST_PORTS {
+            let ports = network.topology.ports();
+            self.complain("network.topology", format!("{ports} switch ports are more than {MOST_PORTS}"));
         }
     }
 
@@ -228,7 +233,8 @@ impl Checker<'_> {
     }
 
     pub(super) fn within<T: PartialOrd + Display>(&mut self, path: &str, value: T, least: T, most: T) {
-        if value < least || value > most {
+        // Not a number is outside as well.
+        if !(value >= least && value <= most) {
             self.complain(path, format!("{value} is outside {least} to {most}"));
         }
     }

@@ -4,8 +4,7 @@ use super::Checker;
 use crate::graph::list::Listed;
 use crate::network::{Cabling, Topology};
 use crate::workload::FileRef;
-use std::fs::File;
-use std::io::Read;
+use unrack_input::read_text;
 
 /// As many cables as fit, and some comments.
 const MOST_BYTES: u64 = 64 << 20;
@@ -27,13 +26,7 @@ impl Checker<'_> {
 }
 
 fn read(file: &FileRef) -> Result<String, String> {
-    let mut text = String::new();
-    let opened = File::open(&file.path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
-    match opened {
-        Err(why) => Err(format!("cannot be read: {why}")),
-        Ok(_) if text.len() as u64 > MOST_BYTES => Err("is longer than 64 MiB".into()),
-        Ok(_) => Ok(text),
-    }
+    read_text(&file.path, MOST_BYTES).map_err(|why| why.reason.to_string())
 }
 
 fn listed(text: &str) -> Result<Listed, String> {

@@ -26,17 +26,17 @@ impl Checker<'_> {
             self.complain("workload.jobs", format!("two jobs have the name `{}`", twice[0].escape_debug()));
         }
         for (n, job) in jobs.jobs.iter().enumerate() {
-            self.check_job(&format!("workload.jobs.{n}"), job, nodes);
+            self.check_job(&format!("workload.jobs.{n}"), job, nodes, jobs.slots);
         }
     }
 
-    fn check_job(&mut self, path: &str, job: &Job, nodes: u32) {
+    fn check_job(&mut self, path: &str, job: &Job, nodes: u32, slots: u32) {
         if job.name.as_ref().is_some_and(|name| name.is_empty() || name.contains(['.', '/'])) {
             self.complain(&format!("{path}.name"), "expected a word without `.` and `/`");
         }
         self.within(&format!("{path}.start"), job.start, Time::ZERO, LONGEST);
         if let Some(hosts) = job.hosts {
-            self.within(&format!("{path}.hosts"), hosts, 2, u32::MAX);
+            self.check_hosts(path, hosts, nodes, slots);
         }
         if let Some(on) = &job.on {
             if on.len() < 2 || job.hosts.is_some_and(|hosts| hosts as usize != on.len()) {
@@ -77,6 +77,15 @@ impl Checker<'_> {
         }
         if let Some(collective) = &job.collective {
             self.check_collective(collective);
+        }
+    }
+
+    /// More ranks than the rack has room for are refused before anything is computed for them.
+    fn check_hosts(&mut self, path: &str, hosts: u32, nodes: u32, slots: u32) {
+        let room = u64::from(nodes) * u64::from(slots);
+        if !(2..=room).contains(&u64::from(hosts)) {
+            let message = format!("{hosts} is outside 2 to {room}, {nodes} nodes with room for {slots} each");
+            self.complain(&format!("{path}.hosts"), message);
         }
     }
 

@@ -2,9 +2,9 @@
 
 use serde::de::{Error, Expected, Unexpected};
 
-use crate::nearest::{hint, one_of};
 use crate::problem::Problem;
 use crate::source::Place;
+use unrack_units::nearest::{hint, one_of};
 
 #[derive(Debug)]
 pub(crate) struct Fault {

@@ -9,13 +9,23 @@ use super::fault::Fault;
 use crate::tree::{Entry, Node, Value};
 
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a>(pub &'a Node);
+pub(super) struct Reader<'a> {
+    pub node: &'a Node,
+    /// Keys of this table that somebody else reads.
+    pub beside: &'a [&'a str],
+}
+
+impl<'a> Reader<'a> {
+    fn inside(node: &'a Node) -> Reader<'a> {
+        Reader { node, beside: &[] }
+    }
+}
 
 impl<'de> Deserializer<'de> for Reader<'_> {
     type Error = Fault;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match &self.0.value {
+        match &self.node.value {
             Value::Text(text) => visitor.visit_str(text),
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
@@ -29,7 +39,7 @@ impl<'de> Deserializer<'de> for Reader<'_> {
     /// Quantities are read from text. A number is handed over as its text, so that the quantity's
     /// own parser accepts it or says which unit is missing.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match &self.0.value {
+        match &self.node.value {
             Value::Integer(number) => visitor.visit_str(&number.to_string()),
             Value::Float(number) => visitor.visit_str(&number.to_string()),
             _ => self.deserialize_any(visitor),
@@ -50,9 +60,12 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let mut keys = self.0.table().into_iter().flatten();
+        let mut keys = self.node.table().into_iter().flatten();
         match keys.find(|(key, _)| !fields.contains(&key.as_str())) {
-            Some((key, entry)) => Err(Fault::unknown_key(key, fields).inside(key, entry.key)),
+            Some((key, entry)) => {
+                let known = [self.beside, fields].concat();
+                Err(Fault::unknown_key(key, &known).inside(key, entry.key))
+            }
             None => self.deserialize_any(visitor),
         }
     }
@@ -63,11 +76,11 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        match &self.0.value {
+        match &self.node.value {
             Value::Text(text) => {
                 visitor.visit_enum(IntoDeserializer::<Fault>::into_deserializer(text.as_str()))
             }
-            _ => Err(Fault::unknown_word(&self.0.describe(), variants)),
+            _ => Err(Fault::unknown_word(&self.node.describe(), variants)),
         }
     }
 
@@ -84,7 +97,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
         let Some(node) = self.0.next() else { return Ok(None) };
-        seed.deserialize(Reader(node)).map(Some).map_err(|fault| fault.at(node.place))
+        seed.deserialize(Reader::inside(node)).map(Some).map_err(|fault| fault.at(node.place))
     }
 }
 
@@ -105,6 +118,6 @@ impl<'de> MapAccess<'de> for Entries<'_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         let (key, entry) = self.current.take().expect("a value is asked for after its key");
-        seed.deserialize(Reader(&entry.node)).map_err(|fault| fault.inside(key, entry.node.place))
+        seed.deserialize(Reader::inside(&entry.node)).map_err(|fault| fault.inside(key, entry.node.place))
     }
 }

@@ -1,6 +1,7 @@
 //! Coordinates of tori and meshes.
 
 use super::{GraphError, MOST_NODES};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Dimensions of a cube: of eight, each has one link more.
@@ -32,6 +33,18 @@ impl Sides {
     /// Not more than fits.
     pub fn nodes(&self) -> u32 {
         self.as_slice().iter().fold(1, |nodes, side| nodes.saturating_mul(*side))
+    }
+}
+
+impl JsonSchema for Sides {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Sides".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<u32>::json_schema(generator)
     }
 }
 

@@ -1,15 +1,16 @@
 //! Collective operations among all nodes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
 /// One operation, again and again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Collective {
     pub operation: Operation,
     /// Of each node's data.
     pub size: Bytes,
-    /// Nodes that hold the data of a parameter server: the last ones.
+    /// Nodes that hold the data, with `parameter-server`: the last ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
     /// Default 1.
@@ -20,7 +21,7 @@ pub struct Collective {
     pub compute: Time,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// All-reduce by a ring.

@@ -1,12 +1,14 @@
 //! Jobs whose traffic comes from computing them: several at once, placed on hosts.
 
 use crate::workload::{Collective, Operation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
 /// A mix of jobs and who decides where they run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jobs {
+    /// The jobs, in the order in which they are placed.
     pub jobs: Vec<Job>,
     /// Default first-fit.
     #[serde(default)]
@@ -17,7 +19,7 @@ pub struct Jobs {
 }
 
 /// Where jobs run, and when they may send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The first hosts that have room.
@@ -32,9 +34,9 @@ pub enum Policy {
 }
 
 /// One job: exactly one of the applications.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
-    /// In results. Default: the application, and a number where there are several of it.
+    /// Name in results. Default: the application, and a number where there are several of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Ranks, each on a host. Default: as many as there are nodes.
@@ -43,8 +45,9 @@ pub struct Job {
     /// The node of each rank, instead of what the policy would choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<u32>>,
-    /// Default: at once.
-    #[serde(default, skip_serializing_if = "is_at_once")]
+    /// Time at which it starts. Default: at once.
+    #[serde(default)]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub start: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pagerank: Option<PageRank>,
@@ -79,7 +82,7 @@ impl Job {
 }
 
 /// A graph drawn by Graph500's Kronecker generator, cut into a chunk of vertices for each rank.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kronecker {
     /// 2^scale vertices.
     pub scale: u32,
@@ -92,7 +95,7 @@ pub struct Kronecker {
 }
 
 /// PageRank, a superstep after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageRank {
     pub scale: u32,
     #[serde(default = "sixteen")]
@@ -108,7 +111,7 @@ pub struct PageRank {
 }
 
 /// Connected components by labels that spread, until none changes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Components {
     pub scale: u32,
     #[serde(default = "sixteen")]
@@ -135,12 +138,12 @@ impl Components {
 }
 
 /// Data-parallel training: each rank computes, then gradients are summed up.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Training {
     pub model: Model,
     /// How gradients are summed up.
     pub operation: Operation,
-    /// Of `parameter-server`: the last ranks hold parameters.
+    /// Ranks that hold parameters, with `parameter-server`: the last ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
     /// Default 1.
@@ -155,7 +158,7 @@ pub struct Training {
 }
 
 /// A model by the sizes of its layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Model {
     #[serde(rename = "resnet-18")]
     ResNet18,
@@ -166,7 +169,7 @@ pub enum Model {
 }
 
 /// Clients ask a store whose keys are spread over servers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyValue {
     /// The first ranks; the others are clients.
     pub servers: u32,
@@ -199,7 +202,7 @@ pub struct KeyValue {
 }
 
 /// Which keys are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyPattern {
     Uniform,
@@ -211,7 +214,7 @@ pub enum KeyPattern {
 }
 
 /// Which server holds a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharding {
     /// As many neighbouring keys for each.
@@ -222,11 +225,11 @@ pub enum Sharding {
 }
 
 /// MapReduce: words of a text drawn by Zipf's law are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WordCount {
     /// Of each mapper's text.
     pub words: u32,
-    /// The last ranks, which do not map. Default: all ranks map and reduce.
+    /// Ranks that reduce and do not map: the last ones. Default: all ranks map and reduce.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reducers: Option<u32>,
     /// Different words. Default 50,000.
@@ -250,7 +253,7 @@ pub struct WordCount {
 }
 
 /// How the output of mappers gets to reducers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shuffle {
     /// A text is counted everywhere before the next one is read; what sends needs no core.
@@ -264,7 +267,7 @@ pub enum Shuffle {
 }
 
 /// DLRM inference: each rank asks all for the embeddings of its batch, of 26 tables with the rows of Criteo's data.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Embedding {
     /// One after the other, on each rank.
     pub batches: u32,
@@ -289,7 +292,7 @@ pub struct Embedding {
 }
 
 /// How embeddings are spread over ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
     /// Whole tables, in turn.
@@ -297,10 +300,6 @@ pub enum Spread {
     Tables,
     /// Each row by a hash.
     Rows,
-}
-
-fn is_at_once(start: &Time) -> bool {
-    *start == Time::ZERO
 }
 
 const fn one() -> u32 {

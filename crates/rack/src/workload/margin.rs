@@ -11,12 +11,6 @@ pub enum Margin {
     Time(Time),
 }
 
-impl Margin {
-    pub fn is_nothing(&self) -> bool {
-        *self == Margin::default()
-    }
-}
-
 /// Nothing.
 impl Default for Margin {
     fn default() -> Margin {

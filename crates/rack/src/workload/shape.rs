@@ -1,5 +1,6 @@
 //! Who talks to whom, and when: words, or tables where a word needs a number.
 
+use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::Serializer;
@@ -34,7 +35,7 @@ pub enum Arrivals {
     LogNormal { sigma: f64 },
 }
 
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum PatternWord {
     AllToAll,
@@ -45,14 +46,18 @@ enum PatternWord {
 }
 
 /// A [`Pattern`] as a table.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PatternTable {
+    /// `all-to-all`, `permutation`, `incast`, `rack-local` or `hot-spots`.
     kind: PatternWord,
+    /// Sources that ask, with `incast`. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     fan_in: Option<u32>,
+    /// Share of the messages of each source that stays in its rack, with `rack-local`.
     #[serde(skip_serializing_if = "Option::is_none")]
     fraction: Option<Fraction>,
+    /// Exponent of Zipf's law, with `hot-spots`.
     #[serde(skip_serializing_if = "Option::is_none")]
     exponent: Option<f64>,
 }
@@ -97,6 +102,9 @@ impl PatternTable {
     }
 }
 
+crate::schema::schema_as_word_or_table!(Pattern, PatternTable);
+crate::schema::schema_as_word_or_table!(Arrivals, ArrivalsTable);
+
 impl Serialize for Pattern {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let table = PatternTable::from(*self);
@@ -130,7 +138,7 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum ArrivalsWord {
     Poisson,
@@ -139,10 +147,12 @@ enum ArrivalsWord {
 }
 
 /// [`Arrivals`] as a table.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ArrivalsTable {
+    /// `poisson`, `fixed` or `log-normal`.
     kind: ArrivalsWord,
+    /// Standard deviation of the logarithm of gaps, with `log-normal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     sigma: Option<f64>,
 }

@@ -1,5 +1,6 @@
 //! How large messages are.
 
+use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::Serializer;
@@ -36,7 +37,7 @@ pub enum Scale {
 }
 
 /// What the sizes of a distribution count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeUnit {
     #[default]
@@ -46,21 +47,28 @@ pub enum SizeUnit {
 }
 
 /// A [`Size`] that is a table, as written.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Distribution {
+    /// Name of a distribution that comes with the program, such as `websearch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     cdf: Option<String>,
+    /// File that holds a distribution, relative to the file that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     cdf_file: Option<FileRef>,
+    /// `bytes`, or `packets` of 1460 bytes: what the sizes in `cdf_file` count. Default bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<SizeUnit>,
+    /// Shape of a Pareto distribution, which also needs a `minimum` or a `mean`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pareto: Option<f64>,
+    /// Smallest size of the Pareto distribution.
     #[serde(skip_serializing_if = "Option::is_none")]
     minimum: Option<Bytes>,
+    /// Mean that the Pareto distribution has without a maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean: Option<Bytes>,
+    /// Largest size of the Pareto distribution. Default: the largest that a message can have.
     #[serde(skip_serializing_if = "Option::is_none")]
     maximum: Option<Bytes>,
 }
@@ -87,6 +95,8 @@ impl Distribution {
         }
     }
 }
+
+crate::schema::schema_as_word_or_table!(Size, Distribution);
 
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Time, UnitError};
 
 use super::{Blades, Margin};
 
 /// Transfers that a file lists.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
     /// A captured `trace.parquet`, or flows: `src,dst,bytes,start_ns[,kind]` as CSV or Parquet.
     pub file: FileRef,
@@ -22,15 +23,17 @@ pub struct Trace {
     #[serde(default)]
     pub time_offsets: TimeOffsets,
     /// Not counted at the beginning. Default nothing.
-    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    #[serde(default)]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,
     /// Not counted at the end. Default nothing.
-    #[serde(default, skip_serializing_if = "Margin::is_nothing")]
+    #[serde(default)]
+    #[schemars(extend("x-unhashed" = "default"))]
     pub cool_down: Margin,
 }
 
 /// Whether a slow network slows the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replay {
     /// A thread's next fetch follows the completion of the one before, after the program's own
@@ -84,6 +87,8 @@ pub struct FileRef {
     /// As this process opens it.
     pub path: PathBuf,
 }
+
+crate::schema::schema_as_text!(FileRef);
 
 impl Serialize for FileRef {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,4 @@
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use arrow_array::RecordBatch;
@@ -8,30 +7,55 @@ use parquet::file::metadata::KeyValue;
 use serde_json::Value;
 
 use super::cell::{Cell, Mismatch};
+use super::guard::guarded;
 use super::{TABLE_KEY, Table};
 use crate::RecordError;
+use unrack_input::clipped;
 
 const BATCH: usize = 64 * 1024;
 
+/// Rows of a table, at most: messages of a run are numbered in 32 bits.
+const MOST_ROWS: u64 = u32::MAX as u64;
+
 /// Reads a whole table and checks its schema, its metadata and every row.
 ///
-/// The Parquet library is known to panic on some damaged files; that panic ends here, as an error
-/// (though the panic hook has printed its message).
+/// The Parquet library is known to panic on some damaged files; that panic ends here, as an error.
 pub(crate) fn read<R: Table>(path: impl AsRef<Path>) -> Result<(R::Meta, Vec<R>), RecordError> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(RecordError::io("open", path))?;
-    catch_unwind(AssertUnwindSafe(|| read_file(path, file))).unwrap_or_else(|_| {
-        Err(RecordError::Damaged { path: path.into(), why: "the Parquet reader gave up".into() })
-    })
+    let file = unrack_input::open(path, u64::MAX)?;
+    guarded(|| read_file(path, file)).unwrap_or_else(|| Err(gave_up(path)))
+}
+
+/// Rows of a Parquet file, as its metadata say.
+pub fn rows_of(path: impl AsRef<Path>) -> Result<u64, RecordError> {
+    let path = path.as_ref();
+    let file = unrack_input::open(path, u64::MAX)?;
+    guarded(|| builder(path, file).map(|builder| rows_in(&builder))).unwrap_or_else(|| Err(gave_up(path)))
+}
+
+fn rows_in(builder: &ParquetRecordBatchReaderBuilder<File>) -> u64 {
+    u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(u64::MAX)
+}
+
+fn gave_up(path: &Path) -> RecordError {
+    RecordError::Damaged { path: path.into(), why: "the Parquet reader gave up".into() }
+}
+
+fn damaged(path: &Path, why: impl std::fmt::Display) -> RecordError {
+    RecordError::Damaged { path: path.into(), why: clipped(&why.to_string()).into_owned() }
+}
+
+fn builder(path: &Path, file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, RecordError> {
+    // The columns' own types are authoritative, so that tables written by other programs read too.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|why| damaged(path, why))
 }
 
 fn read_file<R: Table>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>), RecordError> {
-    let damaged =
-        |why: &dyn std::fmt::Display| RecordError::Damaged { path: path.into(), why: why.to_string() };
-    // The columns' own types are authoritative, so that tables written by other programs read too.
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let builder =
-        ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|why| damaged(&why))?;
+    let builder = builder(path, file)?;
+    if rows_in(&builder) > MOST_ROWS {
+        return Err(damaged(path, format!("{} rows are more than {MOST_ROWS}", rows_in(&builder))));
+    }
     let entries = builder.metadata().file_metadata().key_value_metadata().cloned().unwrap_or_default();
     check_name::<R>(path, &entries)?;
     let mut rows = Vec::new();
@@ -39,8 +63,10 @@ fn read_file<R: Table>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>), Rec
     let empty = RecordBatch::new_empty(builder.schema().clone());
     R::read(&Batch { path, batch: empty, first_row: 0 }, &mut rows)?;
     let meta = meta::<R>(path, &entries)?;
-    for batch in builder.with_batch_size(BATCH).build().map_err(|why| damaged(&why))? {
-        let batch = batch.map_err(|why| damaged(&why))?;
+    for batch in builder.with_batch_size(BATCH).build().map_err(|why| damaged(path, why))? {
+        let batch = batch.map_err(|why| damaged(path, why))?;
+        // Before it is taken: a file of some bytes can hold a repeated row many million times.
+        rows.try_reserve(batch.num_rows()).map_err(|why| damaged(path, why))?;
         read_batch(&Batch { path, batch, first_row: rows.len() }, &mut rows)?;
     }
     Ok((meta, rows))
@@ -64,6 +90,7 @@ fn check_name<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<(), RecordE
     let name = entries.iter().find(|entry| entry.key == TABLE_KEY).and_then(|entry| entry.value.clone());
     match name {
         Some(found) if found != R::NAME => {
+            let found = clipped(&found).into_owned();
             Err(RecordError::WrongTable { path: path.into(), expected: R::NAME, found })
         }
         _ => Ok(()),
@@ -83,7 +110,11 @@ fn meta<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<R::Meta, RecordEr
 }
 
 fn bad_meta<R: Table>(path: &Path, why: impl std::fmt::Display) -> RecordError {
-    RecordError::BadMetadata { path: path.into(), table: R::NAME, why: why.to_string() }
+    RecordError::BadMetadata {
+        path: path.into(),
+        table: R::NAME,
+        why: clipped(&why.to_string()).into_owned(),
+    }
 }
 
 /// Some rows of a file, as columns.
@@ -106,7 +137,7 @@ impl Batch<'_> {
         };
         C::values(array).map_err(|mismatch| match mismatch {
             Mismatch::Type => {
-                let found = array.data_type().to_string();
+                let found = clipped(&array.data_type().to_string()).into_owned();
                 RecordError::MistypedColumn { path: path(), column, expected: expected(), found }
             }
             Mismatch::Row(row, why) => {

@@ -6,6 +6,8 @@ use arrow_array::types::Int8Type;
 use arrow_array::{Array, ArrayRef, DictionaryArray, Int8Array, StringArray};
 use arrow_schema::{DataType, Field};
 
+use unrack_input::clipped;
+
 use super::cell::{Mismatch, no_nulls, typed};
 
 pub(crate) fn field(name: &str) -> Field {
@@ -28,7 +30,7 @@ pub(crate) fn values<T: Copy>(
     no_nulls(array)?;
     let value = |row| {
         let text: &str = texts.value(row);
-        let unknown = || format!("`{text}` is not one of {}", words.join(", "));
+        let unknown = || format!("`{}` is not one of {}", clipped(text), words.join(", "));
         from_name(text).ok_or_else(|| Mismatch::Row(row, unknown()))
     };
     (0..texts.len()).map(value).collect()

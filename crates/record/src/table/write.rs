@@ -78,7 +78,7 @@ fn entries<R: Table>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_json
 }
 
 /// Numbers vary too much for a dictionary to pay; words are nothing else.
-fn properties(schema: &Schema) -> WriterProperties {
+pub(crate) fn properties(schema: &Schema) -> WriterProperties {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)

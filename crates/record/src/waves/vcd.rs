@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn only_changes_are_written() {
-        let path = std::env::temp_dir().join(format!("unrack-vcd-{}.vcd", std::process::id()));
+        let folder = unrack_testing::Folder::new("vcd");
+        let path = folder.join("some.vcd");
         let mut vcd = Vcd::create(&path, 2_560).unwrap();
         let (bits, text) = (vcd.signal("a", "x", Signal::Bits(4)), vcd.signal("b", "y", Signal::Text));
         vcd.begin().unwrap();

@@ -4,13 +4,15 @@ use unrack_record::{MapLocal, SlowdownMap};
 
 use crate::chart::{Drawing, Figure, Key, WIDE, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
-use crate::words::{bytes, nanoseconds, percent, rate, ratio, share};
+use crate::words::{bytes, nanoseconds, percent, rate, ratio, share, shortened};
 
 /// Slowdowns at which the next darker cell begins.
 const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
 /// The loss that DDC §3 allows.
 const ALLOWED: f64 = 1.05;
 const CELL_HEIGHT: f64 = 28.0;
+/// Characters that fit beside the axis of a narrow chart.
+const LONGEST_REASON: usize = 48;
 
 pub(crate) fn heat(map: &SlowdownMap) -> Figure {
     let description = map.locals.iter().map(|local| described(map, local)).collect::<Vec<_>>().join(" ");
@@ -19,7 +21,8 @@ pub(crate) fn heat(map: &SlowdownMap) -> Figure {
 }
 
 fn described(map: &SlowdownMap, local: &MapLocal) -> String {
-    let cells = || local.slowdown.iter().flatten().copied();
+    let Some(slowdown) = &local.slowdown else { return format!("{} local: withheld.", local.local) };
+    let cells = || slowdown.iter().flatten().copied();
     let within = cells().filter(|slowdown| *slowdown <= ALLOWED).count();
     format!(
         "{} local: from {} to {}; {within} of {} cells lose at most {}.",
@@ -75,26 +78,34 @@ impl Panel<'_> {
     fn draw(&self, m: &mut Markup) {
         let title = format!("{} local ({})", share(&self.local.local), bytes(self.local.local_bytes));
         m.text("text", &[("class", &"strong"), ("x", &Px(self.left)), ("y", &Px(self.top - 9.0))], &title);
+        let Some(slowdown) = &self.local.slowdown else { return self.draw_reason(m) };
         for latency in 0..self.map.latencies_ns.len() {
             for bandwidth in 0..self.map.bandwidths_bps.len() {
-                self.draw_cell(m, latency, bandwidth);
+                self.draw_cell(m, slowdown[latency][bandwidth], (latency, bandwidth));
             }
         }
-        let boundary = self.boundary();
+        let boundary = self.boundary(slowdown);
         if !boundary.is_empty() {
             m.leaf("path", &[("class", &"mark contour accent"), ("d", &boundary)]);
         }
         self.draw_axes(m);
     }
 
-    fn draw_cell(&self, m: &mut Markup, latency: usize, bandwidth: usize) {
-        let slowdown = self.local.slowdown[latency][bandwidth];
+    /// A share of which nothing is said.
+    fn draw_reason(&self, m: &mut Markup) {
+        let why = self.local.withheld.as_ref().map_or("", |why| &why.text);
+        let place: Attributes = &[("class", &"note"), ("x", &Px(self.left)), ("y", &Px(self.top + 12.0))];
+        m.text("text", place, &shortened(&format!("withheld: {why}"), LONGEST_REASON));
+    }
+
+    fn draw_cell(&self, m: &mut Markup, slowdown: f64, (latency, bandwidth): (usize, usize)) {
         let step = STEPS.iter().filter(|limit| slowdown > **limit).count();
         let (x, y) = self.corner(latency, bandwidth);
         let (width, height) = self.cell;
         let explanation = format!(
-            "{} at {} and {}, {} local",
+            "{}{} at {} and {}, {} local",
             ratio(slowdown),
+            self.interval(latency, bandwidth),
             nanoseconds(self.map.latencies_ns[latency]),
             rate(self.map.bandwidths_bps[bandwidth]),
             self.local.local
@@ -123,6 +134,13 @@ impl Panel<'_> {
         }
     }
 
+    /// " (1.020 to 1.028)", if that is known.
+    fn interval(&self, latency: usize, bandwidth: usize) -> String {
+        let cells = self.local.slowdown_ci95.as_ref();
+        let interval = cells.and_then(|cells| cells.get(latency)?.get(bandwidth));
+        interval.map_or(String::new(), |[lo, hi]| format!(" ({} to {})", ratio(*lo), ratio(*hi)))
+    }
+
     /// Upper left corner of a cell.
     fn corner(&self, latency: usize, bandwidth: usize) -> (f64, f64) {
         let row = self.map.bandwidths_bps.len() - 1 - bandwidth;
@@ -130,8 +148,8 @@ impl Panel<'_> {
     }
 
     /// The edges between cells that keep the allowed loss and cells that do not.
-    fn boundary(&self) -> String {
-        let within = |latency: usize, bandwidth: usize| self.local.slowdown[latency][bandwidth] <= ALLOWED;
+    fn boundary(&self, slowdown: &[Vec<f64>]) -> String {
+        let within = |latency: usize, bandwidth: usize| slowdown[latency][bandwidth] <= ALLOWED;
         let (columns, rows) = (self.map.latencies_ns.len(), self.map.bandwidths_bps.len());
         let mut d = String::new();
         for (latency, bandwidth) in (0..columns).flat_map(|l| (0..rows).map(move |b| (l, b))) {

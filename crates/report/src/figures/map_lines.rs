@@ -18,9 +18,8 @@ pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Figure> {
 fn against_latency(map: &SlowdownMap) -> Option<Figure> {
     let (_, fixed) = reference(map);
     let us = |index: usize| map.latencies_ns[index] / 1e3;
-    let series = per_local(map, |local| {
-        (0..map.latencies_ns.len()).map(|l| (us(l), local.slowdown[l][fixed])).collect()
-    });
+    let series =
+        per_local(map, |slowdown| (0..map.latencies_ns.len()).map(|l| (us(l), slowdown[l][fixed])).collect());
     let title = format!("Slowdown against latency, at {}", rate(map.bandwidths_bps[fixed]));
     let explain = |value: f64| nanoseconds(value * 1e3);
     figure("map-latency", &title, "latency of a fetch (µs, logarithmic)", true, series, explain)
@@ -29,8 +28,8 @@ fn against_latency(map: &SlowdownMap) -> Option<Figure> {
 fn against_bandwidth(map: &SlowdownMap) -> Option<Figure> {
     let (fixed, _) = reference(map);
     let gbps = |index: usize| map.bandwidths_bps[index] as f64 / 1e9;
-    let series = per_local(map, |local| {
-        (0..map.bandwidths_bps.len()).map(|b| (gbps(b), local.slowdown[fixed][b])).collect()
+    let series = per_local(map, |slowdown| {
+        (0..map.bandwidths_bps.len()).map(|b| (gbps(b), slowdown[fixed][b])).collect()
     });
     let title = format!("Slowdown against bandwidth, at {}", nanoseconds(map.latencies_ns[fixed]));
     let explain = |value: f64| rate((value * 1e9) as u64);
@@ -42,7 +41,7 @@ fn against_local(map: &SlowdownMap) -> Option<Figure> {
     let share = |local: &MapLocal| local.local_bytes as f64 / map.footprint_bytes.max(1) as f64 * 100.0;
     let line = |latency: usize| {
         let mut points: Vec<_> =
-            map.locals.iter().map(|local| (share(local), local.slowdown[latency][fixed])).collect();
+            stated(map).map(|(local, slowdown)| (share(local), slowdown[latency][fixed])).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     };
@@ -54,8 +53,13 @@ fn against_local(map: &SlowdownMap) -> Option<Figure> {
     })
 }
 
-fn per_local(map: &SlowdownMap, line: impl Fn(&MapLocal) -> Vec<(f64, f64)>) -> Vec<Series> {
-    lines(map.locals.iter().map(|local| (format!("{} local", share(&local.local)), line(local))))
+fn per_local(map: &SlowdownMap, line: impl Fn(&Vec<Vec<f64>>) -> Vec<(f64, f64)>) -> Vec<Series> {
+    lines(stated(map).map(|(local, slowdown)| (format!("{} local", share(&local.local)), line(slowdown))))
+}
+
+/// Local shares of which something is said, and the slowdowns there.
+fn stated(map: &SlowdownMap) -> impl Iterator<Item = (&MapLocal, &Vec<Vec<f64>>)> {
+    map.locals.iter().filter_map(|local| Some((local, local.slowdown.as_ref()?)))
 }
 
 fn lines(named: impl Iterator<Item = (String, Vec<(f64, f64)>)>) -> Vec<Series> {

@@ -13,8 +13,9 @@ const ROW: f64 = 34.0;
 struct Row {
     name: String,
     class: String,
-    value: f64,
-    interval: [f64; 2],
+    /// `None` if it is withheld: the row then has its text alone.
+    value: Option<f64>,
+    interval: Option<[f64; 2]>,
     /// The same quantity from elsewhere.
     ring: Option<f64>,
     text: String,
@@ -31,7 +32,7 @@ pub(crate) fn by_fabric(c: &Comparison) -> Option<Figure> {
     let rows: Vec<Row> = c.fabrics.iter().map(|fabric| fabric_row(&names, fabric)).collect();
     let losses: Vec<_> =
         c.requirements.iter().map(|r| (1.0 + r.loss, format!("{} loss", percent(r.loss)))).collect();
-    let all = rows.iter().flat_map(|row| row.interval.into_iter().chain(row.ring).chain([row.value]));
+    let all = rows.iter().flat_map(|row| row.interval.into_iter().flatten().chain(row.ring).chain(row.value));
     let (lo, hi) = all.fold((1.0f64, 1.0f64), |(lo, hi), v| (lo.min(v), hi.max(v)));
     let axis = Axis::linear("slowdown (run time over native)", lo, hi);
     let keys =
@@ -43,21 +44,22 @@ pub(crate) fn by_fabric(c: &Comparison) -> Option<Figure> {
 }
 
 fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
-    let [lo, hi] = fabric.slowdown_ci95;
     let name = &fabric.fabric;
+    let why = fabric.withheld.as_ref().map_or("", |why| &why.text);
+    let explanation = match (fabric.slowdown, fabric.slowdown_ci95) {
+        (Some(slowdown), Some([lo, hi])) => {
+            format!("{name}: {} by injection ({} to {})", ratio(slowdown), ratio(lo), ratio(hi))
+        }
+        _ => format!("{name}: withheld: {why}"),
+    };
     Row {
         name: name.clone(),
         class: style::fabric(names, name),
         value: fabric.slowdown,
         interval: fabric.slowdown_ci95,
         ring: fabric.slowdown_replay,
-        text: ratio(fabric.slowdown),
-        explanation: format!(
-            "{name}: {} by injection ({} to {})",
-            ratio(fabric.slowdown),
-            ratio(lo),
-            ratio(hi)
-        ),
+        text: fabric.slowdown.map_or("withheld".into(), ratio),
+        explanation,
         ring_explanation: fabric
             .slowdown_replay
             .map_or(String::new(), |r| format!("{name}: {} by replay", ratio(r))),
@@ -82,8 +84,8 @@ fn simulation_row(index: usize, name: &str, run: &Simulation) -> Row {
     Row {
         name: name.into(),
         class: style::series(index),
-        value: s.mean,
-        interval: [s.p50, s.p99],
+        value: Some(s.mean),
+        interval: Some([s.p50, s.p99]),
         ring: None,
         text: number(s.mean),
         explanation: format!(
@@ -139,16 +141,20 @@ fn draw_level(m: &mut Markup, plot: &Plot, level: f64, text: &str, free: f64) ->
 fn draw_row(m: &mut Markup, plot: &Plot, row: &Row, y: f64, width: f64) {
     let place: Attributes = &[("class", &"strong end"), ("x", &Px(plot.left - 10.0)), ("y", &Px(y + 4.0))];
     m.text("text", place, &label(&row.name, width));
-    let [lo, hi] = row.interval.map(|v| plot.at_x(v));
-    m.leaf(
-        "path",
-        &[("class", &format!("bar {}", row.class)), ("d", &format!("M{} {}H{}", Px(lo), Px(y), Px(hi)))],
-    );
-    if let Some(ring) = row.ring {
-        draw_circle(m, &format!("ring {}", row.class), (plot.at_x(ring), y, 7.0), &row.ring_explanation);
+    let mut right = plot.left;
+    if let Some([lo, hi]) = row.interval.map(|ends| ends.map(|v| plot.at_x(v))) {
+        let d = format!("M{} {}H{}", Px(lo), Px(y), Px(hi));
+        m.leaf("path", &[("class", &format!("bar {}", row.class)), ("d", &d)]);
+        right = right.max(hi);
     }
-    draw_circle(m, &format!("dot {}", row.class), (plot.at_x(row.value), y, 4.5), &row.explanation);
-    let right = row.ring.map_or(hi, |ring| hi.max(plot.at_x(ring))).max(plot.at_x(row.value));
+    if let Some(ring) = row.ring.map(|ring| plot.at_x(ring)) {
+        draw_circle(m, &format!("ring {}", row.class), (ring, y, 7.0), &row.ring_explanation);
+        right = right.max(ring);
+    }
+    if let Some(value) = row.value.map(|value| plot.at_x(value)) {
+        draw_circle(m, &format!("dot {}", row.class), (value, y, 4.5), &row.explanation);
+        right = right.max(value);
+    }
     m.text("text", &[("class", &"halo"), ("x", &Px(right + 12.0)), ("y", &Px(y + 4.0))], &row.text);
 }
 

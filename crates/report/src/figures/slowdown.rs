@@ -1,4 +1,4 @@
-use unrack_record::{Comparison, InjectionPoint};
+use unrack_record::{Comparison, Fit, InjectionPoint};
 
 use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend};
 use crate::markup::{Markup, Px};
@@ -6,93 +6,124 @@ use crate::words::{count, nanoseconds, ratio};
 
 /// Measured run times at injected delays, and the straight line through them.
 pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
-    if c.injection.points.is_empty() || c.native.median_s <= 0.0 {
+    let native_s = c.native.as_ref()?.median_s;
+    if c.injection.points.is_empty() || native_s <= 0.0 {
         return None;
     }
-    let fit = &c.injection.fit;
+    let (fit, floor_ns) = (c.injection.fit.as_ref()?, c.injection.floor_ns);
+    let measured = Measured { points: &c.injection.points, native_s, fit, floor_ns };
     let description = format!(
         "{} injected delays from {} to {}; the line through them has a slope of {} waits and explains {} % of \
          the variance; its band is the 95 % confidence interval of the slope.",
         c.injection.points.len(),
         nanoseconds(c.injection.points.iter().map(|p| p.delay_ns).fold(f64::INFINITY, f64::min)),
-        nanoseconds(longest(c)),
+        nanoseconds(measured.longest_ns()),
         count(fit.waits.max(0.0).round() as u64),
         crate::words::short(fit.r2 * 100.0),
     );
     let title = "Slowdown against the time of a fetch";
-    Some(Figure::new("slowdown-latency", title, &description, |width| drawing(c, width)))
+    Some(Figure::new("slowdown-latency", title, &description, |width| measured.draw(width)))
 }
 
-fn drawing(c: &Comparison, width: f64) -> Drawing {
-    let height = if width < WIDE { 320.0 } else { 400.0 };
-    let mut body = Markup::new();
-    let top = keys(&mut body, width);
-    let plot = Plot::filling(width, height, top, x_axis(c), y_axis(c));
-    plot.frame(&mut body);
-    floor(c, &plot, &mut body);
-    model(c, &plot, &mut body);
-    for point in &c.injection.points {
-        measured(c, point, &plot, &mut body);
+/// What is drawn: runs, and the line through them.
+struct Measured<'a> {
+    points: &'a [InjectionPoint],
+    native_s: f64,
+    fit: &'a Fit,
+    floor_ns: Option<f64>,
+}
+
+impl Measured<'_> {
+    fn draw(&self, width: f64) -> Drawing {
+        let height = if width < WIDE { 320.0 } else { 400.0 };
+        let mut body = Markup::new();
+        let top = keys(&mut body, width);
+        let plot = Plot::filling(width, height, top, self.x_axis(), self.y_axis());
+        plot.frame(&mut body);
+        self.floor(&plot, &mut body);
+        self.model(&plot, &mut body);
+        for point in self.points {
+            self.dot(point, &plot, &mut body);
+        }
+        Drawing { width, height, body }
     }
-    Drawing { width, height, body }
+
+    fn longest_ns(&self) -> f64 {
+        self.points.iter().map(|p| p.delay_ns).fold(0.0, f64::max)
+    }
+
+    fn x_axis(&self) -> Axis {
+        Axis::linear("time of one page fetch (µs)", 0.0, self.longest_ns() / 1e3)
+    }
+
+    fn y_axis(&self) -> Axis {
+        let measured = self.points.iter().flat_map(|p| p.runs.seconds.iter().map(|s| s / self.native_s));
+        let ends = self.fit.waits_ci95.into_iter().flat_map(|waits| {
+            let line = self.turned(waits);
+            [line.at(0.0).1.max(0.0), line.at(self.longest_ns() / 1e3).1]
+        });
+        let all: Vec<f64> = measured.chain(ends).filter(|v| v.is_finite()).collect();
+        let (lo, hi) = (all.iter().copied().fold(1.0, f64::min), all.iter().copied().fold(1.0, f64::max));
+        Axis::linear("slowdown (run time over native)", lo, hi)
+    }
+
+    /// What cannot be injected: delays below the pager's own cost.
+    fn floor(&self, plot: &Plot, m: &mut Markup) {
+        let Some(floor) = self.floor_ns.map(|ns| ns / 1e3).filter(|us| plot.x.contains(*us) && *us > 0.0)
+        else {
+            return;
+        };
+        let text = format!(
+            "Floor {}: shorter delays cannot be injected, the line is extended",
+            nanoseconds(floor * 1e3)
+        );
+        let (x, top, bottom) = (plot.at_x(floor), plot.top, plot.bottom);
+        let d = format!("M{} {}V{}", Px(x), Px(bottom), Px(top));
+        m.explained("path", &[("class", &"mark line thin faint"), ("d", &d)], &text);
+        m.text("text", &[("class", &"note"), ("x", &Px(x + 5.0)), ("y", &Px(bottom - 7.0))], "pager's floor");
+    }
+
+    /// The line, and between the slopes of its confidence interval the band, which turns about the mean delay.
+    fn model(&self, plot: &Plot, m: &mut Markup) {
+        let [flat, steep] = self.fit.waits_ci95.map(|waits| self.turned(waits));
+        let (pivot, end) = (flat.pivot, self.longest_ns() / 1e3);
+        let below = [steep.left_half(), vec![pivot, flat.at(end)]].concat();
+        plot.band(m, "ink", &below, &[flat.at(0.0), pivot, steep.at(end)]);
+        let line = self.turned(self.fit.waits);
+        let text = format!(
+            "Run time = {:.3} s + {} waits × time of a fetch",
+            self.fit.intercept_s,
+            count(self.fit.waits.max(0.0) as u64)
+        );
+        plot.line(m, "ink", &[line.left_half(), vec![line.at(end)]].concat(), &text);
+    }
+
+    fn turned(&self, waits: f64) -> Turned {
+        let us = self.points.iter().map(|p| p.delay_ns).sum::<f64>() / self.points.len() as f64 / 1e3;
+        let run_s = self.fit.intercept_s + self.fit.waits * us / 1e6;
+        Turned { pivot: (us, run_s / self.native_s), slope: waits / 1e6 / self.native_s }
+    }
+
+    fn dot(&self, point: &InjectionPoint, plot: &Plot, m: &mut Markup) {
+        let slowdowns = point.runs.seconds.iter().map(|s| s / self.native_s);
+        let range = [slowdowns.clone().fold(f64::INFINITY, f64::min), slowdowns.fold(0.0, f64::max)];
+        let median = point.runs.median_s / self.native_s;
+        let text = format!(
+            "Measured with {} per fetch: {} (median of {} runs, {} to {})",
+            nanoseconds(point.delay_ns),
+            ratio(median),
+            point.runs.seconds.len(),
+            ratio(range[0]),
+            ratio(range[1])
+        );
+        let range = if range[0].is_finite() { range } else { [median; 2] };
+        plot.dot(m, "ink", (point.delay_ns / 1e3, median), range, &text);
+    }
 }
 
 fn keys(m: &mut Markup, width: f64) -> f64 {
     let entries = [(Key::Dot, "ink", "measured: median, least and most"), (Key::Line, "ink", "fit, 95 %")];
     legend(m, 40.0, width - 56.0, &entries)
-}
-
-fn longest(c: &Comparison) -> f64 {
-    c.injection.points.iter().map(|p| p.delay_ns).fold(0.0, f64::max)
-}
-
-fn x_axis(c: &Comparison) -> Axis {
-    Axis::linear("time of one page fetch (µs)", 0.0, longest(c) / 1e3)
-}
-
-fn y_axis(c: &Comparison) -> Axis {
-    let measured =
-        c.injection.points.iter().flat_map(|p| p.runs.seconds.iter().map(|s| s / c.native.median_s));
-    let ends = c.injection.fit.waits_ci95.into_iter().flat_map(|waits| {
-        let line = Turned::about_the_mean(c, waits);
-        [line.at(0.0).1.max(0.0), line.at(longest(c) / 1e3).1]
-    });
-    let all: Vec<f64> = measured.chain(ends).filter(|v| v.is_finite()).collect();
-    let (lo, hi) = (all.iter().copied().fold(1.0, f64::min), all.iter().copied().fold(1.0, f64::max));
-    Axis::linear("slowdown (run time over native)", lo, hi)
-}
-
-/// What cannot be injected: delays below the pager's own cost.
-fn floor(c: &Comparison, plot: &Plot, m: &mut Markup) {
-    let floor = c.injection.floor_ns / 1e3;
-    if !plot.x.contains(floor) || floor <= 0.0 {
-        return;
-    }
-    let text = format!(
-        "Floor {}: shorter delays cannot be injected, the line is extended",
-        nanoseconds(floor * 1e3)
-    );
-    let (x, top, bottom) = (plot.at_x(floor), plot.top, plot.bottom);
-    let d = format!("M{} {}V{}", Px(x), Px(bottom), Px(top));
-    m.explained("path", &[("class", &"mark line thin faint"), ("d", &d)], &text);
-    m.text("text", &[("class", &"note"), ("x", &Px(x + 5.0)), ("y", &Px(bottom - 7.0))], "pager's floor");
-}
-
-/// The line, and between the slopes of its confidence interval the band. A least-squares line
-/// turns about the mean of its points.
-fn model(c: &Comparison, plot: &Plot, m: &mut Markup) {
-    let fit = &c.injection.fit;
-    let [flat, steep] = fit.waits_ci95.map(|waits| Turned::about_the_mean(c, waits));
-    let (pivot, end) = (flat.pivot, longest(c) / 1e3);
-    let below = [steep.left_half(), vec![pivot, flat.at(end)]].concat();
-    plot.band(m, "ink", &below, &[flat.at(0.0), pivot, steep.at(end)]);
-    let line = Turned::about_the_mean(c, fit.waits);
-    let text = format!(
-        "Run time = {:.3} s + {} waits × time of a fetch",
-        fit.intercept_s,
-        count(fit.waits.max(0.0) as u64)
-    );
-    plot.line(m, "ink", &[line.left_half(), vec![line.at(end)]].concat(), &text);
 }
 
 /// A line of slowdown over microseconds.
@@ -102,13 +133,6 @@ struct Turned {
 }
 
 impl Turned {
-    fn about_the_mean(c: &Comparison, waits: f64) -> Turned {
-        let (points, native_s) = (&c.injection.points, c.native.median_s);
-        let us = points.iter().map(|p| p.delay_ns).sum::<f64>() / points.len() as f64 / 1e3;
-        let run_s = c.injection.fit.intercept_s + c.injection.fit.waits * us / 1e6;
-        Turned { pivot: (us, run_s / native_s), slope: waits / 1e6 / native_s }
-    }
-
     fn at(&self, us: f64) -> (f64, f64) {
         (us, self.pivot.1 + self.slope * (us - self.pivot.0))
     }
@@ -120,20 +144,4 @@ impl Turned {
             start => vec![start],
         }
     }
-}
-
-fn measured(c: &Comparison, point: &InjectionPoint, plot: &Plot, m: &mut Markup) {
-    let slowdowns = point.runs.seconds.iter().map(|s| s / c.native.median_s);
-    let range = [slowdowns.clone().fold(f64::INFINITY, f64::min), slowdowns.fold(0.0, f64::max)];
-    let median = point.runs.median_s / c.native.median_s;
-    let text = format!(
-        "Measured with {} per fetch: {} (median of {} runs, {} to {})",
-        nanoseconds(point.delay_ns),
-        ratio(median),
-        point.runs.seconds.len(),
-        ratio(range[0]),
-        ratio(range[1])
-    );
-    let range = if range[0].is_finite() { range } else { [median; 2] };
-    plot.dot(m, "ink", (point.delay_ns / 1e3, median), range, &text);
 }

@@ -118,7 +118,7 @@ mod tests {
             events: 0,
             packet_hops: 0,
         };
-        SweepPoint { values: values.map(String::from).to_vec(), figures }
+        SweepPoint { values: values.map(String::from).to_vec(), scenario_hash: String::new(), figures }
     }
 
     #[test]

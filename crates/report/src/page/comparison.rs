@@ -5,7 +5,7 @@ use unrack_record::{Comparison, FabricResult};
 use super::manifest;
 use super::section::{Group, Section, list, table};
 use crate::words::{bytes, count, nanoseconds, number, ratio, seconds, share};
-use crate::{Compared, Figure, Run, answer, figures};
+use crate::{Compared, Figure, Run, answer, figures, needs};
 
 const COLUMNS: &[Group] = &[
     Group { name: "Fabric", term: "fabric", columns: &[] },
@@ -19,7 +19,7 @@ pub(crate) fn section(prefix: &str, run: &Run, compared: &Compared) -> Section {
     let c = &compared.comparison;
     let mut section =
         Section::new(prefix, answer::question(&c.command), answer::comparison(c), figures_of(compared));
-    section.warnings(&c.warnings);
+    section.warnings(&warnings(c));
     section.figure("slowdown-by-fabric", "1.00 is the program's native run time; further left is better.");
     table(&mut section.body, "What each fabric would do to the program", COLUMNS, &rows(c));
     requirements(&mut section, c);
@@ -52,18 +52,25 @@ fn figures_of(compared: &Compared) -> Vec<Figure> {
     all.into_iter().flatten().collect()
 }
 
+/// Reasons why something is withheld are where it would have been.
+fn warnings(c: &Comparison) -> Vec<String> {
+    let others = c.warnings.iter().filter(|warning| Some(*warning) != c.injection.withheld.as_ref());
+    others.map(|warning| warning.text.clone()).chain(answer::disturbance(&c.disturbance)).collect()
+}
+
 fn rows(c: &Comparison) -> Vec<Vec<String>> {
     c.fabrics.iter().map(row).collect()
 }
 
 fn row(fabric: &FabricResult) -> Vec<String> {
-    let (slowdown, interval) = answer::with_interval(fabric.slowdown, fabric.slowdown_ci95);
+    let (slowdown, interval) = answer::with_interval(fabric);
+    let known = |value: Option<f64>| value.map_or("–".into(), number);
     vec![
         fabric.fabric.clone(),
-        number(fabric.completion_over_ideal.mean),
-        number(fabric.completion_over_ideal.p99),
-        number(fabric.fetch_us.mean),
-        number(fabric.fetch_us.p99),
+        known(fabric.completion_over_ideal.map(|spread| spread.mean)),
+        known(fabric.completion_over_ideal.map(|spread| spread.p99)),
+        known(fabric.fetch_us.map(|spread| spread.mean)),
+        known(fabric.fetch_us.map(|spread| spread.p99)),
         slowdown,
         interval,
         fabric.slowdown_replay.map_or("–".into(), ratio),
@@ -74,25 +81,27 @@ fn requirements(section: &mut Section, c: &Comparison) {
     if c.requirements.is_empty() {
         return;
     }
-    let lines: Vec<_> =
-        c.requirements.iter().map(|r| capital(&answer::requirement(r, &c.injection.fit))).collect();
+    let lines: Vec<_> = needs::all(c).iter().map(|need| capital(need)).collect();
     section.body.text("h3", &[], "What the program needs");
     list(&mut section.body, &lines);
 }
 
 fn facts(section: &mut Section, c: &Comparison) {
-    let runs = c.native.seconds.len();
-    section.facts(&[
-        ("Native run time", format!("{} (median of {runs})", seconds(c.native.median_s))),
-        (
-            "Local memory",
-            format!("{} ({} of {})", share(&c.local), bytes(c.local_bytes), bytes(c.footprint_bytes)),
-        ),
-        ("Page fetches", count(c.capture.fetches)),
-        ("Write-backs", count(c.capture.write_backs)),
-        ("Waits on the critical path", count(c.injection.fit.waits.max(0.0).round() as u64)),
-        ("Pager's floor", nanoseconds(c.injection.floor_ns)),
-    ]);
+    let native = c
+        .native
+        .as_ref()
+        .map(|native| format!("{} (median of {})", seconds(native.median_s), native.seconds.len()));
+    let local = format!("{} ({} of {})", share(&c.local), bytes(c.local_bytes), bytes(c.footprint_bytes));
+    let line = c.injection.fit.as_ref().filter(|_| c.injection.withheld.is_none());
+    let waits = line.map(|fit| count(fit.waits.max(0.0).round() as u64));
+    let withheld = || "withheld".to_string();
+    let mut facts = vec![("Native run time", native.unwrap_or_else(withheld)), ("Local memory", local)];
+    if let Some(capture) = &c.capture {
+        facts.extend([("Page fetches", count(capture.fetches)), ("Write-backs", count(capture.write_backs))]);
+    }
+    facts.push(("Waits on the critical path", waits.unwrap_or_else(withheld)));
+    facts.push(("Pager's floor", c.injection.floor_ns.map_or_else(withheld, nanoseconds)));
+    section.facts(&facts);
 }
 
 fn fit(section: &mut Section, c: &Comparison) {
@@ -103,15 +112,21 @@ fn fit(section: &mut Section, c: &Comparison) {
          work, which is this machine's; the slope is the program's.",
     );
     let text = "The same slope from 1, without the pager: slowdown = 1 + waits × time of a fetch / native run time. \
-                Dashed: what a fetch may take for each allowed loss.";
+                Dashed: what a fetch may take for each allowed loss, with its 95 % interval across the end; what is withheld \
+                says so. Left of the grey line no fetch can be: there the bits of a page alone take longer.";
     section.figure("slowdown-fabrics", text);
-    section.body.text("p", &[("class", &"fit")], &format!("{}.", capital(&answer::fit(&c.injection.fit))));
-    section.body.text("p", &[("class", &"fit")], &format!("The floor: {}.", answer::floor(c)));
+    section.body.text("p", &[("class", &"fit")], &format!("{}.", capital(&answer::line(&c.injection))));
+    section.body.text(
+        "p",
+        &[("class", &"fit")],
+        &format!("The floor: {}.", answer::floor(c.injection.floor_ns)),
+    );
 }
 
 /// Each fabric's simulation, as it was summed up.
 fn simulations(section: &mut Section, c: &Comparison) {
-    for fabric in c.fabrics.iter().filter(|fabric| !fabric.simulation.is_null()) {
+    for fabric in c.fabrics.iter().filter(|fabric| fabric.fetch_us.is_some() && !fabric.simulation.is_null())
+    {
         let json = serde_json::to_string_pretty(&fabric.simulation).unwrap_or_default();
         manifest::folded(&mut section.body, &format!("Simulation of {}", fabric.fabric), &json);
     }

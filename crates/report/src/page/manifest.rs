@@ -33,8 +33,9 @@ fn pairs(manifest: &Manifest) -> Vec<(&'static str, String)> {
     let host = serde_json::to_value(&manifest.host).unwrap_or_default();
     vec![
         ("Command", command_line(&manifest.command_line)),
-        ("Version", manifest.version.clone()),
-        ("Commit", manifest.commit.clone().unwrap_or_else(|| "not recorded".into())),
+        ("Version", manifest.build.version.clone()),
+        ("Commit", manifest.build.commit_text()),
+        ("Sources", manifest.build.sources.clone()),
         ("Seed", manifest.seed.to_string()),
         ("Started", manifest.started.clone()),
         ("Took", seconds(manifest.wall_s)),

@@ -1,6 +1,6 @@
 //! The section of `unrack map`.
 
-use unrack_record::SlowdownMap;
+use unrack_record::{Fit, MapLocal, SlowdownMap};
 
 use super::manifest;
 use super::section::{Group, Section, table};
@@ -17,15 +17,17 @@ const COLUMNS: &[Group] = &[
 pub(crate) fn section(prefix: &str, run: &Run, map: &SlowdownMap) -> Section {
     let mut section =
         Section::new(prefix, answer::map_question(&map.command), answer::map(map), figures_of(map));
-    section.warnings(&map.warnings);
+    let warnings = map.warnings.iter().map(|warning| warning.text.clone());
+    section.warnings(&warnings.chain(answer::disturbance(&map.disturbance)).collect::<Vec<_>>());
     section.facts(&[
-        ("Native run time", seconds(map.native_s)),
+        ("Native run time", map.native_s.map_or("withheld".into(), seconds)),
         ("Memory in all", bytes(map.footprint_bytes)),
         ("Local shares", map.locals.len().to_string()),
     ]);
     section.figure(
         "map-heat",
-        "Each cell is the program's run time over its native run time; the thick line parts what loses at most 5 %.",
+        "Each cell is the program's run time over its native run time, its 95 % interval under the pointer; the thick line \
+         parts what loses at most 5 %. Shares of which too little is known are withheld.",
     );
     section.figure("map-latency", "As DDC figure 4: does the program suffer from latency?");
     section.figure("map-bandwidth", "As DDC figure 3: does a faster link help?");
@@ -40,16 +42,16 @@ fn figures_of(map: &SlowdownMap) -> Vec<Figure> {
 }
 
 fn rows(map: &SlowdownMap) -> Vec<Vec<String>> {
-    let waits = |value: f64| count(value.max(0.0).round() as u64);
-    let row = |local: &unrack_record::MapLocal| {
-        let [lo, hi] = local.fit.waits_ci95;
-        vec![
-            share(&local.local),
-            bytes(local.local_bytes),
-            waits(local.fit.waits),
-            format!("{} to {}", waits(lo), waits(hi)),
-            format!("{:.4}", local.fit.r2),
-        ]
-    };
     map.locals.iter().map(row).collect()
+}
+
+fn row(local: &MapLocal) -> Vec<String> {
+    let waits = |value: f64| count(value.max(0.0).round() as u64);
+    let line = match local.fit.as_ref().filter(|_| local.withheld.is_none()) {
+        Some(Fit { waits: estimate, waits_ci95: [lo, hi], r2, .. }) => {
+            [waits(*estimate), format!("{} to {}", waits(*lo), waits(*hi)), format!("{r2:.4}")]
+        }
+        None => ["withheld".into(), "–".into(), "–".into()],
+    };
+    [share(&local.local), bytes(local.local_bytes)].into_iter().chain(line).collect()
 }

@@ -5,6 +5,7 @@ mod manifest;
 mod map;
 mod section;
 mod simulations;
+mod unlike;
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use crate::chart::style;
 use crate::markup::Markup;
 use crate::{Compared, Figure, ReportError, Run, RunResult, Simulation};
 use section::Section;
+use unlike::Unlike;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -53,6 +55,15 @@ impl Report {
     /// Every figure of the page; their ids differ.
     pub fn figures(&self) -> Vec<Figure> {
         self.sections().into_iter().flat_map(|section| section.figures).collect()
+    }
+
+    /// What a reader must know before simulations that share a section are compared.
+    pub fn unlike(&self) -> Vec<String> {
+        let warnings = |part: &Part| match part {
+            Part::Simulations(runs) => Unlike::new(runs).warnings(),
+            _ => Vec::new(),
+        };
+        self.parts().iter().flat_map(warnings).collect()
     }
 
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ReportError> {

@@ -1,7 +1,8 @@
 //! The section of one or several `unrack sim` runs, side by side.
 
 use super::manifest;
-use super::section::{Group, Section, table};
+use super::section::{Group, Section, list, table};
+use super::unlike::Unlike;
 use crate::simulation::{Job, Requests};
 use crate::words::{bytes, count, listed, nanoseconds, number, ratio, short};
 use crate::{KindOfMessage, Run, Simulation, figures};
@@ -45,14 +46,17 @@ pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
     let named: Vec<_> =
         runs.iter().map(|(run, simulation)| (run.name.clone(), (*simulation).clone())).collect();
     let figures = figures::by_simulation(&named).into_iter().collect();
-    let mut section = Section::new(prefix, question(&named), answer(&named), figures);
-    section.warnings(&named.iter().filter_map(|(name, run)| unfinished(name, run)).collect::<Vec<_>>());
+    let unlike = Unlike::new(runs);
+    let mut section = Section::new(prefix, unlike.question(&fabrics(&named)), answer(&named), figures);
+    let of_runs = named.iter().flat_map(|(name, run)| warnings(name, run));
+    section.warnings(&unlike.warnings().into_iter().chain(of_runs).collect::<Vec<_>>());
     section.figure(
         "message-slowdown",
         "1 is the time the message would take alone on the same fabric; left is better.",
     );
     let rows: Vec<_> = named.iter().map(|(name, run)| row(name, run)).collect();
     table(&mut section.body, "Messages, by run", COLUMNS, &rows);
+    differing(&mut section, &unlike);
     let kinds: Vec<_> = named.iter().flat_map(|(name, run)| kind_rows(name, run)).collect();
     if !kinds.is_empty() {
         table(&mut section.body, "Messages, by run and kind", KIND_COLUMNS, &kinds);
@@ -70,10 +74,22 @@ pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
     section
 }
 
-fn question(runs: &[(String, Simulation)]) -> String {
-    let mut fabrics: Vec<_> = runs.iter().map(|(_, run)| run.fabric.clone()).collect();
-    fabrics.dedup();
-    format!("How {} {} carry this traffic?", if fabrics.len() == 1 { "does" } else { "do" }, listed(&fabrics))
+fn fabrics(runs: &[(String, Simulation)]) -> Vec<String> {
+    let mut fabrics: Vec<String> = Vec::new();
+    for (_, run) in runs {
+        if !fabrics.contains(&run.fabric) {
+            fabrics.push(run.fabric.clone());
+        }
+    }
+    fabrics
+}
+
+fn differing(section: &mut Section, unlike: &Unlike) {
+    let lines = unlike.lines();
+    if !lines.is_empty() {
+        section.body.text("h3", &[], "What differs between these runs");
+        list(&mut section.body, &lines);
+    }
 }
 
 fn answer(runs: &[(String, Simulation)]) -> String {
@@ -141,6 +157,15 @@ fn job_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
     run.jobs.iter().map(row).collect()
 }
 
+/// What to check of one run before trusting its figures.
+fn warnings(name: &str, run: &Simulation) -> Vec<String> {
+    let told = run.warnings.iter().any(|warning| warning.key == "unfinished");
+    let unfinished = unfinished(name, run).filter(|_| !told);
+    let others = run.warnings.iter().map(|warning| format!("{name}: {}", warning.text));
+    unfinished.into_iter().chain(others).collect()
+}
+
+/// Messages that did not finish, of a run that has no warning of it.
 fn unfinished(name: &str, run: &Simulation) -> Option<String> {
     let unfinished = run.unfinished.as_ref()?;
     Some(format!("{name}: {} messages did not finish: {}", count(unfinished.messages), unfinished.why))

@@ -41,6 +41,8 @@ fn fit() -> Fit {
         intercept_s: 2.02,
         waits: WAITS,
         waits_ci95: [38_500.0, 41_500.0],
+        waits_per_s: WAITS / NATIVE_S,
+        waits_per_s_ci95: [38_500.0 / NATIVE_S, 41_500.0 / NATIVE_S],
         r2: 0.9991,
         worst_residual: 0.012,
     }
@@ -50,11 +52,12 @@ fn fabric(name: &str, mean_us: f64, p99_us: f64) -> FabricResult {
     let slowdown = |waits: f64| 1.0 + waits * mean_us / 1e6 / NATIVE_S;
     FabricResult {
         fabric: name.into(),
-        completion_over_ideal: spread(mean_us / 0.6, mean_us / 0.62, p99_us / 0.6),
-        fetch_us: spread(mean_us, mean_us * 0.95, p99_us),
-        slowdown: slowdown(WAITS),
-        slowdown_ci95: [slowdown(38_500.0), slowdown(41_500.0)],
+        completion_over_ideal: Some(spread(mean_us / 0.6, mean_us / 0.62, p99_us / 0.6)),
+        fetch_us: Some(spread(mean_us, mean_us * 0.95, p99_us)),
+        slowdown: Some(slowdown(WAITS)),
+        slowdown_ci95: Some([slowdown(38_500.0), slowdown(41_500.0)]),
         slowdown_replay: (name != "cxl").then(|| slowdown(WAITS * 1.04)),
+        withheld: None,
         simulation: serde_json::json!({ "fabric": name, "nodes": 16, "messages": 40_000 }),
     }
 }
@@ -67,14 +70,16 @@ pub fn comparison() -> Comparison {
         local: "25%".into(),
         local_bytes: 64 << 20,
         footprint_bytes: 256 << 20,
-        native: runs(NATIVE_S, 0.01),
+        native: Some(runs(NATIVE_S, 0.01)),
         injection: Injection {
             points: vec![point(15.0, 0.004), point(30.0, -0.006), point(60.0, 0.005), point(100.0, -0.002)],
-            fit: fit(),
-            floor_ns: 9_400.0,
+            fit: Some(fit()),
+            withheld: None,
+            floor_ns: Some(9_400.0),
             bandwidth_bps: 100_000_000_000,
+            page_us: 0.32768,
         },
-        capture: Capture { fetches: 41_200, write_backs: 9_800, threads: 2, run_s: 2.9 },
+        capture: Some(Capture { fetches: 41_200, write_backs: 9_800, threads: 2, run_s: 2.9 }),
         fabrics: vec![
             fabric("ideal", 0.6, 0.6),
             fabric("edm", 0.78, 1.9),
@@ -82,10 +87,63 @@ pub fn comparison() -> Comparison {
             fabric("dctcp", 11.2, 85.0),
         ],
         requirements: vec![
-            Requirement { loss: 0.05, max_fetch_us: Some(2.5), min_local: Some(0.4), at_fetch_us: Some(5.0) },
-            Requirement { loss: 0.2, max_fetch_us: Some(10.0), min_local: None, at_fetch_us: None },
+            Requirement {
+                min_local: Some(known(0.4, 0.3, 0.6)),
+                feasible: Some(false),
+                feasible_rate_bps: Some(656_000_000_000),
+                ..requirement(0.01, known(0.05, 0.048, 0.052))
+            },
+            Requirement { min_local: Some(known(0.4, 0.3, 0.6)), ..requirement(0.05, known(2.5, 2.4, 2.6)) },
+            requirement(0.2, known(10.0, 9.6, 10.4)),
         ],
-        warnings: vec!["native runs differ by 2.5 %: the machine is busy".into()],
+        disturbance: disturbance(),
+        warnings: vec![Warning::new("disturbed", "native runs differ by 2.5 %: the machine is busy")],
+        machine: None,
+    }
+}
+
+/// The same, of which other work left nothing to state.
+pub fn withheld_comparison() -> Comparison {
+    let why = || Warning::new("disturbed", "too few undisturbed native runs, 1 of at least 3");
+    let mut comparison = comparison();
+    (comparison.native, comparison.injection.fit, comparison.injection.floor_ns) = (None, None, None);
+    comparison.injection.withheld = Some(why());
+    for fabric in &mut comparison.fabrics {
+        (fabric.completion_over_ideal, fabric.fetch_us, fabric.slowdown) = (None, None, None);
+        (fabric.slowdown_ci95, fabric.slowdown_replay, fabric.withheld) = (None, None, Some(why()));
+        fabric.simulation = serde_json::Value::Null;
+    }
+    for requirement in &mut comparison.requirements {
+        requirement.max_fetch_us = Stated::withheld(why());
+        requirement.min_local = Some(Stated::withheld(why()));
+        (requirement.feasible, requirement.feasible_rate_bps) = (None, None);
+    }
+    comparison
+}
+
+fn known(value: f64, low: f64, high: f64) -> Stated {
+    Stated::Known(Interval { value: Some(value), low, high: Some(high) })
+}
+
+fn requirement(loss: f64, max_fetch_us: Stated) -> Requirement {
+    Requirement {
+        loss,
+        max_fetch_us,
+        min_local: None,
+        at_fetch_us: Some(5.0),
+        feasible: Some(true),
+        feasible_rate_bps: None,
+    }
+}
+
+pub fn disturbance() -> Disturbance {
+    let why = Warning::new("other-work", "other work took 0.90 of 2 cores");
+    let run = |run: &str, repeated| DisturbedRun { run: run.into(), wall_s: 3.1, why: why.clone(), repeated };
+    Disturbance {
+        cores: 2,
+        before: OtherWork { others_cores: 0.01, steal_cores: 0.0, waiting: Some(0.02), queue: 0 },
+        runs: 16,
+        disturbed: vec![run("native run 2", true), run("25 % local, 26.0 us a fetch, run 1", false)],
     }
 }
 
@@ -96,13 +154,15 @@ pub fn map() -> SlowdownMap {
     let mut map = SlowdownMap {
         version: "0.1.0".into(),
         command: command(),
-        native_s: NATIVE_S,
+        native_s: Some(NATIVE_S),
         footprint_bytes: 256 << 20,
-        floor_ns: 9_800.0,
+        floor_ns: Some(9_800.0),
         latencies_ns,
         bandwidths_bps,
         locals: vec![],
+        disturbance: Disturbance { disturbed: vec![], ..disturbance() },
         warnings: vec![],
+        machine: None,
     };
     map.locals = [("10%", 0.1, 95_000.0), ("25%", 0.25, WAITS), ("50%", 0.5, 8_000.0), ("75%", 0.75, 900.0)]
         .map(|(name, share, waits)| local(&map, name, share, waits))
@@ -112,15 +172,21 @@ pub fn map() -> SlowdownMap {
 
 fn local(map: &SlowdownMap, name: &str, share: f64, waits: f64) -> MapLocal {
     let page = |bps: &u64| 4096.0 * 8.0 / *bps as f64;
-    let slowdown = |ns: &f64, bps: &u64| 1.0 + waits * (ns / 1e9 + page(bps)) / NATIVE_S;
-    let row = |ns: &f64| map.bandwidths_bps.iter().map(|bps| slowdown(ns, bps)).collect();
+    let slowdown = |waits: f64, ns: &f64, bps: &u64| 1.0 + waits * (ns / 1e9 + page(bps)) / NATIVE_S;
+    let (few, many) = (waits * 0.97, waits * 1.03);
+    let row = |ns: &f64| map.bandwidths_bps.iter().map(|bps| slowdown(waits, ns, bps)).collect();
+    let ends = |ns: &f64| {
+        map.bandwidths_bps.iter().map(|bps| [few, many].map(|waits| slowdown(waits, ns, bps))).collect()
+    };
     MapLocal {
         local: name.into(),
         local_bytes: (map.footprint_bytes as f64 * share) as u64,
         fetches: (waits * 1.2) as u64,
         points: vec![point(15.0, 0.0), point(60.0, 0.0)],
-        fit: Fit { waits, waits_ci95: [waits * 0.97, waits * 1.03], ..fit() },
-        slowdown: map.latencies_ns.iter().map(row).collect(),
+        fit: Some(Fit { waits, waits_ci95: [few, many], ..fit() }),
+        withheld: None,
+        slowdown: Some(map.latencies_ns.iter().map(row).collect()),
+        slowdown_ci95: Some(map.latencies_ns.iter().map(ends).collect()),
     }
 }
 
@@ -142,45 +208,24 @@ pub fn simulation(fabric: &str, mean: f64) -> serde_json::Value {
             },
         },
         "throughput_gbps": 812.5, "queue_bytes": { "mean": 100.0, "p99": 900.0, "max": 4000.0 },
-        "sim_time_ns": 5e6, "wall_s": 1.2, "events": 900_000, "packet_hops": 600_000,
-        "packet_hops_per_s": 5e5, "seed": 1, "version": "0.1.0",
+        "sim_time_ns": 5e6, "events": 900_000, "packet_hops": 600_000, "seed": 1, "version": "0.1.0",
     })
+}
+
+pub fn build() -> Build {
+    let (version, commit) = ("0.1.0".into(), Some("c0ffee".into()));
+    Build { version, commit, tree_changed: Some(true), sources: "0123456789abcdef".into() }
 }
 
 pub fn manifest() -> Manifest {
     let settings = serde_json::json!({ "local": "25%", "fabrics": ["ideal", "edm", "cxl", "dctcp"] });
     let scenario = format!("seed = 1\n# {HOSTILE}\n[fabric]\nprotocol = \"edm\"\n");
-    Started::now().manifest(1, Some(scenario), settings)
-}
-
-/// A folder that goes away with the test.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    pub fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("unrack-report-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl std::ops::Deref for Scratch {
-    type Target = Path;
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    Started::now(build()).manifest(1, Some(scenario), settings)
 }
 
 /// A folder as `unrack compare` leaves it.
 pub fn compare_folder(parent: &Path, name: &str) -> PathBuf {
-    let folder = RunFolder::create(parent.join(name)).unwrap();
+    let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
     folder.write_json("manifest.json", &manifest()).unwrap();
     folder.write_json("summary.json", &comparison()).unwrap();
     write_trace(&folder.path("trace.parquet"));
@@ -191,14 +236,14 @@ pub fn compare_folder(parent: &Path, name: &str) -> PathBuf {
 }
 
 pub fn sim_folder(parent: &Path, name: &str, mean: f64) -> PathBuf {
-    let folder = RunFolder::create(parent.join(name)).unwrap();
+    let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
     folder.write_json("manifest.json", &manifest()).unwrap();
     folder.write_json("summary.json", &simulation(name, mean)).unwrap();
     parent.join(name)
 }
 
 pub fn map_folder(parent: &Path, name: &str) -> PathBuf {
-    let folder = RunFolder::create(parent.join(name)).unwrap();
+    let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
     folder.write_json("map.json", &map()).unwrap();
     parent.join(name)
 }
@@ -235,7 +280,7 @@ fn write_trace(path: &Path) {
 fn write_completions(path: &Path, fabric: &FabricResult) {
     let meta = completions::Meta { fabric: fabric.fabric.clone(), link_rate_bps: 100_000_000_000 };
     let mut writer = completions::Writer::create(path).unwrap();
-    let spread = fabric.fetch_us;
+    let spread = fabric.fetch_us.unwrap();
     for index in 0..8_000 {
         let tail = (1.0 - chance(index)).powf(-0.45).min(60.0) - 1.0;
         let us = if fabric.fabric == "ideal" { 0.6 } else { 0.62 + tail * (spread.mean - 0.6) };

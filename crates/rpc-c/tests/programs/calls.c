@@ -53,9 +53,10 @@ static int32_t sum(void *context, unrack_incoming *incoming)
     uint64_t total = *(const uint64_t *)context;
     for (size_t at = 0; at + 8 <= bytes; at += 8) {
         uint64_t word;
-        memcpy(&word, request + at, 8);
+        unrack_copy(&word, request + at, 8);
         total += word;
     }
+    unrack_copy(NULL, request, 8), unrack_copy(&total, NULL, 8);
     uint8_t *answer = unrack_incoming_answer(incoming, 8);
     if (!answer)
         return 0;

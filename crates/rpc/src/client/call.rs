@@ -29,9 +29,9 @@ pub struct Request<'c> {
 unsafe impl Send for Request<'_> {}
 // SAFETY: a shared one only tells where it is.
 unsafe impl Sync for Request<'_> {}
-// SAFETY: as of requests.
+// SAFETY: the buffer is this answer's alone, and reached from any thread alike.
 unsafe impl Send for Response<'_> {}
-// SAFETY: as of requests.
+// SAFETY: a shared one gives views only, which copy what is read.
 unsafe impl Sync for Response<'_> {}
 
 impl<'c> Request<'c> {
@@ -139,6 +139,18 @@ impl<'c> Pending<'c> {
     /// As [`Request::call`].
     pub fn wait_for(mut self, longest: Duration) -> Result<Response<'c>, Error> {
         self.take().collect_within(longest).map(Response::of)
+    }
+
+    /// Waits for the answer for so long. A call that has none by then is still under way.
+    ///
+    /// # Errors
+    /// As [`Request::call`]; the call itself if there is no answer yet.
+    pub fn try_wait_for(mut self, longest: Duration) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
+        let slot = self.take();
+        match slot.wait_for(longest) {
+            Some(ended) => Ok(slot.finish(ended).map(Response::of)),
+            None => Err(Pending { slot: Some(slot) }),
+        }
     }
 
     /// The answer if it is there.

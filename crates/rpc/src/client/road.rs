@@ -8,9 +8,10 @@ use crate::greeting::{Greeting, VERSION};
 use crate::tcp::link::Link;
 use crate::tcp::memory::{Heap, NoBuffer};
 use crate::view::View;
+use crate::wait::Pause;
 use std::path::Path;
 use unrack_pool::arena::{Arena, Buffer, Cache};
-use unrack_pool::cache_control::{AnyMemory, Coherent, Memory};
+use unrack_pool::cache_control::{AnyMemory, Coherent, Memory, Mode};
 use unrack_pool::wire::{Access, Cause, Peer};
 use unrack_pool::{Bell, Channel, Rung};
 
@@ -113,13 +114,23 @@ impl Road {
         }
     }
 
-    /// Wakes whoever takes requests, unless it is `over` first.
-    pub fn ring(&self, over: impl Fn() -> bool) {
+    /// Wakes whoever takes requests. False: they say that they sleep and cannot be woken.
+    pub fn ring(&self) -> bool {
         match self {
-            Road::Pool { channel, .. } => {
-                channel.peer_bell().ring(over);
+            Road::Pool { channel, .. } => channel.peer_bell().ring(),
+            Road::Tcp(link) => {
+                link.ring();
+                true
             }
-            Road::Tcp(link) => link.ring(),
+        }
+    }
+
+    /// How to wait for answers.
+    pub fn pause(&self) -> Pause {
+        match self {
+            // Of a process on another host, only the name is known.
+            Road::Pool { channel, pool } => Pause::new(pool.pool().mode, channel.peer().pid != 0),
+            Road::Tcp(_) => Pause::new(Mode::Coherent, true),
         }
     }
 

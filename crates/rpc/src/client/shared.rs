@@ -12,15 +12,18 @@ use super::window::Limit;
 use crate::ends::{Buffer, Full};
 use crate::error::Error;
 use crate::lock::{Guard, Lock};
+use crate::queue::Awaited;
 use crate::queue::entry::{Kind, Status};
 use crate::view::View;
-use crate::wait::{Patience, Pause};
+use crate::wait::{self, LATE, Limits, Patience, Pause};
+use std::cell::Cell;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use unrack_pool::Bell;
 use unrack_pool::wire::{Cause, Peer};
+use unrack_pool::{Bell, LOST_RING};
 
 /// How long to look for an answer even if it was in vain lately: as long as a server takes that has to be woken,
 /// for if both sides sleep at each call, neither finds out that looking would be faster.
@@ -33,9 +36,14 @@ pub struct Shared {
     pause: Pause,
     options: Options,
     slots: usize,
+    /// The server said that it slept, and could not be woken, when it was rung for last.
+    unheard: AtomicBool,
     // In the order in which they may go: the buffers before what they are of.
     road: Road,
 }
+
+/// How long to sleep before a server that could not be woken is rung for again, at first and at most.
+const RING_AGAIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
 /// No slot.
 pub const NOBODY: u16 = u16::MAX;
@@ -55,9 +63,10 @@ impl Shared {
             calls: Lock::new(Calls::new(caller, buffers)),
             sleepers: Sleepers::default(),
             patience: Patience::new(options.waiting, SHORT),
-            pause: Pause::detect(),
+            pause: road.pause(),
             options,
             slots,
+            unheard: AtomicBool::new(false),
             road,
         })
     }
@@ -145,12 +154,15 @@ impl Shared {
         }
     }
 
-    /// Tells the server that there is something to find, if it sleeps. One that was killed says for ever that it does.
+    /// Tells the server that there is something to find, if it sleeps. One that was killed or stopped may say so for ever:
+    /// then whoever waits rings again, now and then.
     #[cold]
     fn ring(&self) {
-        let deadline = self.options.deadline.map(|deadline| Instant::now() + deadline);
-        let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        self.road.ring(|| self.gone().is_some() || over());
+        let heard = self.road.ring();
+        self.unheard.store(!heard, Ordering::Relaxed);
+        if !heard {
+            self.calls().unrung = true;
+        }
     }
 
     /// A slot with a buffer, if both are at hand.
@@ -242,7 +254,7 @@ impl Shared {
     pub fn error_of(&self, ended: Ended, after: Duration) -> Error {
         let peer = self.peer().to_string();
         match ended {
-            Ended::TimeOver => Error::Deadline { peer, after },
+            Ended::TimeOver => Error::Deadline { peer, after, stopped: self.unheard.load(Ordering::Relaxed) },
             Ended::Gone(cause) => self.road.error_of(cause),
         }
     }
@@ -256,34 +268,57 @@ impl Shared {
         deadline: Option<Instant>,
         mut ready: impl FnMut(&mut Calls) -> Option<T>,
     ) -> Result<T, Ended> {
-        let mut found = self.look(slot, &mut ready);
-        if let Some(found) = found {
+        if let Some(found) = self.look(slot, &mut ready).0 {
             return Ok(found);
         }
-        let looked = self.patience.look(
-            deadline,
+        let limits = Limits { budget: self.patience.budget(), deadline };
+        let found = self.look_within(limits, slot, &mut ready);
+        self.patience.learn(found.is_some());
+        match found {
+            Some(found) => Ok(found),
+            None => self.sleep_until(slot, deadline, ready),
+        }
+    }
+
+    /// Looks until `ready` finds something, or the limits are reached, or the server is gone.
+    #[inline(always)]
+    fn look_within<T>(
+        &self,
+        limits: Limits,
+        slot: u16,
+        ready: &mut impl FnMut(&mut Calls) -> Option<T>,
+    ) -> Option<T> {
+        let (mut found, awaited) = (None, Cell::new(None));
+        wait::look(
+            Instant::now,
+            limits,
             || {
-                found = self.look(slot, &mut ready);
+                let (now, next) = self.look(slot, ready);
+                awaited.set(next);
+                found = now;
                 found.is_some()
+            },
+            |moment| match awaited.get() {
+                // SAFETY: the queues are mapped as long as we are.
+                Some(awaited) => unsafe { awaited.pause(self.pause, moment) },
+                None => self.pause.moment(moment),
             },
             || {
                 self.ring_after_all();
                 self.gone().is_some()
             },
         );
-        match found {
-            Some(found) if looked => Ok(found),
-            _ => self.sleep_until(slot, deadline, ready),
-        }
+        found
     }
 
-    /// One look; a pause if it was in vain.
+    /// One look: what was found, and what to wait for if nothing was; neither if somebody else is looking.
     #[inline(always)]
-    fn look<T>(&self, slot: u16, ready: &mut impl FnMut(&mut Calls) -> Option<T>) -> Option<T> {
-        let Some(mut calls) = self.calls.try_lock() else {
-            self.pause.moment();
-            return None;
-        };
+    fn look<T>(
+        &self,
+        slot: u16,
+        ready: &mut impl FnMut(&mut Calls) -> Option<T>,
+    ) -> (Option<T>, Option<Awaited>) {
+        let Some(mut calls) = self.calls.try_lock() else { return (None, None) };
         let others = calls.take_answers(slot);
         let found = ready(&mut calls);
         let awaited = calls.caller.awaited();
@@ -291,11 +326,7 @@ impl Shared {
         if others {
             self.tell(Place::Beside);
         }
-        if found.is_none() {
-            // SAFETY: the queues are mapped as long as we are.
-            unsafe { awaited.pause(self.pause) };
-        }
-        found
+        (found, Some(awaited))
     }
 
     #[cold]
@@ -305,6 +336,7 @@ impl Shared {
         deadline: Option<Instant>,
         mut ready: impl FnMut(&mut Calls) -> Option<T>,
     ) -> Result<T, Ended> {
+        let mut again = RING_AGAIN[0];
         loop {
             // The news that the peer is gone comes after its last answer.
             let gone = self.gone();
@@ -318,18 +350,40 @@ impl Shared {
             if left == Some(Duration::ZERO) {
                 return Err(Ended::TimeOver);
             }
-            let mut found = None;
-            self.sleepers.sleep(self.bell(), left, |place| {
-                match place {
-                    Place::OnBell => found = self.find(slot, place, &mut ready),
-                    Place::Beside => found = ready(&mut self.calls()),
+            self.ring_after_all();
+            let found = match left {
+                Some(left) if left <= LATE => {
+                    self.look_within(Limits { budget: None, deadline }, slot, &mut ready)
                 }
-                found.is_some() || self.gone().is_some()
-            });
+                left => {
+                    let longest = if self.unheard.load(Ordering::Relaxed) { again } else { LOST_RING };
+                    let left = left.map_or(longest, |left| longest.min(left - LATE));
+                    again = RING_AGAIN[1].min(again * 2);
+                    self.sleep(slot, left, &mut ready)
+                }
+            };
             if let Some(found) = found {
                 return Ok(found);
             }
         }
+    }
+
+    /// Sleeps once, unless `ready` finds something.
+    fn sleep<T>(
+        &self,
+        slot: u16,
+        longest: Duration,
+        ready: &mut impl FnMut(&mut Calls) -> Option<T>,
+    ) -> Option<T> {
+        let mut found = None;
+        self.sleepers.sleep(self.bell(), Some(longest), |place| {
+            match place {
+                Place::OnBell => found = self.find(slot, place, ready),
+                Place::Beside => found = ready(&mut self.calls()),
+            }
+            found.is_some() || self.gone().is_some()
+        });
+        found
     }
 
     /// `place`: where it is asked from.

@@ -163,6 +163,18 @@ impl<'c> Slot<'c> {
         wait(&self.client.shared, self.index)
     }
 
+    /// Waits for the answer for so long; `None` if it is not there by then and the call may take longer.
+    pub fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
+        let (shared, slot) = (&*self.client.shared, self.index());
+        let over = Instant::now() + longest;
+        let deadline = shared.calls().deadline(slot, shared.options().deadline);
+        let until = deadline.map_or(over, |deadline| deadline.min(over));
+        match wait_until(shared, slot, Some(until), shared.options().resend) {
+            Err(Ended::TimeOver) if deadline.is_none_or(|deadline| Instant::now() < deadline) => None,
+            ended => Some(ended),
+        }
+    }
+
     /// Waits for the answer.
     #[inline(always)]
     pub fn collect(self) -> Result<(Slot<'c>, Message), Error> {

@@ -78,7 +78,7 @@ mod loom_models {
             for other in others {
                 other.join().unwrap();
             }
-            // SAFETY: as above.
+            // SAFETY: all others have ended, and the lock is held.
             let counted = lock.lock().with(|count| unsafe { *count });
             assert_eq!(counted, times.iter().sum());
         });
@@ -112,7 +112,7 @@ mod loom_models {
                 }
             });
             if let Some(guard) = lock.try_lock() {
-                // SAFETY: as above.
+                // SAFETY: whoever has a guard is alone; the checker tells if not.
                 guard.with_mut(|count| unsafe { *count += 1 });
             }
             other.join().unwrap();

@@ -184,6 +184,8 @@ impl Status {
     pub const NO_STREAM: Status = Status(9);
     /// The server is ending.
     pub const CLOSING: Status = Status(10);
+    /// Over TCP: the server holds as much for this client, or for all, as it may; `length` is how many MiB for this one.
+    pub const BUSY: Status = Status(11);
 
     /// The first status that is a service's own.
     pub const SERVICE: u16 = 256;

@@ -10,7 +10,7 @@
 
 pub mod entry;
 
-use crate::wait::Pause;
+use crate::wait::{Moment, Pause};
 use entry::FLAG;
 use std::ptr;
 use unrack_pool::cache_control::{LINE, Memory};
@@ -152,14 +152,14 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// Waits until the entry's line is written, or for a moment.
+    /// Pauses until the entry's line is written, or for a moment: see [`Pause::until_written`].
     ///
     /// # Safety
     /// The receiver that told it still is.
     #[inline]
-    pub unsafe fn pause(self, pause: Pause) {
+    pub unsafe fn pause(self, pause: Pause, moment: Moment) -> bool {
         // SAFETY: mapped, says the caller.
         let entry = unsafe { &*self.entry };
-        pause.until_written(entry, || entry.load(Ordering::Acquire) & FLAG == self.flag);
+        pause.until_written(entry, moment, || entry.load(Ordering::Acquire) & FLAG == self.flag)
     }
 }

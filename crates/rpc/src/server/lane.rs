@@ -6,12 +6,13 @@ use super::workers::Workers;
 use super::{MOST_LANES, Options};
 use crate::ends::Layout;
 use crate::error::Error;
-use crate::wait::{Patience, Pause};
+use crate::wait::{Moment, Patience, Pause};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use unrack_pool::{Channel, Client};
+use unrack_pool::{Channel, Client, LOST_RING};
 
 /// How long to look for calls even if it was in vain lately.
 const SHORT: Duration = Duration::from_micros(5);
@@ -22,6 +23,8 @@ const RING_EVERY: u32 = 16;
 /// A client tells a lane that there is a call without making sure that it has not just gone to sleep: so after this
 /// long asleep, it looks once more.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
+/// To look at so many clients takes about as long as to read the clock; to look at more takes longer.
+const FEW: usize = 4;
 /// Rounds of looking between two checks of who is gone.
 const ROUNDS: u32 = 1024;
 
@@ -67,7 +70,7 @@ impl Lanes {
                 methods: methods.clone(),
                 workers,
                 ports: Vec::new(),
-                pause: Pause::detect(),
+                pause: Pause::new(pool.pool().mode, true),
                 rounds: 0,
             };
             let patience = Patience::new(options.waiting, SHORT);
@@ -107,7 +110,7 @@ impl Lane {
     }
 
     pub fn adopt(&self, channel: Channel, layout: Layout) {
-        let port = Port::new(channel, self.pool.memory().clone(), layout);
+        let port = Port::new(channel, &self.pool, layout);
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner).push(port);
         self.call();
     }
@@ -171,28 +174,25 @@ impl Thread {
     /// is gone.
     fn wait(&mut self) {
         let Thread { lane, clients, patience, .. } = self;
+        let clients = RefCell::new(clients);
         let looked = patience.look(
             None,
-            || {
-                let ready = clients.round() || lane.called.load(Ordering::Relaxed);
-                if !ready {
-                    clients.moment();
-                }
-                ready
-            },
+            || clients.borrow_mut().round() || lane.called.load(Ordering::Relaxed),
+            |moment| clients.borrow().pause(moment),
             || false,
         );
         if looked {
             self.nap = SECOND_LOOK;
             return;
         }
+        let clients = clients.into_inner();
         clients.ring();
         let again = self.nap <= SECOND_LOOK || clients.owes_ring();
-        let nap = again.then_some(self.nap);
+        let nap = if again { self.nap } else { LOST_RING };
         self.nap = (self.nap * 2).min(LONGEST_NAP);
-        lane.pool
-            .bell(lane.number)
-            .sleep(nap, || lane.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.round());
+        lane.pool.bell(lane.number).sleep(Some(nap), || {
+            lane.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.round()
+        });
     }
 }
 
@@ -243,13 +243,12 @@ impl Clients {
         !done.is_empty()
     }
 
-    /// Between two looks.
+    /// A pause between two looks. Says whether it, or the look, took long.
     #[inline]
-    fn moment(&self) {
+    fn pause(&self, moment: Moment) -> bool {
         match self.ports.as_slice() {
-            // SAFETY: the port is there, and with it its queues.
-            [Some(port)] if self.workers.is_none() => unsafe { port.awaited().pause(self.pause) },
-            _ => self.pause.moment(),
+            [Some(port)] if self.workers.is_none() => port.pause(moment),
+            ports => self.pause.moment(moment) || ports.len() > FEW,
         }
     }
 

@@ -49,13 +49,22 @@ pub struct Options {
     /// Threads that run handlers; 0: whoever finds a call runs it to its end (HydraRPC §5.1).
     pub workers: usize,
     /// Where to take clients that share no memory, as `tcp://host:port`; port 0 is a free one. Each such client has a
-    /// thread, which runs its calls, whatever lanes and workers there are. Whoever reaches the address may call.
+    /// thread, which runs its calls, whatever lanes and workers there are. Beyond loopback, callers prove a key that is
+    /// trusted here ([`tcp::Scheme`]).
     pub listen: Option<String>,
+    /// What is held for such clients.
+    pub limits: tcp::Limits,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { waiting: Waiting::Adaptive, lanes: 1, workers: 0, listen: None }
+        Options {
+            waiting: Waiting::Adaptive,
+            lanes: 1,
+            workers: 0,
+            listen: None,
+            limits: tcp::Limits::default(),
+        }
     }
 }
 
@@ -134,7 +143,9 @@ impl Server {
     fn start(self, pool: Option<&unrack_pool::Client>) -> Result<Serving, Error> {
         let methods = Arc::new(self.methods.finish()?);
         let listening = match &self.options.listen {
-            Some(listen) => Some(Listening::start(tcp_address(listen)?, &self.name, &methods)?),
+            Some(listen) => {
+                Some(Listening::start(tcp_address(listen)?, &self.name, &methods, self.options.limits)?)
+            }
             None => None,
         };
         let (name, options, lent) = (self.name, self.options, self.lent);
@@ -143,7 +154,7 @@ impl Server {
     }
 }
 
-/// What is after `tcp://`.
+/// An address of TCP, or why it is none.
 fn tcp_address(listen: &str) -> Result<&str, Error> {
     tcp::address(listen.as_ref()).ok_or_else(|| Error::Listen {
         address: listen.into(),

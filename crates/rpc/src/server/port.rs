@@ -5,14 +5,14 @@ use super::desk::Desk;
 use super::methods::{Handler, Methods};
 use super::workers::{Job, Workers};
 use crate::ends::{Callee, Incoming, Layout, Reach};
-use crate::queue::Awaited;
 use crate::queue::entry::Kind;
+use crate::wait::{Moment, Pause};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::AnyMemory;
 use unrack_pool::wire::Access;
-use unrack_pool::{Channel, Rung};
+use unrack_pool::{Channel, Client, Rung};
 
 /// Calls of one client that are run before the next client's.
 const TURN: usize = 16;
@@ -21,6 +21,7 @@ pub struct Port {
     callee: Callee<AnyMemory>,
     granted: Granted,
     desk: Desk,
+    pause: Pause,
     /// Calls that workers have.
     pub running: usize,
     rung: Rung,
@@ -59,16 +60,18 @@ impl Reach for Granted {
 }
 
 impl Port {
-    pub fn new(channel: Channel, memory: AnyMemory, layout: Layout) -> Port {
+    pub fn new(channel: Channel, pool: &Client, layout: Layout) -> Port {
+        // Of a process on another host, only the name is known.
+        let pause = Pause::new(pool.pool().mode, channel.peer().pid != 0);
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area is mapped as long as the channel, which this port holds.
-        let callee = unsafe { Callee::new(memory, area, layout) };
+        let callee = unsafe { Callee::new(pool.memory().clone(), area, layout) };
         let desk = Desk::new(channel.peer().clone(), channel.id().0);
         let granted = Granted {
             channel: Arc::new(channel),
             asked: Cell::new(Instant::now().checked_sub(BETWEEN_ASKING * ASKED_IN_A_ROW)),
         };
-        Port { callee, granted, desk, running: 0, rung: Rung::default(), owes_ring: false }
+        Port { callee, granted, desk, pause, running: 0, rung: Rung::default(), owes_ring: false }
     }
 
     /// The client is gone, and no worker has a call of it.
@@ -81,8 +84,11 @@ impl Port {
         self.desk.client()
     }
 
-    pub fn awaited(&self) -> Awaited {
-        self.callee.awaited()
+    /// Pauses until the next request comes, or for a moment. Says whether it, or the look before it, took long.
+    #[inline]
+    pub fn pause(&self, moment: Moment) -> bool {
+        // SAFETY: the queues are mapped as long as the port.
+        unsafe { self.callee.awaited().pause(self.pause, moment) }
     }
 
     /// Runs what has come, a turn of it at most. Says whether there was anything.

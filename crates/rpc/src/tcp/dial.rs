@@ -1,17 +1,19 @@
 //! Reaching a server, and being taken by it.
 
+use super::Scheme;
 use super::hello::{Hello, SessionId, VERSION, Verdict, WELCOME_BYTES, Welcome};
 use super::link::LINES;
 use super::stream::Stream;
 use crate::error::Error;
 use std::io::{self, ErrorKind};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
+use unrack_keys::Wire;
 use unrack_pool::wire::Denied;
 
 /// Where the server is, and who we are to it.
 pub struct Server {
+    /// With its scheme.
     pub address: String,
     pub service: String,
     pub session: SessionId,
@@ -21,28 +23,37 @@ pub struct Server {
 /// Why there is no connection.
 pub enum Not {
     Reached(io::Error),
+    /// Keys are missing, or do not fit.
+    Keys(unrack_keys::Error),
     Spoken,
     Refused(Welcome),
 }
 
 impl Server {
     pub fn name(&self) -> String {
-        format!("{} at tcp://{}", self.service, self.address)
+        format!("{} at {}", self.service, self.address)
     }
 
-    pub fn connect(&self, deadline: Instant) -> Result<(Arc<TcpStream>, Welcome), Not> {
+    pub fn connect(&self, deadline: Instant) -> Result<(Wire, Welcome), Not> {
+        let (scheme, place) = Scheme::split(&self.address);
         let mut last = io::Error::from(ErrorKind::NotFound);
-        for address in self.address.to_socket_addrs().map_err(Not::Reached)? {
+        for address in place.to_socket_addrs().map_err(Not::Reached)? {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             match TcpStream::connect_timeout(&address, left) {
-                Ok(socket) => return self.greet(socket, deadline),
+                Ok(socket) => return self.greet(scheme, address, socket, deadline),
                 Err(error) => last = error,
             }
         }
         Err(Not::Reached(last))
     }
 
-    fn greet(&self, socket: TcpStream, deadline: Instant) -> Result<(Arc<TcpStream>, Welcome), Not> {
+    fn greet(
+        &self,
+        scheme: Scheme,
+        address: SocketAddr,
+        socket: TcpStream,
+        deadline: Instant,
+    ) -> Result<(Wire, Welcome), Not> {
         let hello = Hello {
             version: VERSION,
             lines: LINES as u16,
@@ -50,7 +61,10 @@ impl Server {
             session: self.session,
             service: self.service.clone(),
         };
-        let mut stream = Stream::new(Arc::new(socket)).map_err(Not::Reached)?;
+        let keys = scheme.keys_for(address).map_err(Not::Keys)?;
+        let socket = Stream::prepare(socket).map_err(Not::Reached)?;
+        let wire = Wire::connect(socket, keys.as_ref(), deadline).map_err(Not::Keys)?;
+        let mut stream = Stream::new(wire);
         stream.write(&hello.to_bytes(), &[], deadline).map_err(Not::Reached)?;
         let mut bytes = [0; WELCOME_BYTES];
         stream.read(&mut bytes, deadline).map_err(Not::Reached)?;
@@ -58,9 +72,9 @@ impl Server {
         if welcome.version != VERSION || welcome.verdict != Verdict::Taken {
             return Err(Not::Refused(welcome));
         }
-        let socket = stream.into_socket();
-        socket.set_nonblocking(true).map_err(Not::Reached)?;
-        Ok((socket, welcome))
+        let wire = stream.into_wire();
+        wire.socket().set_nonblocking(true).map_err(Not::Reached)?;
+        Ok((wire, welcome))
     }
 }
 
@@ -69,6 +83,7 @@ impl Not {
         let peer = server.name();
         match self {
             Not::Reached(error) => Error::Connect { peer, error },
+            Not::Keys(error) => Error::Connect { peer, error: error.into() },
             Not::Spoken => Error::NotRpc { peer },
             Not::Refused(welcome) if welcome.version != VERSION => {
                 Error::Version { peer, ours: VERSION, theirs: welcome.version }
@@ -77,29 +92,49 @@ impl Not {
                 Verdict::NoService => {
                     unrack_pool::Error::Denied(Denied::NoService(server.service.clone())).into()
                 }
-                _ => Error::Lost { peer, why: self::why(welcome.verdict).into() },
+                _ => Error::Lost { peer, why: self::why(&welcome) },
             },
         }
     }
 
     /// Why a session cannot go on; `None`: it may, later.
-    pub fn why(&self) -> Option<&'static str> {
+    pub fn why(&self) -> Option<String> {
         match self {
             Not::Reached(_) => None,
-            Not::Refused(welcome) if welcome.verdict == Verdict::Busy => None,
-            Not::Refused(welcome) => Some(why(welcome.verdict)),
-            Not::Spoken => Some("it does not speak this protocol"),
+            Not::Keys(error) if error.may_pass() => None,
+            Not::Keys(error) => Some(error.to_string()),
+            Not::Refused(welcome) if matches!(welcome.verdict, Verdict::Busy | Verdict::NoMemory) => None,
+            Not::Refused(welcome) => Some(why(welcome)),
+            Not::Spoken => Some("it does not speak this protocol".into()),
         }
     }
 }
 
-fn why(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Busy => "it has all the connections that it takes",
-        Verdict::NoSession => "it was started anew, or has given this client up",
-        Verdict::NoService => "it serves something else now",
-        Verdict::Taken | Verdict::WrongVersion | Verdict::Malformed => {
-            "it does not take what this client says"
+fn why(welcome: &Welcome) -> String {
+    match welcome.verdict {
+        Verdict::Busy => busy(welcome),
+        Verdict::NoSession => "it was started anew, or has given this client up".into(),
+        Verdict::NoService => "it serves something else now".into(),
+        Verdict::NoMemory => {
+            "it holds as much for this client, or for all, as it may: try again later".into()
         }
+        Verdict::KeysNeeded => {
+            "it talks to known keys only: connect to tls://host:port, by keys that `unrack keys make` makes"
+                .into()
+        }
+        Verdict::Taken | Verdict::WrongVersion | Verdict::Malformed => {
+            "it does not take what this client says".into()
+        }
+    }
+}
+
+fn busy(welcome: &Welcome) -> String {
+    let backlog = welcome.backlog();
+    match backlog.connections {
+        0 => "the last call of this client still runs there".into(),
+        all => format!(
+            "it has all the {all} connections that it takes, {} of them from here, and none is idle: try again later",
+            backlog.of_peer
+        ),
     }
 }

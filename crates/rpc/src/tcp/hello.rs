@@ -3,7 +3,7 @@
 use unrack_pool::wire::MOST_NAME;
 
 /// Changes with frames and with what is said here.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"urrpctcp";
 
@@ -71,15 +71,46 @@ pub enum Verdict {
     NoService = 2,
     /// The session is over, or never was.
     NoSession = 3,
-    /// It has all the connections that it takes, or the session's last call still runs.
+    /// It has all the connections that it takes ([`Welcome::busy`] says how many), or the session's last call still runs.
     Busy = 4,
     /// The hello makes no sense.
     Malformed = 5,
+    /// It talks to known keys only, and this connection is not encrypted.
+    KeysNeeded = 6,
+    /// There is no memory for another session of this client, or of any.
+    NoMemory = 7,
 }
 
 pub const WELCOME_BYTES: usize = 32;
 
+/// Connections of a server, when it has no room for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    pub connections: u32,
+    /// Those from the address, or the network, of whoever asks.
+    pub of_peer: u32,
+}
+
 impl Welcome {
+    /// Why there is no session.
+    pub fn refusal(verdict: Verdict) -> Welcome {
+        Welcome { version: VERSION, verdict, session: [0; 16], most_bytes: 0 }
+    }
+
+    /// There are too many connections: how many stands where sessions have their name.
+    pub fn busy(backlog: Backlog) -> Welcome {
+        let mut session = [0; 16];
+        session[..4].copy_from_slice(&backlog.connections.to_le_bytes());
+        session[4..8].copy_from_slice(&backlog.of_peer.to_le_bytes());
+        Welcome { session, ..Welcome::refusal(Verdict::Busy) }
+    }
+
+    /// What [`Welcome::busy`] said; zeros if it was another reason.
+    pub fn backlog(&self) -> Backlog {
+        let word = |at: usize| u32::from_le_bytes(self.session[at..at + 4].try_into().expect("four bytes"));
+        Backlog { connections: word(0), of_peer: word(4) }
+    }
+
     pub fn to_bytes(self) -> [u8; WELCOME_BYTES] {
         let mut bytes = [0; WELCOME_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -97,7 +128,7 @@ impl Welcome {
         let verdict = u16::from_le_bytes([rest[2], rest[3]]);
         Some(Welcome {
             version: u16::from_le_bytes([rest[0], rest[1]]),
-            verdict: [Taken, WrongVersion, NoService, NoSession, Busy, Malformed]
+            verdict: [Taken, WrongVersion, NoService, NoSession, Busy, Malformed, KeysNeeded, NoMemory]
                 .into_iter()
                 .find(|&known| known as u16 == verdict)?,
             most_bytes: u32::from_le_bytes(rest[4..8].try_into().expect("four bytes")),
@@ -115,7 +146,7 @@ mod tests {
         #[test]
         fn what_is_said_reads_back(
             version: u16, lines: u16, patience_ms: u32, session: SessionId, service in "[a-z.]{0,40}",
-            most_bytes: u32, verdict in 0u16..6,
+            most_bytes: u32, verdict in 0u16..8,
         ) {
             let hello = Hello { version, lines, patience_ms, session, service };
             let bytes = hello.to_bytes();

@@ -13,11 +13,11 @@ use crate::queue::{Receiver, Sender};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use std::io::{self, ErrorKind, Read};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use unrack_keys::Wire;
 use unrack_pool::cache_control::Coherent;
 use unrack_pool::wire::{ClientId, Peer};
 use unrack_pool::{Bell, Bells};
@@ -60,7 +60,7 @@ impl Link {
             session: [0; 16],
             patience: options.patience,
         };
-        let (socket, welcome) =
+        let (wire, welcome) =
             server.connect(Instant::now() + options.patience).map_err(|not| not.error(&server))?;
         server.session = welcome.session;
         let full = || Error::from(io::Error::from(ErrorKind::OutOfMemory));
@@ -77,7 +77,7 @@ impl Link {
         let peer = Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: server.name() };
         let carrier = Carrier::new(local.clone(), shared.clone(), server);
         let thread =
-            std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || carrier.run(socket))?;
+            std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || carrier.run(wire))?;
         Ok((Link { shared, local, peer, thread: Some(thread) }, heap))
     }
 
@@ -166,14 +166,14 @@ impl Carrier {
         Carrier { local, shared, server, requests, answers, awaited, asked: 0, outgoing }
     }
 
-    fn run(mut self, mut socket: Arc<TcpStream>) {
+    fn run(mut self, mut wire: Wire) {
         loop {
-            let why = match self.carry(&socket) {
-                Over::Stopped => return self.take_leave(&socket),
+            let why = match self.carry(&mut wire) {
+                Over::Stopped => return self.take_leave(&mut wire),
                 Over::Broken(why) => why,
             };
             match self.reconnect(why) {
-                Ok(again) => socket = again,
+                Ok(again) => wire = again,
                 Err(why) => {
                     let _ = self.shared.lost.set(why);
                     self.shared.bells.get(0).ring();
@@ -191,13 +191,13 @@ impl Carrier {
     }
 
     /// Until the connection breaks, or the client ends.
-    fn carry(&mut self, socket: &TcpStream) -> Over {
+    fn carry(&mut self, wire: &mut Wire) -> Over {
         let mut incoming = Incoming::default();
         loop {
-            match self.round(socket, &mut incoming) {
+            match self.round(wire, &mut incoming) {
                 Err(over) => return over,
                 Ok(true) => {}
-                Ok(false) => self.sleep(socket),
+                Ok(false) => self.sleep(wire),
             }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Over::Stopped;
@@ -206,14 +206,14 @@ impl Carrier {
     }
 
     /// Carries what there is. Says whether there was anything.
-    fn round(&mut self, socket: &TcpStream, incoming: &mut Incoming) -> Result<bool, Over> {
+    fn round(&mut self, wire: &mut Wire, incoming: &mut Incoming) -> Result<bool, Over> {
         let mut any = false;
         while let Some(entries) = self.requests.receive() {
             any = true;
             self.take(entries);
         }
-        any |= self.outgoing.write(socket)?;
-        let answered = incoming.read(socket, self)?;
+        any |= self.outgoing.write(wire)?;
+        let answered = incoming.read(wire, self)?;
         if answered {
             self.shared.bells.get(0).ring();
         }
@@ -237,16 +237,17 @@ impl Carrier {
         self.answers.send(Answer { status, slot, generation, offset, length }.entries());
     }
 
-    fn sleep(&mut self, socket: &TcpStream) {
+    fn sleep(&mut self, wire: &Wire) {
         self.shared.asleep.store(true, Ordering::Relaxed);
         // Pairs with the fence of `Link::ring`.
         fence(Ordering::SeqCst);
         if let Some(entries) = self.requests.receive() {
             self.take(entries);
-        } else if !self.shared.stop.load(Ordering::Relaxed) {
+        } else if !self.shared.stop.load(Ordering::Relaxed) && !wire.has_unread() {
             let mut flags = PollFlags::IN;
-            flags.set(PollFlags::OUT, !self.outgoing.is_empty());
-            let mut waited = [PollFd::new(socket, flags), PollFd::new(&self.shared.wake, PollFlags::IN)];
+            flags.set(PollFlags::OUT, !self.outgoing.is_empty() || wire.has_unsent());
+            let mut waited =
+                [PollFd::new(&**wire.socket(), flags), PollFd::new(&self.shared.wake, PollFlags::IN)];
             // Whatever it returns: we look.
             let _ = rustix::event::poll(&mut waited, None);
         }
@@ -255,15 +256,15 @@ impl Carrier {
     }
 
     /// Connects again, and says why not if that is in vain.
-    fn reconnect(&mut self, why: String) -> Result<Arc<TcpStream>, String> {
+    fn reconnect(&mut self, why: String) -> Result<Wire, String> {
         let deadline = Instant::now() + self.server.patience;
         loop {
             let soon = deadline.min(Instant::now() + Duration::from_secs(1));
             match self.server.connect(soon) {
-                Ok((socket, _)) => return Ok(socket),
+                Ok((wire, _)) => return Ok(wire),
                 Err(not) => {
                     if let Some(final_word) = not.why() {
-                        return Err(final_word.into());
+                        return Err(final_word);
                     }
                 }
             }
@@ -276,14 +277,17 @@ impl Carrier {
 
     /// Tells the server that nobody comes back. What was sent before is still done, unless the server takes nothing of it
     /// for a while, or so slowly that it would hold us up.
-    fn take_leave(&mut self, socket: &TcpStream) {
+    fn take_leave(&mut self, wire: &mut Wire) {
         while let Some(entries) = self.requests.receive() {
             self.take(entries);
         }
         self.outgoing.notice(Notice::End);
         let deadline = Instant::now() + allowed(self.outgoing.bytes());
-        while self.outgoing.write(socket).is_ok() && !self.outgoing.is_empty() && Instant::now() < deadline {
-            let mut waited = [PollFd::new(socket, PollFlags::OUT)];
+        while self.outgoing.write(wire).is_ok()
+            && (!self.outgoing.is_empty() || wire.has_unsent())
+            && Instant::now() < deadline
+        {
+            let mut waited = [PollFd::new(&**wire.socket(), PollFlags::OUT)];
             if rustix::event::poll(&mut waited, Some(&STALLED)) == Ok(0) {
                 return;
             }
@@ -308,21 +312,25 @@ impl Default for Incoming {
 
 impl Incoming {
     /// Reads what there is, up to a few buffers full. Says whether anything came.
-    fn read(&mut self, mut socket: &TcpStream, carrier: &mut Carrier) -> Result<bool, Over> {
+    fn read(&mut self, wire: &mut Wire, carrier: &mut Carrier) -> Result<bool, Over> {
         let mut any = false;
         for _ in 0..16 {
             let place = self.place(&carrier.local);
             let room = place.len();
-            let count = match socket.read(place) {
+            let count = match wire.read(place) {
                 Ok(0) => return Err(Over::Broken("it closed the connection".into())),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // Encrypted, and without a farewell.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(Over::Broken("it closed the connection".into()));
+                }
                 Err(error) => return Err(error.into()),
             };
             any = true;
             self.came(count, carrier)?;
-            if count < room {
+            if count < room && !wire.has_unread() {
                 break;
             }
         }
@@ -353,9 +361,10 @@ impl Incoming {
         loop {
             if let Some((answer, request, have)) = &mut self.body {
                 let count = (body_of(answer) - *have).min(self.end - self.start);
-                // SAFETY: as above.
+                // SAFETY: the call is not answered, so its buffer is there, and `have` is within its room: `asked` compared.
                 let place = unsafe { carrier.local.base(request.offset).add(*have) };
-                // SAFETY: as above; the buffer is elsewhere.
+                // SAFETY: what is left of the answer fits into what is left of the call's buffer, which is ours to write until
+                // the call is answered; our own buffer is elsewhere.
                 unsafe { std::ptr::copy_nonoverlapping(self.buffer[self.start..].as_ptr(), place, count) };
                 self.start += count;
                 *have += count;

@@ -1,11 +1,14 @@
 //! The server's threads: one that takes connections, and one for each of them, which runs its calls to their end.
 
-use super::hello::{HELLO_BYTES, Hello, SessionId, VERSION, Verdict, Welcome};
-use super::session::{Broken, Held, Session, Sessions};
+use super::connections::{Connections, Counted, Doing};
+use super::hello::{Backlog, HELLO_BYTES, Hello, SessionId, VERSION, Verdict, Welcome};
+use super::limits::{Full, SMALL};
+use super::session::{Broken, Room, Session};
+use super::sessions::{Held, Sessions};
 use super::stream::{Stream, allowed};
-use super::{ANSWER_BYTES, MOST_BYTES, Notice, REQUEST_BYTES, from_bytes, to_bytes};
+use super::{ANSWER_BYTES, Limits, MOST_BYTES, Notice, REQUEST_BYTES, Scheme, from_bytes, to_bytes};
 use crate::error::Error;
-use crate::queue::entry::{MOST_SLOTS, Request};
+use crate::queue::entry::{Answer, MOST_SLOTS, Request, Status};
 use crate::server::Desk;
 use crate::server::methods::Methods;
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -16,14 +19,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unrack_pool::wire::{ClientId, Peer};
+use unrack_keys::shares::{Account, NoRoom, Peer, Shares};
+use unrack_keys::wire::{part, speaks_plainly};
+use unrack_keys::{Keys, Wire};
+use unrack_pool::wire::{self, ClientId};
 
-/// Connections at a time. Each has a thread.
-const MOST_CONNECTIONS: usize = 256;
 /// How long a stranger has to say what it wants.
 const GREETING: Duration = Duration::from_secs(5);
-/// A session waits for its client no longer than this.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a call waits for memory that others have, before it is refused.
+const BACKLOG: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(2) };
+/// How often it looks meanwhile.
+const LOOK: Duration = Duration::from_millis(5);
+/// Threads beyond those of connections: for strangers that are told why not, and connections that made room and end.
+const FAREWELLS: usize = 64;
+/// Bytes of a call that are charged, and read, at a time.
+const STEP: usize = 1 << 20;
 /// How often it is looked whose patience is over.
 const TICK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
@@ -38,23 +48,39 @@ struct Shared {
     service: String,
     methods: Arc<Methods>,
     sessions: Sessions,
+    connections: Arc<Connections>,
+    shares: Arc<Shares>,
+    limits: Limits,
+    /// `None`: connections are not encrypted.
+    keys: Option<Arc<Keys>>,
     stop: AtomicBool,
     wake: OwnedFd,
 }
 
 impl Listening {
-    /// `address`: host and port; port 0 is a free one.
-    pub fn start(address: &str, service: &str, methods: &Arc<Methods>) -> Result<Listening, Error> {
-        let failed = |error| Error::Listen { address: address.into(), error };
-        let listener = TcpListener::bind(address).map_err(failed)?;
+    /// `address`: host and port behind a [`Scheme`]; port 0 is a free one.
+    pub fn start(
+        address: &str,
+        service: &str,
+        methods: &Arc<Methods>,
+        limits: Limits,
+    ) -> Result<Listening, Error> {
+        let (scheme, place) = Scheme::split(address);
+        let failed = |error| Error::Listen { address: place.into(), error };
+        let listener = TcpListener::bind(place).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let keys = scheme.keys_for(address).map_err(|error| failed(error.into()))?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| failed(error.into()))?;
         let shared = Arc::new(Shared {
             service: service.into(),
             methods: methods.clone(),
             sessions: Sessions::default(),
+            connections: Connections::new(limits.connections),
+            shares: Shares::new(limits.bytes, limits.bytes_of_peer),
+            limits,
+            keys,
             stop: AtomicBool::new(false),
             wake,
         });
@@ -67,6 +93,12 @@ impl Listening {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Bytes that are held for all clients.
+    #[cfg(test)]
+    pub fn held(&self) -> u64 {
+        self.shared.shares.all().taken()
     }
 
     /// Waits until it ends, which nothing makes it do but dropping it.
@@ -102,13 +134,16 @@ impl Shared {
             threads.retain(|(thread, _)| !thread.is_finished());
             // One that is not there any more, or no descriptor for it: the next may do.
             let Ok((socket, from)) = listener.accept() else { continue };
-            let room = threads.len() < MOST_CONNECTIONS;
+            if threads.len() >= self.limits.connections + FAREWELLS {
+                continue;
+            }
+            let Ok(socket) = Stream::prepare(socket) else { continue };
+            let admitted = self.connections.admit(Peer::from_address(from.ip()), &socket);
             let shared = self.clone();
-            let socket = Arc::new(socket);
             let known = Arc::downgrade(&socket);
             let thread = std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || {
                 // Whatever goes wrong with it is the connection's own.
-                let _ = shared.serve(socket, from, room);
+                let _ = shared.serve(socket, from, admitted);
             });
             threads.extend(thread.map(|thread| (thread, known)));
         }
@@ -122,45 +157,42 @@ impl Shared {
         self.sessions.end(&self.methods);
     }
 
-    fn serve(&self, socket: Arc<TcpStream>, from: SocketAddr, room: bool) -> io::Result<()> {
-        socket.set_nonblocking(false)?;
-        let mut stream = Stream::new(socket)?;
+    fn serve(
+        &self,
+        socket: Arc<TcpStream>,
+        from: SocketAddr,
+        admitted: Result<Counted, Backlog>,
+    ) -> io::Result<()> {
         let deadline = Instant::now() + GREETING;
-        let refuse = |stream: &mut Stream, verdict| {
-            let welcome = Welcome { version: VERSION, verdict, session: [0; 16], most_bytes: 0 };
-            stream.write(&welcome.to_bytes(), &[], deadline)
+        if self.keys.is_some() && speaks_plainly(&socket)? {
+            let refusal = Welcome::refusal(Verdict::KeysNeeded);
+            return refuse(&mut Stream::new(Wire::plain(socket)), refusal, deadline);
+        }
+        let mut stream = Stream::new(Wire::accept(socket, self.keys.as_ref(), deadline)?);
+        let counted = match admitted {
+            Ok(counted) => counted,
+            Err(backlog) => return refuse(&mut stream, Welcome::busy(backlog), deadline),
         };
-        if !room {
-            return refuse(&mut stream, Verdict::Busy);
-        }
-        let mut bytes = [0; HELLO_BYTES];
-        stream.read(&mut bytes, deadline)?;
-        let Some((hello, name)) = Hello::from_bytes(&bytes) else {
-            return refuse(&mut stream, Verdict::Malformed);
+        let hello = match self.hello(&mut stream, deadline)? {
+            Ok(hello) => hello,
+            Err(verdict) => return refuse(&mut stream, Welcome::refusal(verdict), deadline),
         };
-        if hello.version != VERSION {
-            return refuse(&mut stream, Verdict::WrongVersion);
-        }
-        let mut service = vec![0; name];
-        stream.read(&mut service, deadline)?;
-        if service != self.service.as_bytes() {
-            return refuse(&mut stream, Verdict::NoService);
-        }
-        let held = match self.session(&hello, stream.socket(), from)? {
+        let held = match self.session(&hello, stream.wire(), from)? {
             Ok(held) => held,
-            Err(verdict) => return refuse(&mut stream, verdict),
+            Err(refusal) => return refuse(&mut stream, refusal, deadline),
         };
         let Some(mut session) = held.enter() else {
             self.sessions.leave(&held, false, &self.methods);
             self.wake();
-            return refuse(&mut stream, Verdict::Busy);
+            return refuse(&mut stream, Welcome::refusal(Verdict::Busy), deadline);
         };
-        let most_bytes = MOST_BYTES as u32;
+        let most_bytes = self.limits.bytes_of_peer.min(MOST_BYTES as u64) as u32;
         let welcome = Welcome { version: VERSION, verdict: Verdict::Taken, session: held.id(), most_bytes };
         let over = match stream.write(&welcome.to_bytes(), &[], deadline) {
-            Ok(()) => self.calls(&mut stream, &mut session),
+            Ok(()) => self.calls(&mut stream, &mut session, &counted),
             Err(_) => false,
         };
+        session.drop_unpaid();
         drop(session);
         self.sessions.leave(&held, over, &self.methods);
         // There may be somebody to wait for now.
@@ -168,29 +200,46 @@ impl Shared {
         Ok(())
     }
 
+    /// What a stranger wants, or why it cannot be had.
+    fn hello(&self, stream: &mut Stream, deadline: Instant) -> io::Result<Result<Hello, Verdict>> {
+        let mut bytes = [0; HELLO_BYTES];
+        stream.read(&mut bytes, deadline)?;
+        let Some((hello, name)) = Hello::from_bytes(&bytes) else { return Ok(Err(Verdict::Malformed)) };
+        if hello.version != VERSION {
+            return Ok(Err(Verdict::WrongVersion));
+        }
+        let mut service = vec![0; name];
+        stream.read(&mut service, deadline)?;
+        let is_ours = service == self.service.as_bytes();
+        Ok(is_ours.then_some(hello).ok_or(Verdict::NoService))
+    }
+
     /// The session that a hello asks for, or why there is none.
-    fn session(
-        &self,
-        hello: &Hello,
-        socket: &Arc<TcpStream>,
-        from: SocketAddr,
-    ) -> io::Result<Result<Held, Verdict>> {
+    fn session(&self, hello: &Hello, wire: &Wire, from: SocketAddr) -> io::Result<Result<Held, Welcome>> {
         if hello.session != [0; 16] {
-            return Ok(self.sessions.take_over(hello.session, socket).ok_or(Verdict::NoSession));
+            let held = self.sessions.take_over(hello.session, wire.socket());
+            return Ok(held.ok_or(Welcome::refusal(Verdict::NoSession)));
         }
         let lines = usize::from(hello.lines);
         if !(1..=MOST_SLOTS).contains(&lines) {
-            return Ok(Err(Verdict::Malformed));
+            return Ok(Err(Welcome::refusal(Verdict::Malformed)));
         }
-        let patience = Duration::from_millis(hello.patience_ms.into()).min(LONGEST_PATIENCE);
-        let session = Session::new(Desk::new(stranger(from), next_client()), lines);
-        Ok(Ok(self.sessions.begin(unguessable()?, session, socket, patience)))
+        let patience = Duration::from_millis(hello.patience_ms.into()).min(self.limits.patience);
+        let account = self.shares.account(wire.peer().map_or(Peer::from_address(from.ip()), Peer::Key));
+        let session = loop {
+            match Session::new(Desk::new(stranger(from), next_client()), lines, &account) {
+                Ok(session) => break session,
+                Err(full) if self.end_a_session(&account, full) => {}
+                Err(_) => return Ok(Err(Welcome::refusal(Verdict::NoMemory))),
+            }
+        };
+        Ok(Ok(self.sessions.begin(unguessable()?, session, wire.socket(), patience)))
     }
 
     /// Reads calls and answers them. Says whether the session is over with the connection.
-    fn calls(&self, stream: &mut Stream, session: &mut Session) -> bool {
+    fn calls(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> bool {
         loop {
-            match self.frame(stream, session) {
+            match self.frame(stream, session, counted) {
                 Ok(true) => {}
                 Ok(false) => return true,
                 Err(Ended::Connection) => return false,
@@ -203,11 +252,12 @@ impl Shared {
     }
 
     /// Says false if it is the last.
-    fn frame(&self, stream: &mut Stream, session: &mut Session) -> Result<bool, Ended> {
+    fn frame(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> Result<bool, Ended> {
+        counted.now(Doing::Waiting);
         stream.wait()?;
-        let deadline = Instant::now() + allowed(0);
+        counted.now(Doing::Waiting);
         let mut bytes = [0; REQUEST_BYTES];
-        stream.read(&mut bytes, deadline)?;
+        stream.read(&mut bytes, Instant::now() + allowed(0))?;
         let entries = from_bytes(bytes);
         if let Some(notice) = Notice::from_entries(entries) {
             return Ok(session.notice(notice.map_err(|()| Broken)?)?);
@@ -216,15 +266,90 @@ impl Shared {
         if request.length.max(request.capacity) as usize > MOST_BYTES {
             return Err(Ended::Session);
         }
-        let length = request.length as usize;
-        let mut block = session.block(&request)?;
-        let bytes = Arc::get_mut(&mut block).expect("nobody else has it").bytes_mut(length);
-        stream.read(bytes, deadline + allowed(length))?;
-        let (answer, body) = session.call(request, block, &self.methods)?;
+        let Some(room) = self.read_call(stream, session, &request)? else {
+            let header: [u8; ANSWER_BYTES] = to_bytes(no_memory(&request, session).entries());
+            stream.write(&header, &[], Instant::now() + allowed(0))?;
+            return Ok(true);
+        };
+        counted.now(Doing::Calling);
+        let (answer, body) = session.call(request, room, &self.methods)?;
+        counted.now(Doing::Waiting);
         let header: [u8; ANSWER_BYTES] = to_bytes(answer.entries());
         stream.write(&header, body, Instant::now() + allowed(body.len()))?;
         Ok(true)
     }
+
+    /// Reads a call's bytes as far as there is memory for them. `None`: there is not; the rest is read, and lost.
+    fn read_call(
+        &self,
+        stream: &mut Stream,
+        session: &mut Session,
+        request: &Request,
+    ) -> Result<Option<Room>, Ended> {
+        let length = request.length as usize;
+        let mut room = session.room(request)?;
+        let (mut have, mut deadline) = (0, Instant::now() + allowed(length));
+        while have < length {
+            let step = STEP.min(length - have);
+            let begun = Instant::now();
+            if !self.pay(session, &mut room, have + step) {
+                drop(room);
+                skip(stream, length - have, deadline + begun.elapsed())?;
+                return Ok(None);
+            }
+            deadline += begun.elapsed();
+            let block = Arc::get_mut(&mut room.block).expect("nobody else has it");
+            stream.read(&mut block.bytes_mut(length)[have..have + step], deadline)?;
+            have += step;
+        }
+        let all = request.length.max(request.capacity) as usize;
+        Ok(self.pay(session, &mut room, all).then_some(room))
+    }
+
+    /// Charges a call. Where there is no room, sessions that wait for their client end, and answers that are kept are given up;
+    /// then it waits a while for others. Says whether it is charged.
+    fn pay(&self, session: &mut Session, room: &mut Room, bytes: usize) -> bool {
+        let deadline = Instant::now() + BACKLOG;
+        loop {
+            match room.pay(bytes) {
+                Ok(()) => return true,
+                Err(full) if self.end_a_session(session.account(), full) || session.forget_oldest() => {}
+                Err(_) if Instant::now() >= deadline || self.stop.load(Ordering::Relaxed) => return false,
+                Err(_) => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    /// Ends a session that nobody has, whose memory helps. `false`: there is none.
+    fn end_a_session(&self, account: &Account, full: Full) -> bool {
+        let of_peer = self.sessions.end_oldest(Some(account), &self.methods);
+        of_peer || full.0 == NoRoom::ForAll && self.sessions.end_oldest(None, &self.methods)
+    }
+}
+
+/// Says why not, to a peer that may still be saying what it wants.
+fn refuse(stream: &mut Stream, refusal: Welcome, deadline: Instant) -> io::Result<()> {
+    stream.write(&refusal.to_bytes(), &[], deadline)?;
+    part(stream.wire().socket());
+    Ok(())
+}
+
+/// The answer to a call that there is no memory for: how much there is of its peer's.
+fn no_memory(request: &Request, session: &Session) -> Answer {
+    let &Request { slot, generation, .. } = request;
+    let length = (session.account().taken() >> 20) as u32;
+    Answer { status: Status::BUSY, slot, generation, offset: 0, length }
+}
+
+/// Reads so many bytes, and forgets them.
+fn skip(stream: &mut Stream, mut bytes: usize, deadline: Instant) -> io::Result<()> {
+    let mut place = vec![0; SMALL];
+    while bytes > 0 {
+        let count = bytes.min(SMALL);
+        stream.read(&mut place[..count], deadline)?;
+        bytes -= count;
+    }
+    Ok(())
 }
 
 /// What ends with something that went wrong.
@@ -246,8 +371,8 @@ impl From<Broken> for Ended {
 }
 
 /// Whoever calls from an address.
-fn stranger(from: SocketAddr) -> Peer {
-    Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: from.to_string() }
+fn stranger(from: SocketAddr) -> wire::Peer {
+    wire::Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: from.to_string() }
 }
 
 /// Numbers that no client over a pool has.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use unrack_pool::LINE;
 use unrack_pool::arena::Buffer;
 
-/// Whole lines, zeros at first.
+/// Whole lines, zeros at first. Long ones are mapped by themselves: what nobody has written takes no memory, and what is freed
+/// goes back to the machine at once.
 pub struct Block {
     at: NonNull<u8>,
     bytes: usize,
@@ -23,9 +24,12 @@ impl Block {
     /// `None` if the machine has no memory left.
     pub fn new(bytes: usize) -> Option<Block> {
         let bytes = bytes.max(1).next_multiple_of(LINE);
-        // SAFETY: the size is not zero.
-        let at = NonNull::new(unsafe { alloc_zeroed(layout_of(bytes)) })?;
-        Some(Block { at, bytes })
+        let at = match bytes < MAPPED {
+            // SAFETY: the size is not zero.
+            true => unsafe { alloc_zeroed(layout_of(bytes)) },
+            false => map(bytes)?,
+        };
+        Some(Block { at: NonNull::new(at)?, bytes })
     }
 
     pub fn base(&self) -> *mut u8 {
@@ -45,7 +49,7 @@ impl Block {
 
     pub fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.bytes);
-        // SAFETY: as above.
+        // SAFETY: ours, initialized, and borrowed by nobody else as long as what is returned.
         unsafe { std::slice::from_raw_parts_mut(self.base(), length) }
     }
 
@@ -64,9 +68,25 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated with the same layout.
-        unsafe { dealloc(self.base(), layout_of(self.bytes)) };
+        if self.bytes < MAPPED {
+            // SAFETY: allocated with the same layout, as all of this size are.
+            unsafe { dealloc(self.base(), layout_of(self.bytes)) };
+        } else {
+            // SAFETY: a mapping of its own and of this size, of which nothing is borrowed any more. It cannot fail.
+            let _ = unsafe { rustix::mm::munmap(self.base().cast(), self.bytes) };
+        }
     }
+}
+
+/// Blocks from this size on are mapped. Miri has no mappings.
+const MAPPED: usize = if cfg!(miri) { usize::MAX } else { 256 << 10 };
+
+fn map(bytes: usize) -> Option<*mut u8> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
+    at.ok().map(|at| at.cast())
 }
 
 fn layout_of(bytes: usize) -> std::alloc::Layout {

@@ -1,4 +1,4 @@
-//! Calls over TCP, where no memory is shared: chosen when a client connects to `tcp://host:port`.
+//! Calls over TCP, where no memory is shared: chosen when a client connects to `tcp://host:port`, or another [scheme](Scheme).
 //!
 //! Clients and handlers see what they see over a pool: requests and answers in place, in buffers that are ordinary memory
 //! here. On the client's side the queues are the same too ([`crate::ends`]), in memory of its own, and a thread carries
@@ -12,7 +12,9 @@
 //! | [`stream`] | reading and writing by a deadline |
 //! | [`dial`] | reaching a server, and being taken by it |
 //! | [`link`], [`outgoing`] | the client's thread |
-//! | [`session`] | what a server remembers of a client: a call runs once, whatever happens to connections |
+//! | [`limits`] | what a server holds of all clients and of each |
+//! | [`connections`] | who makes room when there are too many connections |
+//! | [`session`], [`sessions`] | what a server remembers of a client: a call runs once, whatever happens to connections |
 //! | [`listen`] | the server's threads |
 //!
 //! # Frames
@@ -28,10 +30,17 @@
 //! it knows that they have come. A session that nobody comes back to ends with its client's patience; a client that
 //! comes too late, or to a server that was started anew, is told, and its calls end with [`Error::Lost`](crate::Error).
 //!
-//! There is no encryption, and no proof of who calls: whoever reaches the address may call.
+//! # Who may call
+//!
+//! Beyond loopback, connections are encrypted, and both sides prove a key that the other trusts ([`unrack_keys`]); what the
+//! server holds for one key, or without keys for one address, is limited ([`Limits`]).
 
+mod connections;
 mod dial;
+#[cfg(test)]
+mod greedy_peers;
 pub mod hello;
+pub mod limits;
 pub(crate) mod link;
 pub(crate) mod listen;
 pub(crate) mod memory;
@@ -39,21 +48,67 @@ mod outgoing;
 mod session;
 #[cfg(test)]
 mod session_tests;
+mod sessions;
 #[cfg(test)]
 mod slow_peers;
 mod stream;
 
 use crate::queue::entry::{ANSWER, FLAG, Kind, REQUEST};
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use unrack_keys::folder::usual_folder;
+use unrack_keys::{Keys, Policy};
+
+pub use limits::Limits;
 
 /// Bytes of a message, at most: what a server allocates because a stranger says so.
 pub const MOST_BYTES: usize = 64 << 20;
+/// After how long without a sign of the other side's kernel a connection is given up, where bytes are on their way or not.
+const SILENCE: Duration = Duration::from_secs(60);
 /// From this length on, a client tells that an answer has come.
 pub const LARGE: usize = 64 << 10;
 
-/// The host and port, if an address is one of TCP.
+/// How connections to an address are protected, as its scheme says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `tcp://`: beyond loopback encrypted, by the keys of the usual folder ([`unrack_keys::folder::usual_folder`]).
+    Tcp,
+    /// `tls://`: encrypted everywhere, by the same keys.
+    Tls,
+    /// `tcp+insecure://`: encrypted nowhere.
+    Insecure,
+}
+
+const SCHEMES: [(&str, Scheme); 3] =
+    [("tcp://", Scheme::Tcp), ("tls://", Scheme::Tls), ("tcp+insecure://", Scheme::Insecure)];
+
+impl Scheme {
+    /// What follows the scheme of an address: host and port. Without a scheme, it is all of it.
+    pub fn split(address: &str) -> (Scheme, &str) {
+        let known = |&(name, scheme): &(&str, Scheme)| Some((scheme, address.strip_prefix(name)?));
+        SCHEMES.iter().find_map(known).unwrap_or((Scheme::Tcp, address))
+    }
+
+    fn policy(self) -> Policy {
+        match self {
+            Scheme::Tcp => Policy::BeyondLoopback,
+            Scheme::Tls => Policy::Always(usual_folder()),
+            Scheme::Insecure => Policy::Never,
+        }
+    }
+
+    /// The keys for an address; `None`: plain.
+    fn keys_for(self, address: SocketAddr) -> Result<Option<Arc<Keys>>, unrack_keys::Error> {
+        self.policy().keys_for(address, "tcp+insecure:// (for commands, --insecure)")
+    }
+}
+
+/// The address with its scheme, if it is one of TCP.
 pub fn address(place: &Path) -> Option<&str> {
-    place.to_str()?.strip_prefix("tcp://")
+    let text = place.to_str()?;
+    SCHEMES.iter().any(|(name, _)| text.starts_with(name)).then_some(text)
 }
 
 /// What a client says beside calls.
@@ -114,6 +169,16 @@ impl Notice {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn addresses_say_how_they_are_protected() {
+        for (text, scheme) in
+            [("tcp://h:1", Scheme::Tcp), ("tls://h:1", Scheme::Tls), ("tcp+insecure://h:1", Scheme::Insecure)]
+        {
+            assert_eq!((address(Path::new(text)), Scheme::split(text)), (Some(text), (scheme, "h:1")));
+        }
+        assert_eq!(address(Path::new("/run/pool.sock")), None);
+    }
 
     proptest! {
         #[test]

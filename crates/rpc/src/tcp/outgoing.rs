@@ -5,7 +5,7 @@ use super::{Notice, REQUEST_BYTES, to_bytes};
 use crate::queue::entry::Request;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::net::TcpStream;
+use unrack_keys::Wire;
 
 /// What is to be sent.
 pub struct Outgoing {
@@ -66,13 +66,13 @@ impl Outgoing {
     }
 
     /// Writes what the socket takes. Says whether it took anything.
-    pub fn write(&mut self, mut socket: &TcpStream) -> io::Result<bool> {
+    pub fn write(&mut self, wire: &mut Wire) -> io::Result<bool> {
         const AT_ONCE: usize = 32;
         let mut any = false;
         while !self.pieces.is_empty() {
             let parts: Vec<IoSlice> =
                 self.pieces.iter().take(AT_ONCE).flat_map(Piece::left).map(IoSlice::new).collect();
-            match socket.write_vectored(&parts) {
+            match wire.write_vectored(&parts) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => self.sent(count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -81,7 +81,10 @@ impl Outgoing {
             }
             any = true;
         }
-        Ok(any)
+        match wire.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(any),
+        }
     }
 
     fn sent(&mut self, mut count: usize) {
@@ -102,7 +105,8 @@ impl Outgoing {
 
 impl Piece {
     fn left(&self) -> [&[u8]; 2] {
-        // SAFETY: as said above.
+        // SAFETY: the bytes are a request's that is not answered (`push` was given its buffer, `notice` none and no length),
+        // which stay where they are, and nobody writes them.
         let body = unsafe { std::slice::from_raw_parts(self.body, self.length) };
         let of_header = self.sent.min(self.header.len());
         [&self.header[of_header..], &body[self.sent - of_header..]]

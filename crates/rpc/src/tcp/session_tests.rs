@@ -10,6 +10,7 @@ use crate::server::{Call, Desk};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use unrack_keys::shares::{Peer as Somebody, Shares};
 use unrack_pool::wire::{ClientId, Peer};
 
 const LINES: u16 = 4;
@@ -83,11 +84,13 @@ struct Seen {
 }
 
 fn ask(session: &mut Session, request: Request, methods: &Methods) -> Result<(Answer, Vec<u8>), Broken> {
-    let mut block = session.block(&request)?;
-    let bytes = Arc::get_mut(&mut block).expect("nobody else has it");
-    assert!(bytes.capacity() >= request.length.max(request.capacity) as usize);
+    let mut room = session.room(&request)?;
+    let all = request.length.max(request.capacity) as usize;
+    assert!(room.pay(all).is_ok(), "there is room for all of this");
+    let bytes = Arc::get_mut(&mut room.block).expect("nobody else has it");
+    assert!(bytes.capacity() >= all);
     bytes.bytes_mut(request.length as usize).fill(0x5a);
-    session.call(request, block, methods).map(|(answer, body)| (answer, body.to_vec()))
+    session.call(request, room, methods).map(|(answer, body)| (answer, body.to_vec()))
 }
 
 proptest! {
@@ -98,7 +101,8 @@ proptest! {
         let ran = Arc::new(AtomicU32::new(0));
         let methods = methods(&ran);
         let peer = Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: "model".into() };
-        let mut session = Session::new(Desk::new(peer, 7), LINES.into());
+        let account = Shares::new(1 << 30, 1 << 30).account(Somebody::User(1));
+        let mut session = Session::new(Desk::new(peer, 7), LINES.into(), &account).unwrap();
         let mut all = vec![Seen::default(); LINES.into()];
         for step in steps {
             let before = ran.load(Ordering::Relaxed);

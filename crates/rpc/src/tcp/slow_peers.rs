@@ -9,8 +9,8 @@ use crate::server::{Options, Serving};
 use crate::{Client, Method, Server};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use unrack_keys::Wire;
 
 /// What a busy machine may take beside.
 const SLACK: Duration = Duration::from_secs(10);
@@ -126,7 +126,8 @@ fn a_client_that_never_reads_is_ended_in_time() {
 fn a_stream_reads_and_writes_until_its_deadline_and_not_beyond() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let mut stream = Stream::new(Arc::new(listener.accept().unwrap().0)).unwrap();
+    let socket = Stream::prepare(listener.accept().unwrap().0).unwrap();
+    let mut stream = Stream::new(Wire::plain(socket));
     let soon = || Instant::now() + Duration::from_millis(60);
     far.write_all(b"abc").unwrap();
     let mut bytes = [0; 3];

@@ -1,9 +1,12 @@
 //! Reading and writing by a deadline. A peer that sends or takes a byte now and then holds up nobody for long.
 
+use super::SILENCE;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use unrack_keys::Wire;
+use unrack_keys::wire::keep_alive;
 
 /// How long a frame may take, and besides as long as its bytes take at [`SLOWEST`]. Tests of it do not wait that long.
 const FRAME: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
@@ -20,8 +23,8 @@ pub fn allowed(bytes: usize) -> Duration {
 
 /// A connection with a buffer for what comes.
 pub struct Stream {
-    /// Others may know of it, to end it.
-    socket: Arc<TcpStream>,
+    /// Others may know of its socket, to end it.
+    wire: Wire,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -30,20 +33,27 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn new(socket: Arc<TcpStream>) -> io::Result<Stream> {
+    /// Sets a socket's options: among them the time-outs that a [`Stream`] needs.
+    pub fn prepare(socket: TcpStream) -> io::Result<Arc<TcpStream>> {
+        socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(TICK))?;
         socket.set_write_timeout(Some(TICK))?;
-        rustix::net::sockopt::set_socket_keepalive(&*socket, true)?;
-        Ok(Stream { socket, buffer: vec![0; BUFFER].into(), start: 0, end: 0, ticking: true })
+        keep_alive(&socket, SILENCE)?;
+        Ok(Arc::new(socket))
     }
 
-    pub fn socket(&self) -> &Arc<TcpStream> {
-        &self.socket
+    /// Of a socket that was [prepared](Stream::prepare).
+    pub fn new(wire: Wire) -> Stream {
+        Stream { wire, buffer: vec![0; BUFFER].into(), start: 0, end: 0, ticking: true }
     }
 
-    pub fn into_socket(self) -> Arc<TcpStream> {
-        self.socket
+    pub fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    pub fn into_wire(self) -> Wire {
+        self.wire
     }
 
     /// Waits until there is something to read, for as long as it takes.
@@ -51,14 +61,14 @@ impl Stream {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             self.tick(false)?;
-            self.end = receive(&self.socket, &mut self.buffer, None)?;
+            self.end = receive(&mut self.wire, &mut self.buffer, None)?;
         }
         Ok(())
     }
 
     fn tick(&mut self, tick: bool) -> io::Result<()> {
         if self.ticking != tick {
-            self.socket.set_read_timeout(tick.then_some(TICK))?;
+            self.wire.socket().set_read_timeout(tick.then_some(TICK))?;
             self.ticking = tick;
         }
         Ok(())
@@ -81,11 +91,11 @@ impl Stream {
             }
             self.tick(true)?;
             if bytes.len() >= BUFFER {
-                let count = receive(&self.socket, bytes, Some(deadline))?;
+                let count = receive(&mut self.wire, bytes, Some(deadline))?;
                 bytes = &mut bytes[count..];
             } else {
                 (self.start, self.end) = (0, 0);
-                self.end = receive(&self.socket, &mut self.buffer, Some(deadline))?;
+                self.end = receive(&mut self.wire, &mut self.buffer, Some(deadline))?;
             }
         }
     }
@@ -94,7 +104,7 @@ impl Stream {
     pub fn write(&mut self, header: &[u8], body: &[u8], deadline: Instant) -> io::Result<()> {
         let (mut header, mut body) = (header, body);
         while !header.is_empty() || !body.is_empty() {
-            match (&*self.socket).write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {
+            match self.wire.write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(_) if Instant::now() >= deadline => return Err(ErrorKind::TimedOut.into()),
                 Ok(count) => {
@@ -105,13 +115,18 @@ impl Stream {
                 Err(error) => again(error, Some(deadline))?,
             }
         }
+        while self.wire.has_unsent() {
+            if let Err(error) = self.wire.flush() {
+                again(error, Some(deadline))?;
+            }
+        }
         Ok(())
     }
 }
 
-fn receive(mut socket: &TcpStream, bytes: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+fn receive(wire: &mut Wire, bytes: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
     loop {
-        match socket.read(bytes) {
+        match wire.read(bytes) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => return Ok(count),
             Err(error) => again(error, deadline)?,

@@ -2,11 +2,19 @@
 //!
 //! Looking costs a core; sleeping costs a wake-up, which is tens of microseconds where a core has to be woken
 //! too (HydraRPC §5.3 weighs the same). How long to look is one setting. Where the processor can wait for a cache
-//! line (`umwait`, `mwaitx`), looking uses it.
+//! line (`umwait`, `mwaitx`), and that is of use, looking uses it.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`look`] | looking again and again, by a deadline |
+//! | [`pause`] | what to do between two looks |
 
+mod look;
 mod pause;
 
+pub use look::{Limits, Moment, look};
 pub use pause::Pause;
+use unrack_units::nearest;
 
 use std::sync::atomic::{AtomicI8, Ordering};
 use std::time::{Duration, Instant};
@@ -31,7 +39,7 @@ impl std::str::FromStr for Waiting {
             "spin" => Ok(Waiting::Spin),
             "adaptive" => Ok(Waiting::Adaptive),
             "sleep" => Ok(Waiting::Sleep),
-            _ => Err(UnknownWaiting),
+            _ => Err(UnknownWaiting(nearest::hint(text, &["spin", "adaptive", "sleep"]))),
         }
     }
 }
@@ -47,8 +55,8 @@ impl std::fmt::Display for Waiting {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there is `spin`, `adaptive` and `sleep`")]
-pub struct UnknownWaiting;
+#[error("nobody waits in this way{0}")]
+pub struct UnknownWaiting(String);
 
 /// How long to look before sleeping: as long as a wake-up costs, if that has been enough lately, and a little if not.
 ///
@@ -65,6 +73,9 @@ pub struct Patience {
 
 /// About what it costs to wake a thread on another core (measured: 35 us there and back on two cores).
 const WAKE: Duration = Duration::from_micros(50);
+/// How much too late a sleep may end: Linux lets timers of a thread be 50 us late to take several together, and the thread
+/// has to be woken. Whoever has to be in time sleeps for that much less and looks for the rest.
+pub const LATE: Duration = Duration::from_micros(100);
 const MOST_CREDIT: i8 = 8;
 
 impl Patience {
@@ -92,34 +103,19 @@ impl Patience {
         }
     }
 
-    /// Looks until `ready`, or the budget or the time is over, or, asked now and then, `enough`. `ready` pauses
-    /// between looks. Says whether it is ready.
+    /// Looks until `ready`, or the budget or the time is over, or `enough`: see [`look()`]. Says whether it is ready.
     #[inline]
     pub fn look(
         &self,
         deadline: Option<Instant>,
-        mut ready: impl FnMut() -> bool,
-        mut enough: impl FnMut() -> bool,
+        ready: impl FnMut() -> bool,
+        pause: impl FnMut(Moment) -> bool,
+        enough: impl FnMut() -> bool,
     ) -> bool {
-        const LOOKS: u32 = 32;
-        let mut until = None;
-        loop {
-            for _ in 0..LOOKS {
-                if ready() {
-                    self.learn(true);
-                    return true;
-                }
-            }
-            let now = Instant::now();
-            let until = *until.get_or_insert_with(|| {
-                let budget = self.budget().map(|budget| now + budget);
-                budget.into_iter().chain(deadline).min()
-            });
-            if until.is_some_and(|until| now >= until) || enough() {
-                self.learn(false);
-                return false;
-            }
-        }
+        let limits = Limits { budget: self.budget(), deadline };
+        let came = look(Instant::now, limits, ready, pause, enough);
+        self.learn(came);
+        came
     }
 }
 
@@ -150,11 +146,11 @@ mod tests {
             looks += 1;
             looks == 100
         };
-        assert!(patience.look(None, third, || false));
+        assert!(patience.look(None, third, |_| false, || false));
         let deadline = Instant::now() + Duration::from_millis(1);
-        assert!(!patience.look(Some(deadline), || false, || false));
+        assert!(!patience.look(Some(deadline), || false, |_| false, || false));
         assert!(Instant::now() >= deadline);
-        assert!(!patience.look(None, || false, || true), "enough");
-        assert!(!Patience::new(Waiting::Sleep, Duration::ZERO).look(None, || false, || false));
+        assert!(!patience.look(None, || false, |_| false, || true), "enough");
+        assert!(!Patience::new(Waiting::Sleep, Duration::ZERO).look(None, || false, |_| false, || false));
     }
 }

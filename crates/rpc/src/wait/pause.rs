@@ -1,8 +1,15 @@
-//! A moment between two looks, and waiting for a line to be written where the processor can.
+//! A pause between two looks, and waiting for a line to be written where the processor can.
+//!
+//! A processor that waits for a line (`umwait`, `mwaitx`) is woken by stores which its caches hear of: those to coherent
+//! memory by processors of the same machine. Stores of other hosts, and those to memory that is not cached, it does not
+//! hear. There each look costs an access to memory, beside which others have to get through to write: so it waits between
+//! them, longer the longer it has waited.
 
+use super::look::Moment;
+use unrack_pool::cache_control::Mode;
 use unrack_pool::sync::AtomicU64;
 
-/// What this processor has for programs that look again and again.
+/// How to wait between looks at some memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     wait: Wait,
@@ -16,30 +23,29 @@ enum Wait {
     /// `monitorx`, `mwaitx`.
     #[cfg(target_arch = "x86_64")]
     Mwaitx,
-    Nothing,
+    /// Looks again at once: the line is in the cache until somebody writes it.
+    Poll,
+    /// Looks again after a while.
+    BackOff,
 }
 
 /// The longest that the processor is told to wait, in ticks of its clock: some tens of microseconds.
 #[cfg(target_arch = "x86_64")]
 const TICKS: u64 = 50_000;
+/// The part of the looks so far that the pause is long, in instructions that pause: so that what comes is found a sixteenth
+/// later at most, beside the look itself.
+const PART: u32 = 16;
+/// Instructions that pause between two looks, at most: a microsecond or two.
+const MOST_PAUSES: u32 = 64;
 
 impl Pause {
-    #[cfg(target_arch = "x86_64")]
-    pub fn detect() -> Pause {
-        use std::arch::x86_64::{__cpuid, __cpuid_count};
-        let wait = if __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & (1 << 5) != 0 {
-            Wait::Umwait
-        } else if __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).ecx & (1 << 29) != 0 {
-            Wait::Mwaitx
-        } else {
-            Wait::Nothing
+    /// How to wait for memory of a kind whose writer is a process of this kernel, or is not.
+    pub fn new(mode: Mode, same_kernel: bool) -> Pause {
+        let wait = match (mode, same_kernel) {
+            (Mode::Coherent, true) => detect(),
+            _ => Wait::BackOff,
         };
         Pause { wait }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn detect() -> Pause {
-        Pause { wait: Wait::Nothing }
     }
 
     /// What waits for lines, for reports.
@@ -49,35 +55,44 @@ impl Pause {
             Wait::Umwait => "umwait",
             #[cfg(target_arch = "x86_64")]
             Wait::Mwaitx => "mwaitx",
-            Wait::Nothing => "pause",
+            Wait::Poll => "pause",
+            Wait::BackOff => "pause, backing off",
         }
     }
 
-    /// Between two looks.
+    /// A pause where several lines are waited for. Says whether it, or the look before it, took long.
     #[inline]
-    pub fn moment(self) {
-        std::hint::spin_loop();
-    }
-
-    /// Waits until the line of `entry` is written, or for a while, unless `ready`. Where the processor cannot, it
-    /// is a moment.
-    #[inline]
-    pub fn until_written(self, entry: &AtomicU64, ready: impl FnOnce() -> bool) {
+    pub fn moment(self, moment: Moment) -> bool {
         match self.wait {
-            Wait::Nothing => std::hint::spin_loop(),
-            #[cfg(target_arch = "x86_64")]
+            Wait::BackOff => {
+                back_off(moment);
+                true
+            }
             _ => {
-                let at = std::ptr::from_ref(entry);
-                // SAFETY: the processor has the instructions, was asked, and a reference is mapped.
-                unsafe { self.monitor(at) };
-                if !ready() {
-                    // SAFETY: as above.
-                    unsafe { self.wait() };
-                }
+                std::hint::spin_loop();
+                false
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (entry, ready);
+    }
+
+    /// Waits until the line of `entry` is written, or for a while, unless `ready`. Says whether it took long; where the
+    /// processor cannot wait for a line, it is as [`moment`](Pause::moment).
+    #[inline]
+    pub fn until_written(self, entry: &AtomicU64, moment: Moment, ready: impl FnOnce() -> bool) -> bool {
+        match self.wait {
+            Wait::Poll | Wait::BackOff => self.moment(moment),
+            #[cfg(target_arch = "x86_64")]
+            Wait::Umwait | Wait::Mwaitx => {
+                let at = std::ptr::from_ref(entry);
+                // SAFETY: the processor said that it has the instructions; a reference is mapped.
+                unsafe { self.monitor(at) };
+                if !ready() {
+                    // SAFETY: the processor said that it has the instructions.
+                    unsafe { self.wait(ticks(moment)) };
+                }
+                true
+            }
+        }
     }
 
     /// # Safety
@@ -94,7 +109,7 @@ impl Pause {
                     // monitorx rax, ecx, edx
                     asm!(".byte 0x0f, 0x01, 0xfa", in("rax") at, in("ecx") 0, in("edx") 0, options(nostack));
                 }
-                Wait::Nothing => {}
+                Wait::Poll | Wait::BackOff => {}
             }
         }
     }
@@ -102,13 +117,13 @@ impl Pause {
     /// # Safety
     /// As [`Pause::monitor`].
     #[cfg(target_arch = "x86_64")]
-    unsafe fn wait(self) {
+    unsafe fn wait(self, ticks: u64) {
         use std::arch::asm;
         // SAFETY: the caller says that the instruction is there. The time-out is in the clock of `rdtsc`.
         unsafe {
             match self.wait {
                 Wait::Umwait => {
-                    let until = std::arch::x86_64::_rdtsc() + TICKS;
+                    let until = std::arch::x86_64::_rdtsc() + ticks;
                     // umwait ecx: C0.2, which saves more and wakes slower, is off.
                     asm!(
                         ".byte 0xf2, 0x0f, 0xae, 0xf1",
@@ -120,30 +135,97 @@ impl Pause {
                     // mwaitx eax, ecx, with the time-out in ebx, which the compiler keeps for itself.
                     asm!(
                         "xchg rbx, {ticks}", ".byte 0x0f, 0x01, 0xfb", "xchg rbx, {ticks}",
-                        ticks = inout(reg) TICKS => _, in("eax") 0, in("ecx") 2,
+                        ticks = inout(reg) ticks => _, in("eax") 0, in("ecx") 2,
                         options(nostack),
                     );
                 }
-                Wait::Nothing => {}
+                Wait::Poll | Wait::BackOff => {}
             }
         }
     }
+}
+
+/// What this processor has for coherent memory of its machine.
+#[cfg(target_arch = "x86_64")]
+fn detect() -> Wait {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    if __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & (1 << 5) != 0 {
+        Wait::Umwait
+    } else if __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).ecx & (1 << 29) != 0 {
+        Wait::Mwaitx
+    } else {
+        Wait::Poll
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn detect() -> Wait {
+    Wait::Poll
+}
+
+/// As many ticks as are certainly over when the time is: no processor that has these instructions has a clock below 1 GHz.
+#[cfg(target_arch = "x86_64")]
+fn ticks(moment: Moment) -> u64 {
+    moment.left.as_nanos().min(u128::from(TICKS)) as u64
+}
+
+fn back_off(moment: Moment) {
+    for _ in 0..pauses(moment) {
+        std::hint::spin_loop();
+    }
+}
+
+fn pauses(moment: Moment) -> u32 {
+    (moment.looks / PART).clamp(1, MOST_PAUSES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    const MOMENT: Moment = Moment { looks: 1, left: Duration::from_micros(5) };
 
     /// Whatever this processor has: a wait ends, and one that is not needed is none.
     #[test]
     fn waiting_for_a_line_ends() {
         let entry = AtomicU64::new(0);
-        let pause = Pause::detect();
-        for _ in 0..100 {
-            pause.until_written(&entry, || true);
-            pause.until_written(&entry, || entry.load(Ordering::Acquire) != 0);
+        for mode in [Mode::Coherent, Mode::Incoherent, Mode::Uncached, Mode::Model] {
+            let pause = Pause::new(mode, true);
+            for _ in 0..100 {
+                pause.until_written(&entry, MOMENT, || true);
+                pause.until_written(&entry, MOMENT, || entry.load(Ordering::Acquire) != 0);
+            }
+            assert!(!pause.name().is_empty());
         }
-        assert!(!pause.name().is_empty());
+    }
+
+    /// Where nothing wakes a processor that waits for a line, none waits for one, and the clock is read at each look.
+    #[test]
+    fn lines_are_waited_for_in_coherent_memory_of_one_kernel_only() {
+        for mode in [Mode::Incoherent, Mode::Uncached, Mode::Model] {
+            for same_kernel in [false, true] {
+                assert_eq!(Pause::new(mode, same_kernel).wait, Wait::BackOff, "{mode}");
+            }
+        }
+        assert_eq!(Pause::new(Mode::Coherent, false).wait, Wait::BackOff);
+        assert_eq!(Pause::new(Mode::Coherent, true).wait, detect());
+        assert!(Pause::new(Mode::Incoherent, true).moment(MOMENT));
+    }
+
+    #[test]
+    fn pauses_grow_with_what_was_waited_and_have_an_end() {
+        let after = |looks| pauses(Moment { looks, ..MOMENT });
+        assert_eq!([after(0), after(31), after(32), after(160)], [1, 1, 2, 10]);
+        assert_eq!([after(1_000_000), after(u32::MAX)], [MOST_PAUSES; 2]);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_processor_waits_no_longer_than_there_is_time() {
+        let within = |ns| ticks(Moment { looks: 1, left: Duration::from_nanos(ns) });
+        assert_eq!([within(0), within(700), within(1 << 40)], [0, 700, TICKS]);
+        assert_eq!(ticks(Moment { looks: 1, left: Duration::MAX }), TICKS);
     }
 }

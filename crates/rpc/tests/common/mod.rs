@@ -5,23 +5,26 @@
 pub mod books;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use unrack_pool::cache_control::Mode;
 use unrack_pool::{Manager, manager};
 use unrack_rpc::server::{Call, Refusal};
 use unrack_rpc::{Client, Server, client, server};
+use unrack_testing::{Folder, Needed, skip};
 
 /// All kinds of memory that this machine has.
 pub fn modes() -> Vec<Mode> {
-    let flushes = unrack_pool::cache_control::Incoherent::detect().is_ok();
-    let incoherent = flushes.then_some(Mode::Incoherent);
+    let flushes = unrack_pool::cache_control::Incoherent::detect();
+    if let Err(why) = &flushes {
+        skip(Needed::Flush, why);
+    }
+    let incoherent = flushes.is_ok().then_some(Mode::Incoherent);
     [Mode::Coherent, Mode::Model].into_iter().chain(incoherent).collect()
 }
 
 pub struct Pool {
     _manager: Manager,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Pool {
@@ -30,12 +33,11 @@ impl Pool {
     }
 
     pub fn with(mode: Mode, capacity: &str, change: impl FnOnce(&mut manager::Options)) -> Pool {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("unrack-rpc-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder).expect("a folder for a test");
+        let folder = Folder::new("rpc");
         let mut options = manager::Options::new(folder.join("pool"), capacity.parse().expect("a size"));
         options.mode = mode;
+        // The processes of a test are threads of one.
+        options.per_client = Some("100%".parse().expect("a share"));
         change(&mut options);
         let manager = Manager::start(&options).expect("a manager starts");
         Pool { _manager: manager, folder }
@@ -47,12 +49,6 @@ impl Pool {
 
     pub fn client(&self, options: client::Options) -> Client {
         Client::connect(self.socket(), "test", options).expect("the service takes clients")
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

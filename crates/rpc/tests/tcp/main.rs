@@ -2,7 +2,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod encrypted;
 mod hostile;
+mod memory;
 
 use common::service;
 use std::future::Future;
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 use unrack_rpc::client::{Options, Window};
 use unrack_rpc::server::Serving;
 use unrack_rpc::{Client, Error, Server, Status, server};
+use unrack_testing::ClosedPort;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -86,10 +89,9 @@ fn errors_name_cause_and_peer() {
     let hurry = Options { patience: Duration::from_millis(200), ..Options::default() };
     let nobody = connect(address, hurry).err().unwrap();
     assert!(matches!(nobody, Error::Connect { .. }) && nobody.to_string().contains(&address.to_string()));
-    assert!(matches!(
-        connect("127.0.0.1:1".parse().unwrap(), Options::default()),
-        Err(Error::Connect { .. })
-    ));
+    let closed = ClosedPort::new();
+    let refused = connect(closed.address().into(), Options::default());
+    assert!(matches!(refused, Err(Error::Connect { .. })));
     let nowhere = Server::new("test", server::Options { listen: Some("here".into()), ..Default::default() });
     let said = nowhere.serve("tcp://127.0.0.1:0");
     assert!(said.is_ok(), "the address that is served at counts");

@@ -1,6 +1,7 @@
 //! What a fabric may know and do: the time, timers, messages, and the books to keep.
 
-use super::observe::{Hop, Observer, Wait};
+use super::busy::BusyTimes;
+use super::observe::{Hop, LinkId, Observer, Packet, Wait};
 use super::queue::{EventQueue, Tie, Tied};
 use crate::run::{Ending, Outcome, Run};
 use hdrhistogram::Histogram;
@@ -72,6 +73,7 @@ pub struct Core<E, O> {
     pub(super) finished: u64,
     pub(super) counters: Counters,
     pub(super) queue_bytes: Histogram<u64>,
+    pub(super) busy: BusyTimes,
     /// Messages that were given up, and when: for the other parts of a run that is split.
     pub(super) given_up: Vec<(Time, MessageId)>,
     observer: O,
@@ -116,12 +118,18 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.observer.completed(id, &self.messages[id.index()], self.now);
     }
 
-    /// A packet crosses a link at times that are decided now. `hop` is called only if somebody looks on.
-    pub fn hop(&mut self, hop: impl FnOnce() -> Hop) {
+    /// A packet has a link for the time `busy`, from a time that is decided now. `hop` is called only if somebody looks
+    /// on.
+    pub fn hop(&mut self, link: LinkId, busy: Time, hop: impl FnOnce() -> Hop) {
         self.counters.packet_hops += 1;
+        self.busy.add(link, busy);
         if O::HOPS {
             self.observer.hop(&hop(), self.now);
         }
+    }
+    /// A link carries for the time `busy` what is not a packet's alone, or no message's.
+    pub fn occupied(&mut self, link: LinkId, busy: Time) {
+        self.busy.add(link, busy);
     }
     /// As many times [`Core::hop`] as a fabric takes links for, that has no packets to look at.
     pub fn hops(&mut self, hops: u64) {
@@ -164,12 +172,19 @@ impl<E: Tied, O: Observer> Core<E, O> {
     pub fn background_arrived(&mut self, bytes: u64) {
         self.counters.background_arrived_bytes += bytes;
     }
-    /// A packet of message `id` with `bytes` of payload was lost.
-    pub fn dropped(&mut self, id: MessageId, bytes: u64) {
+    /// A packet of message `id` with `bytes` of payload was lost. `packet` is called only if somebody looks on.
+    pub fn dropped(&mut self, id: MessageId, bytes: u64, packet: impl FnOnce() -> Packet) {
         self.counters.dropped_bytes += bytes;
         self.counters.dropped_packets += 1;
         self.outcomes[id.index()].drops += 1;
         self.observer.dropped(id, bytes, self.now);
+        self.lost(id, packet);
+    }
+    /// Message `id`, too, needs what a packet carried that was lost: [`Core::dropped`] has counted it.
+    pub fn lost(&mut self, id: MessageId, packet: impl FnOnce() -> Packet) {
+        if O::HOPS {
+            self.observer.lost(id, &packet(), self.now);
+        }
     }
     /// A packet of message `id` was sent again.
     pub fn retransmitted(&mut self, id: MessageId) {
@@ -201,6 +216,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
             counters: Counters::default(),
             queue_bytes: Histogram::new_with_bounds(1, MAX_QUEUE_BYTES, QUEUE_DIGITS)
                 .expect("constant bounds are valid"),
+            busy: BusyTimes::default(),
             given_up: Vec::new(),
             observer,
         }
@@ -278,6 +294,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
             unloaded,
             counters: self.counters,
             queue_bytes: self.queue_bytes,
+            busy: self.busy,
             hosts: None,
             ended: self.now,
             ending,

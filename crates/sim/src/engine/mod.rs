@@ -10,12 +10,14 @@
 //! [`fabric::edm`](crate::fabric::edm)). A finished message holds 64 bytes: 32 as it was asked for, 24
 //! of outcome, 8 of ideal time.
 
+mod busy;
 mod core;
 mod meeting;
 mod observe;
 mod queue;
 mod split;
 
+pub use self::busy::BusyTimes;
 pub use self::core::{Core, Counters};
 pub use observe::{Hop, LinkId, Observer, Packet, PacketKind, Unobserved, Wait};
 pub use queue::{EventQueue, Tie, Tied};
@@ -47,8 +49,8 @@ pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
     time_limit: Time,
 }
 
-/// Events between two calls of the progress hook.
-const PROGRESS_EVERY: u64 = 1 << 20;
+/// Events between two calls of the progress hook: some 20 calls a second.
+const PROGRESS_EVERY: u64 = 1 << 16;
 
 impl<F: Fabric, S: Source> Sim<F, S> {
     pub fn new(fabric: F, source: S) -> Self {
@@ -73,11 +75,12 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         self.run_with_progress(|_| {})
     }
 
-    /// As [`Sim::run`], telling `progress` about once every million events.
+    /// As [`Sim::run`], telling `progress` some 20 times a second.
     pub fn run_with_progress(mut self, mut progress: impl FnMut(Progress)) -> (Run, S, O) {
         self.source.start(&mut self.pending);
         self.settle();
         let lookahead = self.fabric.lookahead();
+        let last = self.time_limit.min(BEFORE_END);
         // Set when all has finished: what the queue may hold from then on are timers that no longer matter.
         let mut end = None;
         let mut handled = 0u64;
@@ -87,13 +90,13 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
             }
             let next = self.core.pop();
             if let Some(end) = end
-                && next.is_none_or(|(at, _)| at >= end || at > self.time_limit)
+                && next.is_none_or(|(at, _)| at >= end || at > last)
             {
                 break Ending::Done;
             }
             let Some((at, event)) = next else { break Ending::Idle };
-            if at > self.time_limit {
-                break Ending::TimeLimit;
+            if at > last {
+                break ending_after(self.time_limit);
             }
             self.core.advance(at);
             match event {
@@ -171,8 +174,16 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
 fn end_of_window(now: Time, lookahead: Time) -> Time {
     match lookahead {
         Time::ZERO => now,
-        window => Time::from_ps((now.as_ps() / window.as_ps() + 1) * window.as_ps()),
+        window => Time::from_ps((now.as_ps() / window.as_ps() + 1).saturating_mul(window.as_ps())),
     }
+}
+
+/// The last picosecond at which anything happens.
+const BEFORE_END: Time = Time::from_ps(Time::END.as_ps() - 1);
+
+/// How a run ends whose next event is beyond `limit`, or beyond the end of simulated time.
+fn ending_after(limit: Time) -> Ending {
+    if limit < Time::END { Ending::TimeLimit } else { Ending::OutOfTime }
 }
 
 /// What the source said and the engine has not yet acted upon.

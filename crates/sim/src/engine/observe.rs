@@ -8,7 +8,7 @@ use unrack_workload::{Message, MessageId, NodeId};
 
 /// Looks on. Every method does nothing unless overridden, and then costs nothing.
 pub trait Observer {
-    /// Whether [`Observer::hop`] and [`Observer::waits`] are called: then what they are told is put together.
+    /// Whether [`Observer::hop`], [`Observer::waits`] and [`Observer::lost`] are called: then what they are told is put together.
     const HOPS: bool = false;
 
     fn submitted(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
@@ -17,6 +17,9 @@ pub trait Observer {
     fn retransmitted(&mut self, _id: MessageId, _now: Time) {}
     /// A packet of `bytes` was lost on its way.
     fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
+    /// A packet that message `id` needs was lost. If [`Observer::HOPS`]. A packet that several messages need is told of
+    /// for each of them.
+    fn lost(&mut self, _id: MessageId, _packet: &Packet, _now: Time) {}
     /// A packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
     fn queued(&mut self, _port: u32, _bytes: u64, _now: Time) {}
     /// A packet crosses a link. Told as soon as its times are decided: before its last bit leaves and, for
@@ -40,6 +43,9 @@ impl<O: Observer> Observer for &mut O {
     }
     fn dropped(&mut self, id: MessageId, bytes: u64, now: Time) {
         (**self).dropped(id, bytes, now);
+    }
+    fn lost(&mut self, id: MessageId, packet: &Packet, now: Time) {
+        (**self).lost(id, packet, now);
     }
     fn queued(&mut self, port: u32, bytes: u64, now: Time) {
         (**self).queued(port, bytes, now);
@@ -76,6 +82,8 @@ pub struct Hop {
     pub last: Time,
     /// Others may be on the link in the same time: they share a flit.
     pub shares: bool,
+    /// Time from `first` on in which the link found out that what it sent was corrupted, and began to send it again.
+    pub repeated: Time,
     /// How much of its transmission what comes next waits for: nothing before a switch that cuts
     /// through, all of it at its end.
     pub serial: Time,
@@ -186,8 +194,10 @@ pub enum Wait {
     Turn,
     /// Its notification has not yet come to who grants.
     Notification,
-    /// It was not granted yet, by a scheduler, an arbiter or its receiver.
+    /// It was not granted yet, by a scheduler, an arbiter or its receiver; or its grant is under way.
     Grant,
+    /// It was not granted yet by who could: it is the turn of others, or too early.
+    GrantTurn,
     /// The next hop has no buffer for it, or as much as may be asked for at once has been.
     Credit,
     /// Its congestion window is full.
@@ -207,6 +217,7 @@ impl Wait {
             Wait::Turn => "turn",
             Wait::Notification => "notification",
             Wait::Grant => "grant",
+            Wait::GrantTurn => "grant-turn",
             Wait::Credit => "credit",
             Wait::Window => "window",
             Wait::Pacing => "pacing",

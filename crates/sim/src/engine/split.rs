@@ -12,7 +12,7 @@
 
 use super::core::{Core, Event};
 use super::meeting::Meeting;
-use super::{Counters, Progress, Unobserved, end_of_window};
+use super::{BEFORE_END, BusyTimes, Counters, Progress, Unobserved, end_of_window, ending_after};
 use crate::fabric::Fabric;
 use crate::run::{Ending, Outcome, Run};
 use std::collections::BTreeSet;
@@ -142,10 +142,10 @@ impl<F: Split> Shared<'_, F> {
                 return Ending::Done;
             } else if start == Time::MAX {
                 return Ending::Idle;
-            } else if start > self.time_limit {
-                return Ending::TimeLimit;
+            } else if start > self.time_limit.min(BEFORE_END) {
+                return ending_after(self.time_limit);
             }
-            let limit = Time::from_ps(self.time_limit.as_ps().saturating_add(1));
+            let limit = self.time_limit.min(BEFORE_END) + Time::from_ps(1);
             let end = end_of_window(start, self.window).min(limit);
             self.part(me).run_until(end, self.calls);
             self.hand_over(me);
@@ -261,14 +261,16 @@ fn join<F: Split>(
     let unloaded = messages.iter().map(|message| parts[0].fabric.unloaded(message)).collect();
     let mut counters = Counters::default();
     let mut queue_bytes = parts[0].core.queue_bytes.clone();
+    let mut busy = BusyTimes::default();
     for (number, part) in parts.iter().enumerate() {
         counters.add(&part.core.counters);
+        busy.add_all(&part.core.busy);
         if number > 0 {
             queue_bytes.add(&part.core.queue_bytes).expect("the same bounds");
         }
     }
     let ended = parts.iter().map(|part| part.core.now()).max().unwrap_or(Time::ZERO);
-    Run { messages, outcomes, unloaded, counters, queue_bytes, hosts: None, ended, ending }
+    Run { messages, outcomes, unloaded, counters, queue_bytes, busy, hosts: None, ended, ending }
 }
 
 impl<F: Split> Part<F> {

@@ -147,7 +147,8 @@ impl Cxl {
     fn fill<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let now = core.now();
         let Cxl { links, nodes, switches, freed, wiring, .. } = self;
-        let Link { transmitter, wire, began, sender, flit, latency, .. } = &mut links[link as usize];
+        let Link { transmitter, wire, began, sender, flit, latency, id, .. } = &mut links[link as usize];
+        let id = *id;
         // Unless it has to be sent again.
         let arrival = now + *flit + *latency;
         let (resumed, flit) = (transmitter.is_midway().then_some(*began), *flit);
@@ -165,67 +166,75 @@ impl Cxl {
             }
         };
         let completed = before..self.links[link as usize].wire.len();
+        let mut repeated = Time::ZERO;
         if carries {
             let end = self.through(link, now);
+            repeated = end.map_or(Time::ZERO, |end| end - now - flit);
+            core.occupied(id, flit + repeated);
             self.links[link as usize].free_at = end.unwrap_or(now + flit);
             if let (Sender::Node(_), true) = (sender, !completed.is_empty()) {
                 completed.clone().for_each(|place| self.count_sent(core, link, place));
             }
             match end {
-                Some(end) => self.fly(core, link, completed.clone(), (resumed, end)),
+                Some(end) => self.fly(core, link, completed.clone(), (resumed, end, repeated)),
                 None => self.lose(core, link, completed.clone()),
             }
         }
+        let place = &mut self.links[link as usize];
         if resumed.is_none() || !completed.is_empty() {
-            self.links[link as usize].began = now;
+            (place.began, place.repeated) = (now, repeated);
+        } else {
+            place.repeated += repeated;
         }
         self.return_credits(core);
         self.continue_after(core, link, carries);
     }
 
-    /// Lines that a flit completes are on their way.
+    /// Lines that a flit completes are on their way: when the first of them began, if in a flit before, the end of the
+    /// flit, and how long the link repeated it.
     fn fly<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         link: u32,
         completed: Range<usize>,
-        (resumed, end): (Option<Time>, Time),
+        (resumed, end, repeated): (Option<Time>, Time, Time),
     ) {
         if completed.is_empty() {
             return;
         }
-        let Link { wire, latency, flit, .. } = &mut self.links[link as usize];
+        let Link { wire, latency, flit, id, repeated: before_now, .. } = &mut self.links[link as usize];
+        let (id, all_repeated) = (*id, repeated + *before_now);
         let (now, arrival, before) = (core.now(), end + *latency, completed.start);
         if end != now + *flit {
             wire.range_mut(completed.clone()).for_each(|(at, _)| *at = arrival);
         }
         for place in completed {
-            let first = resumed.filter(|_| place == before).unwrap_or(now);
-            core.hop(|| self.hop(link, place, [first, end, arrival]));
+            let (first, repeated) = match resumed {
+                Some(began) if place == before => (began, all_repeated),
+                _ => (now, repeated),
+            };
+            // The link's time was booked with the flit.
+            core.hop(id, Time::ZERO, || self.hop(link, place, [first, end, arrival], repeated));
         }
         core.schedule(arrival, Event::Arrive(link));
     }
 
-    /// A line that a flit completes; when it began, ends, and can go on.
-    fn hop(&self, link: u32, place: usize, [first, last, onward]: [Time; 3]) -> Hop {
+    /// A line that a flit completes: when it began, ends, and can go on, and how long the link repeated it.
+    fn hop(&self, link: u32, place: usize, [first, last, onward]: [Time; 3], repeated: Time) -> Hop {
         let Link { wire, id, propagation, .. } = &self.links[link as usize];
         let line = wire[place].1;
-        let kind = match (line.class, line.fetches) {
-            (Class::Req, _) | (Class::RwD, true) => PacketKind::Request,
-            (Class::RwD, false) | (Class::Drs, _) => PacketKind::Data,
-            (Class::Ndr, _) => PacketKind::Ack,
-        };
         let payload = if line.class.has_data() { LINE_BYTES as u32 } else { 0 };
         Hop {
             link: *id,
             message: Some(MessageId(line.message)),
-            packet: Packet::new(kind, u32::from(line.src), u32::from(line.dst)),
+            packet: looks(&line),
             wire: line.class.slots() * SLOT_BYTES,
             payload,
             ready: first,
             first,
             last,
             shares: true,
+            repeated,
             serial: last - first,
             propagation: *propagation,
             onward,
@@ -367,6 +376,16 @@ impl Cxl {
         core.sent(line_payload(&message, progress.sent));
         progress.sent += 1;
     }
+}
+
+/// What a line says.
+fn looks(line: &Line) -> Packet {
+    let kind = match (line.class, line.fetches) {
+        (Class::Req, _) | (Class::RwD, true) => PacketKind::Request,
+        (Class::RwD, false) | (Class::Drs, _) => PacketKind::Data,
+        (Class::Ndr, _) => PacketKind::Ack,
+    };
+    Packet::new(kind, u32::from(line.src), u32::from(line.dst))
 }
 
 /// Whether a line carries bytes of its message's data.

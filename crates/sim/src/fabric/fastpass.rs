@@ -134,7 +134,7 @@ impl Ends {
         let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
         self.nodes[src as usize].demands.push(Demand { src, dst, transfer, serial, segments });
         net.hold(transfer);
-        net.waits(transfer, Wait::Grant);
+        net.waits(transfer, || Wait::Notification);
         net.wake(src);
     }
 
@@ -197,6 +197,7 @@ impl Ends {
             let wire = self.server.wire();
             let served = slots.iter().filter(|(_, given)| given.last).map(|(_, given)| given.transfer);
             let served: Vec<u32> = served.collect();
+            served.iter().for_each(|transfer| net.waits(*transfer, || Wait::Grant));
             let words = self.words.insert(Words::Slots(slots));
             net.send_from_outside(at, Packet::new(transfer, node, (wire, 0), CONTROL, Header::Words(words)));
             served.into_iter().for_each(|transfer| net.release(transfer));
@@ -256,6 +257,9 @@ impl Transport for Ends {
                 }
                 pair.sent = pair.sent.max(segment + 1);
                 pair.deadline = net.now() + pair.timeout;
+                if pair.wanted.count() == 0 {
+                    net.waits(transfer, || Wait::Nothing);
+                }
                 let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
                 return Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)));
             }
@@ -311,11 +315,23 @@ impl Transport for Ends {
         }
     }
 
-    /// Demands that never came to the arbiter keep nothing alive.
+    /// Demands that never came to the arbiter keep nothing alive. Words are of several transfers.
     fn lost<O: Observer>(&mut self, net: &mut Net<Self, O>, header: &Header) {
         let Header::Words(words) = *header else { return };
-        if let Words::Demands(demands) = std::mem::replace(&mut self.words[words], Words::Slots(Vec::new())) {
-            demands.into_iter().for_each(|demand| net.release(demand.transfer));
+        match std::mem::replace(&mut self.words[words], Words::Slots(Vec::new())) {
+            Words::Demands(demands) => {
+                for Demand { transfer, segments, .. } in demands {
+                    net.lost(transfer, PacketKind::Notification, segments.start);
+                    net.release(transfer);
+                }
+            }
+            Words::Slots(slots) => {
+                for (_, Allocation { transfer, serial, segment, .. }) in slots {
+                    if net.transfer(transfer).serial == serial {
+                        net.lost(transfer, PacketKind::Grant, segment);
+                    }
+                }
+            }
         }
         self.words.release(words);
     }
@@ -361,6 +377,7 @@ impl Transport for Ends {
                 {
                     for demand in demands {
                         let transfer = demand.transfer;
+                        net.waits(transfer, || Wait::GrantTurn);
                         if !self.server.demand(demand) {
                             net.release(transfer);
                         }

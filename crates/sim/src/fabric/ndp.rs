@@ -90,7 +90,7 @@ impl Ends {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
         let ready = pair.sender.is_ready();
-        net.waits(transfer, if ready { Wait::Turn } else { Wait::Grant });
+        net.waits(transfer, || if ready { Wait::Turn } else { Wait::Grant });
         if ready && !pair.waits {
             pair.waits = true;
             self.nodes[src as usize].turns.push_back(transfer);

@@ -68,7 +68,7 @@ impl Ends {
         if !self.ready[src as usize].set(transfer, &mut pair.place, rank) {
             return;
         }
-        net.waits(transfer, if rank.is_some() { Wait::Turn } else { Wait::Window });
+        net.waits(transfer, || if rank.is_some() { Wait::Turn } else { Wait::Window });
         if rank.is_some() {
             net.wake(src);
         }

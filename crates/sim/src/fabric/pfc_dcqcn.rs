@@ -96,6 +96,10 @@ impl Ends {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
         let ready = pair.sender.is_ready() && !pair.sender.is_done();
+        if !ready {
+            // Until a reply comes, or none has for long.
+            net.waits(transfer, || Wait::Nothing);
+        }
         if ready == pair.ready {
             return;
         }
@@ -106,7 +110,7 @@ impl Ends {
             true => {
                 node.ready.insert(place);
                 let wait = if pair.allowed_at > net.now() { Wait::Pacing } else { Wait::Turn };
-                net.waits(transfer, wait);
+                net.waits(transfer, || wait);
                 self.wake(net, src);
             }
             false => {

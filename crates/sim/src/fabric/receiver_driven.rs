@@ -77,8 +77,10 @@ struct Receiver<S> {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Header {
-    /// There is a transfer.
-    Announce,
+    /// There is a transfer; `again`: its sender has heard nothing of it, and has sent all that it may.
+    Announce {
+        again: bool,
+    },
     Segment(u32),
     Grant {
         segment: u32,
@@ -102,13 +104,29 @@ impl<P: Policy> Ends<P> {
         self.granted[src as usize] = self.granted[src as usize] - before + *granted;
         let size = source.is_ready().then(|| source.unsent());
         self.ready[src as usize].set(transfer, place, size);
-        net.waits(transfer, if size.is_some() { Wait::Turn } else { Wait::Grant });
+        self.tell_wait(net, transfer);
         if size.is_some() {
             net.wake(src);
         }
     }
 
-    fn announce<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+    /// Says what keeps a transfer from sending, as both of its ends know it.
+    fn tell_wait<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32) {
+        let (pair, dst) = (&self.transfers[transfer as usize], net.transfer(transfer).dst);
+        if pair.source.is_done() {
+            return;
+        }
+        net.waits(transfer, || match pair.source.is_ready() {
+            true => Wait::Turn,
+            false if pair.known && self.receivers[dst as usize].scheduler.could_grant(&pair.grants) => {
+                Wait::GrantTurn
+            }
+            false => Wait::Grant,
+        });
+    }
+
+    /// The receiver learns of a transfer; `is_lost`: what was sent of it unasked must be lost.
+    fn announce<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, is_lost: bool) {
         let (dst, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
         // Until it is over for its receiver.
         net.hold(transfer);
@@ -117,16 +135,20 @@ impl<P: Policy> Ends<P> {
         pair.known = true;
         pair.deadline = net.now() + self.timeout;
         self.policy.count(&mut receiver.scheduler, segments);
+        if is_lost {
+            pair.grants.expire();
+        }
         receiver.scheduler.update(transfer, &mut pair.grants);
+        self.tell_wait(net, transfer);
         self.keep_alarm(net, transfer, Side::Receiver);
     }
 
     /// Sends what grants a receiver may send now.
     fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
-        let receiver = &mut self.receivers[node as usize];
         loop {
             let transfers = &self.transfers;
             let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
+            let receiver = &mut self.receivers[node as usize];
             let turn = receiver.scheduler.poll(net.now(), outstanding);
             let Some((transfer, rank)) = turn else { break };
             let pair = &mut self.transfers[transfer as usize];
@@ -135,10 +157,12 @@ impl<P: Policy> Ends<P> {
             let pace = net.plan().network.topology.host_link().pace.transmit(u64::from(wire));
             receiver.scheduler.granted(net.now(), pace);
             receiver.scheduler.update(transfer, &mut pair.grants);
+            self.tell_wait(net, transfer);
             let to = net.transfer(transfer).src;
             let header = Header::Grant { segment, rank };
             net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
         }
+        let receiver = &mut self.receivers[node as usize];
         let next = receiver.scheduler.next().filter(|at| *at > net.now());
         if let Some(at) = next
             && receiver.polled_at.is_none_or(|polled| at < polled)
@@ -159,6 +183,7 @@ impl<P: Policy> Ends<P> {
         receiver.scheduler.update(transfer, &mut pair.grants);
         pair.deadline = net.now() + self.timeout;
         let complete = pair.grants.is_complete();
+        self.tell_wait(net, transfer);
         if complete && new {
             net.release(transfer);
         }
@@ -175,6 +200,7 @@ impl<P: Policy> Ends<P> {
         let pair = &mut self.transfers[transfer as usize];
         pair.grants.give_back(segment);
         self.receivers[node as usize].scheduler.update(transfer, &mut pair.grants);
+        self.tell_wait(net, transfer);
         self.grant(net, node);
     }
 
@@ -213,11 +239,12 @@ impl<P: Policy> Transport for Ends<P> {
         let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
         match self.announced {
             Announced::AtOnce => {
-                self.announce(net, transfer);
+                self.announce(net, transfer, false);
                 self.grant(net, dst);
             }
             Announced::ByPacket => {
-                net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
+                let header = Header::Announce { again: false };
+                net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, header));
             }
             Announced::ByData => {}
         }
@@ -250,21 +277,25 @@ impl<P: Policy> Transport for Ends<P> {
         let transfer = packet.transfer;
         let pair = &mut self.transfers[transfer as usize];
         match packet.header {
-            Header::Announce | Header::Segment(_) if !pair.known => {
-                self.announce(net, transfer);
+            Header::Announce { .. } | Header::Segment(_) if !pair.known => {
+                // Homa §3.7: who is asked for what it does not know takes all of it as lost, and asks for its first
+                // packets at once.
+                let is_lost = matches!(packet.header, Header::Announce { again: true });
+                self.announce(net, transfer, is_lost);
                 if let Header::Segment(number) = packet.header {
                     return self.segment(net, packet, number);
                 }
                 self.grant(net, packet.to);
             }
-            Header::Announce if pair.grants.is_over() => self.say_done(net, packet),
-            Header::Announce if pair.grants.is_silent() => {
+            Header::Announce { .. } if pair.grants.is_over() => self.say_done(net, packet),
+            Header::Announce { .. } if pair.grants.is_silent() => {
                 // Its sender is there: it need not wait until its grants are taken as lost.
                 pair.grants.expire();
                 self.receivers[packet.to as usize].scheduler.update(transfer, &mut pair.grants);
+                self.tell_wait(net, transfer);
                 self.grant(net, packet.to);
             }
-            Header::Announce => {}
+            Header::Announce { .. } => {}
             Header::Segment(number) => self.segment(net, packet, number),
             Header::Grant { segment, .. } if self.granted[packet.to as usize] >= P::MOST_GRANTS => {
                 self.refuse(net, transfer, segment);
@@ -285,7 +316,7 @@ impl<P: Policy> Transport for Ends<P> {
 
     fn describe(header: &Header) -> (PacketKind, Option<u32>) {
         match *header {
-            Header::Announce => (PacketKind::Notification, None),
+            Header::Announce { .. } => (PacketKind::Notification, None),
             Header::Segment(number) => (PacketKind::Data, Some(number)),
             Header::Grant { segment, .. } => (PacketKind::Grant, Some(segment)),
             Header::Done => (PacketKind::Ack, None),
@@ -322,7 +353,8 @@ impl<P: Policy> Transport for Ends<P> {
         match side {
             Side::Sender => {
                 if pair.source.handle_timeout(now) {
-                    net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Announce));
+                    let header = Header::Announce { again: true };
+                    net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, header));
                 } else if pair.source.has_given_up() {
                     self.sendable(net, transfer);
                     net.give_up(transfer);
@@ -333,7 +365,9 @@ impl<P: Policy> Transport for Ends<P> {
                 pair.grants.handle_timeout(self.timeout);
                 receiver.scheduler.update(transfer, &mut pair.grants);
                 pair.deadline = now + pair.grants.timeout(self.timeout);
-                if pair.grants.has_given_up() {
+                let gives_up = pair.grants.has_given_up();
+                self.tell_wait(net, transfer);
+                if gives_up {
                     net.give_up_receiving(transfer);
                 }
                 self.grant(net, dst);

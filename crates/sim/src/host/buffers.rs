@@ -159,6 +159,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
     use unrack_pool::{Client, Manager, Options};
+    use unrack_testing::Folder;
     use unrack_units::Bytes;
 
     type Step = (usize, u8, bool, prop::sample::Index);
@@ -209,23 +210,18 @@ mod tests {
     }
 
     /// A pool in a folder of its own.
-    struct Pool(std::path::PathBuf, Manager);
+    struct Pool {
+        _folder: Folder,
+        manager: Manager,
+    }
 
     impl Pool {
-        fn new(case: u32, sections: u64) -> Pool {
-            let name = format!("unrack-sim-buffers-{}-{case}", std::process::id());
-            let folder = std::env::temp_dir().join(name);
-            std::fs::create_dir(&folder).expect("a folder for the socket");
+        fn new(sections: u64) -> Pool {
+            let folder = Folder::new("buffers");
             let capacity = Bytes::new(sections * SECTION);
             let options = Options { region_sections: 1, ..Options::new(folder.join("pool.sock"), capacity) };
             let manager = Manager::start(&options).expect("a manager starts");
-            Pool(folder, manager)
-        }
-    }
-
-    impl Drop for Pool {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
+            Pool { _folder: folder, manager }
         }
     }
 
@@ -235,9 +231,9 @@ mod tests {
         /// More than all steps can take.
         const SECTIONS: u64 = 310;
         let mut runner = proptest::test_runner::TestRunner::deterministic();
-        for case in 0..16 {
-            let pool = Pool::new(case, SECTIONS);
-            let client = Client::connect(pool.1.socket()).expect("the manager is there");
+        for _ in 0..16 {
+            let pool = Pool::new(SECTIONS);
+            let client = Client::connect(pool.manager.socket()).expect("the manager is there");
             let (arena, mut stock, mut buffers) =
                 (client.arena(), Stock::new(SECTIONS * SECTION), Buffers::new(&SIZES));
             let (mut base, mut held) = (None, Vec::new());

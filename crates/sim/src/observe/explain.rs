@@ -2,11 +2,13 @@
 //!
 //! The packet that completed the message is followed back, link by link, to the node that sent it. What
 //! came before it left that node is divided by what kept it from leaving: the message's own earlier
-//! packets on the link, packets of others, the protocol. A read or rmw has a leg of its request and a
-//! leg of its answer. Parts follow each other without a gap, so that they sum to the completion time.
+//! packets on the link, packets of others, the protocol, something that was lost ([`super::losses`]). A read or rmw
+//! has a leg of its request and a leg of its answer. Parts follow each other without a gap, so that they sum to the
+//! completion time.
 
 use super::journal::{Entry, Journal};
-use crate::engine::{Hop, LinkId, PacketKind, Wait};
+use super::losses::{Losses, end_of, repetitions, union, within};
+use crate::engine::{Hop, LinkId, Packet, PacketKind, Wait};
 use crate::network::Network;
 use crate::topology::End;
 use unrack_units::Time;
@@ -45,10 +47,26 @@ pub enum Place {
     Node(NodeId),
     /// Behind other packets at this switch port.
     Queue(u32),
-    /// Something was lost and had to be sent again.
-    Retransmission,
+    /// Something was lost: until somebody found out, and it was sent again.
+    Lost,
     /// The protocol did not let it go on.
     Protocol(Wait),
+}
+
+impl Place {
+    /// The cause in a word, for programs.
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Place::HostQueue(_) => "host-queue",
+            Place::Serialization(_) => "serialization",
+            Place::Propagation(_) => "propagation",
+            Place::Switch(_) => "switch",
+            Place::Node(_) => "node",
+            Place::Queue(_) => "queue",
+            Place::Lost => "lost",
+            Place::Protocol(_) => "protocol",
+        }
+    }
 }
 
 impl Explanation {
@@ -79,7 +97,9 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     }
     let ((submitted, message), completed) = (submission?, completion?);
     let hops: Vec<Hop> = journal.hops(id).copied().collect();
-    let mut story = Story { network, hops: &hops, told: told(journal, id), parts: Vec::new() };
+    let lost: Vec<(Time, Packet)> = journal.lost(id).collect();
+    let told: Vec<(Time, Wait)> = journal.waiting(id).collect();
+    let mut story = Story { network, hops: &hops, lost: &lost, told: &told, parts: Vec::new() };
     if hops.is_empty() && network.topology.hosts().is_some() {
         // A reference in a rack: no link is crossed that is looked at.
         story.add(submitted, completed, Place::Node(message.dst));
@@ -87,7 +107,7 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
         story.alone(&message, (submitted, completed));
     } else if message.kind.is_answered() {
         let data = way(network, &hops, PacketKind::Data, completed);
-        let asked = data.first().map_or(completed, |hop| hop.ready);
+        let asked = first_answer(&hops).or(data.first().map(|hop| hop.ready)).unwrap_or(completed);
         let request = way(network, &hops, PacketKind::Request, asked);
         let turn = request.last().map_or(submitted, |hop| hop.onward);
         story.leg(&request, (submitted, turn));
@@ -97,6 +117,14 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
         story.leg(&data, (submitted, completed));
     }
     Some(Explanation { message, submitted, completed, parts: story.parts })
+}
+
+/// When the first packet of an answer was there to be sent, if packets say which they are: requests that come later ask
+/// again for what was lost.
+fn first_answer(hops: &[Hop]) -> Option<Time> {
+    let answers =
+        hops.iter().filter(|hop| hop.packet.kind == PacketKind::Data && hop.packet.offset.is_some());
+    answers.map(|hop| hop.ready).min()
 }
 
 /// How the last packet of this kind got to its end, of those that are of use there by `end`.
@@ -122,13 +150,6 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
     way
 }
 
-fn end_of(network: &Network, link: LinkId) -> End {
-    match link {
-        LinkId::Host(link) => End::Switch(network.topology.switch_at(link)),
-        LinkId::Port(port) => network.topology.end(port),
-    }
-}
-
 /// How the packet of `hop` came to where it left from.
 fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let LinkId::Port(port) = hop.link else { return None };
@@ -151,51 +172,11 @@ struct Story<'a> {
     network: &'a Network,
     /// All packets of the message.
     hops: &'a [Hop],
-    /// From when on: whether payload is lost and not yet sent again, and what the fabric said last.
-    told: Vec<(Time, bool, Option<Wait>)>,
+    /// What of it was lost, and when.
+    lost: &'a [(Time, Packet)],
+    /// What the fabric said that it waited for, and from when on.
+    told: &'a [(Time, Wait)],
     parts: Vec<Part>,
-}
-
-/// What was told, as it stood from each time on.
-fn told(journal: &Journal, id: MessageId) -> Vec<(Time, bool, Option<Wait>)> {
-    let (mut lost, mut wait, mut told) = (0u32, None, Vec::new());
-    for entry in journal.entries(id) {
-        let at = match *entry {
-            Entry::Waits(at, what) => {
-                wait = Some(what);
-                at
-            }
-            Entry::Dropped(at) => {
-                lost += 1;
-                at
-            }
-            Entry::SentAgain(at) => {
-                lost = lost.saturating_sub(1);
-                at
-            }
-            _ => continue,
-        };
-        told.push((at, lost > 0, wait));
-    }
-    told
-}
-
-/// Times in which one of the spans is, sorted, without overlaps.
-fn union(mut spans: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
-    spans.sort_unstable();
-    let mut united: Vec<(Time, Time)> = Vec::new();
-    for (from, until) in spans {
-        match united.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(until),
-            _ => united.push((from, until)),
-        }
-    }
-    united
-}
-
-fn within(spans: &[(Time, Time)], at: Time) -> bool {
-    let next = spans.partition_point(|(from, _)| *from <= at);
-    next > 0 && at < spans[next - 1].1
 }
 
 impl Story<'_> {
@@ -224,19 +205,14 @@ impl Story<'_> {
         let is_direct = self.network.topology.graph().is_some();
         for (n, hop) in way.iter().enumerate() {
             match hop.link {
-                LinkId::Port(_) if n == 0 && is_direct => {
-                    self.before_host(hop.link, hop.packet.src, (now, hop.first));
-                }
-                LinkId::Host(_) => self.before_host(hop.link, hop.packet.src, (now, hop.first)),
-                LinkId::Port(port) => {
-                    let granted = if self.told_at(now).1 == Some(Wait::Grant) { hop.ready } else { now };
-                    self.add(now, granted, Place::Protocol(Wait::Grant));
-                    self.add(granted, hop.first, Place::Queue(port));
-                }
+                LinkId::Port(_) if n == 0 && is_direct => self.before_host(hop, (now, hop.first)),
+                LinkId::Host(_) => self.before_host(hop, (now, hop.first)),
+                LinkId::Port(port) => self.before_port(hop, port, (now, hop.first)),
             }
             let sent = hop.first + hop.serial;
             let there = sent + hop.propagation;
-            self.add(hop.first, sent, Place::Serialization(hop.link));
+            self.add(hop.first, hop.first + hop.repeated, Place::Lost);
+            self.add(hop.first + hop.repeated, sent, Place::Serialization(hop.link));
             self.add(sent, there, Place::Propagation(hop.link));
             let device = match end_of(self.network, hop.link) {
                 End::Switch(switch) => Place::Switch(switch),
@@ -249,34 +225,62 @@ impl Story<'_> {
         self.add(now, end, Place::Node(node));
     }
 
-    /// Divides the time before a packet leaves its node: by the message's packets before it, and else by
-    /// what the fabric told.
-    fn before_host(&mut self, link: LinkId, src: NodeId, (from, until): (Time, Time)) {
+    /// Divides the time before a packet leaves its node: by the message's packets before it, by what was lost, and else
+    /// by what the fabric told.
+    fn before_host(&mut self, hop: &Hop, (from, until): (Time, Time)) {
+        let Hop { link, packet: Packet { kind, src, .. }, .. } = *hop;
+        let losses = Losses::new(self.network, self.hops, self.lost, (kind, src));
         let own = || self.hops.iter().filter(|own| own.link == link && own.ready < until && own.last > from);
+        let again = own()
+            .map(|own| (own.first, if losses.is_repair(own) { own.last } else { own.first + own.repeated }));
+        let again = union(again.collect());
         let sent = union(own().map(|own| (own.first, own.last)).collect());
         let queued = union(own().map(|own| (own.ready, own.first)).collect());
-        let spans = sent.iter().chain(&queued).flat_map(|&(start, end)| [start, end]);
-        let mut cuts: Vec<Time> = spans.chain(self.told.iter().map(|told| told.0)).collect();
+        let spans = [&again, &sent, &queued].into_iter().flatten().flat_map(|&(start, end)| [start, end]);
+        let cuts: Vec<Time> = spans.chain(self.told.iter().map(|told| told.0)).chain(losses.cuts()).collect();
+        self.divide(cuts, (from, until), |story, at| match story.told_at(at) {
+            _ if within(&again, at) => Place::Lost,
+            _ if within(&sent, at) => Place::Serialization(link),
+            _ if within(&queued, at) => Place::HostQueue(src),
+            wait if losses.hold_up(at, wait) => Place::Lost,
+            None | Some(Wait::Turn) => Place::HostQueue(src),
+            Some(Wait::Nothing) => Place::Node(src),
+            Some(Wait::GrantTurn) => Place::Protocol(Wait::Grant),
+            Some(wait) => Place::Protocol(wait),
+        });
+    }
+
+    /// Divides the time before a packet leaves a switch: it may be there before it is granted, and wait for packets of
+    /// its own message that a link repeats.
+    fn before_port(&mut self, hop: &Hop, port: u32, (from, until): (Time, Time)) {
+        let granted = if self.told_at(from) == Some(Wait::Grant) { hop.ready } else { from };
+        self.add(from, granted, Place::Protocol(Wait::Grant));
+        let repeated = repetitions(self.hops);
+        let cuts = repeated.iter().flat_map(|&(start, end)| [start, end]).collect();
+        self.divide(cuts, (granted, until), |_, at| match within(&repeated, at) {
+            true => Place::Lost,
+            false => Place::Queue(port),
+        });
+    }
+
+    /// Adds what is between two times, cut where the place may change.
+    fn divide(
+        &mut self,
+        mut cuts: Vec<Time>,
+        (from, until): (Time, Time),
+        place: impl Fn(&Self, Time) -> Place,
+    ) {
         cuts.extend([from, until]);
         cuts.retain(|cut| (from..=until).contains(cut));
         cuts.sort_unstable();
         for two in cuts.windows(2) {
-            let at = two[0];
-            let place = match self.told_at(at) {
-                _ if within(&sent, at) => Place::Serialization(link),
-                _ if within(&queued, at) => Place::HostQueue(src),
-                (true, None | Some(Wait::Nothing | Wait::Window)) => Place::Retransmission,
-                (_, None | Some(Wait::Turn)) => Place::HostQueue(src),
-                (_, Some(Wait::Nothing)) => Place::Node(src),
-                (_, Some(Wait::Retransmission)) => Place::Retransmission,
-                (_, Some(wait)) => Place::Protocol(wait),
-            };
-            self.add(at, two[1], place);
+            let place = place(self, two[0]);
+            self.add(two[0], two[1], place);
         }
     }
 
-    fn told_at(&self, at: Time) -> (bool, Option<Wait>) {
+    fn told_at(&self, at: Time) -> Option<Wait> {
         let next = self.told.partition_point(|told| told.0 <= at);
-        next.checked_sub(1).map_or((false, None), |last| (self.told[last].1, self.told[last].2))
+        next.checked_sub(1).map(|last| self.told[last].1)
     }
 }

@@ -1,6 +1,6 @@
 //! All that happened to one message, or to every one.
 
-use crate::engine::{Hop, Wait};
+use crate::engine::{Hop, Packet, Wait};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
@@ -18,9 +18,7 @@ pub(super) enum Entry {
     Submitted(Time, Message),
     Completed(Time),
     Waits(Time, Wait),
-    /// Payload was lost.
-    Dropped(Time),
-    SentAgain(Time),
+    Lost(Time, Packet),
     Hop(Hop),
 }
 
@@ -54,6 +52,14 @@ impl Journal {
         })
     }
 
+    /// Packets that a message needed and that were lost, and when.
+    pub fn lost(&self, id: MessageId) -> impl Iterator<Item = (Time, Packet)> {
+        self.entries(id).filter_map(|entry| match entry {
+            Entry::Lost(at, packet) => Some((*at, *packet)),
+            _ => None,
+        })
+    }
+
     fn note(&mut self, id: MessageId, entry: Entry) {
         if !self.only.is_empty() && !self.only.contains(&id) {
             return;
@@ -70,13 +76,8 @@ impl Journal {
     pub(super) fn completed(&mut self, id: MessageId, now: Time) {
         self.note(id, Entry::Completed(now));
     }
-    pub(super) fn sent_again(&mut self, id: MessageId, now: Time) {
-        self.note(id, Entry::SentAgain(now));
-    }
-    pub(super) fn dropped(&mut self, id: MessageId, bytes: u64, now: Time) {
-        if bytes > 0 {
-            self.note(id, Entry::Dropped(now));
-        }
+    pub(super) fn note_lost(&mut self, id: MessageId, packet: &Packet, now: Time) {
+        self.note(id, Entry::Lost(now, *packet));
     }
     pub(super) fn hop(&mut self, hop: &Hop) {
         if let Some(id) = hop.message {

@@ -9,6 +9,10 @@ pub struct LinkSamples {
     every: Time,
     hosts: Vec<Bins>,
     ports: Vec<Bins>,
+    /// Intervals of links for which there is room.
+    room: u64,
+    /// When there was none any more.
+    full: Option<Time>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -51,7 +55,17 @@ impl LinkSamples {
     /// If `every` is zero.
     pub fn new(every: Time) -> LinkSamples {
         assert!(every > Time::ZERO, "intervals have a length");
-        LinkSamples { every, hosts: Vec::new(), ports: Vec::new() }
+        LinkSamples { every, hosts: Vec::new(), ports: Vec::new(), room: u64::MAX, full: None }
+    }
+
+    /// The same in at most so many bytes: when they are full, nothing more is looked at.
+    pub fn within(self, bytes: u64) -> LinkSamples {
+        LinkSamples { room: bytes / size_of::<Bin>() as u64, ..self }
+    }
+
+    /// When there was no room any more, if so.
+    pub fn full(&self) -> Option<Time> {
+        self.full
     }
 
     pub fn every(&self) -> Time {
@@ -60,6 +74,9 @@ impl LinkSamples {
 
     pub(super) fn hop(&mut self, hop: &Hop) {
         let every = self.every;
+        if !self.makes_room(hop.link, hop.last) {
+            return;
+        }
         let wire = u64::from(hop.wire);
         let Bins { bins, counted_until } = self.of(hop.link);
         spread(bins, every, (hop.ready, hop.first), |bin, time| {
@@ -75,9 +92,28 @@ impl LinkSamples {
     }
 
     pub(super) fn queued(&mut self, port: u32, bytes: u64, now: Time) {
+        if !self.makes_room(LinkId::Port(port), now) {
+            return;
+        }
         let number = now.as_ps() / self.every.as_ps();
         let bin = at(&mut self.of(LinkId::Port(port)).bins, number);
         bin.most = bin.most.max(bytes);
+    }
+
+    /// Makes intervals of a link up to `until`, if there is room.
+    fn makes_room(&mut self, link: LinkId, until: Time) -> bool {
+        let len = until.as_ps() / self.every.as_ps() + 1;
+        let room = self.room;
+        let bins = &mut self.of(link).bins;
+        let more = len.saturating_sub(bins.len() as u64);
+        let fits = more <= room && bins.try_reserve(more as usize).is_ok();
+        if !fits {
+            self.full.get_or_insert(until);
+        } else if more > 0 {
+            bins.resize(len as usize, Bin::default());
+            self.room -= more;
+        }
+        self.full.is_none()
     }
 
     /// Every link in every interval in which it was not idle, by interval, then by link.
@@ -116,16 +152,12 @@ impl LinkSamples {
     }
 }
 
-fn at(bins: &mut Vec<Bin>, number: u64) -> &mut Bin {
-    let number = number as usize;
-    if bins.len() <= number {
-        bins.resize(number + 1, Bin::default());
-    }
-    &mut bins[number]
+fn at(bins: &mut [Bin], number: u64) -> &mut Bin {
+    &mut bins[number as usize]
 }
 
 /// Tells `add` how much of a span lies in each interval.
-fn spread(bins: &mut Vec<Bin>, every: Time, (mut from, until): (Time, Time), add: impl Fn(&mut Bin, Time)) {
+fn spread(bins: &mut [Bin], every: Time, (mut from, until): (Time, Time), add: impl Fn(&mut Bin, Time)) {
     while from < until {
         let number = from.as_ps() / every.as_ps();
         let end = (every * (number + 1)).min(until);

@@ -12,6 +12,7 @@
 mod explain;
 mod journal;
 mod links;
+mod losses;
 mod packets;
 mod peaks;
 pub mod wire;
@@ -22,7 +23,7 @@ pub use links::{LinkSamples, Sample};
 pub use packets::Packets;
 pub use peaks::Peaks;
 
-use crate::engine::{Hop, LinkId, Observer, Wait};
+use crate::engine::{Hop, LinkId, Observer, Packet, Wait};
 use crate::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
@@ -72,11 +73,8 @@ impl Observer for Watch<'_> {
         self.journal.iter_mut().for_each(|journal| journal.completed(id, now));
         self.peaks.iter_mut().for_each(|peaks| peaks.completed(id));
     }
-    fn retransmitted(&mut self, id: MessageId, now: Time) {
-        self.journal.iter_mut().for_each(|journal| journal.sent_again(id, now));
-    }
-    fn dropped(&mut self, id: MessageId, bytes: u64, now: Time) {
-        self.journal.iter_mut().for_each(|journal| journal.dropped(id, bytes, now));
+    fn lost(&mut self, id: MessageId, packet: &Packet, now: Time) {
+        self.journal.iter_mut().for_each(|journal| journal.note_lost(id, packet, now));
     }
     fn queued(&mut self, port: u32, bytes: u64, now: Time) {
         self.links.iter_mut().for_each(|links| links.queued(port, bytes, now));

@@ -6,7 +6,6 @@ use crate::setup::{Setup, Work};
 use crate::summary::Excluded;
 use unrack_rack::{Margin, ValidScenario};
 use unrack_units::Time;
-use unrack_workload::Synthetic;
 
 /// The messages of `run` that do not count: warm-up and cool-down of the scenario.
 pub fn excluded(scenario: &ValidScenario, run: &Run) -> Excluded {
@@ -28,16 +27,13 @@ pub fn excluded(scenario: &ValidScenario, run: &Run) -> Excluded {
 
 /// Whether something is left to count, as far as can be told before the run.
 pub fn check_margins(scenario: &ValidScenario, setup: &Setup, work: &Work) -> Result<(), SetupError> {
-    let (messages, length) = match work {
-        Work::Synthetic(spec) => {
-            let racks = setup.network.topology.racks();
-            let source = Synthetic::new(spec.clone(), racks, setup.network.host_rate(), setup.seed)?;
-            (spec.messages, source.mean_length())
-        }
-        Work::Listed(messages) => (messages.len() as u64, messages.last().map_or(Time::ZERO, |last| last.0)),
+    let messages = match work {
+        Work::Synthetic(spec) => spec.messages,
+        Work::Listed(messages) => messages.len() as u64,
         // How long it takes is what its run finds out.
         Work::Replay(..) | Work::Collective(_) | Work::Jobs(_) => return Ok(()),
     };
+    let length = setup.length_of(work)?;
     let share = |margin| match margin {
         Margin::Messages(count) => count as f64 / messages.max(1) as f64,
         Margin::Time(Time::ZERO) => 0.0,

@@ -3,6 +3,7 @@
 use crate::error::SetupError;
 use serde::Deserialize;
 use toml::Spanned;
+use unrack_input::{clipped, read_text};
 use unrack_rack as rack;
 use unrack_workload::{Cdf, Pareto, Scale, Size, size};
 
@@ -34,6 +35,23 @@ pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size,
     }
 }
 
+/// Bytes of a message on average, as far as can be told without reading a file.
+pub(crate) fn mean_size(written: &rack::Size) -> f64 {
+    match written {
+        rack::Size::Fixed(bytes) => bytes.get() as f64,
+        rack::Size::BuiltIn(name) => {
+            Cdf::built_in(name).map_or(size::PACKET_BYTES, |cdf| Size::Cdf(cdf).mean())
+        }
+        rack::Size::File { .. } => size::PACKET_BYTES,
+        rack::Size::Pareto { scale: rack::Scale::Minimum(bytes) | rack::Scale::Mean(bytes), .. } => {
+            bytes.get() as f64
+        }
+    }
+}
+
+/// Some hundred thousand points.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// A file with a distribution: `points = [[size, cumulative probability], ...]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,13 +61,18 @@ struct Points {
 
 fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<Cdf, SetupError> {
     let refuse = |rule, why: String| SetupError::new(key, rule, format!("`{}`: {why}", file.written));
-    let text = std::fs::read_to_string(&file.path).map_err(|why| refuse("can be read", why.to_string()))?;
-    let Points { points } = toml::from_str(&text)
-        .map_err(|why| refuse("holds `points = [[size, probability], ...]`", why.to_string()))?;
+    let text =
+        read_text(&file.path, MOST_BYTES).map_err(|why| refuse("can be read", why.reason.to_string()))?;
+    let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let Points { points } = toml::from_str(&text).map_err(|why: toml::de::Error| {
+        // Its own text shows the whole line.
+        let line = why.span().map_or(1, |span| line_at(span.start));
+        let why = format!("{} in line {line}", clipped(why.message()));
+        refuse("holds `points = [[size, probability], ...]`", why)
+    })?;
     let values: Vec<(f64, f64)> = points.iter().map(|point| *point.get_ref()).collect();
     if let Some(flaw) = Cdf::flaw(&values, unit_bytes) {
-        let line = |point: &Spanned<_>| text[..point.span().start].matches('\n').count() + 1;
-        let line = points.get(flaw.point).map_or(1, line);
+        let line = points.get(flaw.point).map_or(1, |point| line_at(point.span().start));
         return Err(refuse(flaw.rule, format!("{} in line {line}", flaw.value)));
     }
     Ok(Cdf::new(&values, unit_bytes)?)

@@ -15,8 +15,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use unrack_sim::Work;
+use unrack_testing::{Needed, skip};
 
-/// What the reference makes of these cases; `None`, and a word why, if Python is not there.
+/// What the reference makes of these cases; `None`, and said, if Python is not there.
 fn reference(cases: &[Case]) -> Option<Vec<Vec<u64>>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/reference/run.py");
     let mut python = Command::new("python3");
@@ -24,7 +25,7 @@ fn reference(cases: &[Case]) -> Option<Vec<Vec<u64>>> {
     let mut child = match started {
         Ok(child) => child,
         Err(why) => {
-            eprintln!("skipped: python3 cannot be run ({why})");
+            skip(Needed::Python3, format!("python3 cannot be run ({why})"));
             return None;
         }
     };

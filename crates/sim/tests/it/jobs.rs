@@ -29,7 +29,7 @@ fn run(set: &[&str]) -> Summary {
     let (setup, work) = scenario(set).unwrap();
     let done = setup.run(&work, |_| {}).unwrap();
     assert!(done.run.is_complete());
-    done.summary(1.0, Excluded::default())
+    done.summary(Excluded::default())
 }
 
 fn jobs(set: &[&str]) -> BTreeMap<String, JobSummary> {
@@ -62,7 +62,7 @@ fn every_application_is_carried_whole() {
             assert!(done.run.is_complete(), "{application}");
             let carried: u64 = done.run.messages.iter().map(|message| message.bytes).sum();
             assert_eq!((done.run.messages.len() as u64, carried), (messages, bytes), "{application}");
-            let summary = done.summary(1.0, Excluded::default());
+            let summary = done.summary(Excluded::default());
             let (name, job) = summary.jobs.iter().next().unwrap();
             assert!(application.starts_with(name.as_str()), "{name}");
             assert_eq!((job.messages, job.bytes, job.hosts.len()), (messages, bytes, 8));
@@ -114,7 +114,7 @@ fn what_makes_no_sense_is_refused_in_words() {
         ("workload.jobs=[{ pagerank = { scale = 60 } }]", "workload.jobs.0.scale: 60 is outside 1 to 24"),
         ("workload.jobs=[{ pagerank = { skale = 6 } }]", "did you mean `scale`"),
         ("workload.jobs=[{ on = [0, 9], pagerank = { scale = 6 } }]", "there is no node 9"),
-        ("workload.jobs=[{ hosts = 9, pagerank = { scale = 6 } }]", "has room for all ranks"),
+        ("workload.jobs=[{ hosts = 9, pagerank = { scale = 6 } }]", "hosts: 9 is outside 2 to 8"),
         (
             "workload.jobs=[{ pagerank = { scale = 6 } }, { pagerank = { scale = 6 } }]",
             "has room for all ranks",

@@ -168,7 +168,7 @@ fn a_lone_message_waits_for_nobody_and_is_complete_when_its_last_data_is_of_use(
             for (place, time) in explained.sums() {
                 // Of r2c2, the broadcast of the message may go before its second packet.
                 let behind = matches!(place, Place::HostQueue(_)) && !at.starts_with("r2c2");
-                assert!(!behind && place != Place::Retransmission, "{at}: {place:?} {time}");
+                assert!(!behind && place != Place::Lost, "{at}: {place:?} {time}");
                 // A short last packet waits for the full one before it, unless a switch cuts through at the
                 // rate it came with. In cxl requests of a long read wait in the switch until those before
                 // were answered.
@@ -260,7 +260,7 @@ proptest! {
             assert_explained(&watched);
             let lost: u64 = watched.run.counters.dropped_packets;
             let again = (0..watched.run.outcomes.len()).any(|index| {
-                watched.explain(index).parts.iter().any(|part| part.place == Place::Retransmission)
+                watched.explain(index).parts.iter().any(|part| part.place == Place::Lost)
             });
             assert!(lost > 0 || !again, "{}: nothing was lost", watched.name);
         });

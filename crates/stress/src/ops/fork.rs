@@ -16,7 +16,7 @@ pub fn fork(w: &mut Worker) {
 
 /// The same through the bare system call, past every handler that a library registered.
 pub fn raw(w: &mut Worker) {
-    // SAFETY: as above; the arguments are those of fork.
+    // SAFETY: the arguments are those of fork, and the child uses what the child of `fork` does.
     with_child(w, "raw clone", || unsafe {
         libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32
     });

@@ -96,7 +96,7 @@ fn poll_list(at: usize, pair: &Pair) {
         list.add(1).write(libc::pollfd { fd: pair.1, events: libc::POLLIN, revents: 0 });
         sys::retry("poll", || libc::poll(list, 2, 1000) as isize)
     };
-    // SAFETY: as above.
+    // SAFETY: both entries were written above, and the call is over.
     let revents = unsafe { ((*list).revents, (*list.add(1)).revents) };
     if ready != 1 || revents != (libc::POLLIN, 0) {
         fail(format_args!("poll says {ready} ready, events {revents:?}"));
@@ -113,7 +113,7 @@ fn wait_list(at: usize, pair: &Pair) {
         sys::must(libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, pair.0, &mut event), "epoll_ctl");
         sys::retry("epoll_wait", || libc::epoll_wait(epoll, list, 4, 1000) as isize)
     };
-    // SAFETY: as above; `epoll_event` is packed, so it is copied out.
+    // SAFETY: the half page has room for an entry, of which any bytes are valid; packed, it is copied out.
     let first = unsafe { list.read_unaligned() }.u64;
     // SAFETY: the descriptor is ours.
     unsafe { libc::close(epoll) };

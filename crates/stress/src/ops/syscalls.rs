@@ -129,7 +129,7 @@ pub fn disk(w: &mut Worker) {
     let (source, target, len) = (t.source(w), t.target(w), t.len());
     // SAFETY: source and target are the transfer's.
     let sent = sys::retry("pwrite", || unsafe { libc::pwrite(file.0, source as *const _, len, 0) });
-    // SAFETY: as above.
+    // SAFETY: the target is the transfer's, which has `len` bytes of it.
     let got = sys::retry("pread", || unsafe { libc::pread(file.0, target as *mut _, len, 0) });
     if sent != len || got != len {
         fail(format_args!("pwrite took {sent} and pread gave {got} of {len} bytes"));
@@ -151,7 +151,7 @@ pub fn results(w: &mut Worker) {
     let mut expected: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: both results have room; the paths end in NUL.
     sys::must(unsafe { libc::stat(name.as_ptr().cast(), &mut expected) }, "stat");
-    // SAFETY: as above; the status is aligned.
+    // SAFETY: the path ends in NUL and the status has room, both in the target; the status is aligned.
     let found = unsafe {
         libc::stat(path as *const _, status as *mut libc::stat);
         &*(status as *const libc::stat)

@@ -2,7 +2,7 @@
 //! once, and computes when it has them all. An owner loads the rows that it is asked for, from anywhere in its tables.
 
 use super::tasks::{Builder, Tasks};
-use crate::random::{Purpose, generator, mix, scale};
+use crate::random::{Purpose, drawn, generator, mix, scale};
 use crate::source::Loads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ fn lookups(
     let mut rows: Vec<u64> = Vec::with_capacity(spec.batch as usize);
     for (table, zipf) in (0u64..).zip(zipfs) {
         rows.clear();
-        rows.extend((0..spec.batch).map(|_| zipf.sample(draws) as u64 - 1));
+        rows.extend((0..spec.batch).map(|_| u64::from(drawn(zipf.sample(draws), ROWS[table as usize]))));
         rows.sort_unstable();
         rows.dedup();
         match spec.spread {

@@ -5,7 +5,7 @@
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
-use crate::random::{Generator, Purpose, generator, mix, scale, unit};
+use crate::random::{Generator, Purpose, drawn, generator, mix, scale, unit};
 use crate::source::Loads;
 use rand_distr::{Distribution, Normal, Zipf};
 use std::sync::Arc;
@@ -25,6 +25,9 @@ fn value_bytes(value: u64) -> u64 {
     1 + u64::from(value.ilog10() + 1) + 2 + value + 2
 }
 
+/// As many as requests are drawn at most.
+const MOST_CONNECTIONS: u32 = 1 << 28;
+
 /// All requests: one round.
 ///
 /// # Errors
@@ -35,7 +38,12 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
         return Err(WorkloadError::new("workload.jobs", rule, format!("{} of {ranks}", spec.servers)));
     }
     let clients = ranks - spec.servers;
-    let connections = clients * spec.connections;
+    let connections = clients.checked_mul(spec.connections).filter(|all| *all <= MOST_CONNECTIONS);
+    let Some(connections) = connections else {
+        let rule = "has at most 268435456 connections in all";
+        let value = format!("{} of each of {clients} clients", spec.connections);
+        return Err(WorkloadError::new("workload.jobs", rule, value));
+    };
     let entry = KEY_BYTES + spec.value.get();
     // A line of the table for each entry.
     let among = u64::from(spec.keys / spec.servers) * (LINE_BYTES + entry.next_multiple_of(LINE_BYTES));
@@ -79,7 +87,7 @@ impl Requests<'_> {
     fn next(&mut self) -> (u32, u64, u64) {
         let key = self.key();
         let value = value_bytes(self.spec.value.get());
-        let is_set = unit(&mut self.kinds) * f64::from(self.spec.gets_per_set + 1) < 1.0;
+        let is_set = unit(&mut self.kinds) * (f64::from(self.spec.gets_per_set) + 1.0) < 1.0;
         let (asked, answered) = if is_set { (GET_BYTES + value, DONE_BYTES) } else { (GET_BYTES, value) };
         (shard(self.spec, key), asked, answered)
     }
@@ -91,7 +99,7 @@ impl Requests<'_> {
             KeyPattern::Zipf => {
                 let zipf =
                     Zipf::new(keys, self.spec.exponent).expect("checked: at least a key, no less than 0");
-                zipf.sample(&mut self.keys) as u32 - 1
+                drawn(zipf.sample(&mut self.keys), self.spec.keys)
             }
             KeyPattern::Gaussian => {
                 let normal = Normal::new(keys / 2.0, keys / 6.0).expect("a positive deviation");

@@ -145,7 +145,7 @@ proptest! {
         let mut picks = picks.into_iter().cycle();
         let (sent, _) = run_in(&mut jobs, |_| picks.next().unwrap());
         // Three slots on nine hosts are enough for ranks to be apart where a job has no more than nine.
-        prop_assert_eq!(sent.iter().map(|message| message.bytes).sum::<u64>(), jobs.outcomes(Time::ZERO).map(|outcome| outcome.bytes).sum());
+        prop_assert_eq!(sent.iter().map(|message| message.bytes).sum::<u64>(), jobs.outcomes(Time::ZERO).map(|outcome| outcome.bytes).sum::<u64>());
         prop_assert!(sent.iter().map(|message| message.bytes).sum::<u64>() <= expected);
     }
 }

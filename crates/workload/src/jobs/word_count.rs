@@ -3,7 +3,7 @@
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
-use crate::random::{Purpose, generator, mix, scale};
+use crate::random::{Purpose, drawn, generator, mix, scale};
 use crate::source::Loads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
     let mut draws = generator(seed, Purpose::Words, number);
     let mut counts = vec![0; spec.vocabulary as usize];
     for _ in 0..spec.words {
-        counts[zipf.sample(&mut draws) as usize - 1] += 1;
+        counts[drawn(zipf.sample(&mut draws), spec.vocabulary) as usize] += 1;
     }
     counts
 }

@@ -115,6 +115,7 @@ impl Synthetic {
         let bytes_per_ps = rate.as_bps() as f64 / 8e12;
         let busiest = spec.busiest(&partners, disks.as_ref());
         let mean_gap_ps = busiest / (spec.load * bytes_per_ps);
+        spec.check_length(mean_gap_ps, partners.sources.len())?;
         let senders = partners.sources.iter().map(|node| Sender::new(seed, *node)).collect();
         Ok(Synthetic { spec, partners, disks, mean_gap_ps, senders, submitted: 0 })
     }
@@ -208,6 +209,18 @@ impl SyntheticSpec {
             Traffic::Memory(memory) => memory.check(self.blades),
             Traffic::Flows => Ok(()),
         }
+    }
+
+    /// Refuses traffic that is expected to come for longer than simulated time lasts.
+    fn check_length(&self, mean_gap_ps: f64, senders: usize) -> Result<(), WorkloadError> {
+        let length_ps = mean_gap_ps * (self.messages as f64 / senders as f64).max(1.0);
+        if length_ps < Time::END.as_ps() as f64 {
+            return Ok(());
+        }
+        let days = length_ps / 1e12 / 86_400.0;
+        let rule =
+            "offers its messages within 106 days of simulated time: raise it, or lower workload.messages";
+        Err(WorkloadError::new("workload.load", rule, format!("{}, for about {days:.3e} days", self.load)))
     }
 
     fn disks(&self, racks: Racks, seed: u64) -> Result<Option<Partners>, WorkloadError> {

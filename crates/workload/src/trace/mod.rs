@@ -218,10 +218,10 @@ fn cut(rows: &[Row], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace
 }
 
 fn leader(rows: &[Row], threads: usize, until: Time) -> Option<Leader> {
-    let mut held_up = vec![(0, Time::ZERO); threads];
+    let mut held_up = vec![(0u64, Time::ZERO); threads];
     for row in rows.iter().filter(|row| !row.write_back) {
         let (ns_in_all, end) = &mut held_up[row.thread as usize];
-        *ns_in_all += row.wait_ns + row.overhead_ns;
+        *ns_in_all = ns_in_all.saturating_add(row.wait_ns + row.overhead_ns);
         *end = ns(row.t_ns + row.wait_ns);
     }
     let fetching = (0..).zip(held_up).filter(|(_, (_, end))| *end > Time::ZERO);

@@ -11,7 +11,7 @@ use unrack_pool::{Manager, Options};
 use unrack_rpc::server::{Answered, Call, Serving};
 use unrack_rpc::view::{View, ViewMut};
 use unrack_rpc::{Method, Server, Waiting, server};
-use unrack_units::Bytes;
+use unrack_units::{Bytes, Share};
 
 pub const SERVICE: &str = "bench";
 /// Reads the request and writes as long an answer.
@@ -55,6 +55,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 fn serve(args: &Args) -> Result<(Serving, Manager), Failure> {
     let mut pool = Options::new(socket(&args.folder), args.capacity);
     pool.mode = args.memory;
+    // There are no others who could want a part.
+    pool.per_client = Some(Share::Size(args.capacity));
     let manager = Manager::start(&pool)?;
     let options = server::Options { waiting: args.waiting, ..server::Options::default() };
     let serving = Server::new(SERVICE, options)

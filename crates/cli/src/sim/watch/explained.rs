@@ -42,7 +42,8 @@ impl Explained {
         let Explanation { message, submitted, completed, parts } = explanation;
         let parts = parts.iter().map(|part| {
             let (from_ns, time_ns) = (part.from.as_ns_f64(), part.time.as_ns_f64());
-            json!({"from_ns": from_ns, "time_ns": time_ns, "where": where_text(part.place)})
+            let (cause, place) = (part.place.cause(), where_text(part.place));
+            json!({"from_ns": from_ns, "time_ns": time_ns, "cause": cause, "where": place})
         });
         json!({
             "message": id.0, "kind": message.kind.name(), "bytes": message.bytes,
@@ -67,7 +68,7 @@ pub fn where_text(place: Place) -> String {
         Place::Switch(switch) => format!("switch {switch}: its latency"),
         Place::Node(node) => format!("node {node}: its latency"),
         Place::Queue(port) => format!("port {port}: behind other packets"),
-        Place::Retransmission => "lost, until it was sent again".into(),
+        Place::Lost => "lost, and found out".into(),
         Place::Protocol(wait) => format!("protocol: {}", wait_text(wait)),
     }
 }
@@ -84,7 +85,7 @@ fn wait_text(wait: Wait) -> &'static str {
         Wait::Nothing => "no wait",
         Wait::Turn => "its turn",
         Wait::Notification => "its notification under way",
-        Wait::Grant => "not yet granted, or the grant under way",
+        Wait::Grant | Wait::GrantTurn => "not yet granted, or the grant under way",
         Wait::Credit => "credits, its window of requests, or lines of others first",
         Wait::Window => "its congestion window full",
         Wait::Pacing => "its sending rate",

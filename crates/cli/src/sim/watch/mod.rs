@@ -8,14 +8,17 @@ use self::capture::Capture;
 pub use self::explained::Explained;
 use self::timeline::Timeline;
 use crate::failure::Failure;
+use crate::memory_left::Left;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use unrack_rack::ValidScenario;
 use unrack_record::{RecordError, ports};
 use unrack_sim::network::Network;
 use unrack_sim::observe::{Journal, LinkSamples, Only, Packets, Watch, explain};
 use unrack_sim::topology::Topology;
-use unrack_sim::{Finished, LinkId, Setup};
+use unrack_sim::{Finished, LinkId, Need, Setup, Work};
 use unrack_units::Time;
+use unrack_units::nearest::hint;
 use unrack_workload::MessageId;
 
 #[derive(clap::Args)]
@@ -41,13 +44,17 @@ pub struct Args {
     explain: Option<u32>,
 }
 
+/// What `--only` knows.
+const CHOSEN_BY: [&str; 3] = ["message", "node", "port"];
+
 fn only(text: &str) -> Result<Only, String> {
     let parsed = text.split_once('=').and_then(|(what, number)| Some((what, number.parse().ok()?)));
     match parsed {
         Some(("message", number)) => Ok(Only::Message(MessageId(number))),
         Some(("node", number)) => Ok(Only::Node(number)),
         Some(("port", number)) => Ok(Only::Port(number)),
-        _ => Err("write message=N, node=N or port=N".into()),
+        Some((what, _)) => Err(format!("packets are not chosen by `{what}`{}", hint(what, &CHOSEN_BY))),
+        None => Err("write message=N, node=N or port=N".into()),
     }
 }
 
@@ -55,6 +62,22 @@ impl Args {
     fn asks(&self) -> bool {
         let files = [&self.ports, &self.pcap, &self.perfetto];
         files.into_iter().any(Option::is_some) || self.explain.is_some() || self.only.is_some()
+    }
+
+    /// Refuses samples for which there is no memory, as far as the length of a run is known before.
+    pub fn check_memory(
+        &self,
+        scenario: &ValidScenario,
+        setup: &Setup,
+        work: &Work,
+        need: Need,
+    ) -> Result<(), Failure> {
+        if self.ports.is_none() || self.every == Time::ZERO {
+            return Ok(());
+        }
+        let length = setup.length_of(work).map_err(|why| why.in_scenario(scenario))?;
+        let intervals = length.as_ps() as f64 / self.every.as_ps() as f64;
+        Left::now().check(&need.with_samples(scenario, intervals))
     }
 
     /// What to look at, its files open: what cannot be written is known before the run. `None` if nothing was
@@ -143,7 +166,8 @@ impl Watching {
         if let Only::Message(id) = self.only {
             told.push(id);
         }
-        let links = self.ports.is_some().then(|| LinkSamples::new(self.every));
+        let room = Left::now().for_a_table();
+        let links = self.ports.is_some().then(|| LinkSamples::new(self.every).within(room));
         let journal = (!told.is_empty()).then(|| Journal::of(told));
         let mut watch = Watch { links, packets, journal, ..Watch::default() };
         let done = run(&mut watch)?;
@@ -158,6 +182,12 @@ impl Watching {
         journal: Option<Journal>,
     ) -> Result<(Finished, Option<Explained>), Failure> {
         let explained = |id| journal.as_ref().and_then(|journal| explain(journal, &self.network, id));
+        if let Some(full) = links.as_ref().and_then(LinkSamples::full) {
+            return Err(Failure::Failed(format!(
+                "--every {}: the samples of links up to {full} fill the memory that there is for them: make it longer",
+                self.every
+            )));
+        }
         if let (Some(writer), Some(links)) = (self.ports, &links) {
             write_ports(writer, links, self.fabric)?;
         }

@@ -3,13 +3,16 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use unrack_paging::Mode;
+use unrack_testing::{Folder, Needed};
 
 /// No run here takes seconds; one that hangs ends after this many.
 const LONGEST_S: &str = "60";
 
 pub struct Lab {
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Lab {
@@ -22,10 +25,34 @@ impl Lab {
              the same profile",
             preload.display()
         );
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-        let folder = std::env::temp_dir().join(format!("unrack-test-{name}-{}-{now}", std::process::id()));
-        std::fs::create_dir_all(folder.join("tmp")).unwrap();
+        let folder = Folder::new(name);
+        std::fs::create_dir(folder.join("tmp")).unwrap();
         Lab { folder }
+    }
+
+    /// The same for runs that page; `None`, and said, where the kernel does not let them.
+    pub fn paging(name: &str) -> Option<Lab> {
+        Lab::of_mode(name, Mode::Blocking)
+    }
+
+    /// The same for fast mode.
+    pub fn fast(name: &str) -> Option<Lab> {
+        Lab::of_mode(name, Mode::Fast)
+    }
+
+    fn of_mode(name: &str, mode: Mode) -> Option<Lab> {
+        match mode.check() {
+            Ok(()) => Some(Lab::new(name)),
+            Err(why) => {
+                unrack_testing::skip(Needed::Userfaultfd, why);
+                None
+            }
+        }
+    }
+
+    /// A word that names nothing on this machine.
+    pub fn word(&self) -> String {
+        self.folder.word()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -45,6 +72,17 @@ impl Lab {
         self.command(arguments).output().unwrap()
     }
 
+    /// Makes what stands for `/proc` where the machine's load is read: two cores on which `others` other tasks run. Tests must
+    /// not depend on what else this machine does.
+    pub fn proc(&self, others: u32) -> PathBuf {
+        let proc = self.path("proc");
+        std::fs::create_dir_all(proc.join("self")).unwrap();
+        let stat = "cpu0 1 0 1 9 0 0 0 0 0 0\ncpu1 1 0 1 9 0 0 0 0 0 0\n";
+        std::fs::write(proc.join("stat"), stat).unwrap();
+        std::fs::write(proc.join("loadavg"), format!("0.00 0.00 0.00 {}/99 7\n", others + 1)).unwrap();
+        proc
+    }
+
     /// `unrack run --json`, and what it wrote there.
     pub fn run(&self, options: &[&str], command: &[&str]) -> (Output, serde_json::Value) {
         let json = self.path("run.json");
@@ -55,12 +93,6 @@ impl Lab {
         let output = self.unrack(&arguments);
         let text = std::fs::read(&json).unwrap_or_else(|_| panic!("no summary: {}", stderr(&output)));
         (output, serde_json::from_slice(&text).unwrap())
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -82,4 +114,67 @@ pub fn run_folders(pid: u32, temporary: &Path) -> Vec<PathBuf> {
     let entries = [Path::new("/dev/shm"), temporary].into_iter().flat_map(std::fs::read_dir).flatten();
     let paths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&of_run));
     paths.map(|entry| entry.path()).collect()
+}
+
+/// Children of a process with one thread.
+pub fn children(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Returns when it is so, and fails after a minute.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A command and all that comes of it, told from other processes by the folder they are in: to read what they hold in
+/// memory, such as their environment, could take a page that is remote.
+pub struct Marked(PathBuf);
+
+impl Marked {
+    pub fn new(lab: &Lab) -> Marked {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let folder = lab.path(&format!("run-{}", NEXT.fetch_add(1, Relaxed)));
+        std::fs::create_dir(&folder).unwrap();
+        Marked(folder.canonicalize().unwrap())
+    }
+
+    pub fn mark<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.current_dir(&self.0)
+    }
+
+    /// The processes that run, each by its number and name.
+    pub fn left(&self) -> Vec<String> {
+        self.processes().into_iter().map(|pid| format!("{pid} {}", name_of(pid))).collect()
+    }
+
+    pub fn named(&self, name: &str) -> Vec<u32> {
+        self.processes().into_iter().filter(|pid| name_of(*pid) == name).collect()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        // A process that has ended is in no folder.
+        let folder_of = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/cwd"));
+        pids.filter(|pid| folder_of(pid).is_ok_and(|folder| folder == self.0)).collect()
+    }
+}
+
+fn name_of(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().into()
+}
+
+impl Drop for Marked {
+    /// A test that failed leaves nothing either.
+    fn drop(&mut self) {
+        let pids: Vec<String> = self.processes().iter().map(u32::to_string).collect();
+        if !pids.is_empty() {
+            let _ = Command::new("kill").arg("-9").args(pids).status();
+        }
+    }
 }

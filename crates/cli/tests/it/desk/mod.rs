@@ -1,11 +1,11 @@
 //! Runs the `unrack` that was built with these tests, for verbs that need no preload library.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{SystemTime, UNIX_EPOCH};
+use unrack_testing::Folder;
 
 /// A folder of its own for each test, removed at its end.
-pub struct Desk(PathBuf);
+pub struct Desk(Folder);
 
 /// As `examples/NAME` of the repository.
 pub fn example(name: &str) -> String {
@@ -23,10 +23,7 @@ pub fn stderr(output: &Output) -> String {
 
 impl Desk {
     pub fn new(name: &str) -> Desk {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-        let folder = std::env::temp_dir().join(format!("unrack-desk-{name}-{}-{now}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Desk(folder)
+        Desk(Folder::new(name))
     }
 
     pub fn path(&self, name: &str) -> String {
@@ -61,11 +58,5 @@ impl Desk {
         let said = stderr(&output);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(status), ""), "{said}");
         said
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -79,7 +79,7 @@ impl Session {
         let stored = reply.detail;
         match request.verb {
             Verb::Store if stored <= request.count as u32 => self.complete_stores(&request, stored, done),
-            Verb::Load if reply.detail == 0 => {}
+            Verb::Load | Verb::Ping if reply.detail == 0 => {}
             _ => return Err(Fault::Garbage("an answer that makes no sense")),
         }
         Ok(())

@@ -61,6 +61,13 @@ impl Session {
         verb != Verb::Forget
     }
 
+    pub(super) fn post_ping(&mut self) {
+        let request = Header::request(Verb::Ping, 0, 0, self.number);
+        self.number = self.number.wrapping_add(1);
+        self.outbox.push_back(Piece { content: Content::Head(request.encode()), ends: true });
+        self.awaited.push_back(Awaited { request, reply: [0; HEADER] });
+    }
+
     fn post_body(&mut self, wish: Option<Wish>) {
         match wish {
             Some(Wish::Store { at, .. }) => {

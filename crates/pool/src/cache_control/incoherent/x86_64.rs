@@ -57,7 +57,8 @@ impl Instructions {
     /// The line is mapped.
     #[inline(always)]
     pub unsafe fn drop_line(self, line: *const u8) {
-        // SAFETY: as in `write_back`.
+        // SAFETY: a line that is dropped is written back first if it is dirty; it is mapped, and the processor has the
+        // instruction.
         unsafe {
             match self {
                 Instructions::Clflush => _mm_clflush(line),

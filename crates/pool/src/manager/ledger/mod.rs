@@ -1,6 +1,7 @@
 //! What the manager knows, in memory that outlives it.
 //!
-//! A file that is mapped: a page with what the pool is, and slots of records. A record counts from the one store of
+//! A file that is mapped: a page with what the pool is, and slots of records. It has few slots at first, and grows when
+//! more are needed: how large a pool may become costs nothing. A record counts from the one store of
 //! its slot's first word, which is made after all of it was written, and until that word is cleared. A manager
 //! that is killed between any two instructions so leaves each record whole or absent. A record that changes is
 //! written anew before the old one is cleared: of two, the later counts.
@@ -39,13 +40,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Slots enough for every section to be a segment, granted and used for queues.
-    fn slots(self) -> usize {
+    /// The most slots that a ledger has: enough for every section to be a segment, granted and used for queues.
+    pub fn slots(self) -> usize {
         8 * 1024 + 8 * self.space_sections as usize
-    }
-
-    fn bytes(self) -> usize {
-        PAGE as usize + self.slots() * SLOT
     }
 
     fn words(self) -> [u64; 6] {
@@ -55,14 +52,25 @@ impl Shape {
 
 /// Slots that are kept for changes of records.
 const SPARE: usize = 1;
+/// Slots at first, and how many more at a time at most.
+const FIRST_SLOTS: usize = 256;
+const MOST_MORE: usize = 16 * 1024;
+
+/// Bytes of a file with so many slots.
+fn bytes_of(slots: usize) -> usize {
+    PAGE as usize + slots * SLOT
+}
 
 /// The word of the first page after the shape: the next number that was never given.
 const NEXT: usize = 6;
 
 pub struct Ledger {
+    file: OwnedFd,
     words: *mut AtomicU64,
+    /// Of the mapping, which is all of the file.
     bytes: usize,
     slots: usize,
+    most_slots: usize,
     /// Where the record of a key is.
     places: BTreeMap<Key, usize>,
     free: Vec<usize>,
@@ -80,15 +88,12 @@ impl Ledger {
     /// If there is no room for it.
     pub fn create(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Ledger> {
         rustix::fs::ftruncate(file, 0)?;
-        rustix::fs::ftruncate(file, shape.bytes() as u64)?;
-        // Its pages are made as they are touched, by a file system that must not run out of them then.
-        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, shape.bytes() as u64)?;
-        let mut ledger = Ledger::map(file, shape)?;
+        let mut ledger = Ledger::map(file.try_clone().map_err(errno)?, shape, 0)?;
+        ledger.grow(FIRST_SLOTS.min(shape.slots()))?;
         // The magic comes last: without it there is no ledger.
         for (at, word) in shape.words().into_iter().enumerate().rev() {
             ledger.word(at).store(word, Ordering::Release);
         }
-        ledger.free = (0..ledger.slots).rev().collect();
         Ok(ledger)
     }
 
@@ -98,11 +103,12 @@ impl Ledger {
     /// # Errors
     /// If it cannot be mapped.
     pub fn recover(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Option<(Ledger, Vec<Record>)>> {
-        let found = rustix::fs::fstat(file)?.st_size;
-        if found != shape.bytes() as i64 {
+        let found = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(usize::MAX);
+        if found < bytes_of(1) || found > bytes_of(shape.slots()) {
             return Ok(None);
         }
-        let mut ledger = Ledger::map(file, shape)?;
+        let slots = (found - PAGE as usize) / SLOT;
+        let mut ledger = Ledger::map(file.try_clone().map_err(errno)?, shape, slots)?;
         let words = shape.words();
         if (0..words.len()).any(|at| ledger.word(at).load(Ordering::Acquire) != words[at]) {
             return Ok(None);
@@ -126,20 +132,43 @@ impl Ledger {
         plausible.then_some(shape)
     }
 
-    fn map(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Ledger> {
-        let bytes = shape.bytes();
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a mapping where nothing was, of a file that only who has its lock makes shorter.
-        let base =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0)? };
-        Ok(Ledger {
-            words: base.cast(),
-            bytes,
-            slots: shape.slots(),
-            places: BTreeMap::new(),
-            free: Vec::new(),
-            written: 0,
-        })
+    /// Maps a file that has so many slots; nothing of them is known yet.
+    fn map(file: OwnedFd, shape: Shape, slots: usize) -> rustix::io::Result<Ledger> {
+        let bytes = bytes_of(slots);
+        // Its pages are made before they are touched, by a file system that must not run out of them then.
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
+        let words = map_file(&file, bytes)?;
+        let (places, free) = (BTreeMap::new(), Vec::new());
+        Ok(Ledger { file, words, bytes, slots, most_slots: shape.slots(), places, free, written: 0 })
+    }
+
+    /// Adds slots. If that fails, it is as before.
+    fn grow(&mut self, more: usize) -> rustix::io::Result<()> {
+        let slots = self.slots + more;
+        let bytes = bytes_of(slots);
+        rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
+        let words = map_file(&self.file, bytes)?;
+        self.unmap();
+        (self.words, self.bytes) = (words, bytes);
+        self.free.extend((self.slots..slots).rev());
+        self.slots = slots;
+        Ok(())
+    }
+
+    /// Makes sure that a further record has a slot, beside the spare ones.
+    fn make_room(&mut self) -> rustix::io::Result<()> {
+        if self.free.len() > SPARE {
+            return Ok(());
+        }
+        match self.slots.min(MOST_MORE).min(self.most_slots - self.slots) {
+            0 => Err(Errno::NOSPC),
+            more => self.grow(more),
+        }
+    }
+
+    fn unmap(&mut self) {
+        // SAFETY: mapped by us, and nobody has a reference into it.
+        unsafe { rustix::mm::munmap(self.words.cast(), self.bytes) }.expect("it is mapped");
     }
 
     /// Numbers up to this one were given.
@@ -162,8 +191,8 @@ impl Ledger {
     /// If there is no slot left for a further record; one that is there can always be changed.
     pub fn put(&mut self, record: &Record) -> rustix::io::Result<()> {
         let key = record.key();
-        if self.free.len() <= SPARE && !self.places.contains_key(&key) {
-            return Err(Errno::NOSPC);
+        if !self.places.contains_key(&key) {
+            self.make_room()?;
         }
         let slot = self.free.pop().expect("a spare one");
         let mut bytes = [0; ROOM];
@@ -254,9 +283,19 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        // SAFETY: mapped by us, and nobody has a reference into it.
-        unsafe { rustix::mm::munmap(self.words.cast(), self.bytes) }.expect("it is mapped");
+        self.unmap();
     }
+}
+
+fn map_file(file: &OwnedFd, bytes: usize) -> rustix::io::Result<*mut AtomicU64> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a mapping where nothing was, of a file that only who has its lock makes shorter.
+    unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0) }
+        .map(|base| base.cast())
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 /// A slot's first word: that there is a record, its bytes, and a checksum (FNV-1a).

@@ -78,7 +78,7 @@ proptest! {
         let (mut ledger, records) = Ledger::recover(&file, SHAPE).unwrap().expect("it is a ledger");
         prop_assert_eq!(&records, &expected);
         prop_assert!(ledger.take_number() > next, "numbers are never given twice");
-        prop_assert_eq!(ledger.free.len() + ledger.places.len(), SHAPE.slots());
+        prop_assert_eq!(ledger.free.len() + ledger.places.len(), ledger.slots);
         for record in expected {
             ledger.remove(&record.key());
         }
@@ -115,4 +115,51 @@ fn another_shape_is_no_ledger_of_ours() {
     assert!(Ledger::recover(&file, Shape { backing: 1, ..SHAPE }).unwrap().is_none());
     assert!(Ledger::recover(&self::file(), SHAPE).unwrap().is_none());
     assert_eq!(Ledger::shape_of(&self::file()), None);
+}
+
+fn service(number: usize) -> Record {
+    Record::Service { name: format!("service-{number}"), by: ClientId(1) }
+}
+
+/// However large the pool: a ledger has what its records need, and a page or two more.
+#[test]
+fn a_ledger_is_as_large_as_its_records() {
+    for space_sections in [1, 1 << 10, 1 << 20, u64::from(u32::MAX)] {
+        let file = file();
+        let ledger = Ledger::create(&file, Shape { space_sections, ..SHAPE }).unwrap();
+        let stat = rustix::fs::fstat(&file).unwrap();
+        assert!(stat.st_size <= 128 << 10, "{} bytes for {space_sections} sections", stat.st_size);
+        assert!(stat.st_blocks * 512 <= 256 << 10);
+        drop(ledger);
+    }
+}
+
+/// It grows to its limit, is recovered with what it has grown to, and one that cannot grow keeps what it has.
+#[test]
+fn a_ledger_grows_until_it_may_not() {
+    let shape = Shape { space_sections: 0, ..SHAPE };
+    let file = file();
+    let mut ledger = Ledger::create(&file, shape).unwrap();
+    let put = (0..).take_while(|&number| ledger.put(&service(number)).is_ok()).count();
+    assert_eq!(put, shape.slots() - SPARE);
+    assert_eq!(ledger.put(&service(put)), Err(Errno::NOSPC));
+    ledger.put(&service(3)).expect("one that is there can be changed");
+    drop(ledger);
+    let (_, records) = Ledger::recover(&file, shape).unwrap().expect("it is a ledger");
+    assert_eq!(records.len(), put);
+    assert_eq!(records.last(), Some(&service(3)));
+}
+
+#[test]
+fn a_ledger_that_cannot_grow_says_so_and_loses_nothing() {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("ledger", flags).unwrap();
+    let mut ledger = Ledger::create(&file, SHAPE).unwrap();
+    rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::GROW).unwrap();
+    let put = (0..).take_while(|&number| ledger.put(&service(number)).is_ok()).count();
+    assert_eq!(put, FIRST_SLOTS - SPARE);
+    ledger.remove(&service(0).key());
+    ledger.put(&service(put)).expect("there is a slot again");
+    drop(ledger);
+    assert_eq!(Ledger::recover(&file, SHAPE).unwrap().expect("a ledger").1.len(), put);
 }

@@ -1,11 +1,12 @@
 //! Services and channels: names, greetings, pairs, and their ends.
 
+use super::holders::{Holder, Thing};
 use super::{Channel, Service, Side, State, is_name};
 use crate::BELLS;
 use crate::manager::ledger::{Key, Pair, Record};
 use crate::wire::{
-    Accepted, Cause, ChannelId, ClientId, Denied, Event, Limited, MOST_GREETING, MOST_REASON, Opened,
-    Refused, Reply, Tell,
+    Accepted, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, MOST_REASON, Opened, Refused,
+    Reply, Tell,
 };
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -26,13 +27,12 @@ impl State {
             let by = self.clients[&held.by].peer.clone();
             return Err(Denied::NameTaken { name, by });
         }
-        let most = self.limits.services;
-        let client = self.clients.get(&by).ok_or(Denied::NotYours)?;
-        if client.services >= most {
-            return Err(Denied::Limit { what: Limited::Services, most });
+        let holder = self.clients.get(&by).ok_or(Denied::NotYours)?.holder;
+        self.holders.take(holder, Thing::Service)?;
+        if let Err(denied) = self.put(Record::Service { name: name.clone(), by }) {
+            self.holders.give(holder, Thing::Service);
+            return Err(denied);
         }
-        self.put(Record::Service { name: name.clone(), by })?;
-        self.clients.get_mut(&by).expect("it was there").services += 1;
         self.services.insert(name, Service { by });
         Ok(Reply::Done)
     }
@@ -43,8 +43,8 @@ impl State {
         }
         self.services.remove(name);
         self.ledger.remove(&Key::Service(name.to_string()));
-        if let Some(client) = self.clients.get_mut(&by) {
-            client.services -= 1;
+        if let Some(client) = self.clients.get(&by) {
+            self.holders.give(client.holder, Thing::Service);
         }
         Ok(Reply::Done)
     }
@@ -67,41 +67,26 @@ impl State {
         let Some(service) = self.services.get(&name) else { return Err(Denied::NoService(name)) };
         let server = service.by;
         self.check_reads(server)?;
-        for id in [by, server] {
-            let most = self.limits.channels;
-            if self.clients[&id].channels >= most {
-                return Err(Denied::Limit { what: Limited::Channels, most });
-            }
-        }
-        let Some(queues) = self.sections.take_queues() else {
-            let (free, all) = (self.sections.free(), self.sections.capacity());
-            return Err(Denied::Full { asked: 1, free, all });
-        };
-        let file = match self.store.make_queues(queues) {
-            Ok(file) => file.map(Arc::new),
-            Err(error) => {
-                self.sections.give_queues(queues);
-                return Err(Denied::Memory(error.to_string()));
-            }
-        };
+        let [client, served] = [by, server].map(|id| self.clients[&id].holder);
+        let side = |id| Side { id, open: true, given_up: false };
+        let (queues, file) = self.take_queues(client, served)?;
         let id = ChannelId(self.ledger.take_number());
         let channel = Channel {
             service: name.clone(),
-            client: Side { id: by, open: true, given_up: false },
-            server: Side { id: server, open: true, given_up: false },
+            client: side(by),
+            server: side(server),
             queues,
+            holder: Some(client),
+            served: Some(served),
             file: file.clone(),
             asked: Some(number),
         };
         if let Err(denied) = self.put(channel.record(id)) {
-            self.store.backing.remove(queues);
-            self.sections.give_queues(queues);
+            self.give_queues(queues, Some(client));
+            self.holders.give(served, Thing::Served);
             return Err(denied);
         }
         self.channels.insert(id, channel);
-        for id in [by, server] {
-            self.clients.get_mut(&id).expect("both are known").channels += 1;
-        }
         let caller = &self.clients[&by];
         let offer = Opened { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
         let mut beside: Vec<_> = file.iter().cloned().collect();
@@ -109,6 +94,48 @@ impl State {
         beside.extend(passed.into_iter().map(Arc::new));
         self.event(server, Event::Offered { service: name, offer }, beside);
         Ok(())
+    }
+
+    /// A queue area for a channel, which counts for both its sides.
+    fn take_queues(
+        &mut self,
+        client: Holder,
+        served: Holder,
+    ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
+        let bytes = self.sections.queue_bytes();
+        self.holders.take_all(&[
+            (client, Thing::Channel),
+            (client, Thing::Queues { bytes }),
+            (served, Thing::Served),
+        ])?;
+        self.make_queues().inspect_err(|_| {
+            self.holders.give(client, Thing::Channel);
+            self.holders.give(client, Thing::Queues { bytes });
+            self.holders.give(served, Thing::Served);
+        })
+    }
+
+    fn make_queues(&mut self) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
+        let Some(queues) = self.sections.take_queues() else {
+            let (free, all) = (self.sections.free(), self.sections.capacity());
+            return Err(Denied::Full { asked: 1, free, all });
+        };
+        match self.store.make_queues(queues) {
+            Ok(file) => Ok((queues, file.map(Arc::new))),
+            Err(error) => {
+                self.sections.give_queues(queues);
+                Err(Denied::Memory(error.to_string()))
+            }
+        }
+    }
+
+    /// A channel is no more; until then, whoever opened it has it, also if they have left.
+    fn give_queues(&mut self, queues: Extent, holder: Option<Holder>) {
+        self.sections.give_queues(queues);
+        if let Some(holder) = holder {
+            self.holders.give(holder, Thing::Channel);
+            self.holders.give(holder, Thing::Queues { bytes: queues.bytes });
+        }
     }
 
     /// The client does not wait for the answer to its request any more.
@@ -224,7 +251,7 @@ impl State {
             mine.open = false;
             let asked = channel.asked.take();
             let service = channel.service.clone();
-            self.after_end(id, one);
+            self.after_end(id, one, is_client);
             match asked {
                 // The caller still waits for its answer: this is it.
                 Some(number) if !is_client => {
@@ -244,28 +271,25 @@ impl State {
     /// One side never had anything mapped.
     fn end_quietly(&mut self, id: ChannelId, one: ClientId) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
-        let side = match channel.client.id == one && channel.client.open {
-            true => &mut channel.client,
-            false => &mut channel.server,
-        };
+        let is_client = channel.client.id == one && channel.client.open;
+        let side = if is_client { &mut channel.client } else { &mut channel.server };
         if side.id == one && side.open {
             side.open = false;
-            self.after_end(id, one);
+            self.after_end(id, one, is_client);
         }
     }
 
-    fn after_end(&mut self, id: ChannelId, one: ClientId) {
-        if let Some(client) = self.clients.get_mut(&one) {
-            client.channels -= 1;
-        }
+    fn after_end(&mut self, id: ChannelId, one: ClientId, is_client: bool) {
         self.drop_grants(id, one);
         let channel = &self.channels[&id];
+        if let Some(served) = channel.served.filter(|_| !is_client) {
+            self.holders.give(served, Thing::Served);
+        }
         if channel.sides().iter().all(|side| !side.open) {
-            let queues = channel.queues;
+            let (queues, holder) = (channel.queues, channel.holder);
             self.channels.remove(&id);
-            self.store.backing.remove(queues);
             self.ledger.remove(&Key::Channel(id));
-            self.sections.give_queues(queues);
+            self.give_queues(queues, holder);
         } else {
             let record = channel.record(id);
             self.put(record).expect("a record that is there can be changed");

@@ -35,6 +35,7 @@ impl State {
             capacity_bytes: self.sections.capacity() as u64 * SECTION,
             free_bytes: self.sections.free() as u64 * SECTION,
             backing: self.store.backing.to_string(),
+            per_client_bytes: self.holders.quota_bytes(),
         };
         let clients = self.clients.values();
         let segments = self.segments.values().map(|segment| Listed::Segment {
@@ -55,8 +56,11 @@ impl State {
             open: channel.asked.is_none() && channel.client.open && channel.server.open,
             queues: channel.queues,
         });
-        let clients =
-            clients.map(|client| Listed::Client { peer: client.peer.clone(), used_bytes: client.used_bytes });
+        let clients = clients.map(|client| Listed::Client {
+            peer: client.peer.clone(),
+            used_bytes: client.used_bytes,
+            quota_used_bytes: self.holders.bytes_of(client.holder),
+        });
         std::iter::once(pool).chain(clients).chain(services).chain(channels).chain(segments)
     }
 }

@@ -5,9 +5,12 @@
 //! makes and drops the files of segments ([`Store`]).
 
 mod channels;
+mod holders;
 mod listing;
 mod resume;
 mod segments;
+
+pub use holders::{Holder, Holders};
 
 use super::backing::Store;
 use super::ledger::{Identity, Key, Ledger, Process, Record};
@@ -16,18 +19,20 @@ use crate::wire::{
     Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Extent, Limited, MOST_NAME, Peer, Reply, Request,
     Tell,
 };
+use holders::Thing;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What one process may have at most, so that no other has to do without.
+/// What one [`Holder`] may have at most, so that no other has to do without.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
+    /// Connections of all together.
     pub clients: u32,
     pub channels: u32,
     pub services: u32,
     pub segments: u32,
-    /// By one side of a channel.
+    /// Segments that one side of a channel is granted.
     pub grants: u32,
     /// Messages that wait for a process which does not read; more only of channels that end.
     pub waiting: usize,
@@ -57,16 +62,18 @@ pub struct Client {
     kept: Option<resume::Kept>,
     /// As it says.
     used_bytes: Option<u64>,
-    channels: u32,
-    services: u32,
-    segments: u32,
+    holder: Holder,
 }
 
 struct Segment {
     extent: Extent,
     owner: Option<ClientId>,
+    /// Whose quota it counts against until it is free; `None` if its owner was gone before this manager came.
+    holder: Option<Holder>,
     /// `None` until its owner is back that has it.
     file: Option<Arc<OwnedFd>>,
+    /// The same, to be read only: for those who are granted that.
+    read_only: Option<Arc<OwnedFd>>,
     identity: Option<Identity>,
     grants: Vec<Grant>,
 }
@@ -88,6 +95,10 @@ struct Channel {
     client: Side,
     server: Side,
     queues: Extent,
+    /// The client's, until both sides have closed it; `None` if the client was gone before this manager came.
+    holder: Option<Holder>,
+    /// The service's, while its side is open.
+    served: Option<Holder>,
     file: Option<Arc<OwnedFd>>,
     /// The number of the request that waits for the service's answer.
     asked: Option<u32>,
@@ -104,7 +115,7 @@ struct Side {
 
 pub struct State {
     store: Store,
-    limits: Limits,
+    holders: Holders,
     sections: Sections,
     clients: BTreeMap<ClientId, Client>,
     segments: BTreeMap<u64, Segment>,
@@ -116,10 +127,10 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(store: Store, sections: Sections, limits: Limits, ledger: Ledger) -> State {
+    pub fn new(store: Store, sections: Sections, holders: Holders, ledger: Ledger) -> State {
         State {
             store,
-            limits,
+            holders,
             sections,
             clients: BTreeMap::new(),
             segments: BTreeMap::new(),
@@ -135,16 +146,22 @@ impl State {
     /// # Errors
     /// If there are too many, or its name is none.
     pub fn join(&mut self, mut peer: Peer, started: u64, bells: OwnedFd) -> Result<ClientId, Denied> {
-        if self.clients.len() >= self.limits.clients as usize {
-            return Err(Denied::Limit { what: Limited::Connections, most: self.limits.clients });
+        let most = self.holders.limits().clients;
+        if self.clients.len() >= most as usize {
+            return Err(Denied::Limit { what: Limited::Connections, most });
         }
         if !is_name(&peer.name) {
             return Err(Denied::BadName);
         }
+        let holder = self.holders.holder_of(&peer, started);
+        self.holders.take(holder, Thing::Connection)?;
         peer.id = ClientId(self.ledger.take_number());
         let id = peer.id;
-        self.put(Record::Client(Process { peer: peer.clone(), started }))?;
-        let client = Client { bells: Some(Arc::new(bells)), ..Client::absent(peer, started) };
+        if let Err(denied) = self.put(Record::Client(Process { peer: peer.clone(), started })) {
+            self.holders.give(holder, Thing::Connection);
+            return Err(denied);
+        }
+        let client = Client { bells: Some(Arc::new(bells)), ..Client::absent(peer, started, holder) };
         self.clients.insert(id, client);
         Ok(id)
     }
@@ -195,14 +212,13 @@ impl State {
 
     /// A process ended, or its connection did: what it held is taken back, and its peers are told.
     pub fn leave(&mut self, id: ClientId) {
-        if self.clients.remove(&id).is_none() {
-            return;
-        }
+        let Some(Client { holder, .. }) = self.clients.remove(&id) else { return };
         // The process stays in the ledger until all else is done: whoever recovers it starts over.
         let names =
             self.services.iter().filter(|(_, service)| service.by == id).map(|(name, _)| name.clone());
         for name in names.collect::<Vec<_>>() {
             self.services.remove(&name);
+            self.holders.give(holder, Thing::Service);
             self.ledger.remove(&Key::Service(name));
         }
         let channels: Vec<_> = self.channels.keys().copied().collect();
@@ -218,6 +234,7 @@ impl State {
         for offset in owned {
             self.disown(offset);
         }
+        self.holders.give(holder, Thing::Connection);
         self.ledger.remove(&Key::Client(id));
     }
 
@@ -245,7 +262,7 @@ impl State {
     /// Whether a process reads what it is told; whoever makes work for one that does not is refused.
     fn check_reads(&self, id: ClientId) -> Result<(), Denied> {
         match self.clients.get(&id) {
-            Some(client) if client.waiting.len() >= self.limits.waiting => {
+            Some(client) if client.waiting.len() >= self.holders.limits().waiting => {
                 Err(Denied::Slow(client.peer.clone()))
             }
             _ => Ok(()),
@@ -263,18 +280,8 @@ impl State {
 }
 
 impl Client {
-    fn absent(peer: Peer, started: u64) -> Client {
-        Client {
-            peer,
-            waiting: VecDeque::new(),
-            started,
-            bells: None,
-            kept: None,
-            used_bytes: None,
-            channels: 0,
-            services: 0,
-            segments: 0,
-        }
+    fn absent(peer: Peer, started: u64, holder: Holder) -> Client {
+        Client { peer, waiting: VecDeque::new(), started, bells: None, kept: None, used_bytes: None, holder }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What was before this manager: read from the ledger, and confirmed by the processes that are still there.
 
+use super::holders::Thing;
 use super::segments::identity;
 use super::{Channel, Client, Grant, Segment, Service, Side, State};
 use crate::manager::ledger::{Process, Record};
@@ -52,11 +53,13 @@ impl State {
         match record {
             Record::Client(Process { peer, started }) => {
                 self.ledger.given(peer.id.0);
-                self.clients.insert(peer.id, Client::absent(peer, started));
+                let holder = self.holders.holder_of(&peer, started);
+                self.holders.note(holder, Thing::Connection);
+                self.clients.insert(peer.id, Client::absent(peer, started, holder));
             }
             Record::Service { name, by } => {
-                let Some(client) = self.clients.get_mut(&by) else { return false };
-                client.services += 1;
+                let Some(client) = self.clients.get(&by) else { return false };
+                self.holders.note(client.holder, Thing::Service);
                 self.services.insert(name, Service { by });
             }
             Record::Channel(pair) => {
@@ -67,13 +70,19 @@ impl State {
                 {
                     return false;
                 }
-                for (id, _) in open.iter().filter(|(_, open)| *open) {
-                    self.clients.get_mut(id).expect("it is known").channels += 1;
+                let holder_of = |id| self.clients.get(&id).map(|client| client.holder);
+                let holder = holder_of(pair.client);
+                let served = holder_of(pair.server).filter(|_| pair.server_open);
+                for thing in [Thing::Channel, Thing::Queues { bytes: pair.queues.bytes }] {
+                    holder.into_iter().for_each(|holder| self.holders.note(holder, thing));
                 }
+                served.into_iter().for_each(|served| self.holders.note(served, Thing::Served));
                 let channel = Channel {
                     service: pair.service,
                     client: Side { id: pair.client, open: pair.client_open, given_up: false },
                     server: Side { id: pair.server, open: pair.server_open, given_up: false },
+                    holder,
+                    served,
                     queues: pair.queues,
                     // Both have it mapped.
                     file: None,
@@ -86,8 +95,9 @@ impl State {
                 if !self.sections.take_at(extent) {
                     return false;
                 }
-                if let Some(owner) = owner {
-                    self.clients.get_mut(&owner).expect("it is known").segments += 1;
+                let holder = owner.map(|owner| self.clients[&owner].holder);
+                if let Some(holder) = holder {
+                    self.holders.note(holder, Thing::Segment { bytes: extent.bytes });
                 }
                 // A file with a name is still there; of the others, their owners have descriptors.
                 let found = self
@@ -96,7 +106,15 @@ impl State {
                     .find(extent)
                     .filter(|found| Some(identity(found)) == file)
                     .map(Arc::new);
-                let segment = Segment { extent, owner, file: found, identity: file, grants: Vec::new() };
+                let segment = Segment {
+                    extent,
+                    owner,
+                    holder,
+                    file: found,
+                    read_only: None,
+                    identity: file,
+                    grants: Vec::new(),
+                };
                 self.segments.insert(extent.offset, segment);
             }
             Record::Grant(granted) => {
@@ -107,6 +125,7 @@ impl State {
                 if !channel.is_some_and(open) {
                     return false;
                 }
+                segment.holder.into_iter().for_each(|holder| self.holders.note(holder, Thing::Grant));
                 segment.grants.push(Grant {
                     channel: granted.channel,
                     to: granted.to,

@@ -1,10 +1,12 @@
 //! Segments: leased, granted, given back.
 
+use super::holders::{Holder, Thing};
 use super::{Grant, Segment, State};
 use crate::SECTION;
-use crate::manager::backing::narrow;
+use crate::manager::backing::{Store, Unfit, narrow};
 use crate::manager::ledger::{Granted, Identity, Key, Record};
 use crate::wire::{Access, ChannelId, ClientId, Denied, Event, Extent, Limited, Reply};
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -14,11 +16,18 @@ impl State {
         by: ClientId,
         sections: u32,
     ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
-        let most = self.limits.segments;
-        let client = self.clients.get(&by).ok_or(Denied::NotYours)?;
-        if client.segments >= most {
-            return Err(Denied::Limit { what: Limited::Segments, most });
-        }
+        let holder = self.clients.get(&by).ok_or(Denied::NotYours)?.holder;
+        let thing = Thing::Segment { bytes: u64::from(sections) * SECTION };
+        self.holders.take(holder, thing)?;
+        self.make_segment(by, holder, sections).inspect_err(|_| self.holders.give(holder, thing))
+    }
+
+    fn make_segment(
+        &mut self,
+        by: ClientId,
+        holder: Holder,
+        sections: u32,
+    ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
         let Some(extent) = self.sections.take(sections) else {
             let (free, all) = (self.sections.free(), self.sections.capacity());
             return Err(Denied::Full { asked: sections, free, all });
@@ -31,13 +40,20 @@ impl State {
             }
         };
         let identity = file.as_ref().map(|file| identity(file));
-        let segment = Segment { extent, owner: Some(by), file: file.clone(), identity, grants: Vec::new() };
+        let segment = Segment {
+            extent,
+            owner: Some(by),
+            holder: Some(holder),
+            file: file.clone(),
+            read_only: None,
+            identity,
+            grants: Vec::new(),
+        };
         if let Err(denied) = self.put(segment.record()) {
             self.store.backing.remove(extent);
             self.sections.give(extent);
             return Err(denied);
         }
-        self.clients.get_mut(&by).expect("it was there").segments += 1;
         self.segments.insert(extent.offset, segment);
         Ok((extent, file))
     }
@@ -65,36 +81,49 @@ impl State {
         let granted =
             |segment: &Segment| segment.grants.iter().any(|grant| grant.channel == channel && grant.to == to);
         // Those that were given back count as well: the other side has them mapped until it closes the channel.
-        if self.segments.values().filter(|segment| granted(segment)).count() >= self.limits.grants as usize {
-            return Err(Denied::Limit { what: Limited::Grants, most: self.limits.grants });
+        let most = self.holders.limits().grants;
+        if self.segments.values().filter(|segment| granted(segment)).count() >= most as usize {
+            return Err(Denied::Limit { what: Limited::Grants, most });
         }
-        let segment = self.segments.get_mut(&offset).filter(|segment| segment.owner == Some(by));
+        let segment = self.segments.get(&offset).filter(|segment| segment.owner == Some(by));
         let segment = segment.ok_or(Denied::NotYours)?;
         if granted(segment) {
             return Ok(Reply::Done);
         }
-        if access == Access::Write && segment.grants.iter().any(|grant| grant.access == Access::Read) {
+        if segment.grants.iter().any(|grant| grant.access != access) {
             return Err(Denied::Sealed);
         }
-        let grant = Grant { channel, to, access };
-        segment.grants.push(grant);
-        let narrowed = segment.file_for(access).map_err(|error| Denied::Memory(error.to_string()));
-        let record = Record::Grant(Granted { offset, channel, to, access });
-        if let Err(denied) = narrowed.and_then(|_| self.put(record)) {
-            self.segments.get_mut(&offset).expect("it was there").grants.pop();
+        self.add_grant(offset, Grant { channel, to, access })?;
+        self.tell_of_grant(offset, Grant { channel, to, access });
+        Ok(Reply::Done)
+    }
+
+    fn add_grant(&mut self, offset: u64, grant: Grant) -> Result<(), Denied> {
+        let segment = self.segments.get_mut(&offset).expect("just found");
+        segment.prepare(&self.store, grant.access)?;
+        let holder = segment.holder;
+        if let Some(holder) = holder {
+            self.holders.take(holder, Thing::Grant)?;
+        }
+        let Grant { channel, to, access } = grant;
+        if let Err(denied) = self.put(Record::Grant(Granted { offset, channel, to, access })) {
+            holder.into_iter().for_each(|holder| self.holders.give(holder, Thing::Grant));
             return Err(denied);
         }
-        self.tell_of_grant(offset, grant);
-        Ok(Reply::Done)
+        self.segments.get_mut(&offset).expect("just found").grants.push(grant);
+        Ok(())
     }
 
     /// Whoever was granted a segment gets its descriptor, as soon as it is here.
     pub(super) fn tell_of_grant(&mut self, offset: u64, grant: Grant) {
-        let segment = &self.segments[&offset];
-        let Ok(file) = segment.file_for(grant.access) else { return };
-        if file.is_none() && segment.identity.is_some() {
+        let segment = self.segments.get_mut(&offset).expect("it is granted");
+        if segment.file.is_none() && segment.identity.is_some() {
             return;
         }
+        if segment.prepare(&self.store, grant.access).is_err() {
+            return;
+        }
+        let file = segment.file_for(grant.access);
         let event = Event::Granted { channel: grant.channel, segment: segment.extent, access: grant.access };
         self.event(grant.to, event, file.into_iter().collect());
     }
@@ -102,9 +131,7 @@ impl State {
     /// A segment has no owner any more; it is free when nobody has it mapped.
     pub(super) fn disown(&mut self, offset: u64) {
         let Some(segment) = self.segments.get_mut(&offset) else { return };
-        if let Some(owner) = segment.owner.take().and_then(|owner| self.clients.get_mut(&owner)) {
-            owner.segments -= 1;
-        }
+        segment.owner = None;
         if !segment.grants.is_empty() {
             let record = segment.record();
             self.put(record).expect("a record that is there can be changed");
@@ -118,11 +145,13 @@ impl State {
         for segment in self.segments.values_mut() {
             let before = segment.grants.len();
             segment.grants.retain(|grant| grant.channel != channel || grant.to != to);
+            // A segment is granted once to each side of a channel.
             if segment.grants.len() < before {
-                fewer.push(segment.extent.offset);
+                fewer.push((segment.extent.offset, segment.holder));
             }
         }
-        for offset in fewer {
+        for (offset, holder) in fewer {
+            holder.into_iter().for_each(|holder| self.holders.give(holder, Thing::Grant));
             self.ledger.remove(&Key::Grant(offset, channel, to));
             self.free_unused(offset);
         }
@@ -131,9 +160,12 @@ impl State {
     fn free_unused(&mut self, offset: u64) {
         let Some(segment) = self.segments.get(&offset) else { return };
         if segment.owner.is_none() && segment.grants.is_empty() {
-            let extent = segment.extent;
+            let (extent, holder) = (segment.extent, segment.holder);
             debug_assert!(extent.bytes.is_multiple_of(SECTION));
             self.segments.remove(&offset);
+            if let Some(holder) = holder {
+                self.holders.give(holder, Thing::Segment { bytes: extent.bytes });
+            }
             self.store.backing.remove(extent);
             self.ledger.remove(&Key::Segment(offset));
             self.sections.give(extent);
@@ -146,11 +178,25 @@ impl Segment {
         Record::Segment { extent: self.extent, owner: self.owner, file: self.identity }
     }
 
-    /// A descriptor that allows no more than `access`, whatever is done with it.
-    fn file_for(&self, access: Access) -> rustix::io::Result<Option<Arc<OwnedFd>>> {
-        match (&self.file, access) {
-            (Some(file), Access::Read) => narrow(file).map(|narrowed| Some(Arc::new(narrowed))),
-            (file, _) => Ok(file.clone()),
+    /// Seals the file for an access, and opens it for those who only read.
+    fn prepare(&mut self, store: &Store, access: Access) -> Result<(), Denied> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let failed = |error: Errno| Denied::Memory(error.to_string());
+        store.seal(file, access).map_err(|unfit| match unfit {
+            Unfit::Sealed => Denied::Sealed,
+            Unfit::Failed(error) => failed(error),
+        })?;
+        if access == Access::Read && self.read_only.is_none() {
+            self.read_only = Some(Arc::new(narrow(file).map_err(failed)?));
+        }
+        Ok(())
+    }
+
+    /// A descriptor that allows no more than the access it was prepared for, whatever is done with it.
+    fn file_for(&self, access: Access) -> Option<Arc<OwnedFd>> {
+        match access {
+            Access::Read => self.read_only.clone(),
+            Access::Write => self.file.clone(),
         }
     }
 }

@@ -4,11 +4,12 @@
 //! is each flow's; `log(e)` and `sqrt(e)`, `+ - * /`, a sign and brackets are what they are elsewhere, flow by flow where
 //! a side is each flow's. `aggregate` is `sum(rate)`, `tail` is `percentile(5, rate)` and `count` the number of flows.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// One number for all rates: the more, the better.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
     text: String,

@@ -25,6 +25,8 @@ pub(super) struct Link {
     pub wake_at: Time,
     /// The flit that carries the first slot of a line that is midway began.
     pub began: Time,
+    /// Time of repetitions since then.
+    pub repeated: Time,
 }
 
 /// Who sends on a link.
@@ -70,6 +72,7 @@ impl Link {
             free_at: Time::ZERO,
             wake_at: Time::MAX,
             began: Time::ZERO,
+            repeated: Time::ZERO,
         }
     }
 

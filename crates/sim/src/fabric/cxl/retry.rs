@@ -4,7 +4,7 @@
 //! wrong CRC asks for the flit again and drops all that follows, which is sent again too: the link loses the
 //! time until the request is back. A link that is down for a while keeps what it has to send.
 
-use super::{Cxl, Event, Link, is_data, line_payload};
+use super::{Cxl, Event, Link, is_data, line_payload, looks};
 use crate::engine::{Core, Observer};
 use crate::network::Departure;
 use std::ops::Range;
@@ -40,10 +40,12 @@ impl Cxl {
             let message = *core.message(id);
             let progress = &mut self.progress[id.index()];
             if is_data(&line) {
-                core.dropped(id, line_payload(&message, progress.arrived + progress.dropped));
+                core.dropped(id, line_payload(&message, progress.arrived + progress.dropped), || {
+                    looks(&line)
+                });
                 progress.dropped += 1;
             } else if line.class != Class::Ndr && !std::mem::replace(&mut progress.asked, true) {
-                core.dropped(id, u64::from(message.request));
+                core.dropped(id, u64::from(message.request), || looks(&line));
             }
             let asker = if matches!(line.class, Class::Req | Class::RwD) { line.src } else { line.dst };
             self.nodes[usize::from(asker)].handle_loss();

@@ -12,19 +12,20 @@ use super::super::slab::Slab;
 use super::lane::Lane;
 use super::{Edm, EdmConfig, Event};
 use crate::engine::{Core, LinkId, Observer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::NodeId;
 use unrack_workload::random::{Generator, Purpose, below, generator, unit};
 
 /// Traffic that is not memory's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
-    /// Of each node's link, with all that surrounds a frame. Frames come at random times (Poisson) and
+    /// Share of each node's link that they take, with all that surrounds a frame. Frames come at random times (Poisson) and
     /// go to any other node.
     pub load: Fraction,
-    /// Of each frame. Default 1500 B.
+    /// Bytes of each frame. Default 1500 B.
     #[serde(default = "mtu")]
     pub frame: Bytes,
 }
@@ -121,6 +122,7 @@ impl Background {
             filler.since = filler.until;
         }
         filler.until += length;
+        core.occupied(link, length);
         let frame = Frame { link, dst, end: filler.until, displaced: filler.displaced };
         core.schedule(frame.end, Event::FrameEnd(self.frames.insert(frame)));
     }

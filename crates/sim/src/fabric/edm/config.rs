@@ -4,13 +4,14 @@ use super::background::Frames;
 use super::host::MOST_ACTIVE;
 use crate::error::SetupError;
 use crate::network::Star;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
 use unrack_protocol::edm::{Policy, SchedulerConfig, Steps, steps};
 use unrack_units::{Bytes, Time};
 
 /// Parameters of EDM; the defaults are the paper's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdmConfig {
     /// The most that one grant allows. Default 256 B (§4.3).
@@ -29,7 +30,7 @@ pub struct EdmConfig {
     /// How long a memory node is busy with a read-modify-write, and with no other request (§3.2.1). Default 0:
     /// the time of memory is no part of the fabric's.
     pub atomic: Time,
-    /// When a read that was not answered ends with a NULL response (§3.3). Default: never; the paper
+    /// Time after which a read that was not answered ends with a NULL response (§3.3). Default: never; the paper
     /// names no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_timeout: Option<Time>,
@@ -69,7 +70,7 @@ impl Default for EdmConfig {
 }
 
 /// Which message the scheduler prefers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). Heavy is a tail above an

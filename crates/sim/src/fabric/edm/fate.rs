@@ -1,7 +1,7 @@
 //! What is kept of messages that can be lost, and of links that can fail. Without faults and timers, nothing.
 
 use super::{Edm, EdmConfig, Event};
-use crate::engine::{Core, LinkId, Observer};
+use crate::engine::{Core, LinkId, Observer, Packet, PacketKind};
 use crate::error::SetupError;
 use crate::network::Departure;
 use crate::topology::Topology;
@@ -97,8 +97,19 @@ impl Edm {
     }
 
     /// A part of a message was lost, and so it is.
-    pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId, bytes: u64) {
-        core.dropped(id, bytes);
+    pub(super) fn lose<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        id: MessageId,
+        kind: PacketKind,
+        bytes: u64,
+    ) {
+        let message = *core.message(id);
+        core.dropped(id, bytes, || match kind {
+            PacketKind::Data => Packet::new(kind, message.data_src(), message.data_dst()),
+            PacketKind::Grant => Packet::new(kind, message.data_dst(), message.data_src()),
+            _ => Packet::new(kind, message.src, message.dst),
+        });
         if let Some(fates) = &mut self.fates {
             fates.set_lost(id);
         }

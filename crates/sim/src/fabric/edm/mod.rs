@@ -186,7 +186,7 @@ impl Edm {
         let start = self.nodes[message.src as usize].up.control(ready, length);
         core.sent(request);
         let at = start + self.lead(request) + self.latency.to_scheduler;
-        core.hop(|| {
+        core.hop(LinkId::Host(message.src), length, || {
             let asks = message.kind.is_answered();
             let kind = if asks { PacketKind::Request } else { PacketKind::Notification };
             let packet = Packet::new(kind, message.src, message.dst);
@@ -197,7 +197,8 @@ impl Edm {
         if let Some(fates) = &mut self.fates {
             fates.announced(id);
             if self.loses(LinkId::Host(message.src), start, length) {
-                return self.lose(core, id, request);
+                let kind = if request > 0 { PacketKind::Request } else { PacketKind::Notification };
+                return self.lose(core, id, kind, request);
             }
         }
         core.schedule(at, Event::Demand(id));
@@ -275,7 +276,7 @@ impl Edm {
             }
         }
         let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
-        core.hop(|| {
+        core.hop(LinkId::Port(grant.src), length, || {
             let kind = if by_request { PacketKind::Request } else { PacketKind::Grant };
             let packet = Packet::new(kind, grant.dst, grant.src);
             let payload = if by_request { request } else { 0 };
@@ -283,7 +284,10 @@ impl Edm {
             Hop { serial: self.lead(payload), onward: start + on_wire_to_send, ..hop }
         });
         if self.loses(LinkId::Port(grant.src), start, length) {
-            return self.lose(core, id, if by_request { request } else { 0 });
+            return match by_request {
+                true => self.lose(core, id, PacketKind::Request, request),
+                false => self.lose(core, id, PacketKind::Grant, 0),
+            };
         }
         core.schedule(send_at, Event::Send(chunk));
         if by_request {
@@ -300,13 +304,13 @@ impl Edm {
         let start = self.nodes[message.data_src() as usize].up.data(ready, length);
         core.sent(bytes);
         let at = start + self.latency.to_forward;
-        core.hop(|| {
+        core.hop(LinkId::Host(message.data_src()), length, || {
             let packet = Packet::new(PacketKind::Data, message.data_src(), message.data_dst());
             let hop = self.hop(LinkId::Host(packet.src), chunk.id, packet, bytes, (ready, start, length));
             Hop { onward: at + self.latency.switch_ahead, ..hop }
         });
         match self.loses(LinkId::Host(message.data_src()), start, length) {
-            true => self.lose(core, chunk.id, bytes),
+            true => self.lose(core, chunk.id, PacketKind::Data, bytes),
             false => core.schedule(at, Event::Forward(chunk)),
         }
         if chunk.last {
@@ -327,14 +331,14 @@ impl Edm {
         let ahead = self.pace.bytes_in(down.backlog(at));
         let start = down.data(at, length);
         core.queued(dst, ahead);
-        core.hop(|| {
+        core.hop(LinkId::Port(dst), length, || {
             let packet = Packet::new(PacketKind::Data, src, dst);
             let hop = self.hop(LinkId::Port(dst), chunk.id, packet, bytes, (at, start, length));
             let serial = self.lead(bytes);
             Hop { serial, onward: start + serial + self.latency.to_receiver, ..hop }
         });
         if self.loses(LinkId::Port(dst), start, length) {
-            return self.lose(core, chunk.id, bytes);
+            return self.lose(core, chunk.id, PacketKind::Data, bytes);
         }
         core.arrived(bytes);
         if self.fates.as_ref().is_some_and(|fates| fates.is_lost(chunk.id)) {

@@ -20,7 +20,21 @@ impl Edm {
         let (serial, propagation) = (Time::ZERO, self.latency.propagation);
         // A byte more than what the time is good for, if it ends within one.
         let wire = self.pace.bytes_in(length + self.pace.transmit(1) - Time::from_ps(1)) as u32;
-        let (shares, onward) = (false, last);
-        Hop { link, message, packet, wire, payload, ready, first, last, shares, serial, propagation, onward }
+        let (shares, repeated, onward) = (false, Time::ZERO, last);
+        Hop {
+            link,
+            message,
+            packet,
+            wire,
+            payload,
+            ready,
+            first,
+            last,
+            shares,
+            repeated,
+            serial,
+            propagation,
+            onward,
+        }
     }
 }

@@ -96,7 +96,7 @@ impl Mptcp {
         let next = self.hops[packet.port as usize].pace;
         let at = self.plan.ready(departure, packet.wire, next) + topology.propagation(link);
         let now = core.now();
-        core.hop(|| self.seen(&packet, link, now, departure, at));
+        core.hop(link, departure.last - departure.first, || self.seen(&packet, link, now, departure, at));
         match topology.loses(link, departure) {
             true => self.lose(core, index),
             false => core.schedule(at, Event::AtSwitch(index)),
@@ -134,7 +134,7 @@ impl Mptcp {
         };
         self.packets[index] = packet;
         let now = core.now();
-        core.hop(|| self.seen(&packet, link, now, departure, at));
+        core.hop(link, departure.last - departure.first, || self.seen(&packet, link, now, departure, at));
         match self.plan.network.topology.loses(link, departure) {
             true => self.lose(core, index),
             false => core.schedule(at, event),
@@ -143,7 +143,8 @@ impl Mptcp {
 
     pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         let packet = self.packets[index];
-        core.dropped(self.connections[packet.connection].id, u64::from(packet.payload));
+        let id = self.connections[packet.connection].id;
+        core.dropped(id, u64::from(packet.payload), || self.looks(&packet));
         self.finish_packet(index);
     }
 
@@ -228,11 +229,30 @@ impl Mptcp {
             LinkId::Port(port) => matches!(self.hops[port as usize].end, End::Switch(_)),
         };
         let device = if to_switch { network.switch_latency } else { Time::ZERO };
+        Hop {
+            link,
+            message: Some(self.connections[packet.connection].id),
+            packet: self.looks(packet),
+            wire: packet.wire,
+            payload: packet.payload,
+            ready,
+            first,
+            last,
+            shares: false,
+            repeated: Time::ZERO,
+            serial: onward - first - propagation - device,
+            propagation,
+            onward,
+        }
+    }
+
+    /// What a packet says.
+    fn looks(&self, packet: &Packet) -> engine::Packet {
         let place = &self.connections[packet.connection];
         let mss = self.plan.framing.mss().get();
         let bytes = |segment: u32| (u64::from(segment) * mss).min(place.bytes);
         let from = if packet.to == place.dst { place.src } else { place.dst };
-        let seen = match packet.body {
+        match packet.body {
             Body::Data(segment, data) => {
                 let kind = if place.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
                 let (offset, sent) = (Some(bytes(data)), Some(segment.sent));
@@ -242,20 +262,6 @@ impl Mptcp {
                 let plain = engine::Packet::new(PacketKind::Ack, from, packet.to);
                 engine::Packet { offset: Some(bytes(data_next)), sent: Some(ack.echo), ..plain }
             }
-        };
-        Hop {
-            link,
-            message: Some(place.id),
-            packet: seen,
-            wire: packet.wire,
-            payload: packet.payload,
-            ready,
-            first,
-            last,
-            shares: false,
-            serial: onward - first - propagation - device,
-            propagation,
-            onward,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The network as a transport sees it.
 
 use super::{Event, FROM_NODE, Packet, Role, Transfer, Transport, Wires};
-use crate::engine::{Core, Observer, Wait};
+use crate::engine::{self, Core, Observer, PacketKind, Wait};
 use crate::fabric::stream::Plan;
 use crate::fabric::timers::{Alarm, Needs, Side};
 use unrack_units::Time;
@@ -50,10 +50,20 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         self.wake(node);
     }
 
-    /// From now on `wait` keeps the transfer from sending.
-    pub fn waits(&mut self, transfer: u32, wait: Wait) {
-        let message = self.wires.transfers[transfer].message;
-        self.core.waits(message, || wait);
+    /// From now on `wait` keeps the transfer from sending. It is called only if somebody looks on.
+    pub fn waits(&mut self, transfer: u32, wait: impl FnOnce() -> Wait) {
+        if O::HOPS {
+            self.core.waits(self.wires.transfers[transfer].message, wait);
+        }
+    }
+
+    /// What this transfer needs was lost in a packet that was counted as another's: word of this kind, of this segment.
+    pub fn lost(&mut self, transfer: u32, kind: PacketKind, segment: u32) {
+        if O::HOPS {
+            let Transfer { message, src, dst, .. } = self.wires.transfers[transfer];
+            let offset = Some(self.wires.offset(transfer, segment));
+            self.core.lost(message, || engine::Packet { offset, ..engine::Packet::new(kind, src, dst) });
+        }
     }
 
     /// A packet from outside comes to the switch port of the node that it is for.

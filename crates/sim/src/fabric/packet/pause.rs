@@ -147,7 +147,7 @@ impl<T: Transport> Wires<T> {
             Some(part) => self.cross_pause(part, at, link, pause),
             None => core.schedule(at, Event::Pause { link, pause }),
         }
-        core.hop(|| Hop {
+        core.hop(LinkId::Port(back), last - first, || Hop {
             link: LinkId::Port(back),
             message: None,
             packet: engine::Packet::new(PacketKind::Pause, link.min(nodes), link.min(nodes)),
@@ -157,6 +157,7 @@ impl<T: Transport> Wires<T> {
             first,
             last,
             shares: false,
+            repeated: Time::ZERO,
             serial: last - first,
             propagation,
             onward: at,

@@ -24,33 +24,43 @@ impl<T: Transport> Wires<T> {
             }
         };
         let device = if to_switch { network.switch_latency } else { Time::ZERO };
-        let transfer = &self.transfers[packet.transfer];
         // What goes outside is all in before it goes on.
         let serial = if packet.to == OUTSIDE { last - first } else { onward - first - propagation - device };
-        let from = if packet.to == transfer.dst { transfer.src } else { transfer.dst };
-        let (kind, segment) = T::describe(&packet.header);
-        let kind = match kind {
-            PacketKind::Data if packet.trimmed => PacketKind::Header,
-            PacketKind::Data if transfer.role == Role::Request => PacketKind::Request,
-            kind => kind,
-        };
-        let mss = self.plan.framing.mss().get();
-        let offset = segment.map(|segment| (u64::from(segment) * mss).min(transfer.bytes));
-        // Ranks beyond a byte are as good as the last.
-        let priority = u8::try_from(packet.rank).unwrap_or(u8::MAX);
         Hop {
             link,
-            message: Some(transfer.message),
-            packet: engine::Packet { offset, priority, ..engine::Packet::new(kind, from, packet.to) },
+            message: Some(self.transfers[packet.transfer].message),
+            packet: self.looks(packet),
             wire: packet.wire,
             payload: packet.payload,
             ready: packet.ready,
             first,
             last,
             shares: false,
+            repeated: Time::ZERO,
             serial,
             propagation,
             onward,
         }
+    }
+
+    /// What a packet says.
+    pub(super) fn looks(&self, packet: &Packet<T::Header>) -> engine::Packet {
+        let transfer = &self.transfers[packet.transfer];
+        let (kind, segment) = T::describe(&packet.header);
+        let kind = match kind {
+            PacketKind::Data if packet.trimmed => PacketKind::Header,
+            PacketKind::Data if transfer.role == Role::Request => PacketKind::Request,
+            kind => kind,
+        };
+        let from = if packet.to == transfer.dst { transfer.src } else { transfer.dst };
+        let offset = segment.map(|segment| self.offset(packet.transfer, segment));
+        // Ranks beyond a byte are as good as the last.
+        let priority = u8::try_from(packet.rank).unwrap_or(u8::MAX);
+        engine::Packet { offset, priority, ..engine::Packet::new(kind, from, packet.to) }
+    }
+
+    /// The first byte of a segment in its transfer.
+    pub(super) fn offset(&self, transfer: u32, segment: u32) -> u64 {
+        (u64::from(segment) * self.plan.framing.mss().get()).min(self.transfers[transfer].bytes)
     }
 }

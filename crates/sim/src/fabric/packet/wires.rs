@@ -55,7 +55,7 @@ impl<T: Transport> Wires<T> {
             true => last + self.way_outside,
             false => self.ready(departure, &packet) + link.propagation,
         };
-        core.hop(|| self.seen(&packet, LinkId::Host(from), departure, at));
+        core.hop(LinkId::Host(from), last - first, || self.seen(&packet, LinkId::Host(from), departure, at));
         let is_lost = topology.loses(LinkId::Host(from), departure);
         let index = self.packets.insert(packet);
         match is_lost {
@@ -143,7 +143,9 @@ impl<T: Transport> Wires<T> {
                 (at, Event::AtSwitch { packet: index, by: number })
             }
         };
-        core.hop(|| self.seen(&self.packets[index], LinkId::Port(number), departure, at));
+        core.hop(LinkId::Port(number), last - first, || {
+            self.seen(&self.packets[index], LinkId::Port(number), departure, at)
+        });
         let bytes = self.packets[index].payload;
         if self.plan.network.topology.loses(LinkId::Port(number), departure) {
             self.lose(core, Loss { packet: index, bytes, whole: true });
@@ -185,7 +187,8 @@ impl<T: Transport> Wires<T> {
         if T::HEARS_OF_LOSSES && loss.whole {
             self.lost.push(self.packets[loss.packet].header);
         }
-        core.dropped(self.transfers[transfer].message, u64::from(loss.bytes));
+        let message = self.transfers[transfer].message;
+        core.dropped(message, u64::from(loss.bytes), || self.looks(&self.packets[loss.packet]));
         if loss.whole {
             self.packets.release(loss.packet);
             self.transfers.drop_reference(transfer);

@@ -316,7 +316,9 @@ impl Pfq {
         let at = start + propagation + latency;
         self.packets[index].whole = whole;
         core.queued(link, packet.ahead);
-        core.hop(|| self.seen(&packet, (link, propagation), departure, (start, at)));
+        core.hop(LinkId::Port(link), transmit, || {
+            self.seen(&packet, (link, propagation), departure, (start, at))
+        });
         core.schedule(at, Event::Arrive { packet: index, link });
     }
 
@@ -340,6 +342,7 @@ impl Pfq {
             first: departure.first,
             last: departure.last,
             shares: false,
+            repeated: Time::ZERO,
             serial: start - departure.first,
             propagation,
             onward,

@@ -84,7 +84,7 @@ impl R2c2 {
         let departure = place.port.enqueue(now, wire);
         let at = departure.last + place.propagation;
         let propagation = place.propagation;
-        core.hop(|| Hop {
+        core.hop(LinkId::Port(link), departure.last - departure.first, || Hop {
             link: LinkId::Port(link),
             message: None,
             packet: Seen::new(PacketKind::Notification, news.src(), about),
@@ -94,6 +94,7 @@ impl R2c2 {
             first: departure.first,
             last: departure.last,
             shares: false,
+            repeated: Time::ZERO,
             serial: departure.last - departure.first,
             propagation,
             onward: at,

@@ -1,6 +1,6 @@
 //! Packets on their way: queued, forwarded, lost, seen.
 
-use super::flow::Role;
+use super::flow::{Flow, Role};
 use super::wire::{Body, Packet, ready};
 use super::{Event, NONE, R2c2};
 use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind};
@@ -42,7 +42,9 @@ impl R2c2 {
         let latency = if next.is_some() { self.network.switch_latency } else { Time::ZERO };
         let start = ready(departure, next, packet.wire, self.cut_through);
         let at = start + propagation + latency;
-        core.hop(|| self.seen(&packet, (link, propagation), now, departure, at));
+        core.hop(LinkId::Port(link), departure.last - departure.first, || {
+            self.seen(&packet, (link, propagation), now, departure, at)
+        });
         match self.network.topology.loses(LinkId::Port(link), departure) {
             true => self.lose(core, node, index),
             false => core.schedule(at, Event::Arrive { packet: index, link }),
@@ -57,37 +59,18 @@ impl R2c2 {
         departure: Departure,
         onward: Time,
     ) -> Hop {
-        let (kind, offset, message) = match packet.body {
-            Body::Data(segment) => {
-                let flow = &self.flows[packet.flow];
-                let kind = if flow.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
-                (kind, Some(u64::from(segment) * self.most), Some(flow.message))
-            }
-            Body::Ack { next, .. } => {
-                (PacketKind::Ack, Some(u64::from(next) * self.most), Some(self.flows[packet.flow].message))
-            }
-            Body::Lost(_) | Body::LostRates(_) => (PacketKind::Nack, None, None),
-            Body::Told(_) => (PacketKind::Notification, None, None),
-            Body::Rates(_) => (PacketKind::Grant, None, None),
-        };
-        let (src, dst) = match packet.body {
-            Body::Data(_) => (self.flows[packet.flow].src, self.flows[packet.flow].dst),
-            Body::Ack { .. } => (self.flows[packet.flow].dst, self.flows[packet.flow].src),
-            Body::Lost(news) => (self.graph.from(link), news.src()),
-            Body::Told(news) => (news.src(), self.params.controller),
-            Body::Rates(list) => (self.params.controller, self.destination(list)),
-            Body::LostRates(_) => (self.graph.from(link), self.params.controller),
-        };
+        let is_flows = matches!(packet.body, Body::Data(_) | Body::Ack { .. });
         Hop {
             link: LinkId::Port(link),
-            message,
-            packet: Seen { offset, ..Seen::new(kind, src, dst) },
+            message: is_flows.then(|| self.flows[packet.flow].message),
+            packet: self.looks(packet, self.graph.from(link)),
             wire: packet.wire,
             payload: packet.payload,
             ready,
             first: departure.first,
             last: departure.last,
             shares: false,
+            repeated: Time::ZERO,
             serial: onward
                 - departure.first
                 - propagation
@@ -97,11 +80,32 @@ impl R2c2 {
         }
     }
 
+    /// What a packet says that `node` sends on.
+    fn looks(&self, packet: &Packet, node: u32) -> Seen {
+        let controller = self.params.controller;
+        match packet.body {
+            Body::Data(segment) => {
+                let Flow { role, src, dst, .. } = self.flows[packet.flow];
+                let kind = if role == Role::Request { PacketKind::Request } else { PacketKind::Data };
+                Seen { offset: Some(u64::from(segment) * self.most), ..Seen::new(kind, src, dst) }
+            }
+            Body::Ack { next, .. } => {
+                let Flow { src, dst, .. } = self.flows[packet.flow];
+                Seen { offset: Some(u64::from(next) * self.most), ..Seen::new(PacketKind::Ack, dst, src) }
+            }
+            Body::Lost(news) => Seen::new(PacketKind::Nack, node, news.src()),
+            Body::Told(news) => Seen::new(PacketKind::Notification, news.src(), controller),
+            Body::Rates(list) => Seen::new(PacketKind::Grant, controller, self.destination(list)),
+            Body::LostRates(_) => Seen::new(PacketKind::Nack, node, controller),
+        }
+    }
+
     fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, index: u32) {
         let packet = self.packets[index];
         self.packets.release(index);
         if packet.flow != NONE {
-            core.dropped(self.flows[packet.flow].message, u64::from(packet.payload));
+            let (message, payload) = (self.flows[packet.flow].message, u64::from(packet.payload));
+            core.dropped(message, payload, || self.looks(&packet, node));
             return self.drop_reference(packet.flow);
         }
         match packet.body {

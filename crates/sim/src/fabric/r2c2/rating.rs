@@ -13,10 +13,10 @@ impl R2c2 {
     /// A node that sends computes once an interval, at a time of its own.
     pub(super) fn start_ticking<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
         if !std::mem::replace(&mut self.nodes[node as usize].ticks, true) {
-            let interval = self.params.interval.as_ps();
-            let phase = (u128::from(interval) * u128::from(node) / self.nodes.len() as u128) as u64;
-            let since = (core.now().as_ps() + interval - phase) % interval;
-            core.schedule(core.now() + Time::from_ps(interval - since), Event::Tick(node));
+            let interval = u128::from(self.params.interval.as_ps());
+            let phase = interval * u128::from(node) / self.nodes.len() as u128;
+            let since = (u128::from(core.now().as_ps()) + interval - phase) % interval;
+            core.schedule(core.now() + Time::from_ps((interval - since) as u64), Event::Tick(node));
         }
     }
 

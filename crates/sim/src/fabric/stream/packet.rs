@@ -47,11 +47,30 @@ impl<C: Control + Clone> Streams<C> {
             }
         };
         let device = if to_switch { network.switch_latency } else { Time::ZERO };
+        Hop {
+            link,
+            message: Some(self.streams[packet.stream].id),
+            packet: self.looks(packet),
+            wire: packet.wire,
+            payload: packet.payload,
+            ready,
+            first,
+            last,
+            shares: false,
+            repeated: Time::ZERO,
+            serial: onward - first - propagation - device,
+            propagation,
+            onward,
+        }
+    }
+
+    /// What a packet says.
+    pub(super) fn looks(&self, packet: &Packet) -> engine::Packet {
         let stream = &self.streams[packet.stream];
         let mss = self.plan.framing.mss().get();
         let bytes = |segment: u32| (u64::from(segment) * mss).min(stream.bytes);
         let from = if packet.to == stream.dst { stream.src } else { stream.dst };
-        let seen = match packet.body {
+        match packet.body {
             Body::Data(segment) => {
                 let kind = if stream.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
                 let offset = Some(bytes(segment.number));
@@ -67,20 +86,6 @@ impl<C: Control + Clone> Streams<C> {
                 let (offset, sent, echo) = (Some(bytes(ack.next)), Some(ack.echo), ack.marked);
                 engine::Packet { offset, sack, sent, echo, ..plain }
             }
-        };
-        Hop {
-            link,
-            message: Some(stream.id),
-            packet: seen,
-            wire: packet.wire,
-            payload: packet.payload,
-            ready,
-            first,
-            last,
-            shares: false,
-            serial: onward - first - propagation - device,
-            propagation,
-            onward,
         }
     }
 }

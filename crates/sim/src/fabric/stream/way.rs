@@ -54,7 +54,7 @@ impl<C: Control + Clone> Streams<C> {
         let departure = self.nics[nic as usize].enqueue(core.now(), u64::from(packet.wire));
         let at = self.ready(departure, &packet) + topology.propagation(link);
         let now = core.now();
-        core.hop(|| self.seen(&packet, link, now, departure, at));
+        core.hop(link, departure.last - departure.first, || self.seen(&packet, link, now, departure, at));
         match topology.loses(link, departure) {
             true => self.lose(core, index),
             false => core.schedule(at, Event::AtSwitch { packet: index, by: FROM_NODE }),
@@ -99,7 +99,9 @@ impl<C: Control + Clone> Streams<C> {
             }
         };
         let now = core.now();
-        core.hop(|| self.seen(&self.packets[index], link, now, departure, at));
+        core.hop(link, departure.last - departure.first, || {
+            self.seen(&self.packets[index], link, now, departure, at)
+        });
         if self.plan.network.topology.loses(link, departure) {
             self.lose(core, index);
         } else if let End::Switch(switch) = end
@@ -113,7 +115,8 @@ impl<C: Control + Clone> Streams<C> {
 
     pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         let packet = self.packets[index];
-        core.dropped(self.streams[packet.stream].id, u64::from(packet.payload));
+        let id = self.streams[packet.stream].id;
+        core.dropped(id, u64::from(packet.payload), || self.looks(&packet));
         self.finish_packet(index);
     }
 }

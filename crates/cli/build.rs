@@ -1,0 +1,120 @@
+//! Tells the command which sources it is built from, so that results can say so and kept ones are known to be its own:
+//! `UNRACK_SOURCES` (a hash), `UNRACK_COMMIT` and `UNRACK_TREE_CHANGED` (empty outside a repository).
+//!
+//! Only this crate, the top-most, is compiled again when one of them changes. Neither git nor a repository is needed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let crates = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
+    let root = crates.join("..").canonicalize().expect("the workspace is above its crates");
+    let (parts, commit) = (parts(&root), Commit::of(&root));
+    for watched in parts.iter().chain(commit.iter().flat_map(|commit| &commit.files)) {
+        println!("cargo::rerun-if-changed={}", root.join(watched).display());
+    }
+    println!("cargo::rustc-env=UNRACK_SOURCES={}", hash(&root, &parts));
+    let (commit, changed) =
+        commit.map_or_else(Default::default, |commit| (commit.id, commit.is_changed.to_string()));
+    println!("cargo::rustc-env=UNRACK_COMMIT={commit}");
+    println!("cargo::rustc-env=UNRACK_TREE_CHANGED={changed}");
+}
+
+/// Files and folders of the workspace that are compiled, relative to its root: the crates without their tests and
+/// benchmarks, and the texts that they include.
+pub fn parts(root: &Path) -> Vec<PathBuf> {
+    let texts = ["studies", "examples/torus-4x4.toml"];
+    let mut parts: Vec<PathBuf> =
+        ["Cargo.toml", "Cargo.lock"].iter().chain(&texts).map(PathBuf::from).collect();
+    for of in names(root, Path::new("crates")) {
+        let is_compiled = |part: &PathBuf| !["tests", "benches"].iter().any(|name| part.ends_with(name));
+        parts.extend(names(root, &of).into_iter().filter(is_compiled));
+    }
+    parts.retain(|part| root.join(part).exists());
+    parts
+}
+
+/// Hash of the names and contents of all files in `parts`.
+pub fn hash(root: &Path, parts: &[PathBuf]) -> String {
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    parts.iter().for_each(|part| hash.add_all(root, part));
+    format!("{:016x}", hash.0)
+}
+
+/// FNV-1a, 64 bits.
+struct Fnv(u64);
+
+impl Fnv {
+    fn add_all(&mut self, root: &Path, part: &Path) {
+        if root.join(part).is_dir() {
+            return names(root, part).iter().for_each(|inner| self.add_all(root, inner));
+        }
+        // Lengths keep one file's end apart from the next one's beginning.
+        for bytes in [part.to_string_lossy().as_bytes(), &std::fs::read(root.join(part)).unwrap_or_default()]
+        {
+            self.add(&(bytes.len() as u64).to_le_bytes());
+            self.add(bytes);
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    }
+}
+
+/// What is in a folder, sorted: `folder/name` for each. Hidden files are left out: editors make them.
+fn names(root: &Path, folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let names =
+        entries.map(|entry| entry.file_name()).filter(|name| !name.to_string_lossy().starts_with('.'));
+    let mut paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+    paths.sort();
+    paths
+}
+
+/// The commit that is checked out.
+pub struct Commit {
+    pub id: String,
+    /// True if what is compiled differs from it.
+    pub is_changed: bool,
+    /// Files that change when another commit is.
+    files: Vec<PathBuf>,
+}
+
+impl Commit {
+    /// `None` without git, in no repository, or where the tree lies in a repository that does not hold it, as an
+    /// unpacked archive may.
+    pub fn of(root: &Path) -> Option<Commit> {
+        git(root, &["ls-files", "--error-unmatch", "crates/cli/Cargo.toml"])?;
+        let id = git(root, &["rev-parse", "HEAD"])?;
+        let compiled: Vec<String> = parts(root).iter().map(|part| part.display().to_string()).collect();
+        let mut status = vec!["--no-optional-locks", "status", "--porcelain", "--"];
+        status.extend(compiled.iter().map(String::as_str));
+        let is_changed = !git(root, &status)?.is_empty();
+        Some(Commit { id, is_changed, files: head_files(root) })
+    }
+}
+
+/// The log of HEAD grows with every commit and checkout. Without one, HEAD and all branches are watched.
+fn head_files(root: &Path) -> Vec<PathBuf> {
+    let path = |name| Some(PathBuf::from(git(root, &["rev-parse", "--git-path", name])?));
+    let found = |name| path(name).filter(|path| root.join(path).exists());
+    match found("logs/HEAD") {
+        Some(log) => vec![log],
+        None => ["HEAD", "refs/heads", "packed-refs"].into_iter().filter_map(found).collect(),
+    }
+}
+
+/// What git prints, without the last newline. `None` if it fails.
+fn git(root: &Path, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new("git");
+    command.current_dir(root).args(arguments);
+    // Git sets these for its hooks; they would name another repository or index.
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"].iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim_end().to_string())
+}

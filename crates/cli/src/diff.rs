@@ -1,0 +1,45 @@
+//! `unrack diff`: in what two run folders differ, and whether by more than noise.
+
+use crate::failure::Failure;
+use crate::stdout;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_report::Difference;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  unrack diff runs/edm runs/dctcp                       two simulations
+  unrack diff runs/before runs/after --json | jq '.results[] | select(.noise == \"more\")'
+  unrack sweep rack.toml --seeds 1..5 --out runs/before
+  unrack sweep rack.toml --seeds 1..5 --set fabric.chunk=64B --out runs/after
+  unrack diff runs/before runs/after                    by more than the seeds make?
+
+A and B are what `unrack sim`, `sweep`, `compare` or `map` wrote with --out, both of the same verb. Of sweeps with \
+several seeds, a difference is more than noise if its 95 % confidence interval (Welch's) does not hold 0; of \
+comparisons, if the intervals of the two slowdowns do not meet. By this rule, 1 of 20 values that do not differ seems \
+to. Of single runs noise is not known.
+
+The exit status is 0 whether or not they differ.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A run folder
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// The one to set beside it
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let difference = Difference::between(&args.a, &args.b)?;
+    let text = match args.json {
+        true => serde_json::to_string(&difference).map_err(|why| Failure::Failed(why.to_string()))? + "\n",
+        false => difference.text(),
+    };
+    stdout::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

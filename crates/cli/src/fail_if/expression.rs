@@ -1,0 +1,233 @@
+//! Comparisons, joined by `and` and `or`: `and` binds tighter.
+
+use super::operand::{Operand, Path};
+use serde_json::Value;
+
+/// An expression, read.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    Comparison(Comparison),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+}
+
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    left: Operand,
+    relation: Relation,
+    right: Operand,
+    /// Factors that bring both sides to one unit.
+    scales: [f64; 2],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+/// Longer ones first.
+const RELATIONS: [(&str, Relation); 6] = [
+    ("<=", Relation::LessOrEqual),
+    (">=", Relation::GreaterOrEqual),
+    ("==", Relation::Equal),
+    ("!=", Relation::NotEqual),
+    ("<", Relation::Less),
+    (">", Relation::Greater),
+];
+
+impl Condition {
+    /// All paths that it asks for.
+    pub fn paths(&self) -> Vec<&Path> {
+        match self {
+            Condition::Comparison(Comparison { left, right, .. }) => {
+                [left, right].into_iter().filter_map(Operand::path).collect()
+            }
+            Condition::All(parts) | Condition::Any(parts) => {
+                parts.iter().flat_map(Condition::paths).collect()
+            }
+        }
+    }
+
+    /// The values by which it holds of `result`; `None` if it does not.
+    pub fn holds(&self, result: &Value) -> Option<Vec<String>> {
+        match self {
+            Condition::Comparison(comparison) => comparison.holds(result),
+            Condition::All(parts) => {
+                let each: Option<Vec<_>> = parts.iter().map(|part| part.holds(result)).collect();
+                each.map(|values| values.concat())
+            }
+            Condition::Any(parts) => parts.iter().find_map(|part| part.holds(result)),
+        }
+    }
+}
+
+impl Comparison {
+    fn new(left: Operand, relation: Relation, right: Operand) -> Result<Comparison, String> {
+        let scales = Operand::scales(&left, &right)?;
+        Ok(Comparison { left, relation, right, scales })
+    }
+
+    /// A side without a value counts as beyond the limit.
+    fn holds(&self, result: &Value) -> Option<Vec<String>> {
+        let sides = [&self.left, &self.right];
+        let holds = match sides.map(|side| side.value(result)) {
+            [Some(left), Some(right)] => self.relation.holds(left * self.scales[0], right * self.scales[1]),
+            _ => true,
+        };
+        holds.then(|| sides.into_iter().filter_map(|side| side.words(result)).collect())
+    }
+}
+
+impl Relation {
+    fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Relation::Less => left < right,
+            Relation::LessOrEqual => left <= right,
+            Relation::Greater => left > right,
+            Relation::GreaterOrEqual => left >= right,
+            Relation::Equal => left == right,
+            Relation::NotEqual => left != right,
+        }
+    }
+}
+
+/// Reads an expression. The error says what is expected where.
+pub fn parse(text: &str) -> Result<Condition, String> {
+    let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
+    let condition = parser.any()?;
+    match parser.take() {
+        None => Ok(condition),
+        Some(token) => {
+            Err(format!("`{}` is not expected there: join comparisons by `and` or `or`", token.text()))
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Open,
+    Close,
+    Relation(Relation),
+    Word(String),
+}
+
+impl Token {
+    fn text(&self) -> &str {
+        match self {
+            Token::Open => "(",
+            Token::Close => ")",
+            Token::Relation(relation) => {
+                RELATIONS.iter().find(|(_, of)| of == relation).map_or("", |(text, _)| text)
+            }
+            Token::Word(word) => word,
+        }
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut rest = text.trim_start();
+    let mut tokens = Vec::new();
+    while let Some(first) = rest.chars().next() {
+        let relation = RELATIONS.iter().find(|(sign, _)| rest.starts_with(sign));
+        let (token, length) = match (first, relation) {
+            ('(', _) => (Token::Open, 1),
+            (')', _) => (Token::Close, 1),
+            (_, Some((sign, relation))) => (Token::Relation(*relation), sign.len()),
+            _ => {
+                let end = rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len());
+                (Token::Word(rest[..end].into()), end)
+            }
+        };
+        if length == 0 {
+            return Err(format!(
+                "`{first}` has no meaning there: compare by <, <=, >, >=, == or !=, and join by `and` or `or`"
+            ));
+        }
+        tokens.push(token);
+        rest = rest[length..].trim_start();
+    }
+    Ok(tokens)
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || "_.%+-".contains(c)
+}
+
+/// Parentheses within each other; no expression that a person writes needs more.
+const DEEPEST: u32 = 32;
+
+struct Parser {
+    tokens: Vec<Token>,
+    next: usize,
+    depth: u32,
+}
+
+impl Parser {
+    fn take(&mut self) -> Option<Token> {
+        let token = self.tokens.get(self.next).cloned();
+        self.next += 1;
+        token
+    }
+
+    /// Whether the next token is this word, which is then taken.
+    fn takes(&mut self, word: &str) -> bool {
+        let is_next = matches!(self.tokens.get(self.next), Some(Token::Word(next)) if next == word);
+        self.next += usize::from(is_next);
+        is_next
+    }
+
+    fn any(&mut self) -> Result<Condition, String> {
+        let mut parts = vec![self.all()?];
+        while self.takes("or") {
+            parts.push(self.all()?);
+        }
+        Ok(Condition::Any(parts))
+    }
+
+    fn all(&mut self) -> Result<Condition, String> {
+        let mut parts = vec![self.term()?];
+        while self.takes("and") {
+            parts.push(self.term()?);
+        }
+        Ok(Condition::All(parts))
+    }
+
+    fn term(&mut self) -> Result<Condition, String> {
+        let first = self.take();
+        if first != Some(Token::Open) {
+            return self.comparison(first);
+        }
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("it has too many parentheses within each other".into());
+        }
+        let inner = self.any()?;
+        self.depth -= 1;
+        match self.take() {
+            Some(Token::Close) => Ok(inner),
+            _ => Err("a closing parenthesis is missing".into()),
+        }
+    }
+
+    fn comparison(&mut self, first: Option<Token>) -> Result<Condition, String> {
+        let left = operand(first)?;
+        let Some(Token::Relation(relation)) = self.take() else {
+            return Err(format!("`{left}` is compared with nothing: write for example slowdown.p99>3"));
+        };
+        let right = operand(self.take())?;
+        Comparison::new(left, relation, right).map(Condition::Comparison)
+    }
+}
+
+fn operand(token: Option<Token>) -> Result<Operand, String> {
+    match token {
+        Some(Token::Word(word)) => word.parse(),
+        Some(other) => Err(format!("`{}` stands where a path or a number is expected", other.text())),
+        None => Err("it ends where a path or a number is expected: write for example slowdown.p99>3".into()),
+    }
+}

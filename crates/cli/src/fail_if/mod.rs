@@ -1,0 +1,80 @@
+//! `--fail-if EXPRESSION`: a limit on results. Where the expression holds, the exit status is 1.
+//!
+//! ```text
+//! slowdown.p99>3 or completed<messages          paths of the summary's JSON, numbers, `and`, `or`, parentheses
+//! completion_ns.p99 > 5us                       a value with a unit, where the path's name has one
+//! fabrics.edm.slowdown > 1.05                   elements of a list, by their name or number
+//! ```
+//! What cannot hold in any result, such as a misspelt path, is refused before anything runs. A value that a run does not
+//! have (null) counts as beyond its limit: a check that could not be made has not been passed.
+
+mod expression;
+mod operand;
+mod shape;
+
+use crate::failure::Failure;
+use expression::Condition;
+use serde::Serialize;
+use serde_json::Value;
+pub use shape::Shape;
+
+/// What `--help` says of it.
+pub const HELP: &str = "\
+Exit with status 1 if this holds of the summary, such as 'slowdown.p99>3' or \
+'completed<messages or completion_ns.p99>5us'; a missing value counts as holding";
+
+/// An expression as given, and as read.
+#[derive(Debug, Clone)]
+pub struct FailIf {
+    text: String,
+    condition: Condition,
+}
+
+impl std::str::FromStr for FailIf {
+    type Err = String;
+    fn from_str(text: &str) -> Result<FailIf, String> {
+        Ok(FailIf { text: text.into(), condition: expression::parse(text)? })
+    }
+}
+
+impl FailIf {
+    /// Refuses an expression that asks for what no result of this shape has.
+    pub fn check(&self, shape: &Shape) -> Result<(), Failure> {
+        let refused = |why: String| Failure::Usage(format!("--fail-if '{}': {why}", self.text));
+        self.condition.paths().into_iter().try_for_each(|path| shape.check(path)).map_err(refused)
+    }
+
+    /// Fails if the expression holds of `result`, and says by which values.
+    pub fn judge(&self, result: &impl Serialize) -> Result<(), Failure> {
+        let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;
+        match self.holds(&result) {
+            Some(values) => Err(Failure::Failed(format!("--fail-if '{}' holds: {values}", self.text))),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`FailIf::judge`] of many results, each with its name: fails if the expression holds of any.
+    pub fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), Failure> {
+        let mut held = Vec::new();
+        for (name, result) in results {
+            let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;
+            held.extend(self.holds(&result).map(|values| (name, values)));
+        }
+        let (all, count) = (results.len(), held.len());
+        match held.first() {
+            Some((name, values)) => Err(Failure::Failed(format!(
+                "--fail-if '{}' holds at {count} of {all} points, first at {name}: {values}",
+                self.text
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The values by which the expression holds, in words.
+    fn holds(&self, result: &Value) -> Option<String> {
+        self.condition.holds(result).map(|values| values.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

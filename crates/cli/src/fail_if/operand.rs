@@ -1,0 +1,191 @@
+//! The two sides of a comparison: paths into a result, and quantities.
+
+use serde_json::Value;
+use std::fmt;
+use std::str::FromStr;
+use unrack_units::{Bytes, Rate, Time};
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operand {
+    Path(Path),
+    /// The text as given, for messages.
+    Quantity {
+        text: String,
+        value: f64,
+        unit: Option<Unit>,
+    },
+}
+
+/// Dotted keys into a JSON object; elements of a list go by their name or number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path(pub Vec<String>);
+
+/// Dimension, and how many of its base units (picoseconds, bits a second, bytes) this is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unit {
+    dimension: Dimension,
+    scale: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dimension {
+    Time,
+    Rate,
+    Size,
+}
+
+const TIME: Dimension = Dimension::Time;
+
+/// Last words of names that have a unit.
+const UNITS: [(&str, Unit); 8] = [
+    ("ps", Unit { dimension: TIME, scale: 1.0 }),
+    ("ns", Unit { dimension: TIME, scale: 1e3 }),
+    ("us", Unit { dimension: TIME, scale: 1e6 }),
+    ("ms", Unit { dimension: TIME, scale: 1e9 }),
+    ("s", Unit { dimension: TIME, scale: 1e12 }),
+    ("bps", Unit { dimension: Dimension::Rate, scale: 1.0 }),
+    ("gbps", Unit { dimension: Dimension::Rate, scale: 1e9 }),
+    ("bytes", Unit { dimension: Dimension::Size, scale: 1.0 }),
+];
+
+impl FromStr for Operand {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Operand, String> {
+        let is_path = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        match is_path {
+            true => Ok(Operand::Path(Path(word.split('.').map(String::from).collect()))),
+            false => quantity(word),
+        }
+    }
+}
+
+fn quantity(word: &str) -> Result<Operand, String> {
+    let of = |value: f64, dimension: Option<Dimension>| {
+        let unit = dimension.map(|dimension| Unit { dimension, scale: 1.0 });
+        Ok(Operand::Quantity { text: word.into(), value, unit })
+    };
+    if let Ok(number) = word.parse::<f64>() {
+        return of(number, None);
+    }
+    if let Some(Ok(percent)) = word.strip_suffix('%').map(str::parse::<f64>) {
+        return of(percent / 100.0, None);
+    }
+    if let Ok(time) = word.parse::<Time>() {
+        return of(time.as_ps() as f64, Some(TIME));
+    }
+    if let Ok(rate) = word.parse::<Rate>() {
+        return of(rate.as_bps() as f64, Some(Dimension::Rate));
+    }
+    match word.parse::<Bytes>() {
+        Ok(size) => of(size.get() as f64, Some(Dimension::Size)),
+        Err(_) => Err(format!("`{word}` is no number, and no quantity such as 5us, 100Gbps, 64KiB or 5%")),
+    }
+}
+
+impl Operand {
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Operand::Path(path) => Some(path),
+            Operand::Quantity { .. } => None,
+        }
+    }
+
+    /// The number, if there is one in `result`.
+    pub fn value(&self, result: &Value) -> Option<f64> {
+        match self {
+            Operand::Path(path) => path.find(result)?.as_f64(),
+            Operand::Quantity { value, .. } => Some(*value),
+        }
+    }
+
+    /// `slowdown.p99 is 4.713`, of a path.
+    pub fn words(&self, result: &Value) -> Option<String> {
+        let path = self.path()?;
+        Some(match path.find(result).filter(|value| value.is_number()) {
+            Some(value) => format!("{path} is {value}"),
+            None => format!("{path} is not known (null)"),
+        })
+    }
+
+    /// Factors that bring both sides to one unit. A bare number is in the unit of the other side.
+    pub fn scales(left: &Operand, right: &Operand) -> Result<[f64; 2], String> {
+        if left.path().is_none() && right.path().is_none() {
+            return Err(format!(
+                "`{left}` and `{right}` are no part of a result: name a path, such as slowdown.p99"
+            ));
+        }
+        let is_bare = |side: &Operand| matches!(side, Operand::Quantity { unit: None, .. });
+        match (left.unit(), right.unit()) {
+            _ if is_bare(left) || is_bare(right) => Ok([1.0, 1.0]),
+            (None, None) => Ok([1.0, 1.0]),
+            (Some(a), Some(b)) if a.dimension == b.dimension => Ok([a.scale, b.scale]),
+            (a, b) => Err(format!(
+                "`{left}` is {}, and `{right}` is {}",
+                Dimension::words(a.map(|unit| unit.dimension)),
+                Dimension::words(b.map(|unit| unit.dimension))
+            )),
+        }
+    }
+
+    fn unit(&self) -> Option<Unit> {
+        match self {
+            Operand::Path(path) => path.unit(),
+            Operand::Quantity { unit, .. } => *unit,
+        }
+    }
+}
+
+impl Path {
+    /// The value at this path.
+    pub fn find<'a>(&self, result: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(result, |value, key| match value {
+            Value::Array(items) => {
+                let is_named =
+                    |item: &&Value| NAMES.iter().any(|name| item.get(name).is_some_and(|of| of == key));
+                items.iter().find(is_named).or_else(|| items.get(key.parse::<usize>().ok()?))
+            }
+            other => other.get(key),
+        })
+    }
+
+    /// By the last key whose name ends with a unit: `completion_ns.p99` is in nanoseconds.
+    fn unit(&self) -> Option<Unit> {
+        let of_key = |key: &String| {
+            let mut words = key.rsplit('_');
+            let last = words.next()?;
+            let is_per_second = words.next() == Some("per");
+            UNITS.iter().find(|(name, _)| *name == last && !is_per_second).map(|(_, unit)| *unit)
+        };
+        self.0.iter().rev().find_map(of_key)
+    }
+}
+
+/// Keys by which elements of a list are told apart.
+const NAMES: [&str; 2] = ["fabric", "name"];
+
+impl Dimension {
+    fn words(of: Option<Dimension>) -> &'static str {
+        match of {
+            Some(Dimension::Time) => "a time",
+            Some(Dimension::Rate) => "a rate",
+            Some(Dimension::Size) => "a size",
+            None => "a number without a unit",
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0.join("."))
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Operand::Path(path) => path.fmt(f),
+            Operand::Quantity { text, .. } => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The paths that results of a type have, known before there is a result.
+//!
+//! A type says its fields when it is deserialized: here it is deserialized from nothing, and what it asks for is noted.
+
+use super::operand::Path;
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
+use std::collections::BTreeMap;
+use unrack_units::nearest::hint;
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    Number,
+    /// Text, or true or false.
+    NoNumber,
+    Fields(BTreeMap<String, Shape>),
+    /// The same under each name or number; `Some`: these names only.
+    Each(Box<Shape>, Option<Vec<String>>),
+    /// Anything.
+    Open,
+}
+
+impl Shape {
+    /// The shape of a type; [`Shape::Open`] for a type that cannot be made from nothing.
+    pub fn of<T: DeserializeOwned>() -> Shape {
+        let mut shape = Shape::Open;
+        match T::deserialize(Nothing(&mut shape)) {
+            Ok(_) => shape,
+            Err(_) => Shape::Open,
+        }
+    }
+
+    /// Adds a field.
+    pub fn with(mut self, name: &str, field: Shape) -> Shape {
+        if let Shape::Fields(fields) = &mut self {
+            fields.insert(name.into(), field);
+        }
+        self
+    }
+
+    /// Says which elements the list `field` will have.
+    pub fn with_elements(mut self, field: &str, names: Vec<String>) -> Shape {
+        if let Shape::Fields(fields) = &mut self
+            && let Some(Shape::Each(_, known)) = fields.get_mut(field)
+        {
+            *known = Some(names);
+        }
+        self
+    }
+
+    /// Refuses a path at which there is no number in any result.
+    pub fn check(&self, path: &Path) -> Result<(), String> {
+        let mut at = self;
+        for (n, key) in path.0.iter().enumerate() {
+            let place = if n == 0 { "the summary".into() } else { format!("`{}`", path.0[..n].join(".")) };
+            at = at.below(key).map_err(|hint| format!("{place} has no `{key}`{hint}"))?;
+        }
+        match at {
+            Shape::Number | Shape::Open => Ok(()),
+            Shape::NoNumber => Err(format!("`{path}` is no number")),
+            Shape::Fields(fields) => {
+                let keys: Vec<&str> = fields.keys().map(String::as_str).collect();
+                Err(format!("`{path}` is no number, but has {}", keys.join(", ")))
+            }
+            Shape::Each(_, Some(names)) => {
+                Err(format!("`{path}` is no number, but has {}", names.join(", ")))
+            }
+            Shape::Each(_, None) => Err(format!("`{path}` is no number, but has several: name one of them")),
+        }
+    }
+
+    /// What is at `key`, or what may have been meant.
+    fn below(&self, key: &str) -> Result<&Shape, String> {
+        match self {
+            Shape::Open => Ok(self),
+            Shape::Number | Shape::NoNumber => Err(": it is a single value".into()),
+            Shape::Fields(fields) => {
+                let known: Vec<&str> = fields.keys().map(String::as_str).collect();
+                fields.get(key).ok_or_else(|| hint(key, &known))
+            }
+            Shape::Each(_, Some(names)) if !names.iter().any(|name| name == key) && !is_number(key) => {
+                let known: Vec<&str> = names.iter().map(String::as_str).collect();
+                Err(hint(key, &known))
+            }
+            Shape::Each(one, _) => Ok(one),
+        }
+    }
+}
+
+fn is_number(key: &str) -> bool {
+    key.parse::<usize>().is_ok()
+}
+
+/// A deserializer without data, which gives every type what it asks for and notes that in a shape.
+struct Nothing<'a>(&'a mut Shape);
+
+macro_rules! numbers {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            *self.0 = Shape::Number;
+            visitor.visit_u64(0)
+        })*
+    };
+}
+
+macro_rules! texts {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            *self.0 = Shape::NoNumber;
+            visitor.visit_str("")
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for Nothing<'_> {
+    type Error = Error;
+
+    numbers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
+        deserialize_f32 deserialize_f64
+    }
+    texts! { deserialize_str deserialize_string deserialize_char }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        *self.0 = Shape::Open;
+        visitor.visit_unit()
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        *self.0 = Shape::NoNumber;
+        visitor.visit_bool(false)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_tuple(1, visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Error> {
+        let mut one = Shape::Open;
+        let value = visitor.visit_seq(Elements { one: &mut one, left: length })?;
+        *self.0 = Shape::Each(Box::new(one), None);
+        Ok(value)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let mut entry = Entries { names: &["any"], fields: BTreeMap::new() };
+        let value = visitor.visit_map(&mut entry)?;
+        let one = entry.fields.into_values().next().unwrap_or(Shape::Open);
+        *self.0 = Shape::Each(Box::new(one), None);
+        Ok(value)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let mut entries = Entries { names, fields: BTreeMap::new() };
+        let value = visitor.visit_map(&mut entries)?;
+        *self.0 = Shape::Fields(entries.fields);
+        Ok(value)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        *self.0 = Shape::NoNumber;
+        let first: StrDeserializer<Error> = variants.first().copied().unwrap_or_default().into_deserializer();
+        visitor.visit_enum(first)
+    }
+
+    serde::forward_to_deserialize_any! {
+        i128 u128 bytes byte_buf unit unit_struct tuple_struct identifier ignored_any
+    }
+}
+
+/// So many elements of a list, all of the shape `one`.
+struct Elements<'a> {
+    one: &'a mut Shape,
+    left: usize,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'_> {
+    type Error = Error;
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        seed.deserialize(Nothing(self.one)).map(Some)
+    }
+}
+
+/// The fields that are still to be given, and the shapes of those that were.
+struct Entries {
+    names: &'static [&'static str],
+    fields: BTreeMap<String, Shape>,
+}
+
+impl<'de> MapAccess<'de> for &mut Entries {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let Some(name) = self.names.first() else { return Ok(None) };
+        let name: StrDeserializer<Error> = name.into_deserializer();
+        seed.deserialize(name).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let (name, rest) = self.names.split_first().expect("a key comes before its value");
+        self.names = rest;
+        let mut shape = Shape::Open;
+        let value = seed.deserialize(Nothing(&mut shape))?;
+        self.fields.insert(name.to_string(), shape);
+        Ok(value)
+    }
+}

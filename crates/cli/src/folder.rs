@@ -1,0 +1,23 @@
+//! The folder that `--out` names.
+
+use crate::failure::Failure;
+use std::path::Path;
+use unrack_rack::{ScenarioError, ValidScenario};
+use unrack_record::{Purpose, RunFolder};
+
+/// Makes or takes over the folder before an hour of work is lost; what stands in the way is bad usage.
+pub fn create(path: &Path, purpose: &Purpose, replace: bool) -> Result<RunFolder, Failure> {
+    RunFolder::create(path, purpose, replace).map_err(|why| Failure::Usage(why.to_string()))
+}
+
+/// Purpose of a run of this scenario: equal for scenarios with the same values and files, wherever they are written.
+pub fn of_scenario(
+    verb: &str,
+    file: &Path,
+    set: &[String],
+    scenario: &ValidScenario,
+) -> Result<Purpose, ScenarioError> {
+    let set = set.iter().map(|set| format!(" --set {set}"));
+    let object = format!("{}{}", file.display(), set.collect::<String>());
+    Ok(Purpose::new(verb, object, scenario.hash_with_files()?))
+}

@@ -1,0 +1,150 @@
+//! `unrack keys`: what connections beyond this machine are protected by.
+
+use crate::failure::Failure;
+use crate::stdout::print;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_keys::datagram::SharedKey;
+use unrack_keys::folder::{distrust, trust, trusted, usual_folder};
+use unrack_keys::{Error, Fingerprint, Keys, Policy};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  unrack keys make                            on each machine, once: prints the key's fingerprint
+  unrack keys trust sha256:1f0e... --name node1
+                                              on the other side of a connection; both sides trust each other
+  unrack keys show                            this machine's key, and those that it trusts
+  unrack keys shared rack.key                 one key for all machines of a live rack; copy it to each
+
+`unrack memory serve`, `unrack run --remote` and calls over TCP use the keys in $UNRACK_KEYS, else in unrack/keys of \
+$XDG_CONFIG_HOME or ~/.config, for every address beyond loopback. A key has no date on which it ends: one that is not to be \
+trusted any more is taken off the list, and the next connection is refused.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Makes a key in a folder, and prints its fingerprint
+    Make {
+        /// The folder [default: the usual one]
+        folder: Option<PathBuf>,
+    },
+    /// Prints the key's fingerprint, and those that are trusted
+    Show {
+        /// The folder [default: the usual one]
+        folder: Option<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Trusts a key from now on, as a server and as a client
+    Trust {
+        key: Fingerprint,
+        /// What people call it
+        #[arg(long, default_value = "")]
+        name: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Trusts a key no more
+    Distrust {
+        key: Fingerprint,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Makes a key that all machines of a live rack share, in a file
+    Shared { file: PathBuf },
+}
+
+#[derive(clap::Args)]
+struct Place {
+    /// The key folder [default: the usual one]
+    #[arg(long, value_name = "DIR")]
+    keys: Option<PathBuf>,
+}
+
+/// How verbs that connect or listen say which keys to use.
+#[derive(clap::Args, Debug)]
+pub struct Protection {
+    /// Encrypt by the keys of this folder, on loopback too [default: beyond loopback, by those of the usual one; see
+    /// `unrack keys`]
+    #[arg(long, value_name = "DIR", conflicts_with = "insecure")]
+    keys: Option<PathBuf>,
+    /// Beyond loopback too, do without encryption and without proof of who is there
+    #[arg(long)]
+    insecure: bool,
+}
+
+impl Protection {
+    pub fn policy(&self) -> Policy {
+        Policy::from_options(self.keys.clone(), self.insecure)
+    }
+}
+
+#[derive(Serialize)]
+struct Shown {
+    folder: String,
+    key: String,
+    trusted: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    key: String,
+    name: String,
+}
+
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let usual = |folder: Option<PathBuf>| folder.unwrap_or_else(usual_folder);
+    match args.verb {
+        Verb::Make { folder } => print(&format!("{}\n", Keys::make(&usual(folder))?.fingerprint()))?,
+        Verb::Show { folder, json } => show(usual(folder), json)?,
+        Verb::Trust { key, name, place } => {
+            let folder = usual(place.keys);
+            if name.contains(['\n', '\r', '#']) {
+                return Err(Failure::Usage("--name: a name is one line, without #".into()));
+            }
+            if !trust(&folder, key, &name)? {
+                crate::failure::say(&format!("{key} is trusted already"));
+            }
+        }
+        Verb::Distrust { key, place } => {
+            let folder = usual(place.keys);
+            if !distrust(&folder, key)? {
+                let text = format!("{key} is not on the list in {}", folder.display());
+                return Err(Failure::Usage(text));
+            }
+        }
+        Verb::Shared { file } => SharedKey::make(&file)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(folder: PathBuf, json: bool) -> Result<(), Failure> {
+    let keys = Keys::load(&folder)?;
+    let all = trusted(&folder)?;
+    if json {
+        let trusted =
+            all.into_iter().map(|known| Entry { key: known.key.to_string(), name: known.name }).collect();
+        let folder = folder.display().to_string();
+        let shown = Shown { folder, key: keys.fingerprint().to_string(), trusted };
+        let text = serde_json::to_string(&shown).map_err(|error| Failure::Failed(error.to_string()))?;
+        return print(&format!("{text}\n"));
+    }
+    let lines: String = all.iter().map(|known| format!("trusts {} {}\n", known.key, known.name)).collect();
+    print(&format!("{}\n{lines}", keys.fingerprint()))
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Broken(_) | Error::Refused { .. } | Error::NotTls(_) => Failure::Failed(error.to_string()),
+            _ => Failure::Usage(error.to_string()),
+        }
+    }
+}

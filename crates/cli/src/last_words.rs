@@ -1,0 +1,104 @@
+//! Ends that the kernel brings about, told as errors: memory that is refused, and files that may not grow.
+//!
+//! Where the standard library cannot go on without memory it aborts. The allocator here is the system's and remembers
+//! what was refused last; the handler of the abort says so, and ends the process with status 1. Whoever tries an
+//! allocation (`try_reserve`) gets its refusal as ever. Handlers are reset in programs that this one starts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Bytes of the allocation that was refused last; 0 if none was.
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, with a note of what it refuses.
+pub struct Noting;
+
+impl Noting {
+    fn noted(pointer: *mut u8, bytes: usize) -> *mut u8 {
+        if pointer.is_null() {
+            REFUSED.store(bytes, Relaxed);
+        }
+        pointer
+    }
+}
+
+// SAFETY: every call is handed on to the system's allocator as it is, and its answer back.
+unsafe impl GlobalAlloc for Noting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps to the contract of `GlobalAlloc::alloc`, which is the same there.
+        Noting::noted(unsafe { System.alloc(layout) }, layout.size())
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps to the contract of `GlobalAlloc::alloc_zeroed`, which is the same there.
+        Noting::noted(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: `pointer` came from the system's allocator by one of these calls, with this layout.
+        Noting::noted(unsafe { System.realloc(pointer, layout, bytes) }, bytes)
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from the system's allocator by one of these calls, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Installs the handlers.
+pub fn install() {
+    for (signal, handler) in [(libc::SIGABRT, aborted as *const ()), (libc::SIGXFSZ, went_on as *const ())] {
+        // SAFETY: all zeros is an empty mask and no flags; both handlers have the type that a handler without
+        // `SA_SIGINFO` has, and call nothing that is not safe in a signal handler.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as usize;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// A limit of file sizes was met: the write fails with `EFBIG`, and is told as other writes that fail are.
+extern "C" fn went_on(_: libc::c_int) {}
+
+/// Tells of memory that was refused; from any other abort it returns, and the process is aborted.
+extern "C" fn aborted(_: libc::c_int) {
+    let bytes = REFUSED.load(Relaxed);
+    if bytes == 0 {
+        return;
+    }
+    let mut digits = [0; 20];
+    for text in [
+        b"unrack: out of memory: ".as_slice(),
+        decimal(bytes, &mut digits),
+        b" bytes more were refused; lower what is asked for (unrack scenario --check says what a scenario takes), or \
+          raise the limit of memory (ulimit -v, a control group)\n",
+    ] {
+        // SAFETY: `write` is safe in a signal handler, and the bytes are those of a live slice.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    }
+    // SAFETY: `_exit` is safe in a signal handler.
+    unsafe { libc::_exit(1) }
+}
+
+/// The digits of a number, without an allocation.
+fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[first..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 7, 10, 12_582_912, usize::MAX] {
+            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
+        }
+    }
+}

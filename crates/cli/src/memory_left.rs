@@ -1,0 +1,137 @@
+//! Memory that this process may still take.
+
+use crate::failure::Failure;
+use rustix::process::{Resource, getrlimit};
+use unrack_sim::Need;
+use unrack_units::Bytes;
+
+/// Bytes that are left, by the tightest of the limits there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    pub bytes: u64,
+    /// What sets the limit.
+    limit: &'static str,
+}
+
+/// Largest part of what is left that one table may be made for: the rest of the run needs some as well.
+const SHARE: u64 = 2;
+
+impl Left {
+    /// What is left now. Nothing known is no limit.
+    pub fn now() -> Left {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let available = available(&read("/proc/meminfo"));
+        let of_group = in_groups(&read("/proc/self/cgroup"), |path| read(&format!("/sys/fs/cgroup{path}")));
+        let mapped = pages(&read("/proc/self/statm")).saturating_mul(rustix::param::page_size() as u64);
+        let address_space = getrlimit(Resource::As).current.map(|most| most.saturating_sub(mapped));
+        let limits = [
+            (available, "of this machine's memory is available"),
+            (of_group, "is left to this control group"),
+            (address_space, "is left of the address space (ulimit -v)"),
+        ];
+        let known = limits.into_iter().filter_map(|(bytes, limit)| Some(Left { bytes: bytes?, limit }));
+        known.min_by_key(|left| left.bytes).unwrap_or(Left { bytes: u64::MAX, limit: "" })
+    }
+
+    /// Bytes that a table may take whose size the run decides.
+    pub fn for_a_table(self) -> u64 {
+        self.bytes / SHARE
+    }
+
+    /// Refuses what surely takes more than is left.
+    pub fn check(self, need: &Need) -> Result<(), Failure> {
+        let sure = need.sure_bytes();
+        let Some(driver) = need.driver().filter(|_| sure > self.bytes as f64) else { return Ok(()) };
+        Err(Failure::Lacking(format!(
+            "this scenario takes at least {} of memory, most of it by `{}` ({}, {}), and {} {}: lower that, or run it \
+             where there is more",
+            rounded(sure),
+            driver.key,
+            driver.what,
+            rounded(driver.bytes),
+            rounded(self.bytes as f64),
+            self.limit
+        )))
+    }
+}
+
+/// Bytes in the largest unit of which there is one, to three digits.
+pub fn rounded(bytes: f64) -> String {
+    let units = [("EiB", 60), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.into_iter().find(|(_, shift)| bytes >= (1u64 << shift) as f64) {
+        Some((unit, shift)) => {
+            let value = bytes / (1u64 << shift) as f64;
+            let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+            format!("{value:.decimals$} {unit}")
+        }
+        None => Bytes::new(bytes as u64).to_string(),
+    }
+}
+
+/// `MemAvailable` of /proc/meminfo, in bytes.
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
+/// Mapped pages, the first number of /proc/self/statm.
+fn pages(statm: &str) -> u64 {
+    statm.split_whitespace().next().and_then(|pages| pages.parse().ok()).unwrap_or(0)
+}
+
+/// What the control groups of this process leave, the tightest of a group and all those around it.
+fn in_groups(groups: &str, read: impl Fn(&str) -> String) -> Option<u64> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.trim_end_matches('/');
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+    let number = |path: String| read(&path).trim().parse::<u64>().ok();
+    let left = |group: &str| {
+        let (most, used) =
+            (number(format!("{group}/memory.max"))?, number(format!("{group}/memory.current"))?);
+        Some(most.saturating_sub(used))
+    };
+    ends.filter_map(|end| left(&path[..end])).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_sim::memory::Part;
+
+    #[test]
+    fn files_of_the_kernel_are_read() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:   2048 kB\nBuffers: 1 kB\n"), Some(2 << 20));
+        assert_eq!(available("MemTotal: 9 kB\n"), None);
+        assert_eq!(pages("123 45 6\n"), 123);
+        let read = |path: &str| match path {
+            "/a/memory.max" => "1000\n".into(),
+            "/a/memory.current" => "400\n".into(),
+            "/a/b/memory.max" => "max\n".into(),
+            "/a/b/c/memory.max" => "900\n".into(),
+            "/a/b/c/memory.current" => "100\n".into(),
+            _ => String::new(),
+        };
+        assert_eq!(in_groups("1:cpu:/x\n0::/a/b/c\n", read), Some(600));
+        assert_eq!(in_groups("0::/\n", read), None);
+        assert!(Left::now().bytes > 1 << 20, "{:?}", Left::now());
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused_by_its_key() {
+        let part = |key, bytes, is_sure| Part { key, what: "rows", bytes, is_sure };
+        let left = Left { bytes: 1 << 30, limit: "is available" };
+        let need = |sure| Need { parts: vec![part("a.b", sure, true), part("c", 1e12, false)] };
+        assert!(left.check(&need(1e9)).is_ok());
+        let Err(Failure::Lacking(why)) = left.check(&need(3e9)) else { panic!("refused") };
+        assert!(
+            why.contains("2.79 GiB of memory, most of it by `a.b` (rows, 2.79 GiB), and 1.00 GiB is"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let shown = [512.0, 1536.0, 20e6, 131e6, 3e9, 5e12, 1e20].map(rounded);
+        assert_eq!(shown, ["512B", "1.50 KiB", "19.1 MiB", "125 MiB", "2.79 GiB", "4.55 TiB", "86.7 EiB"]);
+    }
+}

@@ -1,0 +1,23 @@
+//! The build of this command, as `build.rs` found it.
+
+use std::sync::LazyLock;
+use unrack_record::Build;
+
+pub fn build() -> Build {
+    let commit = Some(env!("UNRACK_COMMIT")).filter(|commit| !commit.is_empty());
+    Build {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: commit.map(Into::into),
+        tree_changed: env!("UNRACK_TREE_CHANGED").parse().ok(),
+        sources: env!("UNRACK_SOURCES").into(),
+    }
+}
+
+/// What `--version` prints after the command's name.
+pub fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let build = build();
+        format!("{}\ncommit   {}\nsources  {}", build.version, build.commit_text(), build.sources)
+    });
+    &VERSION
+}

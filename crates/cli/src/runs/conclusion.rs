@@ -1,0 +1,98 @@
+//! What follows from the runs at one local share: a line, or why there is none.
+
+use super::survey::{Survey, undelayed};
+use super::{Task, with_median};
+use unrack_paging::{fit, quality};
+use unrack_record::{Fit, InjectionPoint, Runs, Warning};
+use unrack_units::Bytes;
+
+pub struct Conclusion {
+    pub points: Vec<InjectionPoint>,
+    pub fit: Option<Fit>,
+    /// Reason why nothing may be concluded.
+    pub withheld: Option<Warning>,
+}
+
+impl Conclusion {
+    /// The line, if something may be concluded from it.
+    pub fn line(&self) -> Result<&Fit, &Warning> {
+        match (&self.fit, &self.withheld) {
+            (_, Some(why)) => Err(why),
+            (fit, None) => Ok(fit.as_ref().expect("a line, or the reason why there is none")),
+        }
+    }
+}
+
+impl Survey<'_> {
+    /// Undisturbed native runs, of which the median counts. They scatter to both sides by what the program does
+    /// differently each time; the shortest would be its luckiest, and the runs with remote memory are no luckier than others.
+    ///
+    /// # Errors
+    /// With the reason, if they are too few.
+    pub fn native(&self) -> Result<Runs, Warning> {
+        let runs = self.kept.undisturbed(|task| matches!(task, Task::Native { .. }));
+        match runs.len() < quality::FEWEST_NATIVE {
+            true => Err(self.too_few("native runs", runs.len(), quality::FEWEST_NATIVE)),
+            false => Ok(with_median(runs.iter().map(|(_, done)| done.wall_s).collect())),
+        }
+    }
+
+    /// What the runs with so much local memory say.
+    pub fn conclude(&self, local: Bytes) -> Conclusion {
+        let points = self.points(local);
+        let native = match self.native().and_then(|native| self.enough(&points).map(|()| native)) {
+            Ok(native) => native,
+            Err(why) => return Conclusion { points, fit: None, withheld: Some(why) },
+        };
+        let fit = through(&points, &native.seconds, self.runner.seed);
+        let undelayed_s = self.kept.get(undelayed(local)).map_or(0.0, |done| done.wall_s);
+        let withheld = quality::refusal(&fit, native.median_s, undelayed_s);
+        Conclusion { points, fit: Some(fit), withheld }
+    }
+
+    fn enough(&self, points: &[InjectionPoint]) -> Result<(), Warning> {
+        let runs = points.iter().map(|point| point.runs.seconds.len()).sum::<usize>();
+        if runs < quality::FEWEST_RUNS {
+            return Err(self.too_few("runs with injected delays", runs, quality::FEWEST_RUNS));
+        }
+        match points.len() < quality::FEWEST_DELAYS {
+            true => Err(self.too_few("delays with runs", points.len(), quality::FEWEST_DELAYS)),
+            false => Ok(()),
+        }
+    }
+
+    /// Undisturbed runs at each delay, smallest first.
+    fn points(&self, local: Bytes) -> Vec<InjectionPoint> {
+        let is_wanted = |task| {
+            matches!(task, Task::Remote { local_bytes, delay_ns, .. }
+            if local_bytes == local.get() && delay_ns > 0.0)
+        };
+        let mut runs: Vec<_> =
+            self.kept.undisturbed(is_wanted).into_iter().map(|(task, done)| (delay(task), done)).collect();
+        runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.wall_s.total_cmp(&b.1.wall_s)));
+        let groups = runs.chunk_by(|a, b| a.0 == b.0);
+        let point = |group: &[(f64, super::Done)]| {
+            let middle = group[group.len() / 2].1;
+            InjectionPoint {
+                delay_ns: self.runner.delay(group[0].0).mean_ns(),
+                runs: with_median(group.iter().map(|(_, done)| done.wall_s).collect()),
+                fetches: middle.fetches,
+                write_backs: middle.write_backs,
+            }
+        };
+        groups.map(point).collect()
+    }
+}
+
+fn delay(task: Task) -> f64 {
+    match task {
+        Task::Native { .. } => 0.0,
+        Task::Remote { delay_ns, .. } => delay_ns,
+    }
+}
+
+fn through(points: &[InjectionPoint], native_s: &[f64], seed: u64) -> Fit {
+    let point = |point: &InjectionPoint, run_s: &f64| fit::Point { delay_ns: point.delay_ns, run_s: *run_s };
+    let all: Vec<_> = points.iter().flat_map(|p| p.runs.seconds.iter().map(move |s| point(p, s))).collect();
+    fit::line(&all, native_s, seed).expect("enough runs at different delays, all of which took some time")
+}

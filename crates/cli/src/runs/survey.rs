@@ -1,0 +1,348 @@
+//! Making the runs of a measurement: within the budget, checked for other work beside them, and repeated where that
+//! disturbed them.
+
+use super::budget::Budget;
+use super::kept::Kept;
+use super::left::Kind;
+use super::line::{self, Delayed};
+use super::progress::Steps;
+use super::{Known, Made, Runner, Task};
+use crate::failure::{Failure, say};
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+use unrack_paging::{Load, Mode, PagingError, Reading, calibrate};
+use unrack_record::{Disturbance, DisturbedRun, OtherWork, Warning};
+use unrack_units::Bytes;
+
+pub struct Survey<'a> {
+    pub runner: &'a Runner<'a>,
+    pub kept: &'a Kept<'a>,
+    pub budget: &'a Budget,
+    pub steps: &'a Steps,
+    /// Rounds of runs with injected delays.
+    pub rounds: u32,
+    cores: u32,
+    before: OtherWork,
+    log: RefCell<Log>,
+    captured_local: Cell<Option<Bytes>>,
+    /// Runs that the budget had no time for.
+    left_out: Cell<u32>,
+}
+
+#[derive(Default)]
+struct Log {
+    runs: u32,
+    /// Runs whose time is not used.
+    disturbed: Vec<(Task, DisturbedRun)>,
+    warnings: Vec<Warning>,
+}
+
+/// How long the machine is looked at before the first run.
+const LOOK: Duration = Duration::from_millis(250);
+/// Times that the pager's cost is measured until nothing disturbs it.
+const CALIBRATIONS: u32 = 2;
+/// A run with remote memory and no delay is predicted to take so many native runs, until one is over.
+const UNDELAYED: f64 = 2.0;
+/// What was disturbed is made again so often, after everything else.
+const REPEATS: u32 = 2;
+
+impl<'a> Survey<'a> {
+    /// Looks at the machine, runs the program once natively, and measures the pager.
+    pub fn begin(
+        runner: &'a Runner<'a>,
+        kept: &'a Kept<'a>,
+        budget: &'a Budget,
+        steps: &'a Steps,
+        rounds: u32,
+    ) -> Result<Survey<'a>, Failure> {
+        let load = look();
+        if let Some(why) = load.disturbance() {
+            say(&format!("this machine is busy ({why}): runs that this disturbs are repeated or not used"));
+        }
+        let (cores, before) = (load.cores, load.other_work());
+        let survey = Survey {
+            runner,
+            kept,
+            budget,
+            steps,
+            rounds,
+            cores,
+            before,
+            log: RefCell::default(),
+            captured_local: Cell::new(None),
+            left_out: Cell::new(0),
+        };
+        survey.perform(Task::Native { nth: 1 }, 0.0)?;
+        if kept.get(Task::Native { nth: 1 }).is_none() {
+            return Err(Failure::Failed(format!(
+                "the budget of {} was over before one native run was: ask for more with --budget",
+                budget.text()
+            )));
+        }
+        survey.calibrate()?;
+        Ok(survey)
+    }
+
+    fn calibrate(&self) -> Result<(), Failure> {
+        self.steps.begin("measuring the pager");
+        for _ in 0..CALIBRATIONS {
+            if self.kept.calibration().is_some_and(|(_, is_disturbed)| !is_disturbed) {
+                break;
+            }
+            let before = Reading::now();
+            let measured = match calibrate(Mode::Blocking, self.budget.deadline()) {
+                Err(PagingError::OutOfTime) => break,
+                measured => measured?,
+            };
+            let load = Load::between(&before, &Reading::now());
+            self.kept.keep_calibration(measured, load.disturbance().is_some())?;
+        }
+        Ok(())
+    }
+
+    /// The same as [`Survey::undelayed`], with every page transfer kept in `trace.parquet`.
+    pub fn capture(&self, local: Bytes) -> Result<(), Failure> {
+        self.captured_local.set(Some(local));
+        self.undelayed(local)
+    }
+
+    /// The program with so much local memory and no delay: fetches, and what paging costs beside the waits.
+    pub fn undelayed(&self, local: Bytes) -> Result<(), Failure> {
+        let task = undelayed(local);
+        self.perform(task, self.predicted_s(task))
+    }
+
+    /// All runs with injected delays, the other native ones, and `others`; then again those that were disturbed.
+    pub fn inject(&self, locals: &[Bytes], others: &[Bytes]) -> Result<(), Failure> {
+        let lines: Result<Vec<_>, _> =
+            locals.iter().filter_map(|local| self.delays(*local).transpose()).collect();
+        let others: Vec<_> = others.iter().map(|local| undelayed(*local)).collect();
+        let tasks = line::plan(&lines?, &others, self.rounds);
+        self.perform_all(&tasks)?;
+        for _ in 0..REPEATS {
+            let again = self.all_disturbed();
+            if again.is_empty() || !is_worth_repeating(again.len(), self.kept.all(|_| true).len()) {
+                break;
+            }
+            self.perform_all(&again)?;
+        }
+        Ok(())
+    }
+
+    fn delays(&self, local: Bytes) -> Result<Option<Delayed>, Failure> {
+        let (Some(run), Some((calibration, _))) = (self.kept.get(undelayed(local)), self.kept.calibration())
+        else {
+            return Ok(None);
+        };
+        let choose = || line::delays_ns(self.pace_s(), run.fetches, calibration.floor_ns);
+        let delays_ns = self.kept.delays_ns(local, choose)?;
+        Ok(Some(Delayed { local_bytes: local.get(), delays_ns }))
+    }
+
+    fn perform_all(&self, tasks: &[Task]) -> Result<(), Failure> {
+        let predicted = |task: &Task| (*task, self.predicted_s(*task));
+        let tasks: Vec<_> = tasks.iter().filter(|task| !self.kept.has(**task)).map(predicted).collect();
+        for (task, predicted_s) in &tasks {
+            self.steps.expect(kind(*task), *predicted_s);
+        }
+        self.steps.all_expected();
+        tasks.into_iter().try_for_each(|(task, predicted_s)| self.perform(task, predicted_s))
+    }
+
+    /// Makes a run, unless it is kept or the budget has no time for it.
+    fn perform(&self, task: Task, predicted_s: f64) -> Result<(), Failure> {
+        if self.kept.has(task) {
+            return Ok(());
+        }
+        let is_possible = is_native(task) || self.kept.calibration().is_some();
+        let is_allowed = is_possible && self.budget.allows(self.steps.corrected(kind(task), predicted_s));
+        self.steps.begin(self.name(task));
+        let began = Instant::now();
+        let make = || self.runner.make(task, &self.known(), self.budget.deadline());
+        match is_allowed.then(make).transpose()?.flatten() {
+            Some(made) => {
+                self.steps.done(kind(task), predicted_s, began.elapsed().as_secs_f64());
+                self.take(task, made)
+            }
+            None => {
+                self.steps.drop(kind(task), predicted_s);
+                self.left_out.set(self.left_out.get() + 1);
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&self, task: Task, made: Made) -> Result<(), Failure> {
+        let why = made.load.disturbance();
+        self.kept.put(task, made.done, why.is_some())?;
+        let mut log = self.log.borrow_mut();
+        log.runs += 1;
+        let new =
+            made.warnings.into_iter().filter(|warning| !log.warnings.contains(warning)).collect::<Vec<_>>();
+        log.warnings.extend(new);
+        if let Some(why) = why {
+            let run = DisturbedRun { run: self.name(task), wall_s: made.done.wall_s, why, repeated: false };
+            log.disturbed.push((task, run));
+        }
+        Ok(())
+    }
+
+    fn known(&self) -> Known {
+        let calibration = self.kept.calibration().map(|(calibration, _)| calibration).unwrap_or_default();
+        let natives: Vec<_> = self.kept.undisturbed(is_native).iter().map(|(_, done)| done.wall_s).collect();
+        let native_s = (!natives.is_empty()).then(|| super::with_median(natives).median_s);
+        Known {
+            calibration,
+            footprint: self.footprint(),
+            native_s,
+            captured_local: self.captured_local.get(),
+        }
+    }
+
+    /// What the program needs, as the native runs showed it.
+    pub fn footprint(&self) -> Bytes {
+        let all = self.kept.all(is_native).into_iter().map(|done| done.footprint_bytes);
+        Bytes::new(all.max().unwrap_or(0))
+    }
+
+    /// Median native run time, of disturbed runs if there are no others: to plan by, and for the pace of replays.
+    pub fn pace_s(&self) -> f64 {
+        let all =
+            || super::with_median(self.kept.all(is_native).iter().map(|done| done.wall_s).collect()).median_s;
+        self.known().native_s.unwrap_or_else(all)
+    }
+
+    /// What a run is predicted to take, before those of its kind have shown it.
+    fn predicted_s(&self, task: Task) -> f64 {
+        let is_undelayed = |task| matches!(task, Task::Remote { delay_ns: 0.0, .. });
+        match task {
+            Task::Native { .. } => self.pace_s(),
+            Task::Remote { local_bytes, delay_ns, .. } => {
+                let same = self.kept.get(undelayed(Bytes::new(local_bytes)));
+                let others = self.kept.all(is_undelayed);
+                let mean = others.iter().map(|done| done.wall_s).sum::<f64>() / others.len().max(1) as f64;
+                match same {
+                    Some(done) => done.wall_s + done.fetches as f64 * delay_ns / 1e9,
+                    None if others.is_empty() => UNDELAYED * self.pace_s(),
+                    None => mean,
+                }
+            }
+        }
+    }
+
+    fn name(&self, task: Task) -> String {
+        let share = |bytes: u64| bytes as f64 / self.footprint().get().max(1) as f64 * 100.0;
+        match task {
+            Task::Native { nth } => format!("native run {nth}"),
+            Task::Remote { local_bytes, delay_ns: 0.0, .. } => {
+                format!("{:.0} % local, no delay", share(local_bytes))
+            }
+            Task::Remote { local_bytes, delay_ns, nth } => {
+                format!("{:.0} % local, {:.1} us a fetch, run {nth}", share(local_bytes), delay_ns / 1e3)
+            }
+        }
+    }
+
+    /// Runs that nothing undisturbed has taken the place of.
+    fn all_disturbed(&self) -> Vec<Task> {
+        let log = self.log.borrow();
+        let mut tasks: Vec<Task> = Vec::new();
+        for (task, _) in &log.disturbed {
+            if !self.kept.has(*task) && !tasks.contains(task) {
+                tasks.push(*task);
+            }
+        }
+        tasks
+    }
+
+    /// What else the machine did.
+    pub fn disturbance(&self) -> Disturbance {
+        let log = self.log.borrow();
+        let repeated = |(task, run): &(Task, DisturbedRun)| DisturbedRun {
+            repeated: self.kept.has(*task),
+            ..run.clone()
+        };
+        let disturbed = log.disturbed.iter().map(repeated).collect();
+        Disturbance { cores: self.cores, before: self.before, runs: log.runs, disturbed }
+    }
+
+    /// What a reader should know of all runs together.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let log = self.log.borrow();
+        let (disturbed, left_out) = (self.all_disturbed().len(), self.left_out.get());
+        let mut warnings = log.warnings.clone();
+        if disturbed > 0 {
+            let text = format!(
+                "{disturbed} runs were disturbed and are not used, the last since {}: intervals are wider than they could be",
+                self.last_reason()
+            );
+            warnings.push(Warning::new("disturbed", text));
+        }
+        if left_out > 0 {
+            let text = format!("the budget of {} left no time for {left_out} runs", self.budget.text());
+            warnings.push(Warning::new("budget", text));
+        }
+        warnings.extend((!self.runner.same_output()).then(|| self.runner.output_differs()));
+        warnings
+    }
+
+    /// The reason why fewer than enough runs are left to conclude from.
+    pub fn too_few(&self, what: &str, usable: usize, needed: usize) -> Warning {
+        if self.all_disturbed().is_empty() {
+            let budget = self.budget.text();
+            let text = format!(
+                "too few {what}, {usable} of at least {needed}, when the budget of {budget} ended: ask for more"
+            );
+            return Warning::new("budget", text);
+        }
+        let text = format!(
+            "too few undisturbed {what}, {usable} of at least {needed} ({}): stop other work on this machine, or keep it from \
+             the cores of this command (taskset), and run it again",
+            self.last_reason()
+        );
+        Warning::new("disturbed", text)
+    }
+
+    fn last_reason(&self) -> String {
+        self.log.borrow().disturbed.last().map_or_else(String::new, |(_, run)| run.why.to_string())
+    }
+}
+
+/// The machine while this command does nothing.
+fn look() -> Load {
+    let before = Reading::now();
+    std::thread::sleep(LOOK);
+    Load::between(&before, &Reading::now())
+}
+
+/// Where more than half of all runs were disturbed, others would be too: the machine is busy, not disturbed for a moment.
+fn is_worth_repeating(disturbed: usize, runs: usize) -> bool {
+    2 * disturbed <= runs
+}
+
+fn kind(task: Task) -> Kind {
+    match task {
+        Task::Native { .. } => Kind::Native,
+        Task::Remote { delay_ns: 0.0, .. } => Kind::Undelayed,
+        Task::Remote { .. } => Kind::Injected,
+    }
+}
+
+fn is_native(task: Task) -> bool {
+    matches!(task, Task::Native { .. })
+}
+
+pub fn undelayed(local: Bytes) -> Task {
+    Task::Remote { local_bytes: local.get(), delay_ns: 0.0, nth: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_is_busy_throughout_is_not_asked_again() {
+        assert!(is_worth_repeating(1, 16) && is_worth_repeating(8, 16));
+        assert!(!is_worth_repeating(9, 16) && !is_worth_repeating(1, 1));
+    }
+}

@@ -1,0 +1,32 @@
+//! `unrack run ls` for `unrack run -- ls`: a program that was given without the `--` before it.
+
+use crate::{Cli, failure::Failure};
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use std::ffi::{OsStr, OsString};
+
+/// What was meant, if a `--` before the word that `error` is about makes these arguments whole.
+pub fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
+        return None;
+    }
+    let at = |n: &usize| arguments[*n] == OsStr::new(word);
+    let with_separator = |n: usize| [&arguments[..n], &["--".into()], &arguments[n..]].concat();
+    let mut tried = (2..arguments.len()).filter(at).map(with_separator);
+    let meant = tried.find(|arguments| Cli::try_parse_from(arguments).is_ok())?;
+    let shown: Vec<String> = meant.iter().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
+    Some(Failure::Usage(format!(
+        "`{word}` is no option; a program comes after `--`: did you mean `unrack {}`?",
+        shown.join(" ")
+    )))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=%,:+@".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}

@@ -1,0 +1,283 @@
+//! Datagrams that only a holder of the shared key can write, each taken once.
+//!
+//! Behind a datagram's content stands its *seal*, in network order:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | life of the sender: when its process began, in nanoseconds since 1970 |
+//! | 8 | life of the receiver, as the sender knows it; 0: it does not |
+//! | 8 | number of the datagram in the sender's life, from 1 |
+//! | 32 | HMAC-SHA256 by the shared key, over the numbers of both machines, the content and all of the seal before it |
+//!
+//! A receiver takes what was made for its present life, by the newest life of the sender that it has heard of, and not
+//! twice: numbers are compared with a window as RFC 4303 §3.4.3 has one. What was recorded before either side began is
+//! refused. A datagram for another life is not taken, but answered by an empty one, from which its sender learns this life.
+//!
+//! A machine whose clock was set back between two lives is refused until its clock is later than it was.
+
+use crate::Error;
+use crate::fingerprint::{from_hex, to_hex};
+use crate::private::{self, Guard};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+use subtle::ConstantTimeEq;
+
+/// Bytes of a seal.
+pub const SEAL: usize = 24 + TAG;
+const TAG: usize = 32;
+/// Numbers that may come out of order.
+const WINDOW: u64 = 1024;
+
+/// The key that all machines of a rack share.
+#[derive(Debug, Clone)]
+pub struct SharedKey(Arc<hmac::Key>);
+
+impl SharedKey {
+    /// Makes a key in a file (mode 0600) that was not there: 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// There is such a file, or it cannot be written.
+    pub fn make(path: &Path) -> Result<(), Error> {
+        let mut bytes = [0; 32];
+        SystemRandom::new().fill(&mut bytes).expect("the kernel gives random bytes");
+        private::create_new(path, &format!("{}\n", to_hex(&bytes)))
+    }
+
+    /// Reads the key of a file.
+    ///
+    /// # Errors
+    /// There is none, others may read it, or it is no such key.
+    pub fn load(path: &Path) -> Result<SharedKey, Error> {
+        let text = private::read(path, Guard::Read)?;
+        let why = "is not a shared key: 64 hexadecimal digits, as `unrack keys shared` makes them";
+        let malformed = || Error::Malformed { path: path.into(), why: why.into() };
+        from_hex(text.trim()).map(SharedKey::from_bytes).ok_or_else(malformed)
+    }
+
+    pub fn from_bytes(bytes: [u8; 32]) -> SharedKey {
+        SharedKey(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
+    }
+
+    fn over(&self, machines: (u32, u32), bytes: &[u8]) -> hmac::Tag {
+        let mut over = hmac::Context::with_key(&self.0);
+        over.update(&machines.0.to_be_bytes());
+        over.update(&machines.1.to_be_bytes());
+        over.update(bytes);
+        over.sign()
+    }
+}
+
+/// When a process began, by which its life is told from others.
+pub fn new_life() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |since| since.as_nanos() as u64)
+}
+
+/// What both directions between this machine and another share.
+#[derive(Debug)]
+pub struct Pair {
+    key: SharedKey,
+    here: u32,
+    there: u32,
+    life: u64,
+    /// The newest life of the other machine that was heard of; 0: none.
+    their_life: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Pair {
+    /// `here`, `there`: the numbers of the two machines; `life`: see [`new_life`].
+    pub fn new(key: SharedKey, here: u32, there: u32, life: u64) -> Arc<Pair> {
+        Arc::new(Pair { key, here, there, life, their_life: AtomicU64::new(0), sent: AtomicU64::new(0) })
+    }
+
+    /// Appends the seal to a datagram's content.
+    pub fn seal(&self, datagram: &mut Vec<u8>) {
+        let number = self.sent.fetch_add(1, Relaxed) + 1;
+        for field in [self.life, self.their_life.load(Relaxed), number] {
+            datagram.extend_from_slice(&field.to_be_bytes());
+        }
+        let tag = self.key.over((self.here, self.there), datagram);
+        datagram.extend_from_slice(tag.as_ref());
+    }
+}
+
+/// What comes from another machine.
+#[derive(Debug)]
+pub struct Opener {
+    pair: Arc<Pair>,
+    /// The life that the window is of.
+    life: u64,
+    window: Window,
+}
+
+/// What a datagram turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Opened<'a> {
+    /// The content; empty: it only told of its sender's life.
+    Taken(&'a [u8]),
+    /// It was made by a holder of the key for another life: to be answered with an empty one.
+    ForAnotherLife,
+    /// It is not of a holder of the key, or was taken before, or is too old.
+    Refused,
+}
+
+impl Opener {
+    pub fn new(pair: Arc<Pair>) -> Opener {
+        Opener { pair, life: 0, window: Window::default() }
+    }
+
+    pub fn open<'a>(&mut self, datagram: &'a [u8]) -> Opened<'a> {
+        let Some((sealed, tag)) = datagram.split_last_chunk::<TAG>() else { return Opened::Refused };
+        let Some((content, fields)) = sealed.split_last_chunk::<24>() else { return Opened::Refused };
+        let Pair { key, here, there, .. } = &*self.pair;
+        if !bool::from(key.over((*there, *here), sealed).as_ref().ct_eq(tag)) {
+            return Opened::Refused;
+        }
+        let field = |at: usize| u64::from_be_bytes(fields[at * 8..][..8].try_into().expect("eight bytes"));
+        let (life, for_life, number) = (field(0), field(1), field(2));
+        self.pair.their_life.fetch_max(life, Relaxed);
+        if for_life != self.pair.life {
+            return Opened::ForAnotherLife;
+        }
+        if life > self.life {
+            (self.life, self.window) = (life, Window::default());
+        }
+        if life < self.life || !self.window.take(number) { Opened::Refused } else { Opened::Taken(content) }
+    }
+}
+
+/// Which numbers were taken: all up to `highest` − [`WINDOW`], and those whose bit is set.
+#[derive(Debug, Default)]
+struct Window {
+    highest: u64,
+    bits: [u64; (WINDOW / 64) as usize],
+}
+
+impl Window {
+    /// True if the number was not taken before, and is not too old to tell.
+    fn take(&mut self, number: u64) -> bool {
+        if number > self.highest {
+            // Bits are reused for numbers a window later.
+            let fresh = (self.highest + 1..=number).rev().take(WINDOW as usize);
+            fresh.for_each(|number| *self.word(number) &= !bit(number));
+            self.highest = number;
+        } else if self.highest - number >= WINDOW || *self.word(number) & bit(number) != 0 {
+            return false;
+        }
+        *self.word(number) |= bit(number);
+        number > 0
+    }
+
+    fn word(&mut self, number: u64) -> &mut u64 {
+        &mut self.bits[(number % WINDOW / 64) as usize]
+    }
+}
+
+fn bit(number: u64) -> u64 {
+    1 << (number % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const KEY: [u8; 32] = [7; 32];
+
+    /// Two machines: how each sends to the other, and what each makes of it.
+    fn machines(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
+        [0, 1].map(|here| {
+            let key = SharedKey::from_bytes(KEY);
+            let pair = Pair::new(key, here, 1 - here, lives[here as usize]);
+            (pair.clone(), Opener::new(pair))
+        })
+    }
+
+    fn sealed(pair: &Pair, content: &[u8]) -> Vec<u8> {
+        let mut datagram = content.to_vec();
+        pair.seal(&mut datagram);
+        assert_eq!(datagram.len(), content.len() + SEAL);
+        datagram
+    }
+
+    /// Each has heard of the other's life.
+    fn acquainted(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
+        let [mut a, mut b] = machines(lives);
+        assert_eq!(b.1.open(&sealed(&a.0, b"hello")), Opened::ForAnotherLife);
+        assert_eq!(a.1.open(&sealed(&b.0, b"")), Opened::Taken(b""));
+        assert_eq!(b.1.open(&sealed(&a.0, b"hello")), Opened::Taken(b"hello"));
+        [a, b]
+    }
+
+    #[test]
+    fn a_datagram_is_taken_once_and_by_the_one_it_was_made_for() {
+        let [mut a, mut b] = acquainted([10, 20]);
+        let first = sealed(&a.0, b"first");
+        assert_eq!(b.1.open(&first), Opened::Taken(b"first"));
+        assert_eq!(b.1.open(&first), Opened::Refused, "again");
+        assert_eq!(a.1.open(&first), Opened::Refused, "back to its sender");
+        let third = SharedKey::from_bytes(KEY);
+        let mut third = Opener::new(Pair::new(third, 2, 0, 20));
+        assert_eq!(third.open(&sealed(&a.0, b"x")), Opened::Refused, "to a third machine");
+        let stranger = Pair::new(SharedKey::from_bytes([8; 32]), 0, 1, 10);
+        assert_eq!(b.1.open(&sealed(&stranger, b"x")), Opened::Refused, "by another key");
+    }
+
+    #[test]
+    fn what_was_recorded_in_an_earlier_life_is_refused() {
+        let [a, b] = acquainted([10, 20]);
+        let recorded: Vec<_> = (0..5).map(|_| sealed(&a.0, b"old")).collect();
+        // The receiver begins anew, and knows nothing.
+        let [_, mut later] = machines([10, 30]);
+        assert!(recorded.iter().all(|old| later.1.open(old) == Opened::ForAnotherLife));
+        // The sender begins anew; what it sent before is worth nothing as soon as it is heard.
+        let [mut again, _] = machines([11, 20]);
+        let mut b = b;
+        assert_eq!(b.1.open(&sealed(&again.0, b"")), Opened::ForAnotherLife);
+        assert_eq!(again.1.open(&sealed(&b.0, b"")), Opened::Taken(b""));
+        assert_eq!(b.1.open(&sealed(&again.0, b"new")), Opened::Taken(b"new"));
+        assert!(recorded.iter().all(|old| b.1.open(old) == Opened::Refused));
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_is_refused(content in prop::collection::vec(any::<u8>(), 0..80), at: prop::sample::Index, bit in 0u32..8) {
+            let [a, mut b] = acquainted([10, 20]);
+            let mut datagram = sealed(&a.0, &content);
+            let length = datagram.len();
+            prop_assert_eq!(b.1.open(&datagram[..at.index(length)]), Opened::Refused);
+            datagram[at.index(length)] ^= 1u8 << bit;
+            prop_assert_eq!(b.1.open(&datagram), Opened::Refused);
+        }
+
+        /// Beside a set of all that was taken.
+        #[test]
+        fn the_window_takes_each_number_once(numbers in prop::collection::vec(0u64..4000, 1..400)) {
+            let (mut window, mut taken, mut highest) = (Window::default(), BTreeSet::new(), 0);
+            for number in numbers {
+                let may = number > 0 && number + WINDOW > highest && taken.insert(number);
+                prop_assert_eq!(window.take(number), may, "{}", number);
+                highest = highest.max(number);
+            }
+        }
+    }
+
+    #[test]
+    fn a_shared_key_is_a_private_file() {
+        let path = std::env::temp_dir().join(format!("unrack-shared-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        SharedKey::make(&path).unwrap();
+        assert!(SharedKey::make(&path).is_err(), "nothing is overwritten");
+        SharedKey::load(&path).unwrap();
+        std::fs::write(&path, "12").unwrap();
+        let said = SharedKey::load(&path).unwrap_err().to_string();
+        assert!(said.contains("64 hexadecimal digits"), "{said}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,79 @@
+//! Which addresses need keys.
+
+use crate::folder::usual_folder;
+use crate::{Error, Keys};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where connections are encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// Beyond this machine, by the keys of the usual folder; loopback is plain.
+    #[default]
+    BeyondLoopback,
+    /// Everywhere, by the keys of this folder.
+    Always(PathBuf),
+    /// Nowhere: somebody said so.
+    Never,
+}
+
+impl Policy {
+    /// What `--keys` and `--insecure` ask for.
+    pub fn from_options(keys: Option<PathBuf>, insecure: bool) -> Policy {
+        match keys {
+            _ if insecure => Policy::Never,
+            Some(folder) => Policy::Always(folder),
+            None => Policy::BeyondLoopback,
+        }
+    }
+
+    /// The keys by which to talk at an address; `None`: plain. `insecure` is how its user says that it may be plain.
+    ///
+    /// # Errors
+    /// Keys are needed and cannot be had.
+    pub fn keys_for(&self, address: SocketAddr, insecure: &'static str) -> Result<Option<Arc<Keys>>, Error> {
+        match self {
+            Policy::Never => Ok(None),
+            Policy::BeyondLoopback if is_loopback(address) => Ok(None),
+            Policy::Always(folder) => Ok(Some(Arc::new(Keys::load(folder)?))),
+            Policy::BeyondLoopback => match Keys::load(&usual_folder()) {
+                Ok(keys) => Ok(Some(Arc::new(keys))),
+                Err(cause) => {
+                    Err(Error::Needed { address: address.to_string(), cause: Box::new(cause), insecure })
+                }
+            },
+        }
+    }
+}
+
+/// True if what is said there never leaves this machine: 127.0.0.0/8 and ::1.
+pub fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_goes_without_keys() {
+        for (text, loopback) in [
+            ("127.0.0.1:1", true),
+            ("127.9.9.9:1", true),
+            ("[::1]:1", true),
+            ("[::ffff:127.0.0.1]:1", true),
+            ("0.0.0.0:1", false),
+            ("[::]:1", false),
+            ("10.0.0.1:1", false),
+            ("[fe80::1]:1", false),
+        ] {
+            assert_eq!(is_loopback(text.parse().unwrap()), loopback, "{text}");
+        }
+        let far: SocketAddr = "10.0.0.1:7000".parse().unwrap();
+        assert!(Policy::Never.keys_for(far, "--insecure").unwrap().is_none());
+        let said =
+            Policy::Always("/nowhere/keys".into()).keys_for(far, "--insecure").unwrap_err().to_string();
+        assert!(said.contains("unrack keys make /nowhere/keys"), "{said}");
+    }
+}

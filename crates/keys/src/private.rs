@@ -1,0 +1,85 @@
+//! Files that are their user's alone.
+
+use crate::Error;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Longer than any file of keys: the list of trusted keys may have ten thousand lines.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What others must not be able to do with a file.
+#[derive(Clone, Copy)]
+pub enum Guard {
+    /// Secrets.
+    Read,
+    /// Lists that are believed.
+    Write,
+}
+
+/// Reads a regular file that is this user's (or root's), and is guarded as said.
+pub fn read(path: &Path, guard: Guard) -> Result<String, Error> {
+    // Not blocking: what is no regular file is not to be waited for.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Error::file(path)(errno.into()))?,
+    );
+    let found = file.metadata().map_err(Error::file(path))?;
+    if !found.is_file() {
+        return Err(Error::Malformed { path: path.into(), why: "is no regular file".into() });
+    }
+    check_owner(path, found.uid())?;
+    let (others, what, mode) = match guard {
+        Guard::Read => (0o077, "read", "600"),
+        Guard::Write => (0o022, "written", "go-w"),
+    };
+    if found.mode() & others != 0 {
+        return Err(Error::NotPrivate { path: path.into(), what, mode });
+    }
+    let mut text = String::new();
+    file.take(MOST_BYTES).read_to_string(&mut text).map_err(Error::file(path))?;
+    Ok(text)
+}
+
+/// Refuses a folder that others may write to.
+pub fn check_folder(path: &Path) -> Result<(), Error> {
+    let found = std::fs::metadata(path).map_err(Error::file(path))?;
+    check_owner(path, found.uid())?;
+    match found.mode() & 0o022 {
+        0 => Ok(()),
+        _ => Err(Error::NotPrivate { path: path.into(), what: "written", mode: "go-w" }),
+    }
+}
+
+fn check_owner(path: &Path, uid: u32) -> Result<(), Error> {
+    let ours = rustix::process::geteuid().as_raw();
+    if uid == ours || uid == 0 { Ok(()) } else { Err(Error::Foreign { path: path.into() }) }
+}
+
+/// Makes a file of mode 0600 that was not there.
+pub fn create_new(path: &Path, text: &str) -> Result<(), Error> {
+    let failed = Error::file(path);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let made =
+        rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| failed(errno.into()))?;
+    let mut file = File::from(made);
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|why| {
+        // Half a file is of no use.
+        let _ = std::fs::remove_file(path);
+        failed(why)
+    })
+}
+
+/// Writes a file of mode 0600 aside, and puts it in its place.
+pub fn replace(path: &Path, text: &str) -> Result<(), Error> {
+    let aside = path.with_extension(format!("{}.new", std::process::id()));
+    match std::fs::remove_file(&aside) {
+        Err(why) if why.kind() != ErrorKind::NotFound => return Err(Error::file(&aside)(why)),
+        _ => {}
+    }
+    create_new(&aside, text)?;
+    std::fs::rename(&aside, path).map_err(Error::file(path))
+}

@@ -1,0 +1,178 @@
+//! What all peers together may hold of something, and what each may: pages of a node, bytes of a server.
+
+use crate::Fingerprint;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Something of which so much can be taken. Only a number: `Relaxed` will do.
+#[derive(Debug)]
+pub struct Budget {
+    most: u64,
+    taken: AtomicU64,
+}
+
+impl Budget {
+    pub fn new(most: u64) -> Arc<Budget> {
+        Arc::new(Budget { most, taken: AtomicU64::new(0) })
+    }
+
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    pub fn free(&self) -> u64 {
+        self.most - self.taken()
+    }
+
+    fn take(&self, amount: u64) -> bool {
+        let more = |taken: u64| taken.checked_add(amount).filter(|taken| *taken <= self.most);
+        self.taken.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    fn give(&self, amount: u64) {
+        let before = self.taken.fetch_sub(amount, Relaxed);
+        assert!(before >= amount, "more given back than was taken");
+    }
+}
+
+/// Who is at the other end of a connection: whatever it opens, it has one share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// Of a connection that is not encrypted. Of IPv6, the network that its first 64 bits name: one machine has all of it.
+    Address(IpAddr),
+    /// A key that was proved.
+    Key(Fingerprint),
+    /// A user of this machine, by its number.
+    User(u32),
+}
+
+impl Peer {
+    pub fn from_address(address: IpAddr) -> Peer {
+        Peer::Address(match address.to_canonical() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+        })
+    }
+}
+
+/// The shares of all peers that have something.
+#[derive(Debug)]
+pub struct Shares {
+    all: Arc<Budget>,
+    each: u64,
+    peers: Mutex<BTreeMap<Peer, Weak<Budget>>>,
+}
+
+impl Shares {
+    /// `all`: what there is; `each`: what one peer may hold of it.
+    pub fn new(all: u64, each: u64) -> Arc<Shares> {
+        Arc::new(Shares { all: Budget::new(all), each, peers: Mutex::default() })
+    }
+
+    pub fn all(&self) -> &Budget {
+        &self.all
+    }
+
+    pub fn each(&self) -> u64 {
+        self.each
+    }
+
+    /// A peer's account, the same for all that it opens.
+    pub fn account(&self, peer: Peer) -> Account {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|_, share| share.strong_count() > 0);
+        let known = peers.get(&peer).and_then(Weak::upgrade);
+        let own = known.unwrap_or_else(|| {
+            let share = Budget::new(self.each);
+            peers.insert(peer, Arc::downgrade(&share));
+            share
+        });
+        Account { all: self.all.clone(), own }
+    }
+}
+
+/// Whose limit there is no room within.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoom {
+    ForAll,
+    ForPeer,
+}
+
+/// What a peer takes from: its own share, and that of all.
+#[derive(Debug, Clone)]
+pub struct Account {
+    all: Arc<Budget>,
+    own: Arc<Budget>,
+}
+
+impl Account {
+    /// What this peer could take now.
+    pub fn free(&self) -> u64 {
+        self.all.free().min(self.own.free())
+    }
+
+    /// What this peer has.
+    pub fn taken(&self) -> u64 {
+        self.own.taken()
+    }
+
+    /// True if both are accounts of one peer.
+    pub fn is_same_peer(&self, other: &Account) -> bool {
+        Arc::ptr_eq(&self.own, &other.own)
+    }
+
+    /// Takes so much, which is to be given back.
+    ///
+    /// # Errors
+    /// There is less: nothing is taken.
+    pub fn take(&self, amount: u64) -> Result<(), NoRoom> {
+        if !self.own.take(amount) {
+            return Err(NoRoom::ForPeer);
+        }
+        if !self.all.take(amount) {
+            self.own.give(amount);
+            return Err(NoRoom::ForAll);
+        }
+        Ok(())
+    }
+
+    pub fn give(&self, amount: u64) {
+        self.all.give(amount);
+        self.own.give(amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_has_its_share_however_much_it_opens() {
+        let shares = Shares::new(50, 30);
+        let [a, b] = ["10.0.0.1", "10.0.0.2"].map(|text| Peer::from_address(text.parse().unwrap()));
+        let (first, second, other) = (shares.account(a), shares.account(a), shares.account(b));
+        assert!(first.is_same_peer(&second) && !first.is_same_peer(&other));
+        first.take(20).unwrap();
+        assert_eq!(second.take(11), Err(NoRoom::ForPeer));
+        second.take(10).unwrap();
+        assert_eq!((first.free(), other.free()), (0, 20));
+        assert_eq!(other.take(21), Err(NoRoom::ForAll));
+        assert_eq!(other.taken(), 0, "nothing of it is taken");
+        first.give(30);
+        assert_eq!((shares.all().free(), second.taken()), (50, 0));
+    }
+
+    #[test]
+    fn a_machine_is_one_peer_whichever_of_its_addresses_it_uses() {
+        let of = |text: &str| Peer::from_address(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::2:3:4"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    }
+}

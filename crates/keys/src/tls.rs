@@ -1,0 +1,181 @@
+//! What TLS is told: version 1.3, one key on each side, no certificates, no resumption.
+
+use crate::fingerprint::Fingerprint;
+use crate::folder::trusted;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
+    PeerIncompatible, ServerConfig, SignatureScheme,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A key's two sides.
+pub(crate) struct Parts {
+    pub own: Fingerprint,
+    pub server: Arc<ServerConfig>,
+    pub client: Arc<ClientConfig>,
+}
+
+impl Parts {
+    pub fn new(key: PrivatePkcs8KeyDer<'static>, folder: &Path) -> Result<Parts, Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = provider.key_provider.load_private_key(key.into())?;
+        let public = key.public_key().ok_or(Error::General("a key without a public part".into()))?.to_vec();
+        let own = Fingerprint::from_public_key(&public);
+        let certified = Arc::new(CertifiedKey::new(vec![CertificateDer::from(public)], key));
+        let verifier = Arc::new(Pinned { provider: provider.clone(), folder: folder.into() });
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])?
+            .with_client_cert_verifier(verifier.clone())
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified.clone())));
+        // Each connection proves its key, so that a key that is trusted no more gets none.
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified)));
+        client.resumption = Resumption::disabled();
+        client.enable_sni = false;
+        Ok(Parts { own, server: Arc::new(server), client: Arc::new(client) })
+    }
+}
+
+/// A name that is never looked at: keys are compared, not names.
+pub(crate) fn no_name() -> ServerName<'static> {
+    ServerName::try_from("unrack").expect("a name")
+}
+
+/// Takes the keys of a folder's list, and proves that the peer has the one that it shows.
+#[derive(Debug)]
+struct Pinned {
+    provider: Arc<CryptoProvider>,
+    folder: PathBuf,
+}
+
+/// A key that is not on the list.
+#[derive(Debug)]
+pub(crate) struct NotTrusted(pub Fingerprint);
+
+impl std::fmt::Display for NotTrusted {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "the key {} is not trusted", self.0)
+    }
+}
+
+impl std::error::Error for NotTrusted {}
+
+impl Pinned {
+    fn check(&self, key: &CertificateDer) -> Result<(), Error> {
+        let theirs = Fingerprint::from_public_key(key);
+        // A list that cannot be read trusts nobody.
+        let known = trusted(&self.folder).is_ok_and(|all| all.iter().any(|known| known.key == theirs));
+        let refused = || CertificateError::Other(OtherError(Arc::new(NotTrusted(theirs))));
+        known.then_some(()).ok_or_else(|| refused().into())
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+    }
+}
+
+/// TLS 1.2 is never agreed on.
+fn not_tls12() -> Result<HandshakeSignatureValid, Error> {
+    Err(PeerIncompatible::Tls12NotOffered.into())
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        key: &CertificateDer,
+        _: &[CertificateDer],
+        _: &ServerName,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(key).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        not_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, key, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for Pinned {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        key: &CertificateDer,
+        _: &[CertificateDer],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(key).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        not_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, key, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,453 @@
+//! A TCP connection that is encrypted, or is not.
+//!
+//! Reading never waits for writing, nor the other way round: where a socket does not block, both go as far as they can.
+//! Where it does, its time-outs are those of the caller.
+
+use crate::tls::{NotTrusted, no_name};
+use crate::{Error, Fingerprint, Keys};
+use rustls::{AlertDescription, CertificateError, ClientConnection, Connection, ServerConnection};
+use std::io::{self, BufReader, ErrorKind, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A connection. Others may have its socket too, to end it.
+pub struct Wire {
+    socket: Arc<TcpStream>,
+    secret: Option<Box<Secret>>,
+}
+
+struct Secret {
+    tls: Connection,
+    /// What came and is not decrypted: rustls by itself reads 4 KiB at a time.
+    incoming: BufReader<Socket>,
+    keys: Arc<Keys>,
+    peer: Option<Fingerprint>,
+    /// Bytes that are decrypted and not read yet.
+    unread: usize,
+}
+
+struct Socket(Arc<TcpStream>);
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(into)
+    }
+}
+
+/// Bytes that are read from a socket at once.
+const INCOMING: usize = 64 << 10;
+/// How long a peer that is refused gets to read why.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// The first byte of everything that a TLS client says first.
+const HANDSHAKE: u8 = 0x16;
+
+impl Wire {
+    pub fn plain(socket: Arc<TcpStream>) -> Wire {
+        Wire { socket, secret: None }
+    }
+
+    /// The client's side: with keys, proves ours and checks the server's, until `deadline`. The socket is to block, with a
+    /// time-out after which the clock is looked at.
+    ///
+    /// # Errors
+    /// The server's key is not trusted, it speaks no TLS, or the connection breaks. That ours is not trusted there is found
+    /// out by the first [`Wire::read`].
+    pub fn connect(
+        socket: Arc<TcpStream>,
+        keys: Option<&Arc<Keys>>,
+        deadline: Instant,
+    ) -> Result<Wire, Error> {
+        let Some(keys) = keys else { return Ok(Wire::plain(socket)) };
+        let tls = ClientConnection::new(keys.client.clone(), no_name()).map_err(io::Error::other)?;
+        Wire::begin(socket, tls.into(), keys, deadline)
+    }
+
+    /// The server's side.
+    ///
+    /// # Errors
+    /// As [`Wire::connect`].
+    pub fn accept(
+        socket: Arc<TcpStream>,
+        keys: Option<&Arc<Keys>>,
+        deadline: Instant,
+    ) -> Result<Wire, Error> {
+        let Some(keys) = keys else { return Ok(Wire::plain(socket)) };
+        let tls = ServerConnection::new(keys.server.clone()).map_err(io::Error::other)?;
+        Wire::begin(socket, tls.into(), keys, deadline)
+    }
+
+    fn begin(
+        socket: Arc<TcpStream>,
+        tls: Connection,
+        keys: &Arc<Keys>,
+        deadline: Instant,
+    ) -> Result<Wire, Error> {
+        let incoming = BufReader::with_capacity(INCOMING, Socket(socket.clone()));
+        let mut secret = Box::new(Secret { tls, incoming, keys: keys.clone(), peer: None, unread: 0 });
+        if let Err(error) = secret.shake_hands(&socket, deadline) {
+            part(&socket);
+            return Err(secret.explain(error));
+        }
+        let shown = secret.tls.peer_certificates().and_then(|keys| keys.first());
+        secret.peer = shown.map(|key| Fingerprint::from_public_key(key));
+        Ok(Wire { socket, secret: Some(secret) })
+    }
+
+    pub fn socket(&self) -> &Arc<TcpStream> {
+        &self.socket
+    }
+
+    /// The key that the other side has proved to have.
+    pub fn peer(&self) -> Option<Fingerprint> {
+        self.secret.as_ref().and_then(|secret| secret.peer)
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// True if a read would return at once, though the socket has nothing.
+    pub fn has_unread(&self) -> bool {
+        self.secret.as_ref().is_some_and(|secret| secret.unread > 0 || !secret.incoming.buffer().is_empty())
+    }
+
+    /// True if bytes that were taken wait for room in the socket: [`Wire::flush`] when there is some.
+    pub fn has_unsent(&self) -> bool {
+        self.secret.as_ref().is_some_and(|secret| secret.tls.wants_write())
+    }
+}
+
+impl Read for Wire {
+    /// 0: the other side has ended.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match &mut self.secret {
+            None => (&*self.socket).read(into),
+            Some(secret) => secret.read(&self.socket, into),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    /// What it takes is the connection's to send; see [`Wire::has_unsent`].
+    fn write_vectored(&mut self, parts: &[IoSlice]) -> io::Result<usize> {
+        match &mut self.secret {
+            None => (&*self.socket).write_vectored(parts),
+            Some(secret) => secret.write(&self.socket, parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.secret {
+            None => Ok(()),
+            Some(secret) => secret.flush(&self.socket),
+        }
+    }
+}
+
+impl Secret {
+    fn shake_hands(&mut self, socket: &TcpStream, deadline: Instant) -> io::Result<()> {
+        loop {
+            match self.step(socket) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) if !is_early(&error) => return Err(error),
+                Err(_) => {}
+            }
+            // Also of a peer that sends a byte now and then.
+            if Instant::now() >= deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// Sends and reads a part of the handshake. Says whether it is over.
+    fn step(&mut self, socket: &TcpStream) -> io::Result<bool> {
+        self.flush(socket)?;
+        if self.tls.is_handshaking() {
+            self.receive(socket)?;
+        }
+        Ok(!self.tls.is_handshaking() && !self.tls.wants_write())
+    }
+
+    /// Decrypts some of what comes.
+    fn receive(&mut self, socket: &TcpStream) -> io::Result<()> {
+        if self.tls.read_tls(&mut self.incoming)? == 0 {
+            // No farewell: cut, or the process is gone.
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        match self.tls.process_new_packets() {
+            Ok(state) => self.unread = state.plaintext_bytes_to_read(),
+            Err(error) => {
+                // The reason goes to the other side, if it takes it.
+                let _ = self.flush(socket);
+                return Err(io::Error::new(ErrorKind::InvalidData, error));
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.tls.reader().read(into) {
+                Ok(count) => {
+                    self.unread = self.unread.saturating_sub(count);
+                    return Ok(count);
+                }
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                Err(_) => {}
+            }
+            self.receive(socket).map_err(|error| match error.kind() {
+                ErrorKind::InvalidData => self.explain(error).into(),
+                _ => error,
+            })?;
+        }
+    }
+
+    fn write(&mut self, socket: &TcpStream, parts: &[IoSlice]) -> io::Result<usize> {
+        // Room first: what does not fit is not taken.
+        match self.flush(socket) {
+            Err(error) if !is_early(&error) => return Err(error),
+            _ => {}
+        }
+        let count = self.tls.writer().write_vectored(parts)?;
+        if count == 0 && parts.iter().any(|part| !part.is_empty()) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        // What is taken is sent now or later; what breaks shows then.
+        let _ = self.flush(socket);
+        Ok(count)
+    }
+
+    fn flush(&mut self, socket: &TcpStream) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut &*socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What an error of TLS means for who has the keys.
+    fn explain(&self, error: io::Error) -> Error {
+        use rustls::Error as Tls;
+        let folder = self.keys.folder().to_path_buf();
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>()) {
+            Some(Tls::InvalidCertificate(CertificateError::Other(other))) => match other.0.downcast_ref() {
+                Some(NotTrusted(theirs)) => Error::Untrusted { theirs: *theirs, folder },
+                None => Error::NotTls(other.to_string()),
+            },
+            Some(Tls::AlertReceived(AlertDescription::CertificateUnknown)) => {
+                Error::Refused { ours: self.keys.fingerprint() }
+            }
+            Some(other) => Error::NotTls(other.to_string()),
+            None if error.kind() == ErrorKind::UnexpectedEof => {
+                Error::NotTls("it closed the connection".into())
+            }
+            None => Error::Broken(error),
+        }
+    }
+}
+
+/// Nothing is wrong: a time-out of the socket, or a signal.
+fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// Has the kernel find out a peer whose machine, or whose link, is gone, within `silence`: by probes while nothing is sent, by
+/// acknowledgements that do not come while something is.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn keep_alive(socket: &TcpStream, silence: Duration) -> io::Result<()> {
+    use rustix::net::sockopt;
+    // Whole seconds, and three probes after the first quarter.
+    let quarter = Duration::from_secs((silence.as_secs() / 4).max(1));
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, quarter)?;
+    sockopt::set_tcp_keepintvl(socket, quarter)?;
+    sockopt::set_tcp_keepcnt(socket, 3)?;
+    Ok(sockopt::set_tcp_user_timeout(socket, silence.as_millis().min(u32::MAX.into()) as u32)?)
+}
+
+/// Lets the other side read why: a socket that is closed with something unread throws away what was sent.
+pub fn part(socket: &TcpStream) {
+    let _ = socket.shutdown(Shutdown::Write);
+    let _ = socket.set_read_timeout(Some(FAREWELL));
+    let deadline = Instant::now() + FAREWELL;
+    let mut bytes = [0; 4096];
+    let mut socket = socket;
+    while Instant::now() < deadline && matches!(socket.read(&mut bytes), Ok(1..)) {}
+}
+
+/// True if what a client says first is not TLS. Waits for its first byte as long as the socket's time-out says.
+///
+/// # Errors
+/// It says nothing.
+pub fn speaks_plainly(socket: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    match socket.peek(&mut first)? {
+        0 => Err(ErrorKind::UnexpectedEof.into()),
+        _ => Ok(first[0] != HANDSHAKE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder;
+    use std::net::TcpListener;
+    use std::path::PathBuf;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn keys(name: &str) -> Arc<Keys> {
+        let folder = std::env::temp_dir().join(format!("unrack-wire-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        Arc::new(Keys::make(&folder).unwrap())
+    }
+
+    fn trust(who: &Keys, whom: &Keys) {
+        folder::trust(who.folder(), whom.fingerprint(), "peer").unwrap();
+    }
+
+    fn sockets() -> (Arc<TcpStream>, Arc<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        for socket in [&near, &far] {
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        (Arc::new(near), Arc::new(far))
+    }
+
+    /// Both ends, and what each says of the other.
+    fn meet(client: &Arc<Keys>, server: &Arc<Keys>) -> (Result<Wire, Error>, Result<Wire, Error>) {
+        let (near, far) = sockets();
+        let deadline = Instant::now() + PATIENCE;
+        std::thread::scope(|scope| {
+            let server = scope.spawn(move || Wire::accept(far, Some(server), deadline));
+            (Wire::connect(near, Some(client), deadline), server.join().unwrap())
+        })
+    }
+
+    fn gone(keys: &[&Keys]) {
+        let folders: Vec<PathBuf> = keys.iter().map(|keys| keys.folder().to_path_buf()).collect();
+        folders.iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
+    }
+
+    #[test]
+    fn peers_that_trust_each_other_talk_and_know_whom() {
+        let (client, server) = (keys("client"), keys("server"));
+        trust(&client, &server);
+        trust(&server, &client);
+        let (near, far) = meet(&client, &server);
+        let (mut near, mut far) = (near.unwrap(), far.unwrap());
+        assert_eq!((near.peer(), far.peer()), (Some(server.fingerprint()), Some(client.fingerprint())));
+        let message: Vec<u8> = (0..300_000).map(|at| (at * 7 % 251) as u8).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut came = vec![0; message.len()];
+                far.read_exact(&mut came).unwrap();
+                far.write_all(&came).unwrap();
+                far.flush().unwrap();
+            });
+            near.write_all(&message).unwrap();
+            near.flush().unwrap();
+            let mut back = vec![0; message.len()];
+            near.read_exact(&mut back).unwrap();
+            assert!(back == message);
+        });
+        gone(&[&client, &server]);
+    }
+
+    #[test]
+    fn who_is_not_trusted_gets_nothing_and_both_are_told() {
+        let (client, server) = (keys("client-refused"), keys("server-refused"));
+        let (near, far) = meet(&client, &server);
+        let said = near.err().unwrap().to_string();
+        assert!(said.contains(&format!("unrack keys trust {}", server.fingerprint())), "{said}");
+        assert!(far.is_err());
+        // Now the client trusts the server, but not the other way round.
+        trust(&client, &server);
+        let (near, far) = meet(&client, &server);
+        let said = far.err().unwrap().to_string();
+        assert!(said.contains(&client.fingerprint().to_string()), "{said}");
+        let said = near.and_then(|mut near| Ok(near.read(&mut [0; 10]).map(drop)?)).unwrap_err().to_string();
+        assert!(said.contains(&format!("unrack keys trust {}` there", client.fingerprint())), "{said}");
+        // Trusted, and then not any more: from the next connection on, without a restart.
+        trust(&server, &client);
+        assert!(meet(&client, &server).1.is_ok());
+        folder::distrust(server.folder(), client.fingerprint()).unwrap();
+        assert!(meet(&client, &server).1.is_err());
+        gone(&[&client, &server]);
+    }
+
+    #[test]
+    fn strangers_to_tls_are_found_out() {
+        let server = keys("tls-only");
+        let (near, far) = sockets();
+        (&*near).write_all(b"unrackmn and more that is no TLS at all").unwrap();
+        assert!(speaks_plainly(&far).unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        assert!(matches!(Wire::accept(far, Some(&server), deadline), Err(Error::NotTls(_))));
+        let (near, far) = sockets();
+        let silent = std::thread::spawn(move || {
+            (&*far).write_all(b"unrackmn plain").unwrap();
+            let _ = (&*far).read(&mut [0; 1000]);
+        });
+        let said = Wire::connect(near, Some(&server), deadline).err().unwrap().to_string();
+        assert!(said.contains("does not speak TLS"), "{said}");
+        silent.join().unwrap();
+        let (near, _far) = sockets();
+        near.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        let soon = Instant::now() + Duration::from_millis(50);
+        let late = Wire::connect(near, Some(&server), soon).err().unwrap();
+        assert!(late.may_pass(), "{late}");
+        gone(&[&server]);
+    }
+
+    /// Both write more than sockets take before either reads: neither waits for ever.
+    #[test]
+    fn reading_does_not_wait_for_writing() {
+        let (client, server) = (keys("both-c"), keys("both-s"));
+        trust(&client, &server);
+        trust(&server, &client);
+        let (near, far) = meet(&client, &server);
+        let mut ends = [near.unwrap(), far.unwrap()];
+        ends.iter().for_each(|end| end.socket().set_nonblocking(true).unwrap());
+        const BYTES: usize = 24 << 20;
+        let (mut sent, mut came) = ([0; 2], [0; 2]);
+        let (piece, mut place) = (vec![7; 100_000], vec![0; 100_000]);
+        let begun = Instant::now();
+        while came != [BYTES; 2] {
+            assert!(begun.elapsed() < PATIENCE * 3, "{sent:?} {came:?}");
+            for at in 0..2 {
+                let left = piece.len().min(BYTES - sent[at]);
+                if left > 0 {
+                    sent[at] += ends[at].write(&piece[..left]).unwrap_or_else(blocked);
+                }
+                let _ = ends[at].flush();
+            }
+            // As if both had first written all that they could.
+            if sent.iter().sum::<usize>() > 8 << 20 {
+                for at in 0..2 {
+                    came[at] += ends[at].read(&mut place).unwrap_or_else(blocked);
+                }
+            }
+        }
+        gone(&[&client, &server]);
+    }
+
+    fn blocked(error: io::Error) -> usize {
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+        0
+    }
+}

@@ -1,0 +1,60 @@
+//! State folders: what is read there is believed, and whoever may write there may ask, so they are their user's alone.
+
+use crate::error::Error;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+
+/// Makes a folder of mode 0700, or takes one that is there.
+///
+/// # Errors
+/// It cannot be made, or [`check`] refuses it.
+pub(crate) fn claim(folder: &Path) -> Result<(), Error> {
+    let file = |why| Error::File { path: folder.to_path_buf(), why };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(file)?;
+    check(folder)
+}
+
+/// Looks whether a folder may be believed. One that is not there may.
+///
+/// # Errors
+/// [`Error::Usage`] if it is another user's, a link, or others may write to it: in a folder like /tmp, others come first at times.
+pub(crate) fn check(folder: &Path) -> Result<(), Error> {
+    let found = match std::fs::symlink_metadata(folder) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(|why| Error::File { path: folder.to_path_buf(), why })?,
+    };
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    match found.is_dir() && is_ours && found.mode() & 0o022 == 0 {
+        true => Ok(()),
+        false => Err(Error::Usage(format!(
+            "{} is not a folder of this user that others may not write to (mode 0700): remove it, or name another with --state",
+            folder.display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, remove_dir, set_permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let folder = std::env::temp_dir().join(format!("unrack-state-{}", std::process::id()));
+        check(&folder).expect("there is none");
+        claim(&folder).unwrap();
+        assert_eq!(std::fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        claim(&folder).expect("it is there already");
+        set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(claim(&folder), Err(Error::Usage(_))));
+        set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+        check(&folder).expect("others may look");
+        let link = folder.with_extension("link");
+        symlink(&folder, &link).unwrap();
+        assert!(matches!(check(&link), Err(Error::Usage(_))), "a link leads wherever its owner likes");
+        std::fs::remove_file(link).unwrap();
+        remove_dir(folder).unwrap();
+    }
+}

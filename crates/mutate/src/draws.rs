@@ -1,0 +1,31 @@
+//! Random numbers of one input.
+
+use unrack_workload::random::mix;
+
+/// Numbers that depend on a seed and the number of an input alone.
+pub struct Draws(u64);
+
+impl Draws {
+    pub fn new(seed: u64, number: u64) -> Draws {
+        Draws(mix(seed) ^ mix(mix(number)))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        mix(self.0)
+    }
+
+    /// A number below `end`, 0 if that is 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        if end == 0 { 0 } else { (self.next() % end as u64) as usize }
+    }
+
+    pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+        all.get(self.below(all.len()))
+    }
+
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}

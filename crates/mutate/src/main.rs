@@ -1,0 +1,54 @@
+//! `unrack-mutate`: damaged inputs, as many as are asked for.
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_mutate::campaign::{self, Plan};
+use unrack_mutate::targets::{TARGETS, Target};
+
+/// Gives damaged inputs to every parser and wire; those that it does not take well are kept.
+#[derive(Parser)]
+struct Args {
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Number of the first input
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Inputs in all, shared by the targets
+    #[arg(long, default_value_t = 100_000)]
+    executions: u64,
+    /// Where inputs of failures are kept
+    #[arg(long, default_value = "runs/mutate")]
+    save: PathBuf,
+    /// Which targets; all, if none is named
+    targets: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let named: Option<Vec<&'static Target>> =
+        args.targets.iter().map(|name| campaign::target(name)).collect();
+    let Some(mut targets) = named else {
+        let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+        eprintln!("there are the targets {}", names.join(", "));
+        return ExitCode::from(2);
+    };
+    if targets.is_empty() {
+        targets = TARGETS.iter().collect();
+    }
+    let mut failures = 0;
+    let executions = args.executions.div_ceil(targets.len() as u64);
+    for target in targets {
+        let begin = std::time::Instant::now();
+        campaign::run(target, args.first, Plan { seed: args.seed, executions }, |failure| {
+            failures += 1;
+            let kept = failure
+                .save(&args.save)
+                .map_or_else(|why| why.to_string(), |path| path.display().to_string());
+            eprintln!("{failure}\n  input: {kept}");
+        });
+        println!("{:<14} {executions} inputs in {:.1} s", target.name, begin.elapsed().as_secs_f64());
+    }
+    println!("seed {}: {failures} failures", args.seed);
+    ExitCode::from(u8::from(failures > 0))
+}

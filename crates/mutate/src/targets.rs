@@ -1,0 +1,295 @@
+//! What reads inputs: one plain function for each parser and wire.
+
+use crate::mutation::Grammar;
+use std::path::PathBuf;
+use unrack_phy::Block;
+use unrack_phy::edm::{Assembler, Demux, Policy, layout};
+use unrack_phy::mac::{Deframer, Framer};
+use unrack_phy::pcs::{BlockSync, Decoder, Descrambler, Encoder};
+use unrack_phy::text::listing;
+use unrack_phy::text::script::{self, Item};
+use unrack_rack::{Overrides, Scenario, ScenarioError};
+use unrack_sim::{Need, Setup, Work};
+use unrack_units::Time;
+
+/// A parser or wire, as campaigns and fuzzers call it.
+#[derive(Debug)]
+pub struct Target {
+    pub name: &'static str,
+    pub grammar: Grammar,
+    /// Returns whatever the input is.
+    pub read: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "scenario", grammar: Grammar::Toml, read: scenario },
+    Target { name: "study", grammar: Grammar::Toml, read: study },
+    Target { name: "cables", grammar: Grammar::Lines, read: cables },
+    Target { name: "list", grammar: Grammar::Lines, read: list },
+    Target { name: "cdf", grammar: Grammar::Toml, read: cdf },
+    Target { name: "tables", grammar: Grammar::Bytes, read: tables },
+    Target { name: "folder", grammar: Grammar::Lines, read: folder },
+    Target { name: "script", grammar: Grammar::Lines, read: script },
+    Target { name: "listing", grammar: Grammar::Lines, read: listing },
+    Target { name: "blocks", grammar: Grammar::Bytes, read: blocks },
+    Target { name: "quantities", grammar: Grammar::Lines, read: quantities },
+    Target { name: "r2c2", grammar: Grammar::Bytes, read: r2c2 },
+    Target { name: "node", grammar: Grammar::Bytes, read: node },
+    Target { name: "rpc", grammar: Grammar::Bytes, read: rpc },
+    Target { name: "pool", grammar: Grammar::Bytes, read: pool },
+];
+
+/// Characters of a line of an error: a path, four lines of a message, and what introduces them.
+const MOST_LINE: usize = 800;
+/// What takes more memory is not built: a smaller machine would refuse it.
+const MOST_BYTES: f64 = 40e6;
+/// Lines of text that are looked at.
+const MOST_LINES: usize = 2000;
+
+/// An explanation fits on the lines of a terminal.
+fn explained(why: impl std::fmt::Display) {
+    let why = why.to_string();
+    let longest = why.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!(longest <= MOST_LINE, "a line of {longest} characters");
+    assert!(!why.is_empty(), "no reason is given");
+}
+
+/// A scenario, up to the moment when its first event would happen.
+pub fn scenario(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    prepared(text).unwrap_or_else(explained);
+}
+
+fn prepared(text: &str) -> Result<(), ScenarioError> {
+    let mut scenario = Scenario::parse("mutated.toml", text, &Overrides::none())?.check()?;
+    scenario.explain();
+    if Need::of_scenario(&scenario).bytes() > MOST_BYTES {
+        return Ok(());
+    }
+    let setup = Setup::from_scenario(&mut scenario)?;
+    let Some(work) = Work::drawn(&scenario)? else { return Ok(()) };
+    let over = Setup { time_limit: Time::ZERO, ..setup };
+    over.run(&work, |_| {}).map(drop).map_err(|why| why.in_scenario(&scenario))
+}
+
+/// The file of a study.
+pub fn study(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let _ = unrack_study::Study::parse("mutated", text);
+}
+
+/// A list of cables.
+pub fn cables(input: &[u8]) {
+    let read = unrack_rack::graph::list::Listed::read(&String::from_utf8_lossy(input));
+    let _ = read.map_err(|why| explained(clip(&why.to_string())));
+}
+
+/// As where a list is named in a scenario, whose errors are bounded.
+fn clip(text: &str) -> String {
+    text.chars().take(MOST_LINE).collect()
+}
+
+/// A list of messages.
+pub fn list(input: &[u8]) {
+    use unrack_workload::{Listed, listed::parse_csv};
+    let read = parse_csv(&String::from_utf8_lossy(input)).and_then(|rows| Listed::new(rows.into(), 4));
+    let _ = read.map_err(explained);
+}
+
+/// A distribution of sizes, named by a scenario.
+pub fn cdf(input: &[u8]) {
+    let path = scratch("cdf.toml");
+    if std::fs::write(&path, input).is_err() {
+        return;
+    }
+    let text = format!(
+        "network = {{ topology = {{ kind = \"star\", nodes = 4 }} }}\nfabric = {{ protocol = \"ideal\" }}\n\
+         workload = {{ kind = \"flows\", load = 0.5, messages = 3, size = {{ cdf_file = {path:?} }} }}\n"
+    );
+    prepared(&text).unwrap_or_else(explained);
+}
+
+/// Any table.
+pub fn tables(input: &[u8]) {
+    let path = scratch("table.parquet");
+    if std::fs::write(&path, input).is_err() {
+        return;
+    }
+    let _ = unrack_record::rows_of(&path).map_err(explained);
+    let _ = unrack_record::trace::read(&path).map_err(explained);
+    let _ = unrack_record::completions::read(&path).map_err(explained);
+    let _ = unrack_record::messages::read(&path).map_err(explained);
+    let _ = unrack_record::ports::read(&path).map_err(explained);
+}
+
+/// A run folder, of which this is the summary, the map and the manifest.
+pub fn folder(input: &[u8]) {
+    for (folder, name) in [("simulated", "summary.json"), ("mapped", "map.json")] {
+        let folder = scratch(folder);
+        let written = std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(folder.join(name), input))
+            .and_then(|()| std::fs::write(folder.join("manifest.json"), "{"));
+        if written.is_err() {
+            continue;
+        }
+        let _ = std::fs::remove_file(folder.join("manifest.json"));
+        let _ = unrack_report::Run::read(&folder).map_err(explained);
+    }
+}
+
+/// The lines of a script, as blocks.
+pub fn script(input: &[u8]) {
+    blocks_of(&String::from_utf8_lossy(input));
+}
+
+/// The blocks of the lines of a script that are good.
+pub fn blocks_of(text: &str) -> Vec<Block> {
+    let (mut framer, mut encoder) = (Framer::default(), Encoder::default());
+    let (mut blocks, mut columns) = (Vec::new(), Vec::new());
+    for item in text.lines().take(MOST_LINES).filter_map(|line| script::parse(line).ok().flatten()) {
+        match item {
+            Item::Frame(contents) => framer.frame(&contents, &mut columns),
+            Item::Idle(count) => framer.idle(count.min(1 << 10), &mut columns),
+            Item::Message(message) => message.blocks(&mut blocks),
+            Item::Notification(control) => blocks.push(control.block(layout::N)),
+            Item::Grant(control) => blocks.push(control.block(layout::G)),
+        }
+        blocks.extend(columns.drain(..).map(|column| encoder.encode(column)));
+    }
+    blocks
+}
+
+/// A list of blocks, as a receiver takes them.
+pub fn listing(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let blocks = text.lines().take(MOST_LINES).filter_map(|line| listing::parse(line).ok().flatten());
+    received(blocks.inspect(|block| drop(listing::line(0, *block))));
+}
+
+/// Bits of a line: lock, descrambling, and what a receiver makes of the blocks.
+pub fn blocks(input: &[u8]) {
+    let (mut sync, mut descrambler) = (BlockSync::new(), Descrambler::default());
+    let mut blocks = Vec::new();
+    input.iter().for_each(|byte| sync.handle_byte(*byte, |block| blocks.push(block)));
+    let descrambled: Vec<Block> = blocks
+        .iter()
+        .map(|block| Block { payload: descrambler.descramble(block.payload), ..*block })
+        .collect();
+    received(blocks.into_iter());
+    received(descrambled.into_iter());
+}
+
+fn received(blocks: impl Iterator<Item = Block>) {
+    let (mut demux, mut assembler) = (Demux::new(Policy::Fair), Assembler::default());
+    let (mut decoder, mut deframer) = (Decoder::default(), Deframer::default());
+    for block in blocks.chain([Block::IDLE; 8]) {
+        let received = demux.tick(block);
+        if let Some(unrack_phy::edm::demux::Memory::Block(block)) = received.memory {
+            let _ = assembler.handle(block);
+        }
+        let _ = deframer.handle(decoder.decode(received.to_decoder));
+    }
+}
+
+/// Quantities with units.
+pub fn quantities(input: &[u8]) {
+    use unrack_units::{Bytes, Fraction, Rate, Share};
+    for word in String::from_utf8_lossy(input).split_whitespace() {
+        if let Ok(time) = word.parse::<Time>() {
+            assert_eq!(time.to_string().parse(), Ok(time));
+        }
+        if let Ok(bytes) = word.parse::<Bytes>() {
+            assert_eq!(bytes.to_string().parse(), Ok(bytes));
+        }
+        if let Ok(rate) = word.parse::<Rate>() {
+            assert_eq!(rate.to_string().parse(), Ok(rate));
+        }
+        let _ = (word.parse::<Fraction>(), word.parse::<Share>());
+    }
+}
+
+/// Packets of R2C2, bare and in a tunnel.
+pub fn r2c2(input: &[u8]) {
+    use unrack_protocol::r2c2::packet::{Announcement, Assignment, Broadcast, Data, Hello, Kind};
+    let bare = unrack_protocol::r2c2::tunnel::Tunnel::decode(input).map(|(_, packet)| packet);
+    for packet in [Some(input), bare.ok()].into_iter().flatten() {
+        if let Ok((data, payload)) = Data::decode(packet) {
+            assert_eq!(usize::from(data.plen), payload.len());
+        }
+        let mut forwarded = packet.to_vec();
+        let _ = (Data::forward(&mut forwarded), Data::next_port(packet), Kind::of(packet));
+        if let Ok(broadcast) = Broadcast::decode(packet) {
+            assert_eq!(broadcast.encode(), packet);
+        }
+        let _ = Hello::decode(packet).map(Iterator::count);
+        let _ = Announcement::decode(packet).map(|(_, pairs)| pairs.count());
+        let _ = Assignment::decode(packet).map(Iterator::count);
+    }
+}
+
+/// Messages of a memory node.
+pub fn node(input: &[u8]) {
+    use unrack_pager::node::wire::{Header, Hello, Welcome};
+    if let Some(Ok(header)) = input.first_chunk().map(Header::decode) {
+        let _ = header.check_request();
+        assert_eq!(Some(&header.encode()), input.first_chunk());
+    }
+    let _ = input.first_chunk().map(Hello::decode);
+    let _ = input.first_chunk().map(Welcome::decode);
+}
+
+/// Frames of calls over TCP, and entries of queues.
+pub fn rpc(input: &[u8]) {
+    use unrack_rpc::queue::entry::{Answer, Request};
+    use unrack_rpc::tcp::hello::{Hello, Welcome};
+    use unrack_rpc::tcp::{Notice, from_bytes};
+    let _ = input.first_chunk().map(Hello::from_bytes);
+    let _ = input.first_chunk().map(Welcome::from_bytes);
+    if let Some(bytes) = input.first_chunk::<24>() {
+        let entries = from_bytes(*bytes);
+        let _ = (Request::from_entries(entries), Notice::from_entries(entries), Request::slot_of(entries));
+    }
+    if let Some(bytes) = input.first_chunk::<16>() {
+        let _ = Answer::from_entries(from_bytes(*bytes));
+    }
+}
+
+/// Messages between a pool's manager and its clients.
+pub fn pool(input: &[u8]) {
+    use unrack_pool::wire::{Ask, Hello, Listed, Tell, Welcome, decode, encode, read_first};
+    let _ = (read_first::<Hello>(input), read_first::<Welcome>(input));
+    if let Ok(ask) = decode::<Ask>(input) {
+        assert_eq!(decode(&encode(&ask)), Ok(ask));
+    }
+    let _ = (decode::<Tell>(input), decode::<Listed>(input));
+}
+
+/// A path in a folder of this thread, in memory where there is such a place.
+pub fn scratch(name: &str) -> PathBuf {
+    thread_local! {
+        static FOLDER: Folder = Folder::new();
+    }
+    FOLDER.with(|folder| folder.0.join(name))
+}
+
+/// A folder that is removed with its thread.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let memory = PathBuf::from("/dev/shm");
+        let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "-");
+        let path = base.join(format!("unrack-mutate-{}-{thread}", std::process::id()));
+        // A failure shows when something is written there.
+        let _ = std::fs::create_dir_all(&path);
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

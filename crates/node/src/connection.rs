@@ -1,0 +1,169 @@
+//! A connection from its greeting to its end: what its thread does.
+
+use crate::listen::Stream;
+use crate::node::Common;
+use crate::pages::Pages;
+use crate::part::Part;
+use crate::session::Session;
+use crate::shared;
+use crate::statistics::count;
+use crate::stream::{self, End};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use unrack_keys::Wire;
+use unrack_keys::shares::Peer;
+use unrack_keys::wire::{keep_alive, part, speaks_plainly};
+use unrack_pager::node::wire::{HELLO, Hello, Reason, Status};
+
+/// Whoever connects has to greet within this time.
+const GREETING_TIME: Duration = Duration::from_secs(5);
+/// How often the clock is looked at meanwhile.
+const TICK: Duration = Duration::from_millis(500);
+
+/// A byte stream whose waits end after a while.
+trait Timed: Read + Write {
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
+}
+
+impl Timed for Wire {
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket().set_read_timeout(timeout)?;
+        self.socket().set_write_timeout(timeout)
+    }
+}
+
+impl Timed for UnixStream {
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(timeout)?;
+        self.set_write_timeout(timeout)
+    }
+}
+
+impl Common {
+    /// Serves a connection until it ends. What goes wrong with it is its own.
+    pub(crate) fn serve(&self, stream: Stream) -> io::Result<()> {
+        let client = stream.client()?;
+        match stream {
+            Stream::Tcp(socket) => self.serve_tcp(socket, client),
+            Stream::Unix(socket) => {
+                let mut socket = socket.try_clone()?;
+                let Some(part) = self.greet(&mut socket, client)? else { return Ok(()) };
+                let pages = self.terms.extent_pages;
+                self.run(&mut socket, |socket| shared::serve(socket, part, pages, &self.counters));
+                Ok(())
+            }
+        }
+    }
+
+    fn serve_tcp(&self, socket: Arc<TcpStream>, client: Peer) -> io::Result<()> {
+        if let Some(silence) = self.silence {
+            keep_alive(&socket, silence)?;
+        }
+        let Some(mut wire) = self.wire(socket)? else { return Ok(()) };
+        let client = wire.peer().map_or(client, Peer::Key);
+        let Some(part) = self.greet(&mut wire, client)? else { return Ok(()) };
+        let mut session = Session::new(Pages::new(part), self.counters.clone());
+        self.run(&mut wire, |wire| stream::serve(wire, &mut session));
+        Ok(())
+    }
+
+    /// The connection, encrypted if it is to be. `None`: it is not, and was told so.
+    fn wire(&self, socket: Arc<TcpStream>) -> io::Result<Option<Wire>> {
+        socket.set_read_timeout(Some(TICK))?;
+        socket.set_write_timeout(Some(TICK))?;
+        let deadline = Instant::now() + GREETING_TIME;
+        if self.keys.is_some() && is_plain(&socket, deadline)? {
+            self.refuse(&mut Wire::plain(socket.clone()), Status::KeysNeeded);
+            part(&socket);
+            return Ok(None);
+        }
+        let wire = Wire::accept(socket, self.keys.as_ref(), deadline);
+        Ok(Some(wire.inspect_err(|_| count(&self.counters.refused_sessions, 1))?))
+    }
+
+    /// Tells a connection that there are too many.
+    pub(crate) fn turn_away_one(&self, stream: Stream) -> io::Result<()> {
+        match stream {
+            Stream::Tcp(socket) => {
+                if let Some(mut wire) = self.wire(socket.clone())? {
+                    self.refuse(&mut wire, Status::TooManySessions);
+                    part(&socket);
+                }
+            }
+            Stream::Unix(stream) => self.refuse(&mut &*stream, Status::TooManySessions),
+        }
+        Ok(())
+    }
+
+    /// `None`: there will be no session.
+    fn greet(&self, stream: &mut impl Timed, client: Peer) -> io::Result<Option<Part>> {
+        let deadline = Instant::now() + GREETING_TIME;
+        stream.set_timeout(Some(TICK))?;
+        let mut bytes = [0; HELLO];
+        read_until(stream, &mut bytes, deadline)?;
+        let hello = Hello::decode(&bytes).map_err(|malformed| io::Error::other(malformed.0))?;
+        let (welcome, part) = self.terms.greet(&hello, client);
+        count(&self.counters.refused_sessions, part.is_none() as u64);
+        stream.set_timeout(self.silence)?;
+        stream.write_all(&welcome.encode())?;
+        stream.flush()?;
+        Ok(part)
+    }
+
+    fn refuse(&self, stream: &mut impl Write, status: Status) {
+        count(&self.counters.refused_sessions, 1);
+        let _ = stream.write_all(&self.terms.answer(status).encode()).and_then(|()| stream.flush());
+    }
+
+    fn run<S: Timed>(&self, stream: &mut S, serve: impl FnOnce(&mut S) -> End) {
+        count(&self.counters.sessions, 1);
+        count(&self.counters.open_sessions, 1);
+        let end = serve(stream);
+        self.counters.open_sessions.fetch_sub(1, Relaxed);
+        // Nobody is waited for who does not want to hear it.
+        let _ = stream.set_timeout(Some(TICK));
+        match end {
+            End::Faulty(_) => count(&self.counters.faulty_sessions, 1),
+            End::Silent => {
+                count(&self.counters.silent_sessions, 1);
+                stream::say_bye(stream, Reason::Silent);
+            }
+            End::Gone if self.stopping.load(Relaxed) => stream::say_bye(stream, Reason::Stopping),
+            End::Gone => {}
+        }
+    }
+}
+
+fn is_plain(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
+    loop {
+        match speaks_plainly(socket) {
+            Err(error) if is_early(&error, deadline) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Reads all of `bytes`, however slowly they come, but not beyond the deadline.
+fn read_until(stream: &mut impl Read, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.read(bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => bytes = &mut bytes[count..],
+            Err(error) if is_early(&error, deadline) => {}
+            Err(error) => return Err(error),
+        }
+        if Instant::now() >= deadline {
+            return Err(ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
+fn is_early(error: &io::Error, deadline: Instant) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+        && Instant::now() < deadline
+}

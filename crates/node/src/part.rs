@@ -1,0 +1,72 @@
+//! One session's part of a node's capacity, and of its client's share.
+
+use unrack_keys::shares::{Account, NoRoom};
+
+/// Pages of one session: a reservation first, then page by page. Returned when dropped.
+#[derive(Debug)]
+pub struct Part {
+    account: Account,
+    reserved: u64,
+    held: u64,
+}
+
+impl Part {
+    /// # Errors
+    /// Less than `reserved` is free, or nothing is.
+    pub fn new(account: Account, reserved: u64) -> Result<Part, NoRoom> {
+        // A session that could never store anything is refused at once.
+        account.take(reserved.max(1))?;
+        account.give(reserved.max(1) - reserved);
+        Ok(Part { account, reserved, held: 0 })
+    }
+
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Room for so many more pages, all or nothing.
+    pub fn take(&mut self, pages: u64) -> bool {
+        let before = self.held.max(self.reserved);
+        let after = (self.held + pages).max(self.reserved);
+        let room = self.account.take(after - before).is_ok();
+        self.held += pages * room as u64;
+        room
+    }
+
+    pub fn give(&mut self, pages: u64) {
+        let before = self.held.max(self.reserved);
+        self.held -= pages;
+        self.account.give(before - self.held.max(self.reserved));
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.account.give(self.held.max(self.reserved));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_keys::shares::{Peer, Shares};
+
+    #[test]
+    fn a_reservation_is_used_first_and_everything_comes_back() {
+        let shares = Shares::new(10, 8);
+        let part = |user, reserved| Part::new(shares.account(Peer::User(user)), reserved);
+        let mut first = part(1, 4).unwrap();
+        assert_eq!(shares.all().free(), 6);
+        assert!(first.take(5));
+        assert_eq!(shares.all().free(), 5);
+        first.give(3);
+        assert_eq!((shares.all().free(), first.held()), (6, 2));
+        assert_eq!(part(1, 5).unwrap_err(), NoRoom::ForPeer);
+        assert_eq!(part(2, 7).unwrap_err(), NoRoom::ForAll);
+        let mut second = part(2, 6).unwrap();
+        assert_eq!(part(3, 0).unwrap_err(), NoRoom::ForAll, "nothing is free");
+        assert!(!second.take(7) && second.take(6));
+        drop((first, second));
+        assert_eq!(shares.all().free(), 10);
+    }
+}

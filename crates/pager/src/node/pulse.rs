@@ -1,0 +1,78 @@
+//! When to say that we are there, and how long the node has said nothing.
+//!
+//! A node ends sessions that say nothing for a time that it tells; so we say something four times as often. Whoever owes an
+//! answer and says nothing is stopped, or cut off: the kernel of a stopped process still acknowledges what it gets.
+//!
+//! Without a clock: callers say what time it is (monotonic, in nanoseconds).
+
+/// Both directions of a session.
+#[derive(Debug)]
+pub struct Pulse {
+    every_ns: u64,
+    patience_ns: u64,
+    said_ns: u64,
+    /// Since when an answer is owed and nothing came.
+    owed_since_ns: Option<u64>,
+}
+
+impl Pulse {
+    /// `silence_ms`: the node's limit; 0: it has none. `patience_ns`: ours.
+    pub fn new(silence_ms: u32, patience_ns: u64, now_ns: u64) -> Pulse {
+        let every_ns = match silence_ms {
+            0 => u64::MAX,
+            silence_ms => u64::from(silence_ms) * 1_000_000 / 4,
+        };
+        // We want to hear from it, too.
+        let every_ns = every_ns.min(patience_ns / 4);
+        Pulse { every_ns, patience_ns, said_ns: now_ns, owed_since_ns: None }
+    }
+
+    /// True if it is time to say something.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.said_ns) >= self.every_ns
+    }
+
+    /// Something was sent.
+    pub fn said(&mut self, now_ns: u64) {
+        self.said_ns = now_ns;
+    }
+
+    /// Something came, or nothing; and whether the node owes an answer now.
+    pub fn heard(&mut self, any: bool, is_owed: bool, now_ns: u64) {
+        self.owed_since_ns = match self.owed_since_ns {
+            _ if !is_owed => None,
+            Some(since) if !any => Some(since),
+            _ => Some(now_ns),
+        };
+    }
+
+    /// How long the node was silent, if that is longer than we wait.
+    pub fn given_up_ns(&self, now_ns: u64) -> Option<u64> {
+        self.owed_since_ns
+            .map(|since| now_ns.saturating_sub(since))
+            .filter(|silent| *silent >= self.patience_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_nothing_is_asked_and_then_given_up() {
+        let mut pulse = Pulse::new(400, 1_000_000_000, 0);
+        assert!(!pulse.is_due(99_999_999) && pulse.is_due(100_000_000));
+        pulse.said(100_000_000);
+        pulse.heard(false, true, 100_000_000);
+        assert!(!pulse.is_due(150_000_000));
+        assert_eq!(pulse.owed_since_ns, Some(100_000_000));
+        pulse.heard(false, true, 900_000_000);
+        assert_eq!(pulse.given_up_ns(1_099_999_999), None);
+        assert_eq!(pulse.given_up_ns(1_100_000_000), Some(1_000_000_000));
+        pulse.heard(true, true, 1_100_000_000);
+        assert_eq!((pulse.given_up_ns(1_200_000_000), pulse.owed_since_ns), (None, Some(1_100_000_000)));
+        pulse.heard(true, false, 1_300_000_000);
+        assert_eq!((pulse.given_up_ns(u64::MAX), pulse.owed_since_ns), (None, None));
+        assert!(Pulse::new(0, 4_000, 0).is_due(1_000), "we want to hear from a node without a limit");
+    }
+}

@@ -1,0 +1,60 @@
+//! The owner of a run: the `unrack` that started it, which holds a lock on the control file as long as it lives.
+//!
+//! When the lock can be taken, the owner was killed. Nobody watches the run or clears away after it any more, so each
+//! of its processes ends itself.
+
+use crate::control::Control;
+use crate::gate;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, flock};
+
+/// How often to look: so long may a process go on without its owner.
+const PAUSE_NS: u64 = 50_000_000;
+
+/// The owner as the pager of one process sees it.
+pub struct Owner {
+    /// The control file; none if it cannot be opened from here, or its file system has no locks.
+    file: Option<OwnedFd>,
+    next_look_ns: u64,
+}
+
+impl Owner {
+    pub fn new(file: Option<OwnedFd>) -> Owner {
+        Owner { file, next_look_ns: 0 }
+    }
+
+    /// Ends this process if its owner was killed.
+    pub fn check(&mut self, control: &Control, now_ns: u64) {
+        if now_ns < self.next_look_ns {
+            return;
+        }
+        self.next_look_ns = now_ns + PAUSE_NS;
+        if self.is_gone() {
+            gate::die(control, "the process of unrack that watched over this run was killed");
+        }
+    }
+
+    /// The lock is shared with other pagers that find it free, and kept from nobody: the process ends.
+    fn is_gone(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| flock(file, FlockOperation::NonBlockingLockShared).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    #[test]
+    fn an_owner_is_gone_when_its_lock_is_free() {
+        let held = memfd_create("control", MemfdFlags::CLOEXEC).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
+        let seen = std::fs::File::open(path).unwrap();
+        let owner = Owner::new(Some(seen.into()));
+        assert!(!owner.is_gone());
+        drop(held);
+        assert!(owner.is_gone());
+        assert!(!Owner::new(None).is_gone(), "who cannot look goes on");
+    }
+}

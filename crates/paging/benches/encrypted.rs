@@ -1,0 +1,85 @@
+//! What encryption adds to a page's way: one load at a time from a node on loopback, plain and through the process that
+//! encrypts for pagers; and pages a second with as many on their way as a pager has.
+//!
+//! The client polls without sleeping, as a pager does while a fetch is due. The node is in this process too.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use unrack_keys::folder::trust;
+use unrack_keys::{Keys, Policy};
+use unrack_node::{Listen, Node, Options};
+use unrack_pager::control::Settings as Control;
+use unrack_pager::node::{Address, Client, Completion, Settings};
+use unrack_paging::MemoryNode;
+use unrack_units::Bytes;
+
+const PAGE: usize = 4096;
+const PAGES: usize = 4096;
+const LOADS: usize = 4000;
+
+fn main() {
+    let folder = std::env::temp_dir().join(format!("unrack-bench-pages-{}", std::process::id()));
+    let own = Keys::make(&folder).expect("a folder for keys").fingerprint();
+    trust(&folder, own, "self").expect("a list of keys");
+    println!("pages from a node on loopback: us a load alone (p50, p99), and pages a second");
+    for (name, policy) in [("plain", Policy::Never), ("encrypted", Policy::Always(folder.clone()))] {
+        let [p50, p99, a_second] = measure(&policy);
+        println!("{name:<12} {p50:>8.1} {p99:>8.1} {a_second:>10.0}");
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+fn measure(policy: &Policy) -> [f64; 3] {
+    let listen = Listen::Tcp("127.0.0.1:0".parse().expect("an address"));
+    let per_client = "100%".parse().expect("a share");
+    let options = Options { policy: policy.clone(), per_client, ..Options::new(listen, Bytes::new(1 << 28)) };
+    let serving = Node::start(&options).expect("a free port");
+    let mut place: MemoryNode = serving.address().to_string().parse().expect("an address");
+    place.protect(policy).expect("keys");
+    let mut client = Client::connect(&Settings::new(address(&place))).expect("it serves");
+    let mut memory = vec![1u8; PAGES * PAGE];
+    let begun = Instant::now();
+    all(&mut client, &mut memory, true);
+    all(&mut client, &mut memory, false);
+    let a_second = 2.0 * PAGES as f64 / begun.elapsed().as_secs_f64();
+    let mut took: Vec<u64> = (0..LOADS).map(|n| one(&mut client, &mut memory, n * 7 % PAGES)).collect();
+    took.sort_unstable();
+    let at = |share: usize| took[took.len() * share / 100] as f64 / 1e3;
+    [at(50), at(99), a_second]
+}
+
+/// Where a pager would be told to connect.
+fn address(place: &MemoryNode) -> Address {
+    let control = Control::default();
+    control.limit_pages.store(0, Relaxed);
+    place.tell(&control);
+    control.node().expect("just told")
+}
+
+/// Stores or loads all pages.
+fn all(client: &mut Client, memory: &mut [u8], store: bool) {
+    let (mut queued, mut done) = (0, Vec::new());
+    while done.len() < PAGES {
+        while queued < PAGES && ask(client, memory, queued, store) {
+            queued += 1;
+        }
+        client.flush();
+        client.progress(&mut done).expect("a node");
+    }
+}
+
+fn ask(client: &mut Client, memory: &mut [u8], page: usize, store: bool) -> bool {
+    let at = memory[page * PAGE..][..PAGE].as_mut_ptr() as usize;
+    // SAFETY: the memory outlives the client's use of it: everything asked for completes before this program goes on.
+    unsafe { if store { client.store(page as u32, at) } else { client.load(page as u32, at) } }.is_ok()
+}
+
+/// Nanoseconds of one load.
+fn one(client: &mut Client, memory: &mut [u8], page: usize) -> u64 {
+    let (begun, mut done) = (Instant::now(), Vec::new());
+    assert!(ask(client, memory, page, false));
+    while !done.contains(&Completion::Loaded { id: page as u32 }) {
+        client.progress(&mut done).expect("a node");
+    }
+    begun.elapsed().as_nanos() as u64
+}

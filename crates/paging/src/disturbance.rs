@@ -1,0 +1,215 @@
+//! Whether other work slowed a run down: what the machine's counters say of the time between two readings, and from
+//! when on a run's time is not to be used.
+//!
+//! Nothing here looks at the machine: [`Reading::now`](Reading::now) does, in `readings`.
+
+use std::collections::BTreeMap;
+use unrack_record::{OtherWork, Warning};
+
+/// Counters of the machine at one moment. Times are seconds since it started.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reading {
+    pub at_s: f64,
+    /// Cores that this process, and thus its programs, may use.
+    pub cores: u32,
+    /// Time that those cores were busy, all together.
+    pub busy_s: f64,
+    /// Time that the hypervisor gave them to other machines while they had work.
+    pub steal_s: f64,
+    /// CPU time of this process and of all that it has waited for.
+    pub own_s: f64,
+    /// CPU time of the kernel's threads, by number: they work for the program too.
+    pub kernel_s: BTreeMap<u32, f64>,
+    /// Time in which some task waited for a core; `None` where the kernel does not count it.
+    pub waiting_s: Option<f64>,
+    /// Tasks that run or wait to run, without the one that reads this.
+    pub queue: u32,
+}
+
+/// What happened on the machine while a program ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    pub wall_s: f64,
+    pub cores: u32,
+    pub own_s: f64,
+    /// CPU time of everybody else.
+    pub others_s: f64,
+    pub steal_s: f64,
+    pub waiting_s: Option<f64>,
+    /// The fewer of before and after.
+    pub queue: u32,
+}
+
+/// Part of a core, or of the program's own time, that others may take. It lengthens a run by no more than this part, which
+/// is what native runs scatter by themselves on an otherwise idle virtual machine (128 and 136 ms, 150 and 183 ms).
+const TOLERATED: f64 = 0.1;
+/// Busy and stolen time is counted in ticks of 10 ms, at both ends, and own time too: three may be amiss.
+const TICKS_S: f64 = 0.03;
+/// A core of two hardware threads is whole for one of them only while the other has nothing to do. While no more than
+/// this part of the hardware threads is busy, each can have a core to itself.
+const ROOMY: f64 = 0.5;
+/// Part of the time in which some task waited for a core. A program and its pager, which wake each other up, make up for
+/// less than 0.2: that was it for runs with remote memory even beside one busy thread on two cores, and 0.3 to 0.8 for
+/// native ones.
+const WAITING: f64 = 0.2;
+
+impl Load {
+    /// What happened from one reading to the next.
+    pub fn between(before: &Reading, after: &Reading) -> Load {
+        let of_kernel = after.kernel_s.iter().filter_map(|(id, s)| Some(s - before.kernel_s.get(id)?));
+        let own_s = after.own_s - before.own_s;
+        let others_s = after.busy_s - before.busy_s - own_s - of_kernel.sum::<f64>();
+        Load {
+            wall_s: after.at_s - before.at_s,
+            cores: after.cores,
+            own_s,
+            others_s: others_s.max(0.0),
+            steal_s: (after.steal_s - before.steal_s).max(0.0),
+            waiting_s: after.waiting_s.zip(before.waiting_s).map(|(after, before)| after - before),
+            queue: before.queue.min(after.queue),
+        }
+    }
+
+    /// The reason why a run under this load is not to be used, if there is one.
+    pub fn disturbance(&self) -> Option<Warning> {
+        self.stolen().or_else(|| self.shared()).or_else(|| self.queued()).or_else(|| self.waited())
+    }
+
+    /// The same, as it is written down.
+    pub fn other_work(&self) -> OtherWork {
+        let part = |s: f64| if self.wall_s > 0.0 { s / self.wall_s } else { 0.0 };
+        OtherWork {
+            others_cores: part(self.others_s),
+            steal_cores: part(self.steal_s),
+            waiting: self.waiting_s.map(part),
+            queue: self.queue,
+        }
+    }
+
+    fn stolen(&self) -> Option<Warning> {
+        let is_much = self.steal_s > TOLERATED * self.own_s.min(self.wall_s) + TICKS_S;
+        let text = format!("the hypervisor took {} away", self.of_cores(self.steal_s));
+        is_much.then(|| Warning::new("steal", text))
+    }
+
+    fn shared(&self) -> Option<Warning> {
+        let is_much = self.others_s > TOLERATED * self.wall_s + TICKS_S;
+        let is_roomy = self.own_s + self.others_s <= ROOMY * f64::from(self.cores) * self.wall_s;
+        let text = format!("other work took {}", self.of_cores(self.others_s));
+        (is_much && !is_roomy).then(|| Warning::new("other-work", text))
+    }
+
+    fn queued(&self) -> Option<Warning> {
+        let text = format!("{} other tasks wanted to run before and after it", self.queue);
+        (self.queue > 0 && self.queue >= self.cores).then(|| Warning::new("run-queue", text))
+    }
+
+    /// A program with as many busy threads as there are cores makes itself wait.
+    fn waited(&self) -> Option<Warning> {
+        let part = self.waiting_s? / self.wall_s.max(f64::MIN_POSITIVE);
+        let leaves_a_core =
+            self.own_s + self.wall_s <= f64::from(self.cores) * self.wall_s * (1.0 + TOLERATED);
+        let text = format!("tasks waited for a core {:.0} % of the time", part * 100.0);
+        (part > WAITING && leaves_a_core).then(|| Warning::new("cpu-pressure", text))
+    }
+
+    fn of_cores(&self, s: f64) -> String {
+        format!("{:.2} of {} cores", s / self.wall_s.max(f64::MIN_POSITIVE), self.cores)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn load(cores: u32, wall_s: f64, own_s: f64, others_s: f64, waiting_s: f64, queue: u32) -> Load {
+        Load { wall_s, cores, own_s, others_s, steal_s: 0.0, waiting_s: Some(waiting_s), queue }
+    }
+
+    fn key(load: Load) -> Option<String> {
+        load.disturbance().map(|why| why.key)
+    }
+
+    /// The NumPy example on a virtual machine of two cores, as it was measured.
+    #[test]
+    fn runs_beside_recorded_work_are_disturbed() {
+        let native_beside_one_thread = load(2, 0.178, 0.177, 0.173, 0.057, 1);
+        let native_beside_a_compiler = load(2, 0.238, 0.186, 0.284, 0.171, 2);
+        let remote_beside_one_thread = load(2, 4.770, 4.727, 4.773, 0.515, 1);
+        for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
+            assert_eq!(key(disturbed).as_deref(), Some("other-work"), "{disturbed:?}");
+        }
+        // The same runs without that work.
+        for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
+            let alone =
+                Load { others_s: 0.01, waiting_s: Some(0.1 * disturbed.wall_s), queue: 0, ..disturbed };
+            assert_eq!(key(alone), None, "{alone:?}");
+        }
+    }
+
+    #[test]
+    fn each_sign_is_enough() {
+        let alone = load(2, 1.0, 1.0, 0.0, 0.05, 0);
+        assert_eq!(key(alone), None);
+        assert_eq!(key(Load { steal_s: 0.2, ..alone }).as_deref(), Some("steal"));
+        assert_eq!(key(Load { others_s: 0.2, ..alone }).as_deref(), Some("other-work"));
+        assert_eq!(key(Load { queue: 2, ..alone }).as_deref(), Some("run-queue"));
+        assert_eq!(key(Load { waiting_s: Some(0.5), ..alone }).as_deref(), Some("cpu-pressure"));
+        assert_eq!(key(Load { waiting_s: None, ..alone }), None, "a kernel that does not count it");
+        let why = Load { others_s: 0.9, ..alone }.disturbance().unwrap();
+        assert_eq!(why.text, "other work took 0.90 of 2 cores");
+    }
+
+    #[test]
+    fn a_program_is_not_disturbed_by_itself() {
+        assert_eq!(
+            key(load(2, 1.0, 2.0, 0.02, 0.9, 0)),
+            None,
+            "as many threads as cores wait for each other"
+        );
+    }
+
+    #[test]
+    fn work_that_has_cores_of_its_own_does_not_disturb() {
+        assert_eq!(key(load(64, 10.0, 10.0, 30.0, 0.1, 3)), None);
+        assert_eq!(key(load(64, 10.0, 10.0, 330.0, 0.1, 33)).as_deref(), Some("other-work"));
+        assert_eq!(key(load(2, 1.0, 1.0, 0.5, 0.1, 0)).as_deref(), Some("other-work"));
+    }
+
+    #[test]
+    fn threads_of_the_kernel_work_for_the_program() {
+        let reading = |at_s: f64, busy_s: f64, own_s: f64, kernel: &[(u32, f64)]| Reading {
+            at_s,
+            cores: 2,
+            busy_s,
+            own_s,
+            kernel_s: kernel.iter().copied().collect(),
+            ..Reading::default()
+        };
+        let before = reading(100.0, 50.0, 7.0, &[(11, 1.0), (12, 5.0)]);
+        // One of them ended meanwhile: its five seconds are not those of others.
+        let load = Load::between(&before, &reading(101.0, 51.6, 8.0, &[(11, 1.4), (13, 0.1)]));
+        assert!((load.others_s - 0.2).abs() < 1e-9, "{load:?}");
+        assert_eq!((load.wall_s, load.own_s, load.queue, load.waiting_s), (1.0, 1.0, 0, None));
+        let backwards = Load::between(&reading(0.0, 9.0, 0.0, &[]), &reading(1.0, 8.0, 1.0, &[]));
+        assert_eq!(backwards.others_s, 0.0, "counters that lag behind");
+    }
+
+    proptest! {
+        #[test]
+        fn more_of_others_never_makes_a_run_usable(
+            wall_s in 0.01f64..100.0, own in 0.0f64..2.0, others in 0.0f64..2.0, more in 0.0f64..2.0,
+        ) {
+            let at = |others: f64| load(2, wall_s, own * wall_s, others * wall_s, 0.0, 0).disturbance();
+            prop_assert!(at(others).is_none() || at(others + more).is_some());
+        }
+
+        #[test]
+        fn any_load_is_judged(wall_s in 0.0f64..10.0, a in 0.0f64..10.0, b in 0.0f64..10.0, cores in 0u32..4) {
+            let _ = load(cores, wall_s, a, b, a, 0).disturbance();
+            let work = load(cores, wall_s, a, b, a, 0).other_work();
+            prop_assert!(work.others_cores.is_finite() && work.waiting.unwrap().is_finite());
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Encrypted connections of pagers to a memory node: made by this process, since a pager can hold no TLS.
+//!
+//! A pager lives in a program that it does not own: no allocator but its own heap, no thread-local storage, no locks. So it
+//! connects to a socket here, in a folder that only this user can enter, and a thread for each connection carries its bytes
+//! to the node and back.
+
+use crate::PagingError;
+use crate::folder::Folder;
+use rustix::event::{PollFd, PollFlags};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddrV4, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use unrack_keys::wire::keep_alive;
+use unrack_keys::{Keys, Wire};
+use unrack_pager::node::PATIENCE_NS;
+
+/// Reaching the node and proving keys may take as long as a pager waits to be greeted.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the clock is looked at meanwhile.
+const TICK: Duration = Duration::from_millis(500);
+/// Bytes that wait in each direction: as many pages as a pager has on their way.
+const BUFFER: usize = 256 << 10;
+const SOCKET: &str = "node";
+
+/// The socket of pagers, until this is dropped.
+#[derive(Debug)]
+pub struct Encryption {
+    folder: Folder,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    node: SocketAddrV4,
+    keys: Arc<Keys>,
+    stop: AtomicBool,
+    /// Why the last connection that failed did so.
+    failure: Mutex<Option<String>>,
+}
+
+impl Encryption {
+    pub fn start(node: SocketAddrV4, keys: Arc<Keys>) -> Result<Encryption, PagingError> {
+        let folder = Folder::fast()?;
+        let path = folder.path(SOCKET);
+        let listener = UnixListener::bind(&path)
+            .map_err(PagingError::failed(format_args!("listen at {}", path.display())))?;
+        let shared = Arc::new(Shared { node, keys, stop: AtomicBool::new(false), failure: Mutex::default() });
+        let theirs = shared.clone();
+        std::thread::Builder::new()
+            .name("unrack-tls".into())
+            .spawn(move || accept(&listener, &theirs))
+            .map_err(PagingError::failed("start a thread for encrypted connections"))?;
+        Ok(Encryption { folder, shared })
+    }
+
+    /// Where pagers connect to.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path(SOCKET)
+    }
+
+    /// Why the last connection that failed did so.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Encryption {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        // Wakes the thread that accepts; if nobody listens any more, it is awake.
+        let _ = UnixStream::connect(self.socket());
+    }
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+    for near in listener.incoming().flatten() {
+        if shared.stop.load(Relaxed) {
+            return;
+        }
+        let shared = shared.clone();
+        let carry = move || {
+            if let Err(error) = shared.carry(&near) {
+                *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+            // What is still unread there ends with the connection.
+            let _ = near.shutdown(Shutdown::Both);
+        };
+        // No thread: the pager sees its connection close.
+        drop(std::thread::Builder::new().name("unrack-tls".into()).spawn(carry));
+    }
+}
+
+impl Shared {
+    /// Carries what one pager and the node say to each other, until one of them ends.
+    fn carry(&self, near: &UnixStream) -> Result<(), String> {
+        let mut far = self.dial().map_err(|error| format!("the memory node at {}: {error}", self.node))?;
+        pump(near, &mut far).map_err(|error| format!("the connection to {}: {error}", self.node))
+    }
+
+    fn dial(&self) -> Result<Wire, unrack_keys::Error> {
+        let deadline = Instant::now() + TIMEOUT;
+        let socket = TcpStream::connect_timeout(&self.node.into(), TIMEOUT)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(TICK))?;
+        socket.set_write_timeout(Some(TICK))?;
+        keep_alive(&socket, Duration::from_nanos(PATIENCE_NS))?;
+        Wire::connect(Arc::new(socket), Some(&self.keys), deadline)
+    }
+}
+
+/// Carries bytes both ways. Neither direction waits for the other.
+fn pump(near: &UnixStream, far: &mut Wire) -> io::Result<()> {
+    near.set_nonblocking(true)?;
+    far.socket().set_nonblocking(true)?;
+    let (mut up, mut down) = (Buffer::new(), Buffer::new());
+    let mut near = near;
+    loop {
+        let mut moved = up.fill(&mut near)?;
+        moved |= up.drain(far)?;
+        moved |= down.fill(far)?;
+        moved |= down.drain(&mut near)?;
+        if up.is_over() || down.is_over() {
+            return Ok(());
+        }
+        if !moved && !far.has_unread() {
+            wait(near, far, &up, &down)?;
+        }
+    }
+}
+
+fn wait(near: &UnixStream, far: &Wire, up: &Buffer, down: &Buffer) -> io::Result<()> {
+    let flags = |reads: bool, writes: bool| {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, reads);
+        flags.set(PollFlags::OUT, writes);
+        flags
+    };
+    let near_flags = flags(up.has_room(), !down.is_empty());
+    let far_flags = flags(down.has_room(), !up.is_empty() || far.has_unsent());
+    let mut both = [PollFd::new(near, near_flags), PollFd::new(&**far.socket(), far_flags)];
+    match rustix::event::poll(&mut both, None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Bytes of one direction.
+struct Buffer {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Nothing more comes.
+    ended: bool,
+}
+
+impl Buffer {
+    fn new() -> Buffer {
+        Buffer { bytes: vec![0; BUFFER].into(), start: 0, end: 0, ended: false }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    fn has_room(&self) -> bool {
+        self.end < BUFFER && !self.ended
+    }
+
+    /// All that came has gone, and no more comes.
+    fn is_over(&self) -> bool {
+        self.ended && self.is_empty()
+    }
+
+    /// Takes in what there is. Says whether there was anything.
+    fn fill(&mut self, from: &mut impl Read) -> io::Result<bool> {
+        let mut any = false;
+        while self.has_room() {
+            match from.read(&mut self.bytes[self.end..]) {
+                Ok(0) => self.ended = true,
+                Ok(count) => self.end += count,
+                Err(error) if is_early(&error) => break,
+                // A process that was killed says no farewell.
+                Err(error) if is_end(&error) => self.ended = true,
+                Err(error) => return Err(error),
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Gives on what is taken. Says whether anything was.
+    fn drain(&mut self, to: &mut impl Write) -> io::Result<bool> {
+        let mut any = false;
+        while !self.is_empty() {
+            match to.write(&self.bytes[self.start..self.end]) {
+                Ok(count) => self.start += count,
+                Err(error) if is_early(&error) => break,
+                Err(error) => return Err(error),
+            }
+            any = true;
+        }
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+        }
+        match to.flush() {
+            Err(error) if !is_early(&error) => Err(error),
+            _ => Ok(any),
+        }
+    }
+}
+
+fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
+}

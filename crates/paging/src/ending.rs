@@ -1,0 +1,70 @@
+//! The end of a run by force, when a program does not end though it was asked to.
+
+use crate::say;
+use crate::signals::Asked;
+use std::time::{Duration, Instant};
+
+/// Time that a program has to end by itself after SIGINT or SIGTERM: enough to save what a cache of some hundred MiB
+/// holds, and not so long that somebody at a terminal takes it for stuck. A program that waits in a fault can do
+/// nothing with a signal, however long it has.
+const GRACE: Duration = Duration::from_secs(5);
+/// A program that ends sooner needs no word about it.
+const QUIET: Duration = Duration::from_secs(1);
+/// Signals closer together are one request: `timeout` and shells signal a process and then its group.
+const APART: Duration = Duration::from_millis(500);
+
+/// What has been asked for so far.
+#[derive(Default)]
+pub struct Ending {
+    asked: Option<(Asked, Instant)>,
+    is_urgent: bool,
+    is_told: bool,
+}
+
+impl Ending {
+    /// The signal that asked for the end, when the program has had its time or was asked again.
+    pub fn due(&mut self, asked: Asked, now: Instant) -> Option<i32> {
+        if asked.times == 0 {
+            return None;
+        }
+        let (first, since) = *self.asked.get_or_insert((asked, now));
+        self.is_urgent |= asked.times > first.times && now >= since + APART;
+        if self.is_urgent || now >= since + GRACE {
+            return Some(asked.signal);
+        }
+        if now < since + APART {
+            self.asked = Some((asked, since));
+        }
+        if now >= since + QUIET && !self.is_told {
+            self.is_told = true;
+            let left = (GRACE - QUIET).as_secs();
+            say(&format!(
+                "the program was asked to end; it is killed in {left} s, or at once by another signal"
+            ));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The times (ms) at which signals come, and the one at which the program is killed.
+    fn killed_at(signals: &[u64]) -> Option<u64> {
+        let (mut ending, begin) = (Ending::default(), Instant::now());
+        (0..20_000).step_by(10).find(|ms| {
+            let times = signals.iter().filter(|at| *at <= ms).count() as u32;
+            ending.due(Asked { times, signal: 15 }, begin + Duration::from_millis(*ms)).is_some()
+        })
+    }
+
+    #[test]
+    fn a_program_has_its_time_unless_it_is_asked_again() {
+        assert_eq!(killed_at(&[]), None);
+        assert_eq!(killed_at(&[1000]), Some(6000));
+        assert_eq!(killed_at(&[1000, 3000]), Some(3000));
+        assert_eq!(killed_at(&[0, 100, 490]), Some(5000), "one request that came thrice");
+        assert_eq!(killed_at(&[0, 100, 700]), Some(700));
+    }
+}

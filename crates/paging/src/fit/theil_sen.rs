@@ -1,0 +1,30 @@
+//! The median of slopes between pairs of points.
+
+use super::median;
+
+/// Pairs of points at different `x`, prepared for many sets of `y`.
+pub struct Pairs {
+    /// Positions of the two points, and what their `x` differ by.
+    pairs: Vec<(usize, usize, f64)>,
+}
+
+impl Pairs {
+    /// `None` if all `x` are the same.
+    pub fn new(x: &[f64]) -> Option<Pairs> {
+        let after = |a: usize| (a + 1..x.len()).map(move |b| (a, b));
+        let all = (0..x.len()).flat_map(after).map(|(a, b)| (a, b, x[b] - x[a]));
+        let pairs: Vec<_> = all.filter(|(.., apart)| *apart != 0.0).collect();
+        (!pairs.is_empty()).then_some(Pairs { pairs })
+    }
+
+    /// Sen 1968, eq. 2.5: the median of all slopes between two points.
+    pub fn slope(&self, y: &[f64]) -> f64 {
+        let slopes = self.pairs.iter().map(|(a, b, apart)| (y[*b] - y[*a]) / apart);
+        median(&mut slopes.collect::<Vec<_>>())
+    }
+}
+
+/// Where the line of this slope meets `x = 0`, so that half of the points lie above it.
+pub fn intercept(x: &[f64], y: &[f64], slope: f64) -> f64 {
+    median(&mut x.iter().zip(y).map(|(x, y)| y - slope * x).collect::<Vec<_>>())
+}

@@ -1,0 +1,134 @@
+//! Two processes for one `unrack`: a guard, which is the one that was started, and a worker, which does the work.
+//!
+//! A process that is killed (`kill -9`, no memory left) cannot end what it started. So neither is alone. When the worker
+//! is killed, its descendants come to the guard, their next ancestor that is a *subreaper*, whatever they did to be nobody's:
+//! it ends them and removes what the worker left. When the guard is killed, the kernel tells the worker (its
+//! parent-death signal; the worker never becomes another program, which could lose it), which ends its run at once. When both
+//! are killed, each process with a pager ends itself ([`unrack_pager`]'s `owner`), and so does the program itself.
+
+use crate::family::{self, Family};
+use crate::signals::{FOR_THE_PROGRAM, take_over};
+use crate::{PagingError, folder, job::Status, proc, say};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Process number of the guard, in its worker; 0: there is none.
+static GUARD: AtomicI32 = AtomicI32::new(0);
+/// Process number of the worker, in its guard; 0: it has ended.
+static WORKER: AtomicI32 = AtomicI32::new(0);
+
+/// Killed processes are gone within milliseconds, unless they wait for a device.
+const LAST_GRACE: Duration = Duration::from_secs(5);
+
+/// Makes this process a guard, which ends when its worker has, and with its status. Returns in the worker only.
+///
+/// Call it first in `main`: the worker is a copy of the calling thread alone.
+///
+/// # Errors
+/// When the machine has no room for another process.
+pub fn stand_guard() -> Result<(), PagingError> {
+    let family = Family::claim()?;
+    // Where the end of children is ignored, which a process inherits, they cannot be waited for.
+    take_over(libc::SIGCHLD, heed);
+    let guard = rustix::process::getpid();
+    // SAFETY: by the contract above there is one thread, so the child lacks nothing that the parent has.
+    match unsafe { libc::fork() } {
+        -1 => Err(PagingError::Lacking(format!(
+            "cannot start a process to watch over the run: {}",
+            std::io::Error::last_os_error()
+        ))),
+        0 => become_worker(guard),
+        worker => {
+            WORKER.store(worker, Relaxed);
+            std::process::exit(i32::from(watch_over(worker, &family).code()))
+        }
+    }
+}
+
+/// True if this is a worker whose guard was killed.
+pub fn is_lost() -> bool {
+    let guard = GUARD.load(Relaxed);
+    guard != 0 && rustix::process::getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != guard)
+}
+
+fn become_worker(guard: Pid) -> Result<(), PagingError> {
+    GUARD.store(guard.as_raw_nonzero().get(), Relaxed);
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(PagingError::failed("learn of the guard's death"))?;
+    match is_lost() {
+        true => Err(PagingError::Interrupted(libc::SIGTERM)),
+        false => Ok(()),
+    }
+}
+
+fn watch_over(worker: i32, family: &Family) -> Status {
+    for signal in FOR_THE_PROGRAM {
+        take_over(signal, pass_on);
+    }
+    let status = wait_for(worker);
+    WORKER.store(0, Relaxed);
+    end_all(family);
+    if let Status::Signaled(signal) = status {
+        folder::sweep();
+        if !FOR_THE_PROGRAM.contains(&i32::from(signal)) {
+            say(&format!("ended by signal {signal}, and with it all that it had started"));
+        }
+    }
+    status
+}
+
+extern "C" fn heed(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {}
+
+/// Sends a signal on to the worker. What the terminal sends, it sends to the worker, too.
+extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a valid pointer to handlers installed with SA_SIGINFO.
+    let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    let worker = WORKER.load(Relaxed);
+    if from_kernel || worker == 0 {
+        return;
+    }
+    // SAFETY: kill(2) may be called here; `errno` is put back. Nobody else can have the worker's number before
+    // `WORKER` is 0.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::kill(worker, signal);
+        *errno = before;
+    }
+}
+
+/// Waits until the worker has ended. Its number stays taken.
+fn wait_for(worker: i32) -> Status {
+    let worker = WaitId::Pid(Pid::from_raw(worker).expect("fork(2) gives numbers above 0"));
+    loop {
+        match rustix::process::waitid(worker.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(Some(status)) => {
+                let exited = || Status::Exited(status.exit_status().unwrap_or(0) as u8);
+                return status.terminating_signal().map_or_else(exited, |n| Status::Signaled(n as u8));
+            }
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => unreachable!("a child that nobody has waited for cannot be waited for: {errno}"),
+        }
+    }
+}
+
+/// Ends all that the worker started and did not end.
+fn end_all(family: &Family) {
+    let deadline = Instant::now() + LAST_GRACE;
+    loop {
+        let left = family.members();
+        left.iter().for_each(|pid| _ = family::ended(*pid));
+        family.signal_all(Signal::KILL);
+        if left.is_empty() {
+            return;
+        }
+        if Instant::now() > deadline {
+            let names: Vec<_> = left.into_iter().filter_map(proc::name).collect();
+            return say(&format!("could not be ended: {}", names.join(", ")));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

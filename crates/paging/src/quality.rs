@@ -1,0 +1,165 @@
+//! From when on a measurement may be stated: below, its number is withheld, with what to do.
+//!
+//! A need is read to choose between networks, which differ from one to the next by a factor of two or more: links of 25, 50,
+//! 100, 200 and 400 Gb/s, fabrics that fetch a page in 0.4, 0.8 and 2 us. A number that leaves more open than that
+//! chooses nothing, and so a factor of two is the bound throughout.
+
+use crate::fit::{self, Estimate};
+use unrack_record::{Fit, Interval, Stated, Warning};
+
+/// Undisturbed native runs that a slowdown rests on: of two that differ, nobody can tell which is right.
+pub const FEWEST_NATIVE: usize = 3;
+/// Undisturbed runs that a line rests on. A line has two parameters, and Student's factor for what is left of fewer
+/// runs (4.3 for two degrees of freedom) alone makes any interval useless.
+pub const FEWEST_RUNS: usize = 5;
+/// Different delays among them: two leave open whether it is a line.
+pub const FEWEST_DELAYS: usize = 3;
+
+/// Interval's end over its beginning, beyond which it chooses nothing.
+const WIDE: f64 = 2.0;
+/// Slowdowns that are known to this part of the native run time are known well enough, however uncertain the loss itself
+/// is: from 1.00 to 1.05 is a statement. DDC §3.2 asks for losses of 5 %.
+const NEGLIGIBLE: f64 = 0.05;
+/// Below, less than half of what the runs differ by comes from the delays: what is measured is something else.
+const HARDLY_A_LINE: f64 = 0.5;
+/// A run without any wait cannot be shorter than this part of a native one, nor longer by as much again than one with no
+/// delay injected.
+const OUTSIDE: f64 = 2.0;
+
+/// The reason why nothing may be concluded from a line, whatever is asked: its run time without waits is none that the
+/// program could have. `undelayed_s` is a run with as little local memory and no delay injected.
+pub fn refusal(fit: &Fit, native_s: f64, undelayed_s: f64) -> Option<Warning> {
+    let (least, most) = (native_s / OUTSIDE, undelayed_s.max(native_s) * OUTSIDE);
+    let text = format!(
+        "the line gives {:.2} s for a run without waits, where {least:.2} s to {most:.2} s are possible (a native run takes \
+         {native_s:.2} s, one with no delay injected {undelayed_s:.2} s): run it again with a larger --repeat; if that stays, \
+         the number of its waits depends on the delay, and no line describes it",
+        fit.intercept_s
+    );
+    (!(least..=most).contains(&fit.intercept_s)).then(|| Warning::new("intercept", text))
+}
+
+/// The largest time per fetch, in microseconds, that costs at most this part of the native run time. `longest_ns` is the
+/// longest delay that runs were made with.
+pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
+    let us = |ns: f64| ns / 1e3;
+    let why = match (uncertainty(fit), fit::largest_delay_ns(fit, loss)) {
+        (None, Some(Estimate { value, ci95: [low, high] })) => {
+            return Stated::Known(Interval { value: Some(us(value)), low: us(low), high: Some(us(high)) });
+        }
+        (why, _) => why,
+    };
+    let surely_enough = loss * 1e9 / fit.waits_per_s_ci95[1].max(f64::MIN_POSITIVE);
+    match why {
+        Some(why) if surely_enough < longest_ns => Stated::withheld(why),
+        _ => Stated::Known(Interval { value: None, low: us(longest_ns), high: None }),
+    }
+}
+
+/// Run time over native run time at this delay of one fetch.
+///
+/// # Errors
+/// With the reason, if that is too uncertain to be stated.
+pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
+    let estimate = fit::slowdown(fit, delay_ns);
+    let [low, high] = estimate.ci95;
+    match uncertainty(fit) {
+        Some(why) if high - low > NEGLIGIBLE => Err(why),
+        _ => Ok(estimate),
+    }
+}
+
+/// The reason why the number of waits is too uncertain to be stated.
+fn uncertainty(fit: &Fit) -> Option<Warning> {
+    let [few, many] = fit.waits_per_s_ci95;
+    if fit.r2 < HARDLY_A_LINE {
+        let text = format!(
+            "the delays explain less than half of what the runs differ by (R2 {:.2}): run it again on an idle machine, \
+             with a larger --repeat",
+            fit.r2
+        );
+        return Some(Warning::new("scatter", text));
+    }
+    let text = format!(
+        "the runs leave open whether the program waits {:.0} or {:.0} times in a second of native run time, which is \
+         more than a factor of two: run it again on an idle machine, with a larger --repeat",
+        few.max(0.0),
+        many.max(0.0)
+    );
+    (few <= 0.0 || many > WIDE * few).then(|| Warning::new("wide-interval", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fit(waits_per_s: f64, ci95: [f64; 2], r2: f64) -> Fit {
+        let (waits, waits_ci95) = (waits_per_s, ci95);
+        let (intercept_s, waits_per_s_ci95) = (1.0, ci95);
+        Fit { intercept_s, waits, waits_ci95, waits_per_s, waits_per_s_ci95, r2, worst_residual: 0.0 }
+    }
+
+    fn reason(stated: &Stated) -> &str {
+        &stated.reason().unwrap().key
+    }
+
+    #[test]
+    fn a_narrow_interval_is_stated_with_its_ends() {
+        let stated = need(&fit(400_000.0, [300_000.0, 500_000.0], 0.99), 0.05, 50_000.0);
+        let interval = stated.known().unwrap();
+        assert_eq!((interval.value, interval.low), (Some(0.125), 0.1));
+        assert!((interval.high.unwrap() - 0.05 / 0.3).abs() < 1e-12);
+    }
+
+    /// The case that was stated as "at most 107 ns": R2 0.30, and 0 to 820,099 waits.
+    #[test]
+    fn a_line_that_is_none_needs_nothing() {
+        assert_eq!(reason(&need(&fit(400_000.0, [0.0, 820_099.0], 0.3), 0.05, 50_000.0)), "scatter");
+        assert_eq!(reason(&need(&fit(400_000.0, [0.0, 820_099.0], 0.9), 0.05, 50_000.0)), "wide-interval");
+        assert_eq!(
+            reason(&need(&fit(400_000.0, [290_000.0, 590_000.0], 0.9), 0.05, 50_000.0)),
+            "wide-interval"
+        );
+        let why = slowdown(&fit(400_000.0, [0.0, 820_099.0], 0.9), 300.0).unwrap_err();
+        assert!(why.text.contains("0 or 820099 times") && why.text.contains("--repeat"), "{why}");
+    }
+
+    #[test]
+    fn a_program_that_hardly_waits_may_take_what_was_tried() {
+        let none = fit(2.0, [-3.0, 7.0], 0.1);
+        let stated = need(&none, 0.05, 500_000.0);
+        assert_eq!(stated, Stated::Known(Interval { value: None, low: 500.0, high: None }));
+        assert_eq!(slowdown(&none, 50_000.0).unwrap().ci95, [1.0, 1.0 + 7.0 * 50e-6]);
+        let never = need(&fit(0.0, [0.0, 0.0], 1.0), 0.01, 500_000.0);
+        assert_eq!(never, Stated::Known(Interval { value: None, low: 500.0, high: None }));
+    }
+
+    #[test]
+    fn a_run_without_waits_takes_as_long_as_it_could() {
+        let at = |intercept_s| refusal(&Fit { intercept_s, ..fit(1.0, [1.0, 1.0], 1.0) }, 2.0, 3.0);
+        for possible in [1.0, 2.0, 3.0, 6.0] {
+            assert_eq!(at(possible), None);
+        }
+        for impossible in [-11.0, 0.0, 0.99, 6.01, f64::NAN] {
+            let why = at(impossible).unwrap();
+            assert!(why.key == "intercept" && why.text.contains("--repeat"), "{why}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stated_is_never_wider_than_a_factor_of_two(
+            few in -10.0f64..1e6, wider in 0.0f64..1e6, at in 0.0f64..1.0, r2 in 0.0f64..1.0, loss in 0.001f64..1.0,
+        ) {
+            let fit = fit(few + at * wider, [few, few + wider], r2);
+            if let Stated::Known(Interval { value: Some(value), low, high: Some(high) }) = need(&fit, loss, 500_000.0) {
+                prop_assert!(r2 >= HARDLY_A_LINE && high <= WIDE * low * (1.0 + 1e-9), "{low} {high}");
+                prop_assert!(low <= value * (1.0 + 1e-9) && value <= high * (1.0 + 1e-9));
+            }
+            if let Ok(Estimate { ci95: [low, high], .. }) = slowdown(&fit, 1e4) {
+                prop_assert!(high - low <= NEGLIGIBLE || high - 1.0 <= WIDE * (low - 1.0) * (1.0 + 1e-9));
+            }
+        }
+    }
+}

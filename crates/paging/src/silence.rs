@@ -1,0 +1,109 @@
+//! A memory node that is silent: told every second, and after a while a reason to end the run.
+//!
+//! Pagers say in the control segment how long they have waited. What is read here is that number alone, so nothing
+//! that happens to the program's memory holds up who reads it.
+
+use crate::memory_node::RemoteNode;
+use crate::{PagingError, proc, say};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use unrack_pager::control::{Control, FOR_GREETING, FOR_ROOM, Slot};
+
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// What has been told of a node's silence.
+pub struct Silence<'a> {
+    node: RemoteNode<'a>,
+    /// When the next line is due; none while the node answers.
+    next_line: Option<Instant>,
+}
+
+impl Silence<'_> {
+    pub fn new(node: RemoteNode) -> Silence {
+        Silence { node, next_line: None }
+    }
+
+    /// Looks at who waits for the node.
+    ///
+    /// # Errors
+    /// When a process has waited for longer than [`RemoteNode::patience`].
+    pub fn look(&mut self, control: &Control) -> Result<(), PagingError> {
+        if let Some(line) = self.heed(control, Instant::now())? {
+            say(&line);
+        }
+        Ok(())
+    }
+
+    /// The line that is due now.
+    fn heed(&mut self, control: &Control, now: Instant) -> Result<Option<String>, PagingError> {
+        let longest = control.live_slots().max_by_key(|slot| slot.waited_ns.load(Relaxed));
+        let Some((slot, waited)) = longest
+            .map(|slot| (slot, Duration::from_nanos(slot.waited_ns.load(Relaxed))))
+            .filter(|(_, waited)| *waited >= self.node.page_timeout)
+        else {
+            let node = self.node.at;
+            return Ok(self.next_line.take().map(|_| format!("the memory node at {node} answers again")));
+        };
+        let (what, node) = (describe(slot, waited), self.node.at);
+        if waited >= self.node.patience() {
+            return Err(PagingError::Failed(format!(
+                "{what}, and the memory node at {node} has not answered: the program was ended. Is the node, and the \
+                 way to it, in order? A longer --page-timeout waits longer"
+            )));
+        }
+        if self.next_line.is_some_and(|due| now < due) {
+            return Ok(None);
+        }
+        self.next_line = Some(self.next_line.unwrap_or(now) + LINE_EVERY);
+        let last = self.node.patience().as_secs();
+        Ok(Some(format!(
+            "{what}: the memory node at {node} does not answer; the program is ended after {last} s"
+        )))
+    }
+}
+
+/// Who waits for what, and how long already.
+fn describe(slot: &Slot, waited: Duration) -> String {
+    let pid = slot.pid.load(Relaxed);
+    let name = proc::name(pid).unwrap_or_else(|| "a process".into());
+    let what = match slot.waits_for.load(Relaxed) {
+        FOR_ROOM => "room for its pages",
+        FOR_GREETING => "the node's greeting",
+        _ => "a page",
+    };
+    format!("{name} (process {pid}) has waited {} s for {what}", waited.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_file::ControlFile;
+    use crate::folder::Folder;
+    use unrack_pager::control::FOR_PAGES;
+
+    #[test]
+    fn silence_is_told_each_second_and_ends_the_run_at_last() {
+        let folder = Folder::fast().unwrap();
+        let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
+        let node = "10.0.0.2:7000".parse().unwrap();
+        let mut silence = Silence::new(RemoteNode { at: &node, page_timeout: Duration::from_secs(2) });
+        let begin = Instant::now();
+        let mut after = |ms: u64, waited_ms: u64| {
+            let slot = &control.slots[control.take_slot(std::process::id()).unwrap()];
+            slot.waits_for.store(FOR_PAGES, Relaxed);
+            slot.waited_ns.store(waited_ms * 1_000_000, Relaxed);
+            silence.heed(&control, begin + Duration::from_millis(ms))
+        };
+        assert_eq!(after(0, 1999), Ok(None));
+        let line = after(1, 2000).unwrap().unwrap();
+        let said = ["has waited 2 s for a page", "10.0.0.2:7000", "ended after 12 s"];
+        said.iter().for_each(|part| assert!(line.contains(part), "{line}"));
+        assert_eq!(after(900, 2900), Ok(None), "one line a second");
+        assert!(after(1100, 3100).unwrap().unwrap().contains("3 s"));
+        assert_eq!(after(1200, 0), Ok(Some("the memory node at 10.0.0.2:7000 answers again".into())));
+        assert_eq!(after(1300, 0), Ok(None));
+        assert!(after(1400, 11_999).unwrap().is_some(), "and silent again");
+        let why = after(1500, 12_000).unwrap_err().to_string();
+        assert!(why.contains("has waited 12 s") && why.contains("--page-timeout"), "{why}");
+    }
+}

@@ -1,0 +1,73 @@
+//! A folder whose files are segments.
+
+use super::Error;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// The folder, locked for as long as this lives: two pools would take each other's files away.
+pub struct Folder {
+    file: OwnedFd,
+    huge: bool,
+}
+
+/// `f_type` of the file systems whose files are memory.
+const TMPFS: u32 = 0x0102_1994;
+const HUGETLBFS: u32 = 0x9584_58f6;
+
+impl Folder {
+    /// Takes a folder of this user alone, on a file system whose files are memory.
+    ///
+    /// # Errors
+    /// If it is not such a folder, or another pool has it.
+    pub fn take(path: &Path) -> Result<Folder, Error> {
+        let unfit = |why: String| Error::Folder { path: path.into(), why };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+            Errno::NOENT => Error::Lacking(format!(
+                "there is no folder {}: make it first, by `{}`",
+                path.display(),
+                make(path)
+            )),
+            error => unfit(format!("it cannot be opened as a folder: {}", std::io::Error::from(error))),
+        })?;
+        let failed = |error: Errno| unfit(std::io::Error::from(error).to_string());
+        let stat = rustix::fs::fstat(&file).map_err(failed)?;
+        let others = (Mode::RWXG | Mode::RWXO).as_raw_mode();
+        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & others != 0 {
+            return Err(unfit(format!("it is not this user's alone: give one made by `{}`", make(path))));
+        }
+        let kind = rustix::fs::fstatfs(&file).map_err(failed)?.f_type as u32;
+        if kind != TMPFS && kind != HUGETLBFS {
+            let text =
+                "its files are not memory: give a folder on tmpfs, such as one in /dev/shm, or on hugetlbfs";
+            return Err(unfit(text.into()));
+        }
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| unfit("another pool has it: give each a folder of its own".into()))?;
+        Ok(Folder { file, huge: kind == HUGETLBFS })
+    }
+
+    /// True if its files are of huge pages, which are no part of the memory that is free.
+    pub fn is_huge(&self) -> bool {
+        self.huge
+    }
+
+    /// Bytes that its file system still has for this user.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::fstatvfs(&self.file).ok()?;
+        found.f_bavail.checked_mul(found.f_frsize)
+    }
+}
+
+/// Let go at once: a child that this process has forked and that has not executed its program yet has it, too.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+fn make(path: &Path) -> String {
+    format!("install -d -m 700 {}", path.display())
+}

@@ -1,0 +1,215 @@
+//! How much memory there is, for a pool that is about to be made.
+
+use super::backing::Store;
+use super::{Backing, Error, Options};
+use crate::SECTION;
+use std::path::{Path, PathBuf};
+use unrack_units::Bytes;
+
+/// Free memory of some kind, and what to call it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    pub bytes: u64,
+    pub of: &'static str,
+}
+
+impl Options {
+    /// Compares the capacity with what the machine has of such memory.
+    ///
+    /// # Errors
+    /// If there is less.
+    pub(super) fn check_room(&self, store: &Store) -> Result<(), Error> {
+        let least = self.room(store).into_iter().min_by_key(|room| room.bytes);
+        match least {
+            Some(Room { bytes, of }) if bytes < self.capacity.get() => Err(Error::NoRoom {
+                capacity: self.capacity,
+                free: Bytes::new(bytes / SECTION * SECTION),
+                of,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn room(&self, store: &Store) -> Vec<Room> {
+        match &self.backing {
+            Backing::Memfd { huge: false } => of_machine(Path::new("/")),
+            Backing::Memfd { huge: true } => huge_pages(Path::new("/")).into_iter().collect(),
+            Backing::Directory(_) => {
+                let Some(folder) = &store.folder else { return Vec::new() };
+                let free =
+                    folder.free_bytes().map(|bytes| Room { bytes, of: "the file system of --backing" });
+                let memory = if folder.is_huge() { Vec::new() } else { of_machine(Path::new("/")) };
+                free.into_iter().chain(memory).collect()
+            }
+            // They are as large as they are: opening them shows.
+            Backing::Devices { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Half of the memory that is free, or a gibibyte if that is less: the capacity of a pool for which nobody gave one.
+pub fn default_capacity() -> Bytes {
+    const USUAL: u64 = 1 << 30;
+    let free = of_machine(Path::new("/")).iter().map(|room| room.bytes).min().unwrap_or(u64::MAX);
+    Bytes::new((free / 2).clamp(2 * SECTION, USUAL) / SECTION * SECTION)
+}
+
+/// Memory that the kernel can give without others being pushed out, and what control groups allow.
+///
+/// `root` is where `proc` and `sys` are.
+fn of_machine(root: &Path) -> Vec<Room> {
+    let machine = field_of(&read(root.join("proc/meminfo")), "MemAvailable:").map(|kib| kib * 1024);
+    let machine = machine.map(|bytes| Room { bytes, of: "this machine's memory" });
+    let group =
+        of_groups(root).map(|bytes| Room { bytes, of: "what the control group of this process may use" });
+    machine.into_iter().chain(group).collect()
+}
+
+/// The least that a control group, or one around it, has left; `None` without limits.
+fn of_groups(root: &Path) -> Option<u64> {
+    let groups = read(root.join("proc/self/cgroup"));
+    let of_line = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let (mount, files) = match controllers {
+            "" => (root.join("sys/fs/cgroup"), &UNIFIED),
+            _ if controllers.split(',').any(|one| one == "memory") => {
+                (root.join("sys/fs/cgroup/memory"), &LEGACY)
+            }
+            _ => return None,
+        };
+        let inside = Path::new(path.trim_start_matches('/'));
+        inside.ancestors().filter_map(|group| files.left(&mount.join(group))).min()
+    };
+    groups.lines().filter_map(of_line).min()
+}
+
+/// Names of a control group's files.
+struct Files {
+    limit: &'static str,
+    used: &'static str,
+    /// In `memory.stat`: what the kernel takes back first when memory is short.
+    cached: &'static str,
+}
+
+const UNIFIED: Files = Files { limit: "memory.max", used: "memory.current", cached: "inactive_file" };
+const LEGACY: Files =
+    Files { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", cached: "total_inactive_file" };
+
+impl Files {
+    fn left(&self, group: &Path) -> Option<u64> {
+        let number = |name: &str| read(group.join(name)).trim().parse::<u64>().ok();
+        let cached = field_of(&read(group.join("memory.stat")), self.cached).unwrap_or(0);
+        let used = number(self.used)?.saturating_sub(cached);
+        Some(number(self.limit)?.saturating_sub(used))
+    }
+}
+
+/// Huge pages of 2 MiB that nobody has, and those that the kernel may still make.
+fn huge_pages(root: &Path) -> Option<Room> {
+    let folder = root.join("sys/kernel/mm/hugepages/hugepages-2048kB");
+    let count = |name: &str| read(folder.join(name)).trim().parse::<u64>().ok();
+    let free = count("free_hugepages")?.saturating_sub(count("resv_hugepages")?);
+    let more = count("nr_overcommit_hugepages")?.saturating_sub(count("surplus_hugepages")?);
+    Some(Room {
+        bytes: (free + more).saturating_mul(SECTION),
+        of: "the huge pages of this machine (vm.nr_hugepages)",
+    })
+}
+
+/// The number after a name at the beginning of a line.
+fn field_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '\t']))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// A file of the kernel's; nothing if it is not there.
+fn read(path: PathBuf) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with files as the kernel has them, gone with its owner.
+    struct Machine(PathBuf);
+
+    impl Machine {
+        fn new(name: &str, files: &[(&str, &str)]) -> Machine {
+            let root = std::env::temp_dir().join(format!("unrack-room-{name}-{}", std::process::id()));
+            for (path, text) in files {
+                let path = root.join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            Machine(root)
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const MEMINFO: &str = "MemTotal:       8000 kB\nMemAvailable:    4000 kB\nSwapFree:  9 kB\n";
+
+    #[test]
+    fn memory_is_what_is_available() {
+        let machine = Machine::new("plain", &[("proc/meminfo", MEMINFO)]);
+        let room = of_machine(&machine.0);
+        assert_eq!(room, [Room { bytes: 4000 * 1024, of: "this machine's memory" }]);
+        assert_eq!(of_machine(Path::new("/nonexistent")), []);
+    }
+
+    #[test]
+    fn a_control_group_or_one_around_it_limits() {
+        let machine = Machine::new(
+            "unified",
+            &[
+                ("proc/meminfo", MEMINFO),
+                ("proc/self/cgroup", "0::/slice/job\n"),
+                ("sys/fs/cgroup/slice/memory.max", "1000\n"),
+                ("sys/fs/cgroup/slice/memory.current", "700\n"),
+                ("sys/fs/cgroup/slice/memory.stat", "anon 300\ninactive_file 200\n"),
+                ("sys/fs/cgroup/slice/job/memory.max", "max\n"),
+                ("sys/fs/cgroup/slice/job/memory.current", "600\n"),
+            ],
+        );
+        assert_eq!(of_groups(&machine.0), Some(500));
+    }
+
+    #[test]
+    fn control_groups_of_the_first_version_limit_too() {
+        let machine = Machine::new(
+            "legacy",
+            &[
+                ("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/box/one\n0::/\n"),
+                ("sys/fs/cgroup/memory/box/one/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("sys/fs/cgroup/memory/box/one/memory.usage_in_bytes", "300\n"),
+                ("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "4096\n"),
+                ("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "4196\n"),
+                ("sys/fs/cgroup/memory/box/memory.stat", "inactive_file 7\ntotal_inactive_file 200\n"),
+            ],
+        );
+        assert_eq!(of_groups(&machine.0), Some(100));
+    }
+
+    #[test]
+    fn huge_pages_are_those_that_nobody_has() {
+        let folder = "sys/kernel/mm/hugepages/hugepages-2048kB";
+        let file = |name: &str| format!("{folder}/{name}");
+        let machine = Machine::new(
+            "huge",
+            &[
+                (&file("free_hugepages"), "5\n"),
+                (&file("resv_hugepages"), "2\n"),
+                (&file("nr_overcommit_hugepages"), "4\n"),
+                (&file("surplus_hugepages"), "1\n"),
+            ],
+        );
+        assert_eq!(huge_pages(&machine.0).map(|room| room.bytes), Some(6 * SECTION));
+        assert_eq!(huge_pages(Path::new("/nonexistent")), None);
+    }
+}

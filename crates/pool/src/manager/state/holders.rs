@@ -1,0 +1,298 @@
+//! Who has how much of the pool: what quotas and limits are of.
+
+use super::Limits;
+use crate::wire::{Denied, Limited, Peer, Whose};
+use std::collections::BTreeMap;
+
+/// Whoever things are counted for.
+///
+/// Connections of one process count together. So do all processes of a user other than the manager's: each process that
+/// such a user starts would otherwise bring a quota of its own. Processes of the manager's user count apart, since any of
+/// them can end the others, and the manager, anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holder {
+    Process { pid: u32, started: u64 },
+    User(u32),
+}
+
+/// A thing that a holder can have. Each but a queue area has a record in the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Thing {
+    Connection,
+    /// A channel that it opened.
+    Channel,
+    /// A channel that it was asked for.
+    Served,
+    Service,
+    Grant,
+    Segment {
+        bytes: u64,
+    },
+    Queues {
+        bytes: u64,
+    },
+}
+
+/// What one holder has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Holdings {
+    connections: u32,
+    channels: u32,
+    served: u32,
+    services: u32,
+    grants: u32,
+    segments: u32,
+    bytes: u64,
+}
+
+/// All holders, and what each may have.
+pub struct Holders {
+    limits: Limits,
+    quota_bytes: u64,
+    /// All of the pool: with a quota as large, what is denied is so since there is no more.
+    capacity: u64,
+    /// Connections that one may have.
+    connections: u32,
+    /// Channels that one may open: fewer than a service may have, or one client could keep all others from it.
+    channels: u32,
+    /// Records in the ledger that one may have.
+    records: u32,
+    /// The manager's.
+    user: u32,
+    of: BTreeMap<Holder, Holdings>,
+}
+
+impl Holders {
+    /// Each may have `quota_bytes` of the `capacity`, and the same share of all connections, of a
+    /// service's channels and of the ledger's `slots`.
+    pub fn new(limits: Limits, quota_bytes: u64, capacity: u64, slots: usize) -> Holders {
+        let share = |whole: u64| {
+            let part = u128::from(whole) * u128::from(quota_bytes) / u128::from(capacity.max(1));
+            u32::try_from(part.max(1)).unwrap_or(u32::MAX)
+        };
+        Holders {
+            limits,
+            quota_bytes,
+            capacity,
+            connections: share(limits.clients.into()),
+            channels: share(limits.channels.into()),
+            records: share(slots as u64),
+            user: rustix::process::geteuid().as_raw(),
+            of: BTreeMap::new(),
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn quota_bytes(&self) -> u64 {
+        self.quota_bytes
+    }
+
+    /// The holder that a process's connection counts for.
+    pub fn holder_of(&self, peer: &Peer, started: u64) -> Holder {
+        match peer.uid == self.user {
+            true => Holder::Process { pid: peer.pid, started },
+            false => Holder::User(peer.uid),
+        }
+    }
+
+    /// Bytes that count against the quota of a holder.
+    pub fn bytes_of(&self, holder: Holder) -> u64 {
+        self.of.get(&holder).map_or(0, |holdings| holdings.bytes)
+    }
+
+    /// Counts a thing more, if the holder may have it.
+    pub fn take(&mut self, holder: Holder, thing: Thing) -> Result<(), Denied> {
+        let mut then = self.of.get(&holder).copied().unwrap_or_default();
+        let held_bytes = then.bytes;
+        then.add(thing);
+        if thing.bytes() > 0 && self.quota_bytes < self.capacity && then.bytes > self.quota_bytes {
+            let (asked_bytes, quota_bytes) = (thing.bytes(), self.quota_bytes);
+            return Err(Denied::Quota { whose: holder.whose(), asked_bytes, held_bytes, quota_bytes });
+        }
+        match self.limit_of(thing, &then) {
+            Some((what, most)) => Err(Denied::Limit { what, most }),
+            None => {
+                self.of.insert(holder, then);
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts all of these, or none.
+    pub fn take_all(&mut self, things: &[(Holder, Thing)]) -> Result<(), Denied> {
+        for (at, &(holder, thing)) in things.iter().enumerate() {
+            if let Err(denied) = self.take(holder, thing) {
+                things[..at].iter().for_each(|&(holder, thing)| self.give(holder, thing));
+                return Err(denied);
+            }
+        }
+        Ok(())
+    }
+
+    /// The limit that what a holder would have is above.
+    fn limit_of(&self, thing: Thing, then: &Holdings) -> Option<(Limited, u32)> {
+        let (count, what, most) = match thing {
+            Thing::Connection => (then.connections, Limited::Connections, self.connections),
+            Thing::Channel => (then.channels, Limited::Channels, self.channels),
+            Thing::Served => (then.served, Limited::Served, self.limits.channels),
+            Thing::Service => (then.services, Limited::Services, self.limits.services),
+            Thing::Segment { .. } => (then.segments, Limited::Segments, self.limits.segments),
+            // Of grants, each channel has a limit.
+            Thing::Grant => (0, Limited::Grants, self.limits.grants),
+            Thing::Queues { .. } => return None,
+        };
+        match count > most {
+            true => Some((what, most)),
+            false => (then.records() > self.records).then_some((Limited::Records, self.records)),
+        }
+    }
+
+    /// Counts a thing that is there, whatever the holder may have.
+    pub fn note(&mut self, holder: Holder, thing: Thing) {
+        self.of.entry(holder).or_default().add(thing);
+    }
+
+    /// Counts a thing less.
+    pub fn give(&mut self, holder: Holder, thing: Thing) {
+        let holdings = self.of.get_mut(&holder).expect("who gives something back has it");
+        holdings.remove(thing);
+        if *holdings == Holdings::default() {
+            self.of.remove(&holder);
+        }
+    }
+}
+
+impl Holder {
+    fn whose(self) -> Whose {
+        match self {
+            Holder::Process { .. } => Whose::Process,
+            Holder::User(user) => Whose::User(user),
+        }
+    }
+}
+
+impl Thing {
+    fn bytes(self) -> u64 {
+        match self {
+            Thing::Segment { bytes } | Thing::Queues { bytes } => bytes,
+            _ => 0,
+        }
+    }
+}
+
+impl Holdings {
+    fn count(&mut self, thing: Thing) -> Option<&mut u32> {
+        match thing {
+            Thing::Connection => Some(&mut self.connections),
+            Thing::Channel => Some(&mut self.channels),
+            Thing::Served => Some(&mut self.served),
+            Thing::Service => Some(&mut self.services),
+            Thing::Grant => Some(&mut self.grants),
+            Thing::Segment { .. } => Some(&mut self.segments),
+            Thing::Queues { .. } => None,
+        }
+    }
+
+    fn add(&mut self, thing: Thing) {
+        self.bytes = self.bytes.saturating_add(thing.bytes());
+        if let Some(count) = self.count(thing) {
+            *count += 1;
+        }
+    }
+
+    fn remove(&mut self, thing: Thing) {
+        self.bytes -= thing.bytes();
+        if let Some(count) = self.count(thing) {
+            *count -= 1;
+        }
+    }
+
+    fn records(&self) -> u32 {
+        self.connections + self.channels + self.served + self.services + self.grants + self.segments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SECTION;
+    use crate::wire::ClientId;
+    use proptest::prelude::*;
+
+    fn holders() -> Holders {
+        Holders::new(Limits { clients: 8, ..Limits::default() }, 4 * SECTION, 8 * SECTION, 40)
+    }
+
+    fn peer(pid: u32, uid: u32) -> Peer {
+        Peer { id: ClientId(1), pid, uid, gid: 0, name: "x".into() }
+    }
+
+    #[test]
+    fn connections_of_a_process_count_together_and_processes_of_another_user_too() {
+        let holders = holders();
+        let own = holders.user;
+        let other = own.wrapping_add(1);
+        assert_eq!(holders.holder_of(&peer(7, own), 1), holders.holder_of(&peer(7, own), 1));
+        assert_ne!(holders.holder_of(&peer(7, own), 1), holders.holder_of(&peer(8, own), 1));
+        assert_ne!(holders.holder_of(&peer(7, own), 1), holders.holder_of(&peer(7, own), 2));
+        assert_eq!(holders.holder_of(&peer(7, other), 1), holders.holder_of(&peer(8, other), 2));
+    }
+
+    #[test]
+    fn shares_of_connections_and_of_the_ledger_are_those_of_memory() {
+        let mut holders = holders();
+        let (one, other) = (Holder::User(1), Holder::User(2));
+        (0..4).for_each(|_| holders.take(one, Thing::Connection).unwrap());
+        let denied = holders.take(one, Thing::Connection);
+        assert_eq!(denied, Err(Denied::Limit { what: Limited::Connections, most: 4 }));
+        (0..16).for_each(|_| holders.take(one, Thing::Channel).unwrap());
+        let denied = holders.take(one, Thing::Grant);
+        assert_eq!(denied, Err(Denied::Limit { what: Limited::Records, most: 20 }));
+        assert_eq!(holders.take(other, Thing::Connection), Ok(()));
+    }
+
+    fn thing() -> impl Strategy<Value = Thing> {
+        prop_oneof![
+            Just(Thing::Connection),
+            Just(Thing::Channel),
+            Just(Thing::Served),
+            Just(Thing::Service),
+            Just(Thing::Grant),
+            (0u64..4).prop_map(|sections| Thing::Segment { bytes: sections * SECTION }),
+            Just(Thing::Queues { bytes: 65536 }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is taken and given back: nobody has more than the quota, and in the end nobody has anything.
+        #[test]
+        fn nobody_has_more_than_the_quota(steps in prop::collection::vec((0u32..3, thing(), any::<bool>()), 0..200)) {
+            let mut holders = holders();
+            let mut held: Vec<(Holder, Thing)> = Vec::new();
+            for (user, thing, give) in steps {
+                let holder = Holder::User(user);
+                match held.pop() {
+                    Some((holder, thing)) if give => holders.give(holder, thing),
+                    last => held.extend(last),
+                }
+                let before = holders.bytes_of(holder);
+                match holders.take(holder, thing) {
+                    Ok(()) => held.push((holder, thing)),
+                    Err(Denied::Quota { held_bytes, asked_bytes, quota_bytes, .. }) => {
+                        prop_assert_eq!((held_bytes, quota_bytes), (before, 4 * SECTION));
+                        prop_assert!(before + asked_bytes > quota_bytes);
+                    }
+                    Err(_) => prop_assert_eq!(holders.bytes_of(holder), before),
+                }
+                prop_assert!(holders.bytes_of(holder) <= 4 * SECTION);
+            }
+            for (holder, thing) in held {
+                holders.give(holder, thing);
+            }
+            prop_assert!(holders.of.is_empty());
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The keys that each table of a scenario accepts, as JSON Schema: from the types that read them, so that no key
+//! can be read and not be known here.
+//!
+//! Beside what JSON Schema has, a key may say `"x-unhashed"`: see [`hashed`].
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+use toml::{Table, Value as Toml};
+
+/// The schema of a type, with nothing by reference.
+pub(crate) fn of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// The schema of a table with these keys.
+pub(crate) fn table<const N: usize>(keys: [(&str, Value); N]) -> Value {
+    json!({ "type": "object", "properties": Map::from_iter(keys.map(|(key, schema)| (key.into(), schema))) })
+}
+
+/// A schema with what it means.
+pub(crate) fn described(meaning: &str, mut schema: Value) -> Value {
+    schema["description"] = meaning.into();
+    schema
+}
+
+/// What there is to say of one key.
+pub(crate) struct Key<'a>(pub &'a Value);
+
+/// A table that a value may be.
+pub(crate) enum Inside<'a> {
+    Table(&'a Value),
+    /// Each of a list.
+    Each(&'a Value),
+}
+
+/// The keys of a table.
+pub(crate) fn keys(table: &Value) -> BTreeMap<&str, Key<'_>> {
+    let properties = table.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten().map(|(key, schema)| (key.as_str(), Key(schema))).collect()
+}
+
+/// Whether a table needs this key.
+pub(crate) fn needs(table: &Value, key: &str) -> bool {
+    table.get("required").and_then(Value::as_array).is_some_and(|keys| keys.contains(&key.into()))
+}
+
+impl<'a> Key<'a> {
+    /// What it says, on one line, without the marks of documentation.
+    pub fn meaning(&self) -> String {
+        let text = self.0.get("description").and_then(Value::as_str).unwrap_or_default();
+        let plain = text.replace("[`", "`").replace("`]", "`");
+        plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// As in a scenario, if it has one.
+    pub fn default(&self) -> Option<Toml> {
+        let default = self.0.get("default").filter(|default| !default.is_null())?;
+        Toml::try_from(default).ok()
+    }
+
+    /// The table that its value may be, or a list of.
+    pub fn inside(&self) -> Option<Inside<'a>> {
+        let list = || alternatives(self.0).find_map(|schema| schema.get("items"));
+        match table_in(self.0) {
+            Some(table) => Some(Inside::Table(table)),
+            None => list().and_then(table_in).map(Inside::Each),
+        }
+    }
+}
+
+fn table_in(schema: &Value) -> Option<&Value> {
+    alternatives(schema).find(|schema| schema.get("properties").is_some())
+}
+
+/// The schema itself, and those of which one may hold instead.
+fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
+    let of = |word: &str| schema.get(word).and_then(Value::as_array).into_iter().flatten();
+    std::iter::once(schema).chain(["anyOf", "oneOf", "allOf"].into_iter().flat_map(of))
+}
+
+/// What of a table counts towards the hash of a scenario. Keys that came after the first version are marked
+/// `"x-unhashed": "default"`, and left out where they have their default; keys marked `"x-unhashed": true` do
+/// nothing in this scenario, and are always left out. So the hash of a scenario stays what it was.
+pub(crate) fn hashed(table: &Table, schema: &Value) -> Table {
+    let empty = Value::Null;
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let of = |key: &str| properties.and_then(|all: &Map<String, Value>| all.get(key)).unwrap_or(&empty);
+    let counts = |(key, value): &(&String, &Toml)| match of(key).get("x-unhashed") {
+        Some(Value::Bool(true)) => false,
+        Some(_) => Key(of(key)).default().as_ref() != Some(*value),
+        None => true,
+    };
+    let counted = table.iter().filter(counts);
+    counted.map(|(key, value)| (key.clone(), hashed_value(value, of(key)))).collect()
+}
+
+fn hashed_value(value: &Toml, schema: &Value) -> Toml {
+    match (value, Key(schema).inside()) {
+        (Toml::Table(table), Some(Inside::Table(schema))) => Toml::Table(hashed(table, schema)),
+        (Toml::Array(tables), Some(Inside::Each(schema))) => {
+            let each = |value: &Toml| value.as_table().map_or(value.clone(), |it| hashed(it, schema).into());
+            Toml::Array(tables.iter().map(each).collect())
+        }
+        _ => value.clone(),
+    }
+}
+
+/// A type that is written as text, or as a number.
+macro_rules! schema_as_text {
+    ($type:ty) => {
+        impl schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": ["string", "number"] })
+            }
+        }
+    };
+}
+pub(crate) use schema_as_text;
+
+/// A type that is written as a word, or as a table where a word needs a number.
+macro_rules! schema_as_word_or_table {
+    ($type:ty, $table:ty) => {
+        impl schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let table = generator.subschema_for::<$table>();
+                schemars::json_schema!({ "anyOf": [{ "type": "string" }, table] })
+            }
+        }
+    };
+}
+pub(crate) use schema_as_word_or_table;

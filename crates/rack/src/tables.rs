@@ -1,0 +1,193 @@
+//! A scenario in full: its tables, in the order of printing, each with the keys that it accepts.
+
+use serde::Serialize;
+use serde_json::Value as Schema;
+use toml::{Table, Value as Toml};
+
+use crate::check::{SECTIONS, network_schema};
+use crate::faults::{BitErrors, Failure, Faults};
+use crate::host::Host;
+use crate::network::{Cabling, Network, Topology};
+use crate::schema;
+use crate::tree::{Node, Value};
+use crate::workload::{Collective, Flows, Jobs, Memory, Trace, Workload};
+
+/// One table at the top of a scenario.
+pub(crate) struct Part {
+    /// Its key; empty for the keys at the top themselves.
+    pub name: &'static str,
+    /// `None` if the scenario does not have it.
+    pub values: Option<Table>,
+    pub schema: Schema,
+    /// Whether it counts towards the scenario's hash.
+    pub hashed: bool,
+}
+
+impl Part {
+    /// The keys that lead to it.
+    pub fn path(&self) -> Vec<String> {
+        if self.name.is_empty() { Vec::new() } else { vec![self.name.into()] }
+    }
+}
+
+/// What a scenario says, as its tables are made of it.
+pub(crate) struct Said<'a> {
+    pub seed: u64,
+    pub network: &'a Network,
+    pub fabric: &'a Fabric,
+    pub host: &'a Option<Host>,
+    pub workload: &'a Workload,
+    pub faults: &'a Faults,
+}
+
+/// The table `fabric`: as written, or in full and with its keys once its parameters were read.
+#[derive(Debug, Clone)]
+pub(crate) struct Fabric {
+    pub values: Table,
+    pub schema: Schema,
+}
+
+impl Fabric {
+    /// The table as written, when nobody has read its parameters yet.
+    pub fn as_written(node: Option<&Node>) -> Fabric {
+        Fabric { values: node.map(table_of).unwrap_or_default(), schema: Schema::Null }
+    }
+}
+
+pub(crate) fn parts(said: &Said) -> Vec<Part> {
+    let Said { network, fabric, host, workload, faults, .. } = *said;
+    let part = |name, values, schema| Part { name, values, schema, hashed: true };
+    let bit_errors = part("bit_errors", Some(fields_of(&faults.bit_errors)), schema::of::<BitErrors>());
+    vec![
+        part("", Some(general(said)), general_schema()),
+        part("network", Some(network_table(network, host.is_some())), network_keys(network)),
+        part("fabric", Some(fabric.values.clone()), fabric.schema.clone()),
+        part("host", host.as_ref().map(fields_of), described("host", schema::of::<Host>())),
+        part("workload", Some(workload_table(workload)), workload_schema(workload)),
+        Part { hashed: faults.bit_errors != BitErrors::default(), ..bit_errors },
+    ]
+}
+
+/// The keys at the top that are no tables of their own.
+fn general(said: &Said) -> Table {
+    let mut general = table([("seed", toml_of(&said.seed))]);
+    if !said.faults.failures.is_empty() {
+        general.insert("failures".into(), toml_of(&said.faults.failures));
+    }
+    general
+}
+
+fn general_schema() -> Schema {
+    schema::table([
+        ("extends", described("extends", schema::of::<String>())),
+        ("seed", described("seed", schema::of::<u64>())),
+        ("failures", described("failures", schema::of::<Vec<Failure>>())),
+    ])
+}
+
+fn described(section: &str, schema: Schema) -> Schema {
+    let known = SECTIONS.iter().find(|(name, _)| *name == section);
+    schema::described(known.expect("a key of scenarios").1, schema)
+}
+
+/// The keys of `network`. The hash counts only links that the topology has.
+fn network_keys(network: &Network) -> Schema {
+    let mut schema = network_schema(network.topology.kind());
+    let topology = &network.topology;
+    if matches!(topology, Topology::Star { .. }) || topology.is_direct() {
+        schema["properties"]["core_link"]["x-unhashed"] = true.into();
+    }
+    schema
+}
+
+fn network_table(network: &Network, has_hosts: bool) -> Table {
+    let Network { topology, link, core_link, cxl_link, switch, mtu, headers } = network;
+    let mut network = table([
+        ("mtu", toml_of(mtu)),
+        ("headers", toml_of(headers)),
+        ("topology", Toml::Table(topology_table(topology))),
+        ("link", toml_of(link)),
+        ("core_link", toml_of(core_link)),
+        ("switch", toml_of(switch)),
+    ]);
+    if topology.wiring().is_some() || has_hosts {
+        network.insert("cxl_link".into(), toml_of(cxl_link));
+    }
+    network
+}
+
+fn topology_table(topology: &Topology) -> Table {
+    let mut shape = match topology {
+        Topology::Star { nodes } => table([("nodes", toml_of(nodes))]),
+        Topology::LeafSpine { racks, hosts_per_rack, spines } => table([
+            ("racks", toml_of(racks)),
+            ("hosts_per_rack", toml_of(hosts_per_rack)),
+            ("spines", toml_of(spines)),
+        ]),
+        Topology::FatTree { ports } => table([("ports", toml_of(ports))]),
+        Topology::Drack { racks, hosts_per_rack, cores } => table([
+            ("racks", toml_of(racks)),
+            ("hosts_per_rack", toml_of(hosts_per_rack)),
+            ("cores", toml_of(cores)),
+        ]),
+        Topology::Torack { racks, hosts_per_rack, uplinks } => table([
+            ("racks", toml_of(racks)),
+            ("hosts_per_rack", toml_of(hosts_per_rack)),
+            ("uplinks", toml_of(uplinks)),
+        ]),
+        Topology::Torus { sides } | Topology::Mesh { sides } => table([("shape", toml_of(sides))]),
+        Topology::Graph(Cabling { file, .. }) => table([("file", toml_of(file))]),
+    };
+    shape.insert("kind".into(), topology.kind().into());
+    shape
+}
+
+fn workload_table(workload: &Workload) -> Table {
+    let mut table = match workload {
+        Workload::Memory(memory) => fields_of(memory),
+        Workload::Flows(flows) => fields_of(flows),
+        Workload::Trace(trace) => fields_of(trace),
+        Workload::Collective(collective) => fields_of(collective),
+        Workload::Jobs(jobs) => fields_of(jobs),
+    };
+    table.insert("kind".into(), workload.kind().into());
+    table
+}
+
+fn workload_schema(workload: &Workload) -> Schema {
+    match workload {
+        Workload::Memory(_) => schema::of::<Memory>(),
+        Workload::Flows(_) => schema::of::<Flows>(),
+        Workload::Trace(_) => schema::of::<Trace>(),
+        Workload::Collective(_) => schema::of::<Collective>(),
+        Workload::Jobs(_) => schema::of::<Jobs>(),
+    }
+}
+
+fn table_of(node: &Node) -> Table {
+    let entries = node.table().into_iter().flatten();
+    entries.map(|(key, entry)| (key.clone(), toml_of_node(&entry.node))).collect()
+}
+
+fn toml_of_node(node: &Node) -> Toml {
+    match &node.value {
+        Value::Text(text) | Value::Date(text) => Toml::String(text.clone()),
+        Value::Integer(number) => Toml::Integer(*number),
+        Value::Float(number) => Toml::Float(*number),
+        Value::Boolean(truth) => Toml::Boolean(*truth),
+        Value::List(nodes) => Toml::Array(nodes.iter().map(toml_of_node).collect()),
+        Value::Table(_) => Toml::Table(table_of(node)),
+    }
+}
+
+fn toml_of(value: &impl Serialize) -> Toml {
+    Toml::try_from(value).expect("a scenario's own values are TOML")
+}
+
+fn fields_of(value: &impl Serialize) -> Table {
+    Table::try_from(value).expect("a scenario's own tables are TOML")
+}
+
+fn table<const N: usize>(entries: [(&str, Toml); N]) -> Table {
+    entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}

@@ -1,0 +1,27 @@
+//! What a reader should know before trusting a result.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One reason to be careful with a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// Name for programs, in lower case with hyphens (`drops`, `saturated`): stable from version to version.
+    pub key: String,
+    /// Sentence for people: what decides the figure, and which scenario key or option to change.
+    pub text: String,
+}
+
+impl Warning {
+    /// Makes a warning from its name and its sentence.
+    pub fn new(key: &str, text: impl Into<String>) -> Warning {
+        Warning { key: key.into(), text: text.into() }
+    }
+}
+
+/// Shows the sentence.
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

@@ -1,0 +1,52 @@
+//! The program and the machine that made a result: kept apart from the result, so that two runs of the same agree in
+//! all the rest.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Host;
+
+/// Identity of a build of unrack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    pub version: String,
+    /// Commit of the tree that was built; `None` if that was in no repository.
+    pub commit: Option<String>,
+    /// True if what was compiled differed from the commit. `None` without a commit.
+    pub tree_changed: Option<bool>,
+    /// Hash of all that was compiled, 16 hexadecimal digits. Builds with the same hash give the same results, so this
+    /// is what keys of kept results hold. Empty in results of versions that had none.
+    #[serde(default)]
+    pub sources: String,
+}
+
+impl Build {
+    /// Commit for people, and whether what was compiled differed from it.
+    pub fn commit_text(&self) -> String {
+        match (&self.commit, self.tree_changed) {
+            (Some(commit), Some(true)) => format!("{commit}, with changes"),
+            (Some(commit), _) => commit.clone(),
+            (None, _) => "not built from a repository".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Build {
+    /// A build of no commit.
+    pub fn for_tests() -> Build {
+        let version = env!("CARGO_PKG_VERSION").into();
+        Build { version, commit: None, tree_changed: None, sources: "0123456789abcdef".into() }
+    }
+}
+
+/// Part of a result in JSON, `machine`, that two runs of the same need not share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    pub build: Build,
+    pub host: Host,
+    /// Wall-clock time in seconds: of a simulation, the simulation's; else the whole command's.
+    pub wall_s: f64,
+    /// Speed of a simulation; absent elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_hops_per_s: Option<f64>,
+}

@@ -1,0 +1,121 @@
+//! A run as its folder holds it.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+use unrack_record::{Manifest, Sweep, read_json};
+
+use super::{Side, sweeps};
+use crate::ReportError;
+use crate::settings::{self, Settings};
+
+/// The verbs whose folders can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Also a scenario's flows on a live rack.
+    Simulation,
+    Comparison,
+    Map,
+    Sweep,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Simulation => "simulation",
+            Kind::Comparison => "comparison",
+            Kind::Map => "map",
+            Kind::Sweep => "sweep",
+        }
+    }
+
+    /// True if the machine's speed is in the results.
+    pub fn is_measured(self) -> bool {
+        matches!(self, Kind::Comparison | Kind::Map)
+    }
+}
+
+pub(super) struct Folder {
+    pub side: Side,
+    pub manifest: Manifest,
+    pub result: Value,
+    pub settings: Settings,
+}
+
+/// Files that hold results, and what a folder with one of them is of.
+const RESULTS: [(&str, Kind); 3] =
+    [("summary.json", Kind::Simulation), ("map.json", Kind::Map), ("sweep.json", Kind::Sweep)];
+
+impl Folder {
+    pub fn read(folder: &Path) -> Result<Folder, ReportError> {
+        let is_there = |name: &str| folder.join(name).is_file();
+        let found = RESULTS.into_iter().find(|(name, _)| is_there(name) && is_there("manifest.json"));
+        let Some((name, kind)) = found else {
+            return Err(ReportError::NothingToCompare { folder: folder.into() });
+        };
+        let result: Value = read_json(folder.join(name))?;
+        let is_comparison = kind == Kind::Simulation && result.get("injection").is_some();
+        let kind = if is_comparison { Kind::Comparison } else { kind };
+        let manifest: Manifest = read_json(folder.join("manifest.json"))?;
+        let settings = settings::settings(Some(&manifest)).unwrap_or_default();
+        let mut read = Folder { side: Side { folder: folder.into(), kind }, manifest, result, settings };
+        read.add_settings()?;
+        Ok(read)
+    }
+
+    /// Adds what was asked for beside the scenario. The axes of a sweep replace the values of its first point.
+    fn add_settings(&mut self) -> Result<(), ReportError> {
+        if self.side.kind.is_measured() {
+            for key in ["command", "local"] {
+                let words = self.result.get(key).and_then(words);
+                self.settings.extend(words.map(|words| (key.to_string(), words)));
+            }
+        }
+        if let Some(sweep) = self.sweep()? {
+            self.settings.extend(sweeps::axes(&sweep));
+        }
+        Ok(())
+    }
+
+    /// The sweep, if this is one.
+    pub fn sweep(&self) -> Result<Option<Sweep>, ReportError> {
+        if self.side.kind != Kind::Sweep {
+            return Ok(None);
+        }
+        let unexpected = |why: serde_json::Error| ReportError::Unexpected {
+            file: self.side.folder.join("sweep.json"),
+            reason: why.to_string(),
+        };
+        serde_json::from_value(self.result.clone()).map(Some).map_err(unexpected)
+    }
+
+    /// The program that made the run and, if it measured, the machine.
+    pub fn provenance(&self) -> Settings {
+        let mut provenance = Settings::new();
+        add_texts(&mut provenance, "", &self.manifest.build);
+        if self.side.kind.is_measured() {
+            add_texts(&mut provenance, "host.", &self.manifest.host);
+        }
+        provenance
+    }
+}
+
+/// Adds every field of a plain struct that is not null.
+fn add_texts(texts: &mut Settings, prefix: &str, of: &impl Serialize) {
+    let value = serde_json::to_value(of).unwrap_or_default();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        texts.extend(words(value).map(|words| (format!("{prefix}{key}"), words)));
+    }
+}
+
+/// A text as it is, a list of texts as a line, other values as in JSON; null is absent.
+fn words(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => Some(items.iter().filter_map(words).collect::<Vec<_>>().join(" ")),
+        other => Some(other.to_string()),
+    }
+}

@@ -1,0 +1,86 @@
+//! `unrack diff`: in what two run folders differ, and whether by more than noise.
+
+mod folder;
+mod noise;
+mod results;
+mod sweeps;
+mod text;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::ReportError;
+use crate::settings::Settings;
+use folder::Folder;
+pub use folder::Kind;
+pub use noise::Noise;
+pub use results::DifferentResult;
+
+/// Two run folders, compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    pub a: Side,
+    pub b: Side,
+    /// Settings that differ: keys of the scenario; of a program's runs also its command and local share.
+    pub scenario: Vec<DifferentText>,
+    /// Differences between the programs that made the runs and, where these measured, between the machines.
+    pub build: Vec<DifferentText>,
+    /// Numbers that differ.
+    pub results: Vec<DifferentResult>,
+    /// Count of the numbers that are the same.
+    pub unchanged: usize,
+    /// How noise was judged, or how it can be.
+    pub noise: String,
+}
+
+/// One of the two folders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Side {
+    pub folder: PathBuf,
+    pub kind: Kind,
+}
+
+/// A text that differs; `None` (null) where it is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DifferentText {
+    pub key: String,
+    pub a: Option<String>,
+    pub b: Option<String>,
+}
+
+impl Difference {
+    /// Compares two finished runs of the same verb.
+    pub fn between(a: &Path, b: &Path) -> Result<Difference, ReportError> {
+        let (a, b) = (Folder::read(a)?, Folder::read(b)?);
+        if a.side.kind != b.side.kind {
+            let kinds = [a.side.kind.name(), b.side.kind.name()];
+            return Err(ReportError::NotComparable { a: a.side.folder, b: b.side.folder, kinds });
+        }
+        let scenario = different_texts(&a.settings, &b.settings);
+        let build = different_texts(&a.provenance(), &b.provenance());
+        let numbers = match (a.sweep()?, b.sweep()?) {
+            (Some(a), Some(b)) => sweeps::compare(&a, &b),
+            _ => results::compare(&a.result, &b.result),
+        };
+        let all = numbers.len();
+        let results: Vec<DifferentResult> = numbers.into_iter().filter(|one| one.a != one.b).collect();
+        let unchanged = all - results.len();
+        let is_same_build = a.manifest.build.sources == b.manifest.build.sources;
+        let noise = noise::statement(a.side.kind, &scenario, is_same_build, &results).into();
+        Ok(Difference { a: a.side, b: b.side, scenario, build, results, unchanged, noise })
+    }
+
+    /// The comparison for a terminal.
+    pub fn text(&self) -> String {
+        text::text(self)
+    }
+}
+
+fn different_texts(a: &Settings, b: &Settings) -> Vec<DifferentText> {
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let one =
+        |key: &String| DifferentText { key: key.clone(), a: a.get(key).cloned(), b: b.get(key).cloned() };
+    keys.into_iter().map(one).filter(|one| one.a != one.b).collect()
+}

@@ -1,0 +1,138 @@
+//! Whether two results differ by more than chance makes them differ.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::{DifferentResult, DifferentText, Kind};
+
+/// A difference beside what chance alone makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Noise {
+    /// The 95 % confidence interval of the difference does not hold 0, or those of the two values do not meet.
+    More,
+    Within,
+    /// Nothing is known of the spread: one run each.
+    Unknown,
+}
+
+/// Part of differences that chance alone puts outside of the interval: 5 %, as everywhere here.
+const OUTSIDE: f64 = 0.05;
+
+impl Noise {
+    /// Judges two values by their confidence intervals.
+    pub fn of_intervals(a: [f64; 2], b: [f64; 2]) -> Noise {
+        if a[1] < b[0] || b[1] < a[0] { Noise::More } else { Noise::Within }
+    }
+
+    /// Judges two means by the spread of the values behind them, with the 95 % confidence interval of `b - a`.
+    ///
+    /// Welch's interval: the spreads may differ. The same seeds draw the same work in both, so that values are alike by
+    /// pairs; they are treated as if they were not, which makes the interval too wide rather than too narrow.
+    pub fn of_samples(a: &[f64], b: &[f64]) -> (Noise, Option<[f64; 2]>) {
+        if a.len() < 2 || b.len() < 2 {
+            return (Noise::Unknown, None);
+        }
+        let ([mean_a, error_a], [mean_b, error_b]) = (mean_and_error(a), mean_and_error(b));
+        let (difference, error) = (mean_b - mean_a, error_a + error_b);
+        // B. L. Welch, Biometrika 34 (1947): the degrees of freedom of a difference of means.
+        let freedom =
+            error.powi(2) / (error_a.powi(2) / (a.len() - 1) as f64 + error_b.powi(2) / (b.len() - 1) as f64);
+        let half = match StudentsT::new(0.0, 1.0, freedom) {
+            Ok(student) => student.inverse_cdf(1.0 - OUTSIDE / 2.0) * error.sqrt(),
+            // No spread at all: 0 over 0 degrees of freedom.
+            Err(_) => 0.0,
+        };
+        let interval = [difference - half, difference + half];
+        let is_more = difference != 0.0 && (interval[0] > 0.0 || interval[1] < 0.0);
+        (if is_more { Noise::More } else { Noise::Within }, Some(interval))
+    }
+}
+
+/// Mean, and the square of its standard error.
+fn mean_and_error(values: &[f64]) -> [f64; 2] {
+    let n = values.len() as f64;
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    [mean, squares / (n - 1.0) / n]
+}
+
+pub(super) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// A sentence on how noise was judged, or on how to learn of it.
+pub(super) fn statement(
+    kind: Kind,
+    scenario: &[DifferentText],
+    is_same_build: bool,
+    results: &[DifferentResult],
+) -> &'static str {
+    let is_seed = |one: &DifferentText| one.key == "seed";
+    let is_judged = results.iter().any(|one| one.noise != Noise::Unknown);
+    match kind {
+        _ if results.is_empty() => "the results are the same",
+        Kind::Sweep if is_judged => {
+            "judged by the spread over seeds: more than noise is outside of the 95 % confidence interval"
+        }
+        Kind::Comparison if is_judged => {
+            "slowdowns are judged by their 95 % confidence intervals; of other values noise is not known: repeat the \
+             runs (--repeat)"
+        }
+        Kind::Comparison | Kind::Map => "not known: repeat the runs (--repeat) and compare again",
+        Kind::Simulation | Kind::Sweep if scenario.is_empty() && is_same_build => {
+            "none: the same scenario on the same build gives the same results, so please report this"
+        }
+        Kind::Simulation | Kind::Sweep if scenario.is_empty() => {
+            "none: the same scenario and seed, so the builds make the difference"
+        }
+        Kind::Simulation if scenario.iter().all(is_seed) => "only the seed differs: the difference is noise",
+        Kind::Simulation | Kind::Sweep => {
+            "not known from one seed each: run both as `unrack sweep SCENARIO --seeds 1..5 --out DIR` and compare \
+             those folders"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Student (Biometrika 6, 1908): hours of sleep gained with two soporifics; Welch's interval as R's `t.test` gives it.
+    #[test]
+    fn the_interval_is_that_of_a_published_example() {
+        let first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
+        let second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
+        let (noise, interval) = Noise::of_samples(&first, &second);
+        let [low, high] = interval.unwrap();
+        assert_eq!(noise, Noise::Within);
+        assert!((low - -0.205_483_2).abs() < 1e-6 && (high - 3.365_483_2).abs() < 1e-6, "{low} {high}");
+    }
+
+    #[test]
+    fn one_value_says_nothing_and_no_spread_says_all() {
+        assert_eq!(Noise::of_samples(&[1.0], &[2.0, 2.1]).0, Noise::Unknown);
+        assert_eq!(Noise::of_samples(&[1.0, 1.0], &[1.0, 1.0]).0, Noise::Within);
+        assert_eq!(Noise::of_samples(&[1.0, 1.0], &[1.1, 1.1]).0, Noise::More);
+        assert_eq!(Noise::of_samples(&[1.0, 1.1, 0.9], &[2.0, 2.1, 1.9]).0, Noise::More);
+        assert_eq!(Noise::of_samples(&[2.0, 2.1, 1.9], &[1.0, 1.1, 0.9]).0, Noise::More);
+    }
+
+    #[test]
+    fn chance_alone_is_rarely_more_than_noise() {
+        // Means of uniform draws by SplitMix64: two samples of the same distribution, a thousand times.
+        let mut state = 1u64;
+        let mut draw = || {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64
+        };
+        for seeds in [3, 5, 10] {
+            let mut sample = || (0..seeds).map(|_| draw()).collect::<Vec<_>>();
+            let more = (0..1000).filter(|_| Noise::of_samples(&sample(), &sample()).0 == Noise::More).count();
+            // 50 are expected; four standard deviations of the count are 28.
+            assert!(more < 78, "{more} of 1000 with {seeds} seeds");
+        }
+    }
+}

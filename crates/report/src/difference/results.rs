@@ -1,0 +1,138 @@
+//! The numbers of two results, path by path.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::noise::Noise;
+
+/// A number of the results, in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DifferentResult {
+    /// Path in the summary such as `slowdown.p99`; of a sweep, the point and the figure.
+    pub value: String,
+    /// `None` (null) where there is none. Of several seeds, their mean.
+    pub a: Option<f64>,
+    pub b: Option<f64>,
+    /// Part of `a` by which `b` is larger: 0.1 is 10 % more. `None` (null) if `a` is 0 or one is absent.
+    pub change: Option<f64>,
+    pub noise: Noise,
+    /// Of several seeds, the 95 % confidence interval of `b - a`.
+    pub difference_ci95: Option<[f64; 2]>,
+}
+
+impl DifferentResult {
+    pub fn new(value: String, a: Option<f64>, b: Option<f64>) -> DifferentResult {
+        let change = a.filter(|a| *a != 0.0).zip(b).map(|(a, b)| b / a - 1.0);
+        DifferentResult { value, a, b, change, noise: Noise::Unknown, difference_ci95: None }
+    }
+}
+
+/// Keys that say what was run, or on what; not what came out.
+const NO_RESULTS: [&str; 4] = ["machine", "nodes", "seed", "version"];
+/// Ending of the key that holds the 95 % confidence interval of the value beside it.
+const INTERVAL: &str = "_ci95";
+/// Keys by which elements of a list are told apart.
+const NAMES: [&str; 3] = ["fabric", "local", "name"];
+
+/// All numbers of both, by path.
+pub(super) fn compare(a: &Value, b: &Value) -> Vec<DifferentResult> {
+    let [a, b] = [a, b].map(|value| {
+        let mut numbers = Numbers::default();
+        numbers.add("", value);
+        numbers
+    });
+    let paths: BTreeSet<&String> = a.values.keys().chain(b.values.keys()).collect();
+    let one = |path: &String| {
+        let of = |numbers: &Numbers| numbers.values.get(path).copied();
+        let intervals = a.intervals.get(path).zip(b.intervals.get(path));
+        let noise = intervals.map_or(Noise::Unknown, |(a, b)| Noise::of_intervals(*a, *b));
+        DifferentResult { noise, ..DifferentResult::new(path.clone(), of(&a), of(&b)) }
+    };
+    paths.into_iter().map(one).collect()
+}
+
+#[derive(Default)]
+struct Numbers {
+    values: BTreeMap<String, f64>,
+    intervals: BTreeMap<String, [f64; 2]>,
+}
+
+impl Numbers {
+    fn add(&mut self, path: &str, value: &Value) {
+        match value {
+            Value::Number(number) => {
+                self.values.insert(path.into(), number.as_f64().unwrap_or(f64::NAN));
+            }
+            Value::Object(fields) => {
+                let results = fields.iter().filter(|(key, _)| !NO_RESULTS.contains(&key.as_str()));
+                results.for_each(|(key, inner)| self.add_field(path, key, inner));
+            }
+            Value::Array(items) => {
+                for (n, item) in items.iter().enumerate() {
+                    let name = NAMES.iter().find_map(|key| item.get(key)?.as_str());
+                    self.add(&below(path, &name.map_or_else(|| n.to_string(), String::from)), item);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+
+    /// Adds a field; an interval is kept for the value that it belongs to.
+    fn add_field(&mut self, path: &str, key: &str, value: &Value) {
+        match (key.strip_suffix(INTERVAL), interval(value)) {
+            (Some(of), Some(interval)) => {
+                self.intervals.insert(below(path, of), interval);
+            }
+            _ => self.add(&below(path, key), value),
+        }
+    }
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.into() } else { format!("{path}.{key}") }
+}
+
+fn interval(value: &Value) -> Option<[f64; 2]> {
+    match value.as_array()?.as_slice() {
+        [low, high] => Some([low.as_f64()?, high.as_f64()?]),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_are_found_by_path_and_lists_by_name() {
+        let of = |load: f64, slowdown: f64| {
+            json!({ "version": "0.1.0", "seed": 1, "machine": { "wall_s": load }, "unfinished": null,
+                "slowdown": { "p99": load }, "fabrics": [{ "fabric": "edm", "slowdown": slowdown,
+                "slowdown_ci95": [slowdown - 0.1, slowdown + 0.1] }], "seconds": [1.0, 2.0] })
+        };
+        let compared = compare(&of(2.0, 1.5), &of(3.0, 1.8));
+        let shown: Vec<_> =
+            compared.iter().map(|one| (one.value.as_str(), one.a, one.b, one.noise)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("fabrics.edm.slowdown", Some(1.5), Some(1.8), Noise::More),
+                ("seconds.0", Some(1.0), Some(1.0), Noise::Unknown),
+                ("seconds.1", Some(2.0), Some(2.0), Noise::Unknown),
+                ("slowdown.p99", Some(2.0), Some(3.0), Noise::Unknown),
+            ]
+        );
+        assert_eq!(compared[3].change, Some(0.5));
+        assert_eq!(compare(&of(2.0, 1.5), &of(2.0, 1.6))[0].noise, Noise::Within);
+    }
+
+    #[test]
+    fn what_only_one_has_is_absent_in_the_other() {
+        let compared = compare(&json!({ "hosts": { "interrupts": 0 } }), &json!({ "hosts": null }));
+        assert_eq!(compared.len(), 1);
+        assert_eq!((compared[0].a, compared[0].b, compared[0].change), (Some(0.0), None, None));
+    }
+}

@@ -1,0 +1,98 @@
+//! What simulations that share a section have in common, and in what they differ.
+
+use unrack_record::Manifest;
+
+use crate::settings::{self, Differing, Settings};
+use crate::words::listed;
+use crate::{Run, Simulation};
+
+/// Name in this list of the program that made a run.
+const BUILD: &str = "build";
+/// More than so many things are counted instead of named in a title.
+const NAMED: usize = 3;
+
+pub(crate) struct Unlike {
+    differing: Vec<Differing>,
+    /// See [`settings::things`].
+    things: Vec<String>,
+    /// Runs that hold no scenario: in what they differ is not known.
+    unknown: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Unlike {
+    pub fn new(runs: &[(&Run, &Simulation)]) -> Unlike {
+        let names: Vec<String> = runs.iter().map(|(run, _)| run.name.clone()).collect();
+        let known: Vec<Option<Settings>> =
+            runs.iter().map(|(run, _)| of_run(run.manifest.as_ref())).collect();
+        let unknown = names.iter().zip(&known).filter(|(_, settings)| settings.is_none());
+        let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
+        let all: Vec<&Settings> = known.iter().flatten().collect();
+        // With a gap in the list, values would stand beside the wrong names.
+        let differing = if unknown.is_empty() { settings::differing(&all) } else { Vec::new() };
+        let things = settings::things(&differing);
+        Unlike { differing, things, unknown, names }
+    }
+
+    /// Title of the section: a comparison of fabrics only if nothing else differs.
+    pub fn question(&self, fabrics: &[String]) -> String {
+        let is_of_fabric = |thing: &String| thing == "fabric" || thing.starts_with("fabric.");
+        let carriers = listed(fabrics);
+        match &self.things[..] {
+            _ if !self.unknown.is_empty() && self.names.len() > 1 => {
+                format!("{} simulations", self.names.len())
+            }
+            things if things.iter().all(is_of_fabric) => {
+                let verb = if fabrics.len() == 1 { "does" } else { "do" };
+                format!("How {verb} {carriers} carry this traffic?")
+            }
+            [thing] => format!("What does another {thing} change on {carriers}?"),
+            things if things.len() <= NAMED => {
+                format!("{} simulations that differ in {}", self.names.len(), listed(things))
+            }
+            things => format!("{} simulations that differ in {} things", self.names.len(), things.len()),
+        }
+    }
+
+    /// What to know before two results are compared.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.unknown.is_empty() && self.names.len() > 1 {
+            let names = listed(&self.unknown);
+            warnings.push(format!(
+                "no scenario is in the manifest.json of {names}, so it is not known in what these runs differ"
+            ));
+        }
+        if self.things.len() > 1 {
+            warnings.push(format!(
+                "these runs differ in more than one thing ({}): no single one of them explains the results",
+                listed(&self.things)
+            ));
+        }
+        warnings
+    }
+
+    /// A line for each key: `workload.load: 50% in half, 40% in less`.
+    pub fn lines(&self) -> Vec<String> {
+        let value = |(value, name): (&Option<String>, &String)| {
+            format!("{} in {name}", value.as_deref().unwrap_or("absent"))
+        };
+        let line = |one: &Differing| {
+            let values: Vec<String> = one.values.iter().zip(&self.names).map(value).collect();
+            format!("{}: {}", one.key, values.join(", "))
+        };
+        self.differing.iter().map(line).collect()
+    }
+}
+
+/// The settings, and the build: another one may give other results.
+fn of_run(manifest: Option<&Manifest>) -> Option<Settings> {
+    let mut settings = settings::settings(manifest)?;
+    let build = &manifest?.build;
+    let text = match build.sources.is_empty() {
+        true => format!("{}, sources not recorded", build.version),
+        false => format!("{}, sources {}", build.version, build.sources),
+    };
+    settings.insert(BUILD.into(), text);
+    Some(settings)
+}

@@ -1,0 +1,186 @@
+//! Who makes room when there are too many connections.
+//!
+//! In this order: of the peer that has the most, if that is more than who asks would have, a connection that has not greeted,
+//! else the one that was idle longest; of any peer, one that has not greeted in [`GREETING`]; of any peer, the one that was
+//! idle longest, if for [`IDLE`]. One that runs a call never does. A client whose connection was taken comes back by itself, and
+//! goes on with its session.
+
+use super::hello::Backlog;
+use std::collections::BTreeMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use unrack_keys::shares::Peer;
+
+/// A stranger that says nothing for so long makes room.
+const GREETING: Duration = Duration::from_secs(1);
+/// A client that asks for nothing for so long makes room. Those that come back at once, since others need room too, are
+/// 26 a second at 256 connections.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Doing {
+    Greeting = 0,
+    Waiting = 1,
+    Calling = 2,
+}
+
+/// All connections of a server.
+#[derive(Debug)]
+pub struct Connections {
+    most: usize,
+    began: Instant,
+    all: Mutex<BTreeMap<u64, Connection>>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    peer: Peer,
+    socket: Weak<TcpStream>,
+    activity: Arc<Activity>,
+}
+
+/// What a connection does, and since when.
+#[derive(Debug)]
+struct Activity {
+    doing: AtomicU8,
+    since_ms: AtomicU64,
+}
+
+/// A connection that is counted, until this is dropped.
+pub struct Counted {
+    connections: Arc<Connections>,
+    number: u64,
+    activity: Arc<Activity>,
+}
+
+impl Connections {
+    pub fn new(most: usize) -> Arc<Connections> {
+        Arc::new(Connections { most, began: Instant::now(), all: Mutex::default() })
+    }
+
+    /// Counts a connection, for which another may have to make room.
+    ///
+    /// # Errors
+    /// There are too many, and none makes room: says how many.
+    pub fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<Counted, Backlog> {
+        let mut all = self.all();
+        if all.len() >= self.most {
+            let number = choose(&all, peer, self.now_ms()).ok_or_else(|| backlog(&all, peer))?;
+            let chosen = all.remove(&number).and_then(|chosen| chosen.socket.upgrade());
+            // Its thread sees that, and ends.
+            if let Some(socket) = chosen {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }
+        let number = all.last_key_value().map_or(0, |(number, _)| number + 1);
+        let activity =
+            Arc::new(Activity { doing: AtomicU8::new(0), since_ms: AtomicU64::new(self.now_ms()) });
+        let socket = Arc::downgrade(socket);
+        all.insert(number, Connection { peer, socket, activity: activity.clone() });
+        Ok(Counted { connections: self.clone(), number, activity })
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Connection>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+}
+
+impl Counted {
+    pub fn now(&self, doing: Doing) {
+        self.activity.doing.store(doing as u8, Relaxed);
+        self.activity.since_ms.store(self.connections.now_ms(), Relaxed);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.connections.all().remove(&self.number);
+    }
+}
+
+impl Connection {
+    fn is(&self, doing: Doing) -> bool {
+        self.activity.doing.load(Relaxed) == doing as u8
+    }
+
+    fn since_ms(&self) -> u64 {
+        self.activity.since_ms.load(Relaxed)
+    }
+}
+
+/// The connection that makes room for one of `peer`.
+fn choose(all: &BTreeMap<u64, Connection>, peer: Peer, now_ms: u64) -> Option<u64> {
+    let counts = counts(all);
+    let own = counts.get(&peer).copied().unwrap_or(0);
+    let oldest = |doing: Doing, of: Option<Peer>, least: Duration| {
+        let fits = |connection: &Connection| {
+            connection.is(doing)
+                && of.is_none_or(|peer| peer == connection.peer)
+                && now_ms.saturating_sub(connection.since_ms()) >= least.as_millis() as u64
+        };
+        let fitting = all.iter().filter(|(_, connection)| fits(connection));
+        fitting.min_by_key(|(_, connection)| connection.since_ms()).map(|(number, _)| *number)
+    };
+    let greedy = counts.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| **count > own + 1);
+    let of_greedy = |doing| greedy.and_then(|(peer, _)| oldest(doing, Some(*peer), Duration::ZERO));
+    of_greedy(Doing::Greeting)
+        .or_else(|| of_greedy(Doing::Waiting))
+        .or_else(|| oldest(Doing::Greeting, None, GREETING))
+        .or_else(|| oldest(Doing::Waiting, None, IDLE))
+}
+
+fn counts(all: &BTreeMap<u64, Connection>) -> BTreeMap<Peer, usize> {
+    let mut counts = BTreeMap::new();
+    all.values().for_each(|connection| *counts.entry(connection.peer).or_insert(0) += 1);
+    counts
+}
+
+fn backlog(all: &BTreeMap<u64, Connection>, peer: Peer) -> Backlog {
+    let of_peer = counts(all).get(&peer).copied().unwrap_or(0) as u32;
+    Backlog { connections: all.len() as u32, of_peer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Peer = Peer::User(1);
+    const TWO: Peer = Peer::User(2);
+
+    /// Connections by what they do, and since when.
+    fn all(of: &[(Peer, Doing, u64)]) -> BTreeMap<u64, Connection> {
+        let connection = |(peer, doing, since_ms): &(Peer, Doing, u64)| Connection {
+            peer: *peer,
+            socket: Weak::new(),
+            activity: Arc::new(Activity {
+                doing: AtomicU8::new(*doing as u8),
+                since_ms: AtomicU64::new(*since_ms),
+            }),
+        };
+        (0..).zip(of.iter().map(connection)).collect()
+    }
+
+    #[test]
+    fn who_has_most_makes_room_first() {
+        use Doing::*;
+        let greedy = all(&[(ONE, Waiting, 50), (ONE, Calling, 0), (ONE, Waiting, 40), (TWO, Waiting, 0)]);
+        assert_eq!(choose(&greedy, TWO, 60), Some(2), "the longest idle of the one that has more");
+        assert_eq!(choose(&greedy, ONE, 60), None, "nobody has more than it would have, or is idle for long");
+        assert_eq!(choose(&greedy, ONE, 10_000), Some(3), "idle for long");
+        let strangers = all(&[(ONE, Waiting, 0), (ONE, Greeting, 50), (TWO, Greeting, 0), (TWO, Waiting, 0)]);
+        assert_eq!(choose(&strangers, Peer::User(3), 60), Some(2), "before one that has greeted");
+        assert_eq!(choose(&strangers, ONE, 999), None);
+        assert_eq!(choose(&strangers, ONE, 1000), Some(2), "it has had its time to greet");
+        let busy = all(&[(ONE, Calling, 0), (ONE, Calling, 0), (ONE, Calling, 0)]);
+        assert_eq!(choose(&busy, TWO, 1_000_000), None, "a call that runs is not disturbed");
+        assert_eq!(backlog(&busy, ONE), Backlog { connections: 3, of_peer: 3 });
+    }
+}

@@ -1,0 +1,307 @@
+//! Messages in place: what the peer wrote, or may read, without a copy in between.
+//!
+//! A peer has the same bytes mapped. One that keeps to the protocol leaves them alone while they are ours; one that
+//! does not can change them under our eyes. A view therefore copies out what is read, a value or a range at a
+//! time: each byte is loaded once, so that what was checked is what is used ([`copy`]). Read twice, the same bytes may be
+//! others: check the copy, and use that. There is no reference to them, but for those who trust the peer and say so.
+
+mod copy;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Bytes in shared memory that this side may read. Lives no longer than the message that it is of.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    base: *const u8,
+    length: usize,
+    message: PhantomData<&'a [u8]>,
+}
+
+/// Bytes in shared memory that this side may write.
+pub struct ViewMut<'a> {
+    base: *mut u8,
+    length: usize,
+    message: PhantomData<&'a mut [u8]>,
+}
+
+/// A range that is not inside of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes at {at} are not in a message of {length}")]
+pub struct OutOfRange {
+    pub at: usize,
+    pub bytes: usize,
+    pub length: usize,
+}
+
+fn check(at: usize, bytes: usize, length: usize) -> Result<(), OutOfRange> {
+    match at.checked_add(bytes) {
+        Some(end) if end <= length => Ok(()),
+        _ => Err(OutOfRange { at, bytes, length }),
+    }
+}
+
+impl<'a> View<'a> {
+    /// Bytes of a message, or others that a peer may write.
+    ///
+    /// # Safety
+    /// The bytes are mapped for as long as `'a`.
+    pub unsafe fn new(base: *const u8, length: usize) -> Self {
+        View { base, length, message: PhantomData }
+    }
+
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// A value at a byte offset, which need not be aligned. It is read once; aligned words of it are read whole.
+    ///
+    /// # Errors
+    /// If it is not inside.
+    #[inline]
+    pub fn get<T: AnyBitPattern>(&self, at: usize) -> Result<T, OutOfRange> {
+        check(at, size_of::<T>(), self.length)?;
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: inside, and mapped; all of the value is written, and any bytes are one.
+        unsafe {
+            copy::load(self.base.add(at), value.as_mut_ptr().cast(), size_of::<T>());
+            Ok(value.assume_init())
+        }
+    }
+
+    /// Part of the message.
+    ///
+    /// # Errors
+    /// If it is not inside.
+    pub fn part(&self, at: usize, bytes: usize) -> Result<View<'a>, OutOfRange> {
+        check(at, bytes, self.length)?;
+        // SAFETY: inside of this view.
+        Ok(unsafe { View::new(self.base.add(at), bytes) })
+    }
+
+    /// Copies the message into a slice of the same length: what is to be checked, and then used.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert_eq!(to.len(), self.length, "as many bytes as the message has");
+        // SAFETY: both are as long, and a slice of ours is not in the message.
+        unsafe { copy::load(self.base, to.as_mut_ptr(), self.length) };
+    }
+
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.length];
+        self.copy_to(&mut bytes);
+        bytes
+    }
+
+    /// Where the message begins: aligned to a cache line, unless it is a part. What is read there by other means than a view
+    /// may change between two reads.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.base
+    }
+
+    /// The bytes themselves, of a peer that is trusted: one that writes to them meanwhile can make the program do anything.
+    ///
+    /// # Safety
+    /// The peer keeps to the protocol: it writes nothing to the message while `'a` lasts.
+    pub unsafe fn as_slice_of_trusted_peer(&self) -> &'a [u8] {
+        // SAFETY: mapped; that nobody writes is what the caller says.
+        unsafe { std::slice::from_raw_parts(self.base, self.length) }
+    }
+}
+
+impl<'a> ViewMut<'a> {
+    /// # Safety
+    /// The bytes are mapped writable for as long as `'a`, and no other view of this process is of them.
+    pub(crate) unsafe fn new(base: *mut u8, length: usize) -> Self {
+        ViewMut { base, length, message: PhantomData }
+    }
+
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Writes a value at a byte offset, which need not be aligned.
+    ///
+    /// # Errors
+    /// If it would not be inside.
+    #[inline]
+    pub fn put<T: NoUninit>(&mut self, at: usize, value: T) -> Result<(), OutOfRange> {
+        check(at, size_of::<T>(), self.length)?;
+        // SAFETY: inside, and mapped writable; a value without padding has as many bytes.
+        unsafe { copy::store(ptr::from_ref(&value).cast(), self.base.add(at), size_of::<T>()) };
+        Ok(())
+    }
+
+    /// Copies a slice of the same length into the message.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn copy_from(&mut self, from: &[u8]) {
+        assert_eq!(from.len(), self.length, "as many bytes as the message has");
+        // SAFETY: both are as long, and a slice of ours is not in the message.
+        unsafe { copy::store(from.as_ptr(), self.base, self.length) };
+    }
+
+    /// Part of the message.
+    ///
+    /// # Errors
+    /// If it is not inside.
+    pub fn part(&mut self, at: usize, bytes: usize) -> Result<ViewMut<'_>, OutOfRange> {
+        check(at, bytes, self.length)?;
+        // SAFETY: inside of this view, which is borrowed for as long.
+        Ok(unsafe { ViewMut::new(self.base.add(at), bytes) })
+    }
+
+    pub fn as_view(&self) -> View<'_> {
+        // SAFETY: the same bytes, borrowed from this view.
+        unsafe { View::new(self.base, self.length) }
+    }
+
+    /// Where the message begins: aligned to a cache line, unless it is a part.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.base
+    }
+
+    /// The bytes themselves, for a peer that is trusted: one that writes to them meanwhile can make the program do anything.
+    ///
+    /// # Safety
+    /// The peer keeps to the protocol: it neither writes to the message nor minds what it reads while the slice
+    /// is in use.
+    pub unsafe fn into_slice_for_trusted_peer(self) -> &'a mut [u8] {
+        // SAFETY: mapped, and the view is used up; that nobody else writes is what the caller says.
+        unsafe { std::slice::from_raw_parts_mut(self.base, self.length) }
+    }
+}
+
+// SAFETY: shared memory is reached from any thread alike, and what is read of it is copied.
+unsafe impl Send for View<'_> {}
+// SAFETY: a shared view only reads, by atomic loads or by an instruction that is as one.
+unsafe impl Sync for View<'_> {}
+// SAFETY: shared memory is reached from any thread alike, and no other view of this process is of the same bytes.
+unsafe impl Send for ViewMut<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn values_read_as_written_wherever_they_are() {
+        let mut bytes = [0u8; 40];
+        // SAFETY: the array outlives the view, and nobody else has it.
+        let mut view = unsafe { ViewMut::new(bytes.as_mut_ptr(), bytes.len()) };
+        view.put(3, 0x0102_0304_0506_0708u64).unwrap();
+        view.put(30, [1.5f32, -2.5]).unwrap();
+        assert_eq!(view.as_view().get::<u64>(3).unwrap(), 0x0102_0304_0506_0708);
+        assert_eq!(view.as_view().get::<[f32; 2]>(30).unwrap(), [1.5, -2.5]);
+        view.part(1, 2).unwrap().copy_from(&[7, 8]);
+        assert_eq!(view.as_view().part(1, 2).unwrap().to_vec(), [7, 8]);
+    }
+
+    /// A message that another thread writes all the time, a word at a time: `Race::run` reads it meanwhile.
+    struct Race {
+        words: Box<[AtomicU64]>,
+    }
+
+    impl Race {
+        /// Rounds of the writer: a reader alone shows nothing.
+        const ROUNDS: u64 = if cfg!(miri) { 50 } else { 100_000 };
+
+        fn new(words: usize) -> Race {
+            Race { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        }
+
+        /// The writer stores the same byte everywhere, another each time.
+        fn run(&self, mut read: impl FnMut(View<'_>)) {
+            let written = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for round in 1..=Self::ROUNDS {
+                        let byte = round as u8;
+                        let word = u64::from_ne_bytes([byte; 8]);
+                        self.words.iter().for_each(|at| at.store(word, Ordering::Relaxed));
+                        // So that some messages are read whole.
+                        (0..byte).for_each(|_| std::hint::spin_loop());
+                        written.store(round, Ordering::Relaxed);
+                    }
+                });
+                // SAFETY: the words outlive the view.
+                let view = unsafe { View::new(self.words.as_ptr().cast(), self.words.len() * 8) };
+                while written.load(Ordering::Relaxed) < Self::ROUNDS {
+                    read(view);
+                }
+            });
+        }
+    }
+
+    /// Whether a message is one that nobody changed meanwhile, which a handler would find out so.
+    fn is_valid(bytes: &[u8]) -> bool {
+        bytes.iter().all(|byte| *byte == bytes[0])
+    }
+
+    /// As a handler does: copies a message, looks at the copy, and uses it if it is as it should be.
+    #[inline(never)]
+    fn accept(message: View<'_>, used: &mut [u8; 64]) -> bool {
+        let mut copy = [0; 64];
+        message.copy_to(&mut copy);
+        let valid = is_valid(&copy);
+        if valid {
+            used.copy_from_slice(&copy);
+        }
+        valid
+    }
+
+    #[test]
+    fn what_was_checked_is_what_is_used() {
+        let (mut accepted, mut refused, mut used) = (0u64, 0u64, [0; 64]);
+        Race::new(8).run(|view| match accept(view, &mut used) {
+            true => {
+                accepted += 1;
+                assert!(is_valid(&used), "it was changed after it was checked: {used:?}");
+            }
+            false => refused += 1,
+        });
+        assert!(accepted > 0 && (refused > 0 || cfg!(miri)), "{accepted} accepted, {refused} refused");
+    }
+
+    #[test]
+    fn a_value_is_read_once() {
+        let race = Race::new(8);
+        race.run(|view| {
+            let word: u64 = view.get(16).unwrap();
+            assert!(is_valid(&word.to_ne_bytes()), "{word:#x} was never written");
+            let length = view.get::<u64>(0).unwrap() & 0xff;
+            if length < 100 {
+                assert!(std::hint::black_box(length) < 100, "it was read again");
+            }
+            let words: [u64; 8] = view.get(0).unwrap();
+            assert!(words.iter().all(|word| is_valid(&word.to_ne_bytes())));
+        });
+    }
+
+    #[test]
+    fn nothing_outside_is_reached() {
+        let mut bytes = [0u8; 16];
+        // SAFETY: the array outlives the view, and nobody else has it.
+        let mut view = unsafe { ViewMut::new(bytes.as_mut_ptr(), bytes.len()) };
+        let wrong = OutOfRange { at: 9, bytes: 8, length: 16 };
+        assert_eq!(view.put(9, 1u64), Err(wrong));
+        assert_eq!(view.as_view().get::<u64>(9), Err(wrong));
+        assert!(view.as_view().get::<u64>(usize::MAX).is_err());
+        assert!(view.part(17, 0).is_err());
+        assert!(view.as_view().part(16, 0).unwrap().is_empty());
+    }
+}

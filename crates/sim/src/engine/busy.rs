@@ -1,0 +1,45 @@
+//! How long each link of a run carried bits.
+
+use super::observe::LinkId;
+use unrack_units::Time;
+
+/// Time in which each way of each link carried bits, by link. Links that carried none may be missing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BusyTimes {
+    hosts: Vec<Time>,
+    ports: Vec<Time>,
+}
+
+impl BusyTimes {
+    /// Time in which this way of a link carried bits.
+    pub fn of(&self, link: LinkId) -> Time {
+        let (links, number) = match link {
+            LinkId::Host(number) => (&self.hosts, number),
+            LinkId::Port(number) => (&self.ports, number),
+        };
+        links.get(number as usize).copied().unwrap_or(Time::ZERO)
+    }
+
+    /// Links that carried something: those of nodes, then those of switch ports, each in order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (LinkId, Time)> + '_ {
+        let hosts = (0..).zip(&self.hosts).map(|(number, time)| (LinkId::Host(number), *time));
+        let ports = (0..).zip(&self.ports).map(|(number, time)| (LinkId::Port(number), *time));
+        hosts.chain(ports).filter(|(_, time)| *time > Time::ZERO)
+    }
+
+    pub(super) fn add(&mut self, link: LinkId, time: Time) {
+        let (links, number) = match link {
+            LinkId::Host(number) => (&mut self.hosts, number as usize),
+            LinkId::Port(number) => (&mut self.ports, number as usize),
+        };
+        if number >= links.len() {
+            links.resize(number + 1, Time::ZERO);
+        }
+        links[number] += time;
+    }
+
+    /// Adds those of another part of the same run.
+    pub(super) fn add_all(&mut self, part: &BusyTimes) {
+        part.iter().for_each(|(link, time)| self.add(link, time));
+    }
+}

@@ -1,0 +1,205 @@
+//! How much memory a scenario will take, reckoned before anything is built.
+//!
+//! What is sure (a row for every message, tables for every pair of nodes, the data that jobs are computed from) is told
+//! apart from what depends on how the run goes (messages that wait for each other in a network that does not keep up).
+//! The constants were measured: peak resident memory of `unrack sim` on stars of 64 to 4096 nodes, fat trees and tori, with
+//! 1,000 to 4,000,000 messages of 64 B at loads of 0.5 and 1, less that of an empty run, over what there was most of. A
+//! test of the command measures again, over a grid, and holds the reckoning to [`FACTOR`] both ways.
+
+mod jobs;
+
+use crate::scenario::mean_size;
+use unrack_rack::{Memory, Protocol, Topology, ValidScenario, Workload};
+
+/// What was reckoned is at most so many times what is used, and at least one of so many parts of it.
+pub const FACTOR: f64 = 3.0;
+
+/// Memory that a scenario will take, by what takes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Need {
+    /// The largest first.
+    pub parts: Vec<Part>,
+}
+
+/// One part of a [`Need`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Key of the scenario that it grows with.
+    pub key: &'static str,
+    pub what: &'static str,
+    /// Bytes; of absurd scenarios, more than any integer holds.
+    pub bytes: f64,
+    /// True unless it depends on how the run goes.
+    pub is_sure: bool,
+}
+
+/// Bytes of an empty run: the program, its libraries and what they keep.
+const PROGRAM: f64 = 14e6;
+/// Bytes of a message that is known, from its submission to the summary: 64 of the run's tables, and figures of it.
+const MESSAGE: f64 = 72.0;
+
+/// Bytes that a protocol keeps.
+struct Cost {
+    /// Of a switch port, or of a link without switches.
+    port: f64,
+    /// Of a pair of nodes.
+    pair: f64,
+    /// Of a message under way, at all places that know of it.
+    open: f64,
+    /// Bytes on the wire that a packet brings along, there and back.
+    overhead: f64,
+}
+
+impl Cost {
+    fn of(protocol: Protocol) -> Cost {
+        let cost = |port, pair, open, overhead| Cost { port, pair, open, overhead };
+        match protocol {
+            Protocol::Ideal => cost(10.0, 0.0, 10.0, 0.0),
+            // The queues of the scheduler (16 bytes) and of who may announce (9).
+            Protocol::Edm => cost(100.0, 25.0, 60.0, 6.0),
+            Protocol::Cxl => cost(600.0, 0.5, 30.0, 6.0),
+            Protocol::Dctcp => cost(80.0, 0.0, 550.0, ETHERNET),
+            Protocol::Tcp => cost(80.0, 0.0, 580.0, ETHERNET),
+            Protocol::Mptcp => cost(150.0, 0.0, 950.0, ETHERNET),
+            Protocol::Pfabric => cost(100.0, 0.0, 250.0, ETHERNET),
+            Protocol::Phost => cost(400.0, 0.0, 500.0, 2.0 * ETHERNET),
+            Protocol::Homa => cost(400.0, 0.0, 420.0, ETHERNET),
+            Protocol::Ird => cost(400.0, 0.0, 460.0, 2.0 * ETHERNET),
+            Protocol::Ndp => cost(150.0, 0.0, 260.0, 2.0 * ETHERNET),
+            Protocol::PfcDcqcn => cost(200.0, 0.0, 280.0, ETHERNET),
+            Protocol::Fastpass => cost(200.0, 0.0, 310.0, 4.0 * ETHERNET),
+            Protocol::R2c2 => cost(200.0, 0.0, 300.0, ETHERNET),
+            Protocol::Pfq => cost(200.0, 0.0, 60.0, 6.0),
+        }
+    }
+}
+
+/// Bytes of a frame without its payload, and of a frame that answers it.
+const ETHERNET: f64 = 78.0 + 84.0;
+/// R2C2: bytes that each node keeps of each link, whose rates it computes.
+const LINK_AT_NODE: f64 = 75.0;
+/// R2C2: bytes that each node keeps of each flow that is under way.
+const FLOW_AT_NODE: f64 = 145.0;
+/// R2C2 §3.2: bytes of the broadcasts of a flow that cross each link of a tree, its start and its end.
+const BROADCASTS: f64 = 2.0 * 16.0;
+/// Messages under way to each node, where the network keeps up: more than what was seen.
+const OPEN_AT_NODE: f64 = 50.0;
+/// Bytes of a port's cable and of what its failures may be.
+const FAULTY_PORT: f64 = 40.0;
+
+impl Need {
+    /// Of a scenario that was checked, of which no file has been read.
+    pub fn of_scenario(scenario: &ValidScenario) -> Need {
+        let mut need = Need { parts: Vec::new() };
+        need.sure("", "the program itself", PROGRAM);
+        need.network(scenario);
+        match &scenario.workload {
+            Workload::Memory(memory) => need.messages(scenario, memory.messages, offered_memory(memory)),
+            Workload::Flows(flows) => {
+                need.messages(scenario, flows.messages, (flows.load.get(), mean_size(&flows.size), 0.0));
+            }
+            Workload::Jobs(jobs) => need.jobs(jobs, scenario.network.topology.nodes()),
+            Workload::Collective(collective) => {
+                need.collective(collective, scenario.network.topology.nodes());
+            }
+            // Known when its file has been read.
+            Workload::Trace(_) => {}
+        }
+        need.sorted()
+    }
+
+    /// The same with the rows of a captured trace or a list, of which each is replayed so many times.
+    pub fn with_rows(mut self, rows: u64, copies: u32) -> Need {
+        self.sure("workload.file", "its rows", rows as f64 * ROW);
+        self.sure("workload.blades", "messages of all copies", rows as f64 * f64::from(copies) * MESSAGE);
+        self.sorted()
+    }
+
+    /// The same with samples of links: of each that has `length / every` intervals.
+    pub fn with_samples(mut self, scenario: &ValidScenario, intervals: f64) -> Need {
+        let ports = scenario.network.topology.ports() as f64 + f64::from(scenario.network.topology.nodes());
+        self.sure("--every", "samples of links", ports * intervals * SAMPLE);
+        self.sorted()
+    }
+
+    /// Bytes that the run takes however it goes.
+    pub fn sure_bytes(&self) -> f64 {
+        self.parts.iter().filter(|part| part.is_sure).map(|part| part.bytes).sum()
+    }
+
+    /// Bytes that it is expected to take.
+    pub fn bytes(&self) -> f64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// The part that takes most of what is sure.
+    pub fn driver(&self) -> Option<&Part> {
+        self.parts.iter().find(|part| part.is_sure && !part.key.is_empty())
+    }
+
+    fn sorted(mut self) -> Need {
+        self.parts.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+        self
+    }
+
+    fn sure(&mut self, key: &'static str, what: &'static str, bytes: f64) {
+        self.parts.push(Part { key, what, bytes, is_sure: true });
+    }
+
+    fn network(&mut self, scenario: &ValidScenario) {
+        let topology = &scenario.network.topology;
+        let cost = Cost::of(scenario.protocol);
+        let (nodes, ports) = (f64::from(topology.nodes()), topology.ports() as f64);
+        let key = match topology {
+            Topology::Star { .. } => "network.topology.nodes",
+            Topology::Torus { .. } | Topology::Mesh { .. } => "network.topology.shape",
+            _ => "network.topology",
+        };
+        let faults = if scenario.faults.is_empty() { 0.0 } else { FAULTY_PORT };
+        self.sure(key, "ports", ports * (cost.port + faults));
+        self.sure(key, "pairs of nodes", nodes * nodes * cost.pair);
+        if scenario.protocol == Protocol::R2c2 {
+            self.sure(key, "every link at every node", nodes * ports * LINK_AT_NODE);
+        }
+        if let Some(host) = &scenario.host {
+            let queued = f64::from(host.nic.receive_queue) + f64::from(host.nic.transmit_queue);
+            self.sure("host.nic", "queues inside hosts", nodes * queued * jobs::QUEUED);
+        }
+    }
+
+    /// Messages that come whatever the network does: the load, their mean bytes, and those of a request.
+    fn messages(&mut self, scenario: &ValidScenario, messages: u64, offered: (f64, f64, f64)) {
+        let messages = messages as f64;
+        self.sure("workload.messages", "messages", messages * MESSAGE);
+        let (nodes, cost) = (f64::from(scenario.network.topology.nodes()), Cost::of(scenario.protocol));
+        let open = messages * share_open(scenario, offered);
+        let open = open.max(messages.min(nodes * OPEN_AT_NODE));
+        let places = if scenario.protocol == Protocol::R2c2 { nodes * FLOW_AT_NODE } else { 0.0 };
+        let bytes = open * (cost.open + places);
+        let what = "messages that are under way at the same time";
+        self.parts.push(Part { key: "workload.load", what, bytes, is_sure: false });
+    }
+}
+
+/// Bytes of a row of a trace as it is read, and of the step that it becomes.
+const ROW: f64 = 56.0 + 48.0 + 8.0 + 40.0;
+/// Bytes of one link in one interval.
+const SAMPLE: f64 = 64.0;
+
+/// Load, mean bytes of data, and those of requests.
+fn offered_memory(memory: &Memory) -> (f64, f64, f64) {
+    (memory.load.get(), mean_size(&memory.size), memory.request_size.get() as f64)
+}
+
+/// Share of the messages that are under way at the end of the arrivals, where headers and answers make more of the load
+/// than links carry.
+fn share_open(scenario: &ValidScenario, (load, size, request): (f64, f64, f64)) -> f64 {
+    let cost = Cost::of(scenario.protocol);
+    let packets = (size / scenario.network.mtu.get() as f64).ceil().max(1.0);
+    let told = match scenario.protocol {
+        Protocol::R2c2 => BROADCASTS * f64::from(scenario.network.topology.nodes()) / 3.0,
+        _ => 0.0,
+    };
+    let wire = size + request + packets * cost.overhead + told;
+    (1.0 - (size + request) / (load * wire)).max(0.0)
+}

@@ -1,0 +1,134 @@
+//! What decides the figures of a run beside its fabric, for those who would compare fabrics by them.
+//!
+//! | key | fires when |
+//! |---|---|
+//! | `unfinished` | a message did not finish: the figures leave it out |
+//! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]) |
+//! | `overload` | links of a kind had more to carry than they can while messages came |
+//! | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
+//! | `unsteady` | twice as much was under way in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
+//!
+//! The last three are of messages that come at times of their own. Where messages wait for others (jobs, collectives,
+//! closed-loop replay), links are busy as long as there is something to send, and nothing is steady.
+
+mod load;
+mod words;
+
+use self::load::Load;
+use crate::run::Run;
+use crate::setup::{Finished, Setup};
+use crate::summary::Excluded;
+use std::ops::Range;
+use unrack_rack::{ValidScenario, Warning, Workload};
+use unrack_units::Time;
+
+/// Ratio of the mean slowdown of all messages to that of those that lost nothing from which on drops decide it: a third
+/// of the mean, or more, is then due to them.
+///
+/// Fabrics that drop by design stay below, whatever the buffer: NDP, whose switches trim, has up to 1.4, pFabric 1.15.
+/// For Homa and IRD, which lose by time-outs, the ratio is within 10 % of what a larger buffer would change.
+pub const DECIDES: f64 = 1.5;
+
+/// Share of the time in which messages came from which on a link counts as saturated. A queue before a random arrival
+/// grows as 1 / (1 - utilization): here to twenty packets, and twice that for the next 2.5 %, so that the figure says
+/// more of the last percent of load than of the fabric.
+pub const NEARLY_ALL: f64 = 0.95;
+
+/// Share of messages over saturated links from which on these decide the figures: the median is one of them.
+pub const MOST: f64 = 0.5;
+
+/// Ratio of what is under way in the second half of a run to that in the first from which on it is not steady: 1 if it
+/// is, 3 if it grows as long as messages come, and so as near to the one as to the other.
+pub const GROWS: f64 = 2.0;
+
+/// Ratio of the mean slowdown of the second half to that of the first from which on the growth decides the figure. A
+/// tail of few large messages grows without that.
+pub const SLOWER: f64 = 1.25;
+
+/// Messages that have to count for the three that are about load: a hundred in each half, so that a mean slowdown whose
+/// spread is its mean is known to 10 %.
+pub const FEWEST: usize = 200;
+
+/// What decides the figures of a run of this scenario, in the order of the table above. `excluded`: what its summary
+/// leaves out.
+pub fn warnings(
+    scenario: &ValidScenario,
+    setup: &Setup,
+    done: &Finished,
+    excluded: Excluded,
+) -> Vec<Warning> {
+    let run = &done.run;
+    let rows = excluded.rows(run.messages.len());
+    let at_once = [words::unfinished(scenario, run), drops(scenario, setup, run, rows.clone())];
+    let mut found: Vec<Warning> = at_once.into_iter().flatten().collect();
+    if rows.len() >= FEWEST && comes_by_itself(scenario) {
+        found.extend(loaded(scenario, setup, run));
+        found.extend(unsteady(scenario, run, rows));
+    }
+    found
+}
+
+/// True if messages do not wait for others.
+fn comes_by_itself(scenario: &ValidScenario) -> bool {
+    match &scenario.workload {
+        Workload::Memory(_) | Workload::Flows(_) => true,
+        Workload::Trace(trace) => trace.replay == unrack_rack::Replay::OpenLoop,
+        Workload::Collective(_) | Workload::Jobs(_) => false,
+    }
+}
+
+/// Mean slowdown of those rows that finished, and how many these are.
+fn mean_slowdown(run: &Run, rows: impl Iterator<Item = usize>) -> Option<(f64, usize)> {
+    let (mut sum, mut count) = (0.0, 0);
+    for slowdown in rows.filter_map(|row| run.slowdown(row)) {
+        (sum, count) = (sum + slowdown, count + 1);
+    }
+    (count > 0).then(|| (sum / count as f64, count))
+}
+
+fn drops(scenario: &ValidScenario, setup: &Setup, run: &Run, rows: Range<usize>) -> Option<Warning> {
+    let (mean, all) = mean_slowdown(run, rows.clone())?;
+    match mean_slowdown(run, rows.filter(|row| run.outcomes[*row].drops == 0)) {
+        Some((unharmed, _)) if mean < unharmed * DECIDES => None,
+        Some((unharmed, others)) => {
+            let share = (all - others) as f64 / all as f64;
+            Some(words::drops(scenario, setup, run, share, Some((unharmed, mean))))
+        }
+        None => Some(words::drops(scenario, setup, run, 1.0, None)),
+    }
+}
+
+fn loaded(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {
+    let load = Load::new(&setup.network.topology, run)?;
+    if let Some((kind, utilization)) = load.overloaded() {
+        return Some(words::overload(scenario, kind, utilization));
+    }
+    (load.share() >= MOST).then(|| words::saturated(scenario, &load))
+}
+
+fn unsteady(scenario: &ValidScenario, run: &Run, rows: Range<usize>) -> Option<Warning> {
+    let grown = growth(run, rows.clone())?;
+    let middle = rows.start + rows.len() / 2;
+    let (first, _) = mean_slowdown(run, rows.start..middle)?;
+    let (second, _) = mean_slowdown(run, middle..rows.end)?;
+    let fires = grown >= GROWS && second >= first * SLOWER;
+    fires.then(|| words::unsteady(scenario, run, grown, (first, second)))
+}
+
+/// Messages under way in the second half of the time in which these came, over those in the first.
+///
+/// They wait where the fabric has them wait: in switches, or at nodes for a grant or a window.
+fn growth(run: &Run, rows: Range<usize>) -> Option<f64> {
+    let outcomes = &run.outcomes[rows];
+    let (start, end) = (outcomes.first()?.submitted, outcomes.last()?.submitted);
+    let middle = start + Time::from_ps((end - start).as_ps() / 2);
+    let within = |from: Time, until: Time| -> f64 {
+        let overlap = outcomes.iter().map(|outcome| {
+            let completed = outcome.completed().unwrap_or(Time::MAX).min(until);
+            completed.saturating_sub(outcome.submitted.max(from)).as_ps() as f64
+        });
+        overlap.sum::<f64>() / (until - from).as_ps() as f64
+    };
+    let ratio = (end > middle && middle > start).then(|| within(middle, end) / within(start, middle))?;
+    ratio.is_finite().then_some(ratio)
+}

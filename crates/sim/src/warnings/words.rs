@@ -1,0 +1,148 @@
+//! Warnings as sentences: what decides the figure, and the key to change, with its present value.
+
+use super::load::{Kind, Load};
+use super::{GROWS, NEARLY_ALL};
+use crate::run::Run;
+use crate::setup::{FabricConfig, Setup};
+use unrack_rack::{ValidScenario, Warning, Workload};
+
+/// Messages that did not finish, if there are any.
+pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning> {
+    let (all, finished) = (run.messages.len() as u64, run.finished());
+    let key = match scenario.faults.is_empty() {
+        false => "`failures` and `bit_errors` say what breaks".to_string(),
+        true => format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer),
+    };
+    let text = format!(
+        "{} of {all} messages did not finish ({}); the figures are of the others: {key}",
+        all - finished,
+        run.ending.why_unfinished()
+    );
+    (finished < all).then(|| Warning::new("unfinished", text))
+}
+
+/// `share` of the messages lost packets; `means` are the mean slowdowns of the others, and of all.
+pub(super) fn drops(
+    scenario: &ValidScenario,
+    setup: &Setup,
+    run: &Run,
+    share: f64,
+    means: Option<(f64, f64)>,
+) -> Warning {
+    let effect = means.map_or(String::new(), |(others, all)| {
+        format!(" and raise the mean slowdown from {others:.2} to {all:.2}")
+    });
+    let text = format!(
+        "drops decide the figures: {} of the messages lost packets ({} in all){effect}; {}",
+        percent(share),
+        run.counters.dropped_packets,
+        against_drops(scenario, setup, run)
+    );
+    Warning::new("drops", text)
+}
+
+/// What to change against drops, by where most of them were.
+fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
+    let hosts =
+        run.hosts.as_ref().map_or([0; 3], |hosts| [hosts.no_room, hosts.no_descriptor, hosts.no_buffer]);
+    let inside: u64 = hosts.iter().sum();
+    if inside * 2 > run.counters.dropped_packets
+        && let Some(host) = &scenario.host
+    {
+        let most = (0..3).max_by_key(|which| hosts[*which]).unwrap_or(0);
+        return match most {
+            0 => format!("raise `host.nic.headroom` (now {})", host.nic.headroom),
+            1 => format!("raise `host.nic.receive_queue` (now {})", host.nic.receive_queue),
+            _ => format!("raise `host.memory.size` (now {})", host.memory.size),
+        };
+    }
+    // NDP trims what finds so many packets before it, however much room there is.
+    let buffer = match &setup.fabric {
+        FabricConfig::Ndp(ndp) => format!("raise `fabric.data_packets` (now {})", ndp.data_packets),
+        _ => format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer),
+    };
+    match scenario.faults.is_empty() {
+        true => buffer,
+        false => format!("`failures` and `bit_errors` lose packets; for those that find no room, {buffer}"),
+    }
+}
+
+/// Links of this kind had more to carry than they can.
+pub(super) fn overload(scenario: &ValidScenario, kind: Kind, utilization: f64) -> Warning {
+    let (links, rate) = (kind.name(), rate_key(scenario, kind));
+    let text = format!(
+        "more came than {links} carry: {utilization:.2} times as much, headers included, so that the figures grow with \
+         the length of the run; {}, or raise `{rate}` (now {})",
+        less_load(scenario),
+        rate_of(scenario, kind)
+    );
+    Warning::new("overload", text)
+}
+
+/// Most messages crossed links that were busy nearly always.
+pub(super) fn saturated(scenario: &ValidScenario, load: &Load) -> Warning {
+    let (saturated, all, most) = load.saturated();
+    let rate = rate_key(scenario, load.busiest());
+    let text = format!(
+        "saturated links decide the figures: {saturated} of {all} were busy for {} or more of the time in which messages \
+         came (the busiest had {most:.2} times what it carries), and {} of the messages crossed one; {}, or raise `{rate}` \
+         (now {})",
+        percent(NEARLY_ALL),
+        percent(load.share()),
+        less_load(scenario),
+        rate_of(scenario, load.busiest())
+    );
+    Warning::new("saturated", text)
+}
+
+/// What is under way grew by `grown` from half to half, and the mean slowdown from the first to the second of `means`.
+pub(super) fn unsteady(
+    scenario: &ValidScenario,
+    run: &Run,
+    grown: f64,
+    (first, second): (f64, f64),
+) -> Warning {
+    debug_assert!(grown >= GROWS);
+    let text = format!(
+        "queues grew to the end: {grown:.1} times as many messages were under way in the second half of the run as in the \
+         first, and the mean slowdown rose from {first:.2} to {second:.2}; {}, or see with more `workload.messages` (now \
+         {}) and a `workload.warm_up` where it settles",
+        less_load(scenario),
+        run.messages.len()
+    );
+    Warning::new("unsteady", text)
+}
+
+fn less_load(scenario: &ValidScenario) -> String {
+    let load = match &scenario.workload {
+        Workload::Memory(memory) => memory.load,
+        Workload::Flows(flows) => flows.load,
+        Workload::Trace(_) | Workload::Collective(_) | Workload::Jobs(_) => {
+            return "spread the messages of `workload.file` over more time".into();
+        }
+    };
+    format!("lower `workload.load` (now {load})")
+}
+
+/// Key of the rate of such links.
+fn rate_key(scenario: &ValidScenario, kind: Kind) -> &'static str {
+    match kind {
+        Kind::BetweenSwitches if !scenario.network.topology.is_direct() => "network.core_link.rate",
+        _ => "network.link.rate",
+    }
+}
+
+fn rate_of(scenario: &ValidScenario, kind: Kind) -> String {
+    let network = &scenario.network;
+    match kind {
+        Kind::BetweenSwitches if !network.topology.is_direct() => network.core_link.rate.to_string(),
+        _ => network.link.rate.to_string(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent >= 10.0 => format!("{percent:.0} %"),
+        percent => format!("{percent:.1} %"),
+    }
+}

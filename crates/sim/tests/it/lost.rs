@@ -1,0 +1,354 @@
+//! One packet lost on purpose, under every fabric: what that costs is explained as lost, and found out.
+//!
+//! A link that is down for a picosecond loses what crosses it then, and nothing else ([`unrack_sim::faults`]). So a run
+//! in which nothing fails says when a packet is alone on a link, and a second one fails there and then.
+
+use crate::common;
+
+use common::setup_on;
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use unrack_protocol::{homa, phost};
+use unrack_rack::graph::{Graph, Sides};
+use unrack_rack::{Protocol, Wiring};
+use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::network::Pace;
+use unrack_sim::observe::{Explanation, Journal, Packets, Place, Watch, explain};
+use unrack_sim::topology::{End, Link, Topology};
+use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Work};
+use unrack_units::{Rate, Time};
+use unrack_workload::{Arrivals, Cdf, Message, MessageId, Pattern, Size, SyntheticSpec, Traffic};
+
+const BUFFER: u64 = 1 << 20;
+
+fn link(gbps: u64, ns: u64) -> Link {
+    Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+}
+
+/// A network that the fabric can do, of six nodes or more; short links, so that packets in a row are alone on them.
+fn topology(protocol: Protocol) -> Topology {
+    match protocol {
+        Protocol::R2c2 | Protocol::Pfq => {
+            let sides = Sides::new(&[3, 2]).unwrap();
+            Topology::direct(Arc::new(Graph::cube(sides, true).unwrap()), link(100, 10))
+        }
+        Protocol::Mptcp => {
+            let wiring = Wiring { racks: 2, hosts_per_rack: 3, cores: 0 };
+            Topology::drack(wiring, link(100, 10), link(100, 10), link(500, 10))
+        }
+        Protocol::Edm => Topology::star(6, link(100, 10)),
+        _ => Topology::leaf_spine(2, 3, 2, link(100, 10), link(400, 10)),
+    }
+}
+
+/// A run that was watched.
+struct Watched {
+    run: Run,
+    hops: Vec<Hop>,
+    journal: Journal,
+    setup: Setup,
+}
+
+impl Watched {
+    fn new(setup: Setup, work: &Work) -> Watched {
+        let hops = RefCell::new(Vec::new());
+        let packets = Packets::new(|hop, _| hops.borrow_mut().push(*hop));
+        let journal = Some(Journal::of_all());
+        let mut watch = Watch { packets: Some(packets), journal, ..Watch::default() };
+        let run = setup.watched(work, &mut watch, |_| {}).unwrap().run;
+        watch.packets.take().unwrap().finish();
+        let journal = watch.journal.take().unwrap();
+        drop(watch);
+        Watched { run, hops: hops.into_inner(), journal, setup }
+    }
+
+    fn explain(&self, index: usize) -> Explanation {
+        let id = MessageId(index as u32);
+        explain(&self.journal, &self.setup.network, id).expect("it finished")
+    }
+
+    fn completion(&self, index: usize) -> Option<Time> {
+        self.run.outcomes[index].completion()
+    }
+
+    /// A time at which this packet is alone on its cable, both ways.
+    fn alone(&self, hop: &Hop) -> Option<Time> {
+        let topology = &self.setup.network.topology;
+        let ours = cable(topology, hop.link);
+        let spans = self.hops.iter().filter(|other| *other != hop && cable(topology, other.link) == ours);
+        let mut spans: Vec<(Time, Time)> = spans.map(|other| (other.first, other.arrival())).collect();
+        spans.sort_unstable();
+        let mut at = hop.first;
+        for (first, arrived) in spans {
+            if first > at {
+                break;
+            }
+            at = at.max(arrived + Time::from_ps(1));
+        }
+        (at <= hop.arrival()).then_some(at)
+    }
+}
+
+/// The cable that a link is one way of.
+fn cable(topology: &Topology, link: LinkId) -> Broken {
+    let port = match link {
+        LinkId::Host(number) => return Broken::Node(number),
+        LinkId::Port(port) => port,
+    };
+    match (topology.attachment_of(port), topology.end(port)) {
+        (Some(number), _) | (None, End::Node(number)) => Broken::Node(number),
+        (None, End::Switch(other)) => {
+            let own = topology.switch_with(port);
+            Broken::Between(own.min(other), own.max(other))
+        }
+    }
+}
+
+fn setup(protocol: Protocol) -> Setup {
+    setup_on(topology(protocol), protocol, BUFFER)
+}
+
+/// The same with a cable that is down for a while.
+fn with_outage(protocol: Protocol, what: Broken, (from, length): (Time, Time)) -> Setup {
+    let failure = Failure { what, from, until: from + length, every: None, detected_after: None };
+    let faults = Faults::new(&topology(protocol), &[failure], BitErrors::default(), 3).unwrap();
+    setup_on(topology(protocol).with_faults(faults), protocol, BUFFER)
+}
+
+/// Time by cause, the longest first.
+fn causes(explained: &Explanation) -> Vec<(Place, Time)> {
+    let mut sums = explained.sums();
+    sums.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    sums
+}
+
+fn lost(explained: &Explanation) -> Time {
+    let lost = explained.parts.iter().filter(|part| part.place == Place::Lost);
+    lost.fold(Time::ZERO, |sum, part| sum + part.time)
+}
+
+/// One packet of a message, on one link, in a run in which nothing fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Victim {
+    First(PacketKind),
+    Middle(PacketKind),
+    Last(PacketKind),
+}
+
+/// The first, the last and one in the middle of each kind of packet of the message, on the link by which it leaves its
+/// node and on another: what can be lost alone there, and when.
+fn victims(plain: &Watched) -> Vec<(Victim, Hop, Time)> {
+    let topology = &plain.setup.network.topology;
+    let leaves = |hop: &Hop| match hop.link {
+        LinkId::Host(_) => true,
+        LinkId::Port(port) => topology.graph().is_some() && topology.switch_with(port) == hop.packet.src,
+    };
+    let mut all = Vec::new();
+    for (kind, leaving) in PacketKind::ALL.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
+        let is_one = |hop: &&Hop| hop.message.is_some() && hop.packet.kind == kind && leaves(hop) == leaving;
+        let hops: Vec<&Hop> = plain.hops.iter().filter(is_one).collect();
+        let alone = |hop: &&Hop| plain.alone(hop).map(|at| (**hop, at));
+        let half = hops.len() / 2;
+        let found = [
+            (Victim::First(kind), hops.iter().find_map(alone)),
+            (Victim::Middle(kind), hops[half..].iter().chain(&hops[..half]).find_map(alone)),
+            (Victim::Last(kind), hops.iter().rev().find_map(alone)),
+        ];
+        all.extend(found.into_iter().filter_map(|(victim, found)| found.map(|(hop, at)| (victim, hop, at))));
+    }
+    all
+}
+
+/// Loses each victim of a lone message, one at a time. Those whose loss cost more than all else.
+fn lose_each(protocol: Protocol, message: Message) -> BTreeSet<Victim> {
+    let work = Work::listed(vec![(Time::from_us(1), message)]);
+    let plain = Watched::new(setup(protocol), &work);
+    let unharmed = plain.completion(0).unwrap();
+    let mut costly = BTreeSet::new();
+    for (victim, hop, at) in victims(&plain) {
+        // A link of cxl sends again what it lost: what costs is that it stays down.
+        let is_cxl = protocol == Protocol::Cxl;
+        let length = if is_cxl { Time::from_us(20) } else { Time::from_ps(1) };
+        let what = cable(&plain.setup.network.topology, hop.link);
+        let failed = Watched::new(with_outage(protocol, what, (at, length)), &work);
+        let case = format!("{protocol}, {message:?}, {victim:?} on {:?}", hop.link);
+        assert_eq!(failed.run.counters.dropped_packets, u64::from(!is_cxl), "{case}");
+        let completion = failed.completion(0).expect("it is sent again");
+        let cost = completion.saturating_sub(unharmed);
+        let explained = failed.explain(0);
+        assert_sums(&explained, completion);
+        let causes = causes(&explained);
+        // What the message would have waited for in any case may have been waited for meanwhile, and the other way round.
+        let lost = lost(&explained);
+        let (most, least) = (lost.max(cost), lost.min(cost));
+        assert!(most - least <= unharmed * 2, "{case}: lost {lost}, but it cost {cost}: {causes:?}");
+        if cost * 2 > completion {
+            assert_eq!(causes[0].0, Place::Lost, "{case}: {causes:?}");
+            costly.insert(victim);
+        }
+    }
+    costly
+}
+
+fn assert_sums(explained: &Explanation, completion: Time) {
+    let mut now = explained.submitted;
+    for part in &explained.parts {
+        assert_eq!(part.from, now);
+        now += part.time;
+    }
+    assert_eq!(now, explained.submitted + completion);
+}
+
+/// Control whose loss holds a message up for long, beside requests.
+fn control(protocol: Protocol) -> &'static [PacketKind] {
+    match protocol {
+        // One that is lost is made up for by the next.
+        Protocol::Homa | Protocol::Phost | Protocol::Ird => &[PacketKind::Grant],
+        // To the arbiter, and from it.
+        Protocol::Fastpass => &[PacketKind::Notification],
+        _ => &[],
+    }
+}
+
+/// Fabrics in which something can be lost and the message complete all the same.
+fn recovers(protocol: Protocol) -> bool {
+    match protocol {
+        // No packets, no links.
+        Protocol::Ideal => false,
+        // Its nodes hold packets back, and it refuses a network that fails.
+        Protocol::Pfq => false,
+        // What is lost is not sent again (EDM §3.3): the reader gives up, or nobody hears of it.
+        Protocol::Edm => false,
+        _ => true,
+    }
+}
+
+#[test]
+fn whichever_packet_is_lost_that_is_the_largest_part() {
+    for protocol in Protocol::ALL.into_iter().filter(|protocol| recovers(*protocol)) {
+        let three = lose_each(protocol, Message::flow(0, 5, 4_000));
+        let read = lose_each(protocol, Message::read(0, 5, 4_000));
+        let long = lose_each(protocol, Message::flow(0, 5, 40_000));
+        lose_each(protocol, Message::rmw(0, 5, 100));
+        let data = PacketKind::Data;
+        for victim in [Victim::First(data), Victim::Middle(data), Victim::Last(data)] {
+            assert!(three.contains(&victim), "{protocol}: {victim:?} of {three:?}");
+        }
+        assert!(read.contains(&Victim::First(PacketKind::Request)), "{protocol}: {read:?}");
+        assert!(long.contains(&Victim::Last(data)), "{protocol}: {long:?}");
+        for kind in control(protocol) {
+            let lost = [&three, &long].map(|costly| costly.contains(&Victim::First(*kind)));
+            assert!(lost.contains(&true), "{protocol}: {kind:?} of {three:?} and {long:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_is_sent_again_there_is_nothing_to_explain() {
+    let work = Work::listed(vec![(Time::from_us(1), Message::flow(0, 5, 4_000))]);
+    for protocol in Protocol::ALL.into_iter().filter(|protocol| !recovers(*protocol)) {
+        let plain = Watched::new(setup(protocol), &work);
+        let Some((_, hop, at)) = victims(&plain).into_iter().next() else {
+            assert_eq!(protocol, Protocol::Ideal);
+            continue;
+        };
+        let what = cable(&plain.setup.network.topology, hop.link);
+        let setup = with_outage(protocol, what, (at, Time::from_ps(1)));
+        if protocol == Protocol::Pfq {
+            assert!(setup.run(&work, |_| {}).is_err());
+            continue;
+        }
+        let failed = Watched::new(setup, &work);
+        assert!(failed.completion(0).is_none() && failed.run.counters.dropped_packets == 1);
+        assert!(explain(&failed.journal, &failed.setup.network, MessageId(0)).is_none(), "{protocol}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Any packet of any message among others: what was lost is no larger a part than it can be.
+    #[test]
+    fn parts_sum_whatever_is_lost(
+        which in 0usize..Protocol::ALL.len(),
+        drawn in prop::collection::vec((0u64..3_000, 0u32..6, 1u32..6, 1u64..30_000), 1..20),
+        from in 0u64..20_000, length in 1u64..2_000, node in 0u32..6,
+    ) {
+        let protocol = Protocol::ALL[which];
+        prop_assume!(recovers(protocol));
+        let mut script: Vec<_> = drawn.into_iter().map(|(at, src, ahead, bytes)| {
+            let make = if bytes % 2 == 0 { Message::read } else { Message::write };
+            (Time::from_ns(at), make(src, (src + ahead) % 6, bytes))
+        }).collect();
+        script.sort_by_key(|(at, _)| *at);
+        let outage = (Time::from_ns(from), Time::from_ns(length));
+        let failed = Watched::new(with_outage(protocol, Broken::Node(node), outage), &Work::listed(script));
+        for (index, outcome) in failed.run.outcomes.iter().enumerate() {
+            let Some(completion) = outcome.completion() else { continue };
+            let explained = failed.explain(index);
+            assert_sums(&explained, completion);
+            let nothing = failed.journal.lost(MessageId(index as u32)).next().is_none();
+            prop_assert!(!nothing || protocol == Protocol::Cxl || lost(&explained) == Time::ZERO);
+        }
+    }
+}
+
+/// Who gets all packets of a message lost waits for one time-out, and not for a second after it has said so
+/// (Homa §3.7: who is asked for what it does not know asks for all of it at once).
+#[test]
+fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
+    for protocol in [Protocol::Homa, Protocol::Phost] {
+        for timeout in [Time::from_us(60), Time::from_us(2_000)] {
+            for (bytes, kind) in [1, 839, 4_000, 9_000, 40_000, 300_000].into_iter().flat_map(|bytes| {
+                [(bytes, Message::flow as fn(u32, u32, u64) -> Message), (bytes, Message::read)]
+            }) {
+                // Nothing comes to node 5, or goes from it, until all that needs no grant was sent.
+                let mut setup = with_outage(protocol, Broken::Node(5), (Time::ZERO, Time::from_us(20)));
+                setup.fabric = match protocol {
+                    Protocol::Homa => {
+                        FabricConfig::Homa(homa::Params { resend: timeout, ..Default::default() })
+                    }
+                    _ => FabricConfig::Phost(phost::Params { timeout: Some(timeout), ..Default::default() }),
+                };
+                let message = kind(0, 5, bytes);
+                let run = setup.run(&Work::listed(vec![(Time::ZERO, message)]), |_| {}).unwrap().run;
+                let completion = run.outcomes[0].completion().unwrap();
+                // Data behind the first window is granted at the pace of the link.
+                let most = timeout + run.unloaded[0] * 2 + Time::from_us(3);
+                assert!(
+                    run.counters.dropped_packets > 0 && completion <= most,
+                    "{protocol}, {timeout}, {message:?}: {completion}"
+                );
+            }
+        }
+    }
+}
+
+/// A rack whose ports hold 36 KiB, with Homa's unasked packets in them: what takes a time-out says so.
+#[test]
+fn what_waits_for_a_time_out_among_others_is_lost_too() {
+    for (seed, load) in [(1, 0.6), (4, 0.6), (2, 0.8)] {
+        let topology = Topology::leaf_spine(4, 8, 2, link(100, 100), link(400, 200));
+        let setup = Setup { seed, ..setup_on(topology, Protocol::Homa, 36 << 10) };
+        let points = [(100.0, 0.2), (1_000.0, 0.6), (100_000.0, 0.95), (2_000_000.0, 1.0)];
+        let spec = SyntheticSpec {
+            traffic: Traffic::Flows,
+            size: Size::Cdf(Cdf::new(&points, 1.0).unwrap()),
+            pattern: Pattern::AllToAll,
+            blades: None,
+            arrivals: Arrivals::Poisson,
+            load,
+            messages: 1_500,
+        };
+        let watched = Watched::new(setup, &Work::Synthetic(spec));
+        let slow = (0..watched.run.messages.len()).filter(|index| watched.run.slowdown(*index) > Some(20.0));
+        let slow: Vec<usize> = slow.collect();
+        assert!(slow.len() > 20, "{}", slow.len());
+        for index in slow {
+            let (explained, message) = (watched.explain(index), watched.run.messages[index]);
+            assert_sums(&explained, watched.completion(index).unwrap());
+            assert_eq!(causes(&explained)[0].0, Place::Lost, "{message:?}: {:?}", causes(&explained));
+        }
+    }
+}

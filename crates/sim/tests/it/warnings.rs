@@ -1,0 +1,159 @@
+//! What a run says decides its figures: for buffers, loads, fabrics and topologies at which something does, and at which
+//! nothing does.
+
+use unrack_rack::{Overrides, Scenario, ValidScenario, Warning};
+use unrack_sim::scenario::excluded;
+use unrack_sim::{BusyTimes, LinkId, Setup, Work, warnings};
+use unrack_units::Time;
+
+const RACKS: &str = "{ kind = \"leaf-spine\", racks = 4, hosts_per_rack = 8, spines = 2 }";
+
+/// Flows of up to 40 kB between racks, whose sizes do not differ much, so that short runs are steady.
+fn flows(topology: &str, protocol: &str, more: &str) -> String {
+    format!(
+        "seed = 1\n[network]\ntopology = {topology}\nlink = {{ rate = \"100Gbps\", propagation = \"100ns\" }}\n\
+         core_link = {{ rate = \"400Gbps\", propagation = \"200ns\" }}\n[fabric]\nprotocol = \"{protocol}\"\n\
+         [workload]\nkind = \"flows\"\nsize = \"20kB\"\nload = 0.5\nmessages = 3000\n{more}"
+    )
+}
+
+fn valid(text: &str, set: &[&str]) -> ValidScenario {
+    let overrides: Overrides = set.iter().copied().collect();
+    Scenario::parse("test.toml", text, &overrides).unwrap().check().unwrap()
+}
+
+fn found(text: &str, set: &[&str]) -> Vec<Warning> {
+    let mut scenario = valid(text, set);
+    let setup = Setup::from_scenario(&mut scenario).unwrap();
+    let work = Work::drawn(&scenario).unwrap().unwrap();
+    let done = setup.run(&work, |_| {}).unwrap();
+    warnings(&scenario, &setup, &done, excluded(&scenario, &done.run))
+}
+
+fn keys(found: &[Warning]) -> Vec<&str> {
+    found.iter().map(|warning| warning.key.as_str()).collect()
+}
+
+/// The one of this key, which names these words.
+fn assert_names(found: &[Warning], key: &str, words: &[&str]) {
+    let warning = found.iter().find(|warning| warning.key == key);
+    let text = &warning.unwrap_or_else(|| panic!("no {key} in {found:?}")).text;
+    assert!(words.iter().all(|word| text.contains(word)) && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn nothing_is_said_of_a_run_that_nothing_else_decides() {
+    for protocol in ["ideal", "dctcp", "homa", "pfabric", "ndp", "phost", "fastpass", "ird", "mptcp"] {
+        for load in ["0.2", "0.5"] {
+            let text = flows(RACKS, protocol, "");
+            let set = format!("workload.load={load}");
+            let found = found(&text, &[&set, "network.switch.buffer=512KiB"]);
+            assert!(found.is_empty(), "{protocol} at {load}: {found:?}");
+        }
+    }
+    for protocol in ["edm", "cxl"] {
+        let text = format!(
+            "[network]\ntopology = {{ kind = \"star\", nodes = 8 }}\n[fabric]\nprotocol = \"{protocol}\"\n[workload]\n\
+             kind = \"memory\"\nload = 0.4\nmessages = 20000\n"
+        );
+        assert!(found(&text, &[]).is_empty(), "{protocol}");
+    }
+}
+
+#[test]
+fn drops_that_decide_are_said_with_the_buffer() {
+    for (buffer, load, fires) in
+        [("36KiB", "0.8", true), ("36KiB", "0.9", true), ("1MiB", "0.8", false), ("1MiB", "0.4", false)]
+    {
+        let text = flows(RACKS, "homa", "");
+        let (buffer_is, load_is) =
+            (format!("network.switch.buffer={buffer}"), format!("workload.load={load}"));
+        let found = found(&text, &[&buffer_is, &load_is]);
+        assert_eq!(keys(&found).contains(&"drops"), fires, "{buffer} at {load}: {found:?}");
+        if fires {
+            assert_names(&found, "drops", &["`network.switch.buffer` (now 36KiB)", "mean slowdown from"]);
+        }
+    }
+}
+
+#[test]
+fn drops_that_a_scenario_asks_for_name_what_asks_for_them() {
+    let fails = "[[failures]]\nnode = 3\nfrom = \"20us\"\nuntil = \"120us\"\n";
+    let found = found(&flows(RACKS, "homa", fails), &["network.switch.buffer=512KiB"]);
+    assert_names(&found, "drops", &["`failures`", "`network.switch.buffer` (now 512KiB)"]);
+}
+
+#[test]
+fn what_does_not_finish_is_said() {
+    let fails = "[[failures]]\nnode = 3\nfrom = \"20us\"\n";
+    for protocol in ["edm", "cxl"] {
+        let text = flows("{ kind = \"star\", nodes = 8 }", protocol, fails);
+        assert_names(&found(&text, &[]), "unfinished", &["of 3000 messages did not finish", "`failures`"]);
+    }
+}
+
+#[test]
+fn more_than_links_carry_is_said_with_the_load_and_the_rate() {
+    // Headers double what 64 B take.
+    let small = ["workload.size=64B", "workload.load=0.8", "network.switch.buffer=512KiB"];
+    for (topology, protocol) in [("{ kind = \"star\", nodes = 16 }", "dctcp"), (RACKS, "homa")] {
+        let found = found(&flows(topology, protocol, ""), &small);
+        assert_names(&found, "overload", &["`workload.load` (now 80%)", "`network.link.rate` (now 100Gbps)"]);
+    }
+    // Three quarters of the messages go to other racks, over links with half of the rate that they would need.
+    let narrow = ["network.core_link.rate=100Gbps", "network.switch.buffer=512KiB", "workload.load=0.8"];
+    let found = found(&flows(RACKS, "dctcp", ""), &narrow);
+    assert_names(&found, "overload", &["between switches", "`network.core_link.rate` (now 100Gbps)"]);
+}
+
+#[test]
+fn one_link_that_most_messages_cross_is_enough_to_saturate() {
+    for protocol in ["dctcp", "homa", "pfabric"] {
+        let incast = ["workload.pattern=incast", "workload.load=0.96", "network.switch.buffer=16MiB"];
+        let found = found(&flows(RACKS, protocol, ""), &incast);
+        let said = keys(&found);
+        assert!(said.contains(&"saturated") || said.contains(&"overload"), "{protocol}: {found:?}");
+    }
+}
+
+#[test]
+fn queues_that_grow_to_the_end_are_said_where_messages_come_by_themselves() {
+    let text = flows("{ kind = \"star\", nodes = 16 }", "dctcp", "");
+    let full = ["workload.load=1.0", "workload.size=64B", "network.switch.buffer=16MiB"];
+    assert_names(
+        &found(&text, &full),
+        "unsteady",
+        &["`workload.load` (now 100%)", "`workload.messages` (now 3000)"],
+    );
+    // A collective waits for itself: its links are as busy as they can be.
+    let text = "[network]\ntopology = { kind = \"star\", nodes = 16 }\n[fabric]\nprotocol = \"dctcp\"\n[workload]\n\
+                kind = \"collective\"\noperation = \"ring-all-reduce\"\nsize = \"1MB\"\n";
+    assert!(found(text, &["network.switch.buffer=16MiB"]).is_empty());
+}
+
+#[test]
+fn links_are_busy_as_long_as_those_who_look_on_see_them() {
+    use unrack_sim::observe::{LinkSamples, Watch};
+    for protocol in ["edm", "cxl", "dctcp", "homa", "ndp", "pfc-dcqcn", "mptcp", "r2c2", "pfq", "fastpass"] {
+        let topology = match protocol {
+            "r2c2" | "pfq" => "{ kind = \"torus\", shape = [3, 2] }",
+            "mptcp" => "{ kind = \"drack\", racks = 2, hosts_per_rack = 3 }",
+            _ => "{ kind = \"star\", nodes = 6 }",
+        };
+        let mut scenario = valid(&flows(topology, protocol, ""), &["workload.messages=300"]);
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let work = Work::drawn(&scenario).unwrap().unwrap();
+        let every = Time::from_us(1_000_000);
+        let mut watch = Watch { links: Some(LinkSamples::new(every)), ..Watch::default() };
+        let busy: BusyTimes = setup.watched(&work, &mut watch, |_| {}).unwrap().run.busy;
+        let seen: Vec<(LinkId, Time)> = watch.links.unwrap().samples().map(|s| (s.link, s.busy)).collect();
+        assert_eq!(busy.iter().count(), seen.len(), "{protocol}");
+        for (link, time) in seen {
+            let ours = busy.of(link);
+            // A flit is booked whole, a line by its slots.
+            let about =
+                if protocol == "cxl" { Time::from_ps(time.as_ps() / 2)..=time * 2 } else { time..=time };
+            assert!(about.contains(&ours), "{protocol}, {link:?}: {ours} for {time}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Folders of tests.
+
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A new folder of a test's own, removed with all that is in it when it is dropped. Its path is short enough for the
+/// sockets in it.
+#[derive(Debug)]
+pub struct Folder(TempDir);
+
+impl Folder {
+    /// `name` is in its path, for whoever looks at what a killed test has left.
+    ///
+    /// # Panics
+    /// If none can be made: no test can do without.
+    pub fn new(name: &str) -> Folder {
+        let made = tempfile::Builder::new().prefix(&format!("unrack-{name}-")).tempdir();
+        Folder(made.expect("a folder for temporary files"))
+    }
+
+    /// Makes a folder whose files are memory, in `/dev/shm`.
+    ///
+    /// # Panics
+    /// If none can be made.
+    pub fn in_memory(name: &str) -> Folder {
+        let made = tempfile::Builder::new().prefix(&format!("unrack-{name}-")).tempdir_in("/dev/shm");
+        Folder(made.expect("a folder in memory"))
+    }
+
+    /// The letters and digits at the end of its name, which no other folder has now.
+    pub fn word(&self) -> String {
+        let name = self.0.path().to_string_lossy();
+        name.rsplit('-').next().unwrap_or_default().to_string()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        std::fs::read_dir(self).expect("it is there").next().is_none()
+    }
+}
+
+impl std::ops::Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+impl AsRef<std::ffi::OsStr> for Folder {
+    fn as_ref(&self) -> &std::ffi::OsStr {
+        self.as_os_str()
+    }
+}

@@ -1,0 +1,105 @@
+//! Skips: said where they are seen, and refused where the thing was installed.
+//!
+//! | variable | |
+//! |---|---|
+//! | `UNRACK_SKIPS` | a file to which each skip adds a line; without it, skips are written to stderr |
+//! | `UNRACK_NO_SKIPS` | names with commas between them, of what is installed here: a test that does not find it fails |
+//!
+//! Tests in Python and shell do the same (`python/tests/skips.py`, `tests/programs/lib.sh`).
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Something that a machine may lack, and that some tests need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// The browser.
+    Chromium,
+    /// The second core.
+    Cores,
+    /// A processor that writes back and drops cache lines when it is told to.
+    Flush,
+    /// GTKWave's converter of waveforms.
+    Fst2vcd,
+    /// `ip`, which makes and cables network namespaces.
+    Iproute2,
+    /// Root, and a kernel that has network namespaces, TAP devices and multipath TCP.
+    Namespaces,
+    Python3,
+    /// Simulations of the hardware, as `make rtl-short` builds them.
+    Rtl,
+    /// Wireshark's command.
+    Tshark,
+    /// A kernel with `userfaultfd` as the pager needs it, and the permission to use it.
+    Userfaultfd,
+}
+
+impl Needed {
+    pub const ALL: [Needed; 10] = [
+        Needed::Chromium,
+        Needed::Cores,
+        Needed::Flush,
+        Needed::Fst2vcd,
+        Needed::Iproute2,
+        Needed::Namespaces,
+        Needed::Python3,
+        Needed::Rtl,
+        Needed::Tshark,
+        Needed::Userfaultfd,
+    ];
+
+    /// As in `UNRACK_NO_SKIPS`, and in what is said.
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// Says that the test that runs is skipped, and why. The test is to return next.
+///
+/// # Panics
+/// If `UNRACK_NO_SKIPS` names what is needed: then it is not skipped, it fails.
+pub fn skip(needed: Needed, why: impl Display) {
+    let here = std::thread::current();
+    let line = line(needed, here.name().unwrap_or("a thread"), &why.to_string());
+    let installed = std::env::var("UNRACK_NO_SKIPS").unwrap_or_default();
+    assert!(!names(&installed, needed), "{line}; but UNRACK_NO_SKIPS says that it is installed");
+    match std::env::var_os("UNRACK_SKIPS") {
+        Some(path) => {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            // One write for each: tests of several programs add to it at the same time.
+            file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of UNRACK_SKIPS");
+        }
+        // Not by `eprintln`, which is kept back while a test runs.
+        None => _ = std::io::stderr().write_all(format!("skipped: {line}").as_bytes()),
+    }
+}
+
+/// What is needed, the test, and why it cannot be run, on one line.
+fn line(needed: Needed, test: &str, why: &str) -> String {
+    let why: Vec<&str> = why.split_whitespace().collect();
+    format!("{}: {test}: {}\n", needed.name(), why.join(" "))
+}
+
+fn names(installed: &str, needed: Needed) -> bool {
+    let mut installed = installed.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let known = |name: &str| Needed::ALL.iter().any(|needed| needed.name() == name);
+    installed.clone().for_each(|name| assert!(known(name), "UNRACK_NO_SKIPS: nothing is called `{name}`"));
+    installed.any(|name| name == needed.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_what_must_be_there() {
+        assert!(names("chromium, python3", Needed::Python3));
+        assert!(!names("chromium,python3", Needed::Userfaultfd) && !names("", Needed::Rtl));
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing is called `pyhton3`")]
+    fn a_misspelt_name_fails() {
+        names("pyhton3", Needed::Rtl);
+    }
+}
