@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 # A comment that says where else to look, and nothing of its own in front of it.
-ELSEWHERE = re.compile(r"//\s*SAFETY:\s*(as (said )?above|as before|see above|ditto|same as above)\b", re.IGNORECASE)
+ELSEWHERE = re.compile(
+    r"//\s*SAFETY:\s*(as (said )?above|as before|see above|ditto|same as above)\b", re.IGNORECASE
+)
 
 
 def refused(text: str) -> list[int]:

@@ -52,7 +52,7 @@ fn plain(text: &mut String, path: &[String], table: &Table) {
     }
     values.iter().for_each(|(key, value)| *text += &format!("{} = {value}\n", quoted(key)));
     for (key, value) in tables {
-        plain(text, &[path, &[key.clone()]].concat(), value.as_table().expect("they were parted"));
+        plain(text, &[path, std::slice::from_ref(key)].concat(), value.as_table().expect("they were parted"));
     }
 }
 

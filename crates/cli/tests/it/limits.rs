@@ -164,7 +164,7 @@ fn what_is_no_file_is_refused_by_every_reader_at_once() {
         let trace = format!("workload={{kind=\"trace\",file={input:?}}}");
         let cdf = format!("workload.size={{cdf_file={input:?}}}");
         let graph = format!("network.topology={{kind=\"graph\",file={input:?}}}");
-        let extending = desk.file("extends.toml", &format!("extends = {input:?}\n"));
+        let extending = desk.file("extends.toml", format!("extends = {input:?}\n"));
         for arguments in [
             &["scenario", "--check", input][..],
             &["scenario", "--check", &extending],
@@ -188,9 +188,9 @@ fn no_more_than_a_line_is_quoted_of_a_long_line() {
     let desk = Desk::new("limits-lines");
     let long = "x".repeat(4 << 20);
     let text = desk.file("long.txt", &long);
-    let small = desk.file("small.toml", &format!("seed = \"{}\"\n", "x".repeat(1 << 19)));
+    let small = desk.file("small.toml", format!("seed = \"{}\"\n", "x".repeat(1 << 19)));
     let list = format!("workload={{kind=\"trace\",file={text:?}}}");
-    let rows = desk.file("rows.csv", &format!("src,dst,bytes,start_ns\n{long}\n"));
+    let rows = desk.file("rows.csv", format!("src,dst,bytes,start_ns\n{long}\n"));
     let rows = format!("workload={{kind=\"trace\",file={rows:?}}}");
     let cdf = format!("workload.size={{cdf_file={text:?}}}");
     let graph = format!("network.topology={{kind=\"graph\",file={text:?}}}");

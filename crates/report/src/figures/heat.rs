@@ -79,9 +79,9 @@ impl Panel<'_> {
         let title = format!("{} local ({})", share(&self.local.local), bytes(self.local.local_bytes));
         m.text("text", &[("class", &"strong"), ("x", &Px(self.left)), ("y", &Px(self.top - 9.0))], &title);
         let Some(slowdown) = &self.local.slowdown else { return self.draw_reason(m) };
-        for latency in 0..self.map.latencies_ns.len() {
-            for bandwidth in 0..self.map.bandwidths_bps.len() {
-                self.draw_cell(m, slowdown[latency][bandwidth], (latency, bandwidth));
+        for (latency, row) in slowdown.iter().enumerate() {
+            for (bandwidth, cell) in row.iter().enumerate() {
+                self.draw_cell(m, *cell, (latency, bandwidth));
             }
         }
         let boundary = self.boundary(slowdown);

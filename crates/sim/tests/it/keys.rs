@@ -100,7 +100,7 @@ fn accepted(text: &str) -> Tables {
     while let Some(path) = paths.pop() {
         let Some(keys) = accepted_at(text, &path) else { continue };
         for key in &keys {
-            paths.push([&path[..], &[key.clone()]].concat());
+            paths.push([&path[..], std::slice::from_ref(key)].concat());
             paths.push([&path[..], &[format!("{key}[]")]].concat());
         }
         tables.insert(path.join(".").replace("[]", ""), keys);
