@@ -20,8 +20,16 @@ pub struct Space {
     memory: AnyMemory,
     /// All of it is mapped: devices.
     whole: bool,
-    /// How often the extent at an offset is mapped: peers may be granted the same by several channels.
-    counts: Mutex<HashMap<u64, u32>>,
+    /// Extents that are mapped, by offset.
+    mapped: Mutex<HashMap<u64, Mapped>>,
+}
+
+/// One mapping of an extent.
+struct Mapped {
+    bytes: u64,
+    access: Access,
+    /// How many channels granted it, or one if it is this process's own.
+    count: u32,
 }
 
 // SAFETY: addresses only; what is done with the memory is up to whoever dereferences.
@@ -36,7 +44,7 @@ impl Space {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let shared = reserve(bytes)?;
         let memory = AnyMemory::Coherent(Coherent);
-        let mut space = Space { base: shared, shared, bytes, memory, whole: false, counts: Mutex::default() };
+        let mut space = Space { base: shared, shared, bytes, memory, whole: false, mapped: Mutex::default() };
         space.memory = match mode {
             Mode::Coherent => AnyMemory::Coherent(Coherent),
             Mode::Uncached => AnyMemory::Uncached(Uncached),
@@ -99,7 +107,8 @@ impl Space {
     /// [`unmap`](Space::unmap).
     ///
     /// # Errors
-    /// If the extent is not in the space, or the file too short, or the kernel refuses.
+    /// If the extent is not in the space, or the file too short, or the kernel refuses; [`Errno::EXIST`] if something
+    /// else is mapped at its offset: a manager gave it to two.
     pub fn map(&self, extent: Extent, file: Option<&OwnedFd>, access: Access) -> rustix::io::Result<()> {
         self.check(extent)?;
         if self.whole {
@@ -110,10 +119,13 @@ impl Space {
         if rustix::fs::fstat(file)?.st_size < extent.bytes as i64 {
             return Err(Errno::INVAL);
         }
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&extent.offset) {
+        let mut all = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapped) = all.get_mut(&extent.offset) {
             // Granted by another channel, or one's own: an extent is given anew only when nobody has it mapped.
-            *count += 1;
+            if (mapped.bytes, mapped.access) != (extent.bytes, access) {
+                return Err(Errno::EXIST);
+            }
+            mapped.count += 1;
             return Ok(());
         }
         let (at, bytes) = (extent.offset as usize, extent.bytes as usize);
@@ -134,7 +146,7 @@ impl Space {
                 fixed(self.base.add(at), bytes, own, MapFlags::NORESERVE)?;
             }
         }
-        counts.insert(extent.offset, 1);
+        all.insert(extent.offset, Mapped { bytes: extent.bytes, access, count: 1 });
         Ok(())
     }
 
@@ -146,13 +158,13 @@ impl Space {
         if self.whole {
             return;
         }
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.get_mut(&extent.offset).expect("what is unmapped was mapped");
-        *count -= 1;
-        if *count > 0 {
+        let mut all = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mapped = all.get_mut(&extent.offset).expect("what is unmapped was mapped");
+        mapped.count -= 1;
+        if mapped.count > 0 {
             return;
         }
-        counts.remove(&extent.offset);
+        all.remove(&extent.offset);
         let (at, bytes) = (extent.offset as usize, extent.bytes as usize);
         if let AnyMemory::Model(model) = &self.memory {
             model.forget(self.pointer(extent.offset), bytes);

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{PATIENCE, folder::Folder};
+use common::{PATIENCE, folder::Folder, raw::Raw};
 use std::time::{Duration, Instant};
 use unrack_pool::manager::{Backing, Error as ManagerError};
-use unrack_pool::wire::{Access, Cause, Denied, Listed};
+use unrack_pool::wire::{Access, Cause, Denied, Listed, Request};
 use unrack_pool::{Channel, Client, Error, Manager, Options};
 use unrack_units::Bytes;
 
@@ -91,6 +91,34 @@ fn everything_survives(backing: impl Fn(&Folder) -> Backing) {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// The queue area of a channel that is offered to a server on its way back stays the channel's: freed, it would be leased
+/// again while the server has it mapped.
+#[test]
+fn an_offer_to_a_server_that_is_just_coming_back_stands() {
+    let folder = Folder::new();
+    let options = options(&folder, Backing::Memfd { huge: false });
+    let manager = Manager::start(&options).expect("a manager starts");
+    let mut server = Raw::new(manager.socket());
+    server.ask(Request::Register { service: "kv".into() }).0.expect("the name is free");
+    manager.stop();
+    let second = Manager::start(&options).expect("it takes over");
+    let mut server = Raw::again(second.socket(), server.id);
+    server.ask(Request::Keep { channels: Vec::new() }).0.expect("it is back");
+    server.ask(Request::Register { service: "kv".into() }).0.expect("it is still its name");
+    let client = Client::connect_as(second.socket(), "client").unwrap();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| client.open("kv", b"", 0, &[], PATIENCE));
+        let channels = || {
+            client.list().unwrap().into_iter().filter(|entry| matches!(entry, Listed::Channel { .. })).count()
+        };
+        until("it is offered", || channels() == 1);
+        server.ask(Request::Resumed).0.expect("it was on its way back");
+        assert_eq!(channels(), 1, "the offer stands");
+        server.accept();
+        opened.join().unwrap().expect("it is accepted");
+    });
+}
+
 #[test]
 fn everything_survives_in_files_without_a_name() {
     everything_survives(|_| Backing::Memfd { huge: false });
@@ -104,6 +132,25 @@ fn everything_survives_in_a_directory() {
 }
 
 /// Even if the manager is stopped before it was told that they left.
+#[test]
+fn files_that_no_segment_has_are_removed_by_the_next_manager() {
+    let (folder, segments) = (Folder::new(), Folder::in_memory());
+    let options = options(&folder, Backing::Directory(segments.path("")));
+    let manager = Manager::start(&options).expect("a manager starts");
+    let client = Client::connect_as(manager.socket(), "client").unwrap();
+    let segment = client.lease(1).expect("there is room");
+    manager.stop();
+    // As a manager leaves it that is killed between making a file and noting its segment.
+    std::fs::write(segments.path("segment-000001000000"), b"").unwrap();
+    std::fs::write(segments.path("mine"), b"").unwrap();
+    let _second = Manager::start(&options).expect("it takes over");
+    let mut left: Vec<_> =
+        std::fs::read_dir(segments.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    let kept = format!("segment-{:012x}", segment.extent().offset);
+    assert_eq!(left, ["mine".to_string(), kept].map(std::ffi::OsString::from));
+}
+
 #[test]
 fn nothing_is_left_when_all_have_left() {
     for _ in 0..20 {

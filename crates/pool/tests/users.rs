@@ -2,85 +2,19 @@
 
 mod common;
 
-use common::{PATIENCE, Pool, folder::Folder};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use common::{PATIENCE, Pool, folder::Folder, raw::Raw};
+use rustix::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags, SealFlags};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use unrack_pool::manager::{Backing, Error as ManagerError};
-use unrack_pool::wire::{
-    self, Access, Ask, ChannelId, Denied, Event, Hello, Incoming, Reply, Request, Tell, Welcome,
-};
-use unrack_pool::{Bells, Channel, Client, Error, Manager, Options};
+use unrack_pool::wire::{Access, Denied, Reply, Request};
+use unrack_pool::{Channel, Client, Error, Manager, Options};
 use unrack_units::Bytes;
 
 const NOBODY: u32 = 65534;
-
-/// A connection without the library.
-struct Raw {
-    socket: OwnedFd,
-    number: u32,
-}
-
-impl Raw {
-    fn new(path: &Path) -> Raw {
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .unwrap();
-        rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).expect("a manager listens");
-        let bells = Bells::make().unwrap();
-        let hello = wire::first(&Hello { name: "raw".into(), again: None });
-        wire::send(socket.as_fd(), &hello, &[bells.file()]).unwrap();
-        let Incoming::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else { panic!("no welcome") };
-        wire::read_first::<Result<Welcome, Denied>>(&bytes).unwrap().expect("it is let in");
-        Raw { socket, number: 0 }
-    }
-
-    fn ask(&mut self, request: Request) -> (Result<Reply, Denied>, Vec<OwnedFd>) {
-        self.number += 1;
-        wire::send(self.socket.as_fd(), &wire::encode(&Ask { number: self.number, request }), &[]).unwrap();
-        loop {
-            match self.hear() {
-                (Tell::Reply { number, outcome }, beside) if number == self.number => {
-                    return (outcome, beside);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn hear(&self) -> (Tell, Vec<OwnedFd>) {
-        let Incoming::Packet(bytes, beside) = wire::receive(self.socket.as_fd()).unwrap() else {
-            panic!("the end")
-        };
-        (wire::decode(&bytes).unwrap(), beside)
-    }
-
-    /// Takes the caller of a service, and gives the channel.
-    fn accept(&mut self) -> ChannelId {
-        loop {
-            if let (Tell::Event(Event::Offered { offer, .. }), _) = self.hear() {
-                let accepted = wire::Accepted { greeting: Vec::new(), bell: 0 };
-                let verdict = Ok(accepted);
-                self.ask(Request::Answer { channel: offer.channel, verdict }).0.unwrap();
-                return offer.channel;
-            }
-        }
-    }
-
-    /// The next segment that is granted to it.
-    fn granted(&self) -> OwnedFd {
-        loop {
-            if let (Tell::Event(Event::Granted { .. }), mut beside) = self.hear() {
-                return beside.remove(0);
-            }
-        }
-    }
-}
 
 fn pair(server: &Client, client: &Client) -> (Channel, Channel) {
     let service = server.register("honest").unwrap();

@@ -1,5 +1,7 @@
 //! Folders of tests.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -14,8 +16,7 @@ impl Folder {
     /// # Panics
     /// If none can be made: no test can do without.
     pub fn new(name: &str) -> Folder {
-        let made = tempfile::Builder::new().prefix(&format!("unrack-{name}-")).tempdir();
-        Folder(made.expect("a folder for temporary files"))
+        Folder::made_in(&std::env::temp_dir(), name)
     }
 
     /// Makes a folder whose files are memory, in `/dev/shm`.
@@ -23,8 +24,17 @@ impl Folder {
     /// # Panics
     /// If none can be made.
     pub fn in_memory(name: &str) -> Folder {
-        let made = tempfile::Builder::new().prefix(&format!("unrack-{name}-")).tempdir_in("/dev/shm");
-        Folder(made.expect("a folder in memory"))
+        Folder::made_in(Path::new("/dev/shm"), name)
+    }
+
+    /// Makes the folder for its user alone (mode 0700), whatever the umask: pools and racks refuse others.
+    fn made_in(place: &Path, name: &str) -> Folder {
+        let prefix = format!("unrack-{name}-");
+        let made = tempfile::Builder::new()
+            .prefix(&prefix)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(place);
+        Folder(made.unwrap_or_else(|why| panic!("no folder can be made in {}: {why}", place.display())))
     }
 
     /// The letters and digits at the end of its name, which no other folder has now.

@@ -50,7 +50,7 @@ fn what_is_no_run_is_bad_usage() {
     desk.refused(2, &["report", "-o", "page.html"]);
     desk.refused(2, &["report", "empty"]);
     desk.file("empty/summary.json", "{}");
-    let said = desk.refused(1, &["report", "empty", "-o", "page.html"]);
+    let said = desk.refused(2, &["report", "empty", "-o", "page.html"]);
     assert!(said.contains("summary.json"), "{said}");
     assert!(!std::path::Path::new(&desk.path("page.html")).exists());
 }

@@ -7,8 +7,8 @@ use crate::wire::{Access, Cause, ChannelId, Extent, Opened, Peer, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Segments that one side of a channel grants the other, at most (as the manager's limit).
 const MOST_GRANTED: usize = 256;
@@ -140,6 +140,8 @@ pub struct ChannelLink {
     count: AtomicU32,
     /// Where the last one was found.
     last: AtomicU32,
+    /// True once all is unmapped. Locked while a segment is mapped, so that none is mapped after that.
+    unmapped: Mutex<bool>,
 }
 
 /// A granted segment: written by the thread that reads, `end` last. Empty, if nothing is in it.
@@ -178,6 +180,7 @@ impl ChannelLink {
             granted: (0..MOST_GRANTED).map(|_| Granted::default()).collect(),
             count: AtomicU32::new(0),
             last: AtomicU32::new(0),
+            unmapped: Mutex::new(false),
         };
         Ok((link, Greeting { bytes: opened.greeting, passed }))
     }
@@ -209,17 +212,36 @@ impl ChannelLink {
     }
 
     /// The manager grants no more than there is room for.
-    pub fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED
     }
 
     /// Whether a segment was granted already, and is told of again.
-    pub fn knows(&self, segment: Extent) -> bool {
+    fn knows(&self, segment: Extent) -> bool {
         self.used().iter().any(|granted| granted.mapped.load(Ordering::Relaxed) == segment.end())
     }
 
-    /// The segment is mapped.
-    pub fn granted(&self, segment: Extent, access: Access) {
+    /// Maps a segment that the peer granted, unless the channel is over.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn map(
+        &self,
+        space: &Space,
+        segment: Extent,
+        file: Option<&OwnedFd>,
+        access: Access,
+    ) -> rustix::io::Result<()> {
+        let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        if *unmapped || self.knows(segment) || !self.has_room() {
+            return Ok(());
+        }
+        space.map(segment, file, access)?;
+        self.granted(segment, access);
+        Ok(())
+    }
+
+    fn granted(&self, segment: Extent, access: Access) {
         let count = self.count.load(Ordering::Relaxed);
         let granted = &self.granted[count as usize];
         granted.start.store(segment.offset, Ordering::Relaxed);
@@ -256,6 +278,8 @@ impl ChannelLink {
 
     /// Unmaps all that came by the channel. Nobody has a pointer into it.
     pub fn unmap(&self, space: &Space) {
+        let mut unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        *unmapped = true;
         let granted = self.used().iter().map(|granted| {
             let offset = granted.start.load(Ordering::Relaxed);
             Extent { offset, bytes: granted.mapped.load(Ordering::Relaxed) - offset }

@@ -173,10 +173,29 @@ impl Backing {
         }
     }
 
+    /// Removes the files that a manager left which was killed before it noted their segments. Other names stay.
+    pub fn sweep(&self, is_known: impl Fn(u64) -> bool) {
+        let Backing::Directory(directory) = self else { return };
+        let Ok(entries) = std::fs::read_dir(directory) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let offset = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(NAME))
+                .map(|hex| u64::from_str_radix(hex, 16));
+            if let Some(Ok(offset)) = offset
+                && !is_known(offset)
+            {
+                // It may be gone: by hand.
+                let _ = rustix::fs::unlink(entry.path());
+            }
+        }
+    }
+
     fn path(&self, extent: Extent) -> Option<PathBuf> {
         match self {
             Backing::Memfd { .. } | Backing::Devices { .. } => None,
-            Backing::Directory(directory) => Some(directory.join(format!("segment-{:012x}", extent.offset))),
+            Backing::Directory(directory) => Some(directory.join(format!("{NAME}{:012x}", extent.offset))),
         }
     }
 }
@@ -196,6 +215,9 @@ impl fmt::Display for Backing {
         }
     }
 }
+
+/// What names of segments' files begin with; their offset follows, in hexadecimal digits.
+const NAME: &str = "segment-";
 
 /// A file without a name that keeps its size. Further seals may be added to it.
 fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod folder;
+pub mod raw;
 
 use folder::Folder;
 use std::time::Duration;

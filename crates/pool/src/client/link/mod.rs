@@ -348,17 +348,11 @@ impl Link {
             }
             Event::Granted { channel, segment, access } => {
                 let Some(link) = self.channel(channel) else { return };
-                if link.knows(segment) || !link.has_room() {
-                    return;
-                }
-                match self.space.map(segment, beside.first(), access) {
-                    Ok(()) => link.granted(segment, access),
+                if link.map(&self.space, segment, beside.first(), access).is_err() {
                     // It is not told of again, so this channel would lack it for ever: both sides start over. What came
                     // before is mapped until the channel is dropped.
-                    Err(_) => {
-                        self.say(Request::GiveUp { channel });
-                        self.ended(&link, Cause::CannotMap);
-                    }
+                    self.say(Request::GiveUp { channel });
+                    self.ended(&link, Cause::CannotMap);
                 }
             }
             Event::Count => {

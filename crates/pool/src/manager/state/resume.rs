@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Kept {
     segments: BTreeSet<u64>,
-    channels: BTreeSet<ChannelId>,
+    pub(super) channels: BTreeSet<ChannelId>,
     pub(super) services: BTreeSet<String>,
 }
 
@@ -43,6 +43,7 @@ impl State {
         let unowned: Vec<_> =
             self.segments.values().filter(|s| s.owner.is_none()).map(|s| s.extent.offset).collect();
         unowned.into_iter().for_each(|offset| self.disown(offset));
+        self.store.backing.sweep(|offset| self.segments.contains_key(&offset));
         self.clients
             .values()
             .map(|client| Process { peer: client.peer.clone(), started: client.started })
