@@ -93,8 +93,7 @@ fn everything_survives(backing: impl Fn(&Folder) -> Backing) {
 
 /// The queue area of a channel that is offered to a server on its way back stays the channel's: freed, it would be leased
 /// again while the server has it mapped.
-#[test]
-fn an_offer_to_a_server_that_is_just_coming_back_stands() {
+fn an_offer_stands(is_away_when_asked: bool) {
     let folder = Folder::new();
     let options = options(&folder, Backing::Memfd { huge: false });
     let manager = Manager::start(&options).expect("a manager starts");
@@ -102,21 +101,32 @@ fn an_offer_to_a_server_that_is_just_coming_back_stands() {
     server.ask(Request::Register { service: "kv".into() }).0.expect("the name is free");
     manager.stop();
     let second = Manager::start(&options).expect("it takes over");
-    let mut server = Raw::again(second.socket(), server.id);
-    server.ask(Request::Keep { channels: Vec::new() }).0.expect("it is back");
-    server.ask(Request::Register { service: "kv".into() }).0.expect("it is still its name");
     let client = Client::connect_as(second.socket(), "client").unwrap();
+    let come_back = || Raw::again(second.socket(), server.id);
+    let channels =
+        || client.list().unwrap().into_iter().filter(|entry| matches!(entry, Listed::Channel { .. })).count();
     std::thread::scope(|scope| {
+        let mut back = (!is_away_when_asked).then(come_back);
         let opened = scope.spawn(|| client.open("kv", b"", 0, &[], PATIENCE));
-        let channels = || {
-            client.list().unwrap().into_iter().filter(|entry| matches!(entry, Listed::Channel { .. })).count()
-        };
         until("it is offered", || channels() == 1);
+        let server = back.get_or_insert_with(come_back);
+        server.ask(Request::Keep { channels: Vec::new() }).0.expect("it is back");
+        server.ask(Request::Register { service: "kv".into() }).0.expect("it is still its name");
         server.ask(Request::Resumed).0.expect("it was on its way back");
         assert_eq!(channels(), 1, "the offer stands");
         server.accept();
         opened.join().unwrap().expect("it is accepted");
     });
+}
+
+#[test]
+fn an_offer_to_a_server_that_is_away_stands() {
+    an_offer_stands(true);
+}
+
+#[test]
+fn an_offer_to_a_server_that_is_just_coming_back_stands() {
+    an_offer_stands(false);
 }
 
 #[test]

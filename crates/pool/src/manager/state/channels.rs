@@ -79,6 +79,7 @@ impl State {
             holder: Some(client),
             served: Some(served),
             file: file.clone(),
+            is_of_before: false,
             asked: Some(number),
         };
         if let Err(denied) = self.put(channel.record(id)) {
@@ -87,12 +88,6 @@ impl State {
             return Err(denied);
         }
         self.channels.insert(id, channel);
-        // A process that is on its way back has said already what it kept of before; this is new.
-        for side in [by, server] {
-            if let Some(kept) = self.clients.get_mut(&side).and_then(|client| client.kept.as_mut()) {
-                kept.channels.insert(id);
-            }
-        }
         let caller = &self.clients[&by];
         let offer = Opened { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
         let mut beside: Vec<_> = file.iter().cloned().collect();

@@ -100,6 +100,8 @@ struct Channel {
     /// The service's, while its side is open.
     served: Option<Holder>,
     file: Option<Arc<OwnedFd>>,
+    /// True if a manager before this one made it: processes that come back say whether they have it.
+    is_of_before: bool,
     /// The number of the request that waits for the service's answer.
     asked: Option<u32>,
 }

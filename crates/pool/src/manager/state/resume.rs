@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Kept {
     segments: BTreeSet<u64>,
-    pub(super) channels: BTreeSet<ChannelId>,
+    channels: BTreeSet<ChannelId>,
     pub(super) services: BTreeSet<String>,
 }
 
@@ -87,6 +87,7 @@ impl State {
                     queues: pair.queues,
                     // Both have it mapped.
                     file: None,
+                    is_of_before: true,
                     asked: pair.asked.then_some(0),
                 };
                 self.channels.insert(pair.id, channel);
@@ -180,7 +181,8 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// A process has said all that it has: the rest it does not have.
+    /// A process has said all that it has of before: the rest of that it does not have. A channel that somebody opened
+    /// to it while it was away or on its way back is new: its offer stands.
     pub(super) fn resumed(&mut self, by: ClientId) -> Result<Reply, Denied> {
         let kept = self.clients.get_mut(&by).and_then(|client| client.kept.take()).ok_or(Denied::NotYours)?;
         let owned = self.segments.values().filter(|segment| segment.owner == Some(by));
@@ -198,7 +200,7 @@ impl State {
             self.channels.iter().map(|(id, channel)| (*id, channel.sides())).collect::<Vec<_>>()
         {
             let Some(mine) = sides.iter().position(|side| side.id == by && side.open) else { continue };
-            if !kept.channels.contains(&id) {
+            if self.channels[&id].is_of_before && !kept.channels.contains(&id) {
                 self.end_side(id, by, Cause::Closed);
             } else if !sides[1 - mine].open {
                 // It may have heard, or not.
