@@ -64,7 +64,7 @@ pub struct Replay {
 
 #[derive(Clone, Copy)]
 struct Actor {
-    /// When its last fetch was complete.
+    /// Completion time of its last fetch.
     resumed: Time,
     next: usize,
 }
