@@ -26,7 +26,7 @@ pub struct Control {
     marked: u32,
     /// Segment whose acknowledgement ends the window of observation.
     observed_until: u32,
-    /// Segment that must be acknowledged before the window is cut again.
+    /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
 }
 

@@ -80,7 +80,7 @@ impl Cutoffs {
     }
 
     /// Recomputes the cutoffs. The number of ranks is proportional to the unscheduled share of all segments, with at
-    /// least one rank for each kind; sizes are assigned so that each rank carries as much.
+    /// least one rank for each kind; sizes are assigned so that the ranks carry equal numbers of segments.
     fn set(&mut self) {
         let unasked: u64 = self.unasked.iter().sum();
         let share = unasked * u64::from(RANKS) / (unasked + self.granted).max(1);

@@ -56,9 +56,8 @@ impl Scheduler for Tokens {
     }
 
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
-        // §3.3: a source that has a bandwidth-delay product of tokens and answers none is passed over, until
-        // data comes or the tokens are lost. Tokens that were overtaken have expired: they are given again
-        // when all others have been.
+        // §3.3: a source that has a bandwidth-delay product of tokens and answers none is passed over, until data comes
+        // or the tokens are lost. Overtaken tokens have expired: they are granted again after all others.
         let size = grants.size().filter(|_| grants.unanswered() < self.limit);
         self.pending.set(transfer, &mut grants.place, size);
     }

@@ -9,8 +9,7 @@ use std::collections::VecDeque;
 ///
 /// | what happened | [`handle_line`](Switch::handle_line), [`finish`](Switch::finish) |
 /// |---|---|
-/// | what to do | [`poll_output`](Switch::poll_output): an output that may have a message to take;
-/// [`take`](Switch::take) |
+/// | what to do | [`poll_output`](Switch::poll_output): an output that may have a message to take; [`take`](Switch::take) |
 /// | what is known | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
 #[derive(Debug, Clone)]
 pub struct Switch {

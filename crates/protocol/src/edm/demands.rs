@@ -16,7 +16,7 @@ pub(super) struct Entry {
     /// Order of arrival at the scheduler.
     pub order: u32,
     pub started: bool,
-    /// Time that the control message of its first grant takes on a link.
+    /// Time on a link of its first grant, or of the request that serves as its first grant.
     pub first_grant: Time,
     next: u32,
 }

@@ -14,7 +14,7 @@ pub struct Coupled {
     window: f64,
     /// Slow-start threshold, in segments.
     threshold: f64,
-    /// Segment that must be acknowledged before the window is cut again.
+    /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
     /// Growth of the window for each segment acknowledged in congestion avoidance.
     increase: f64,

@@ -5,7 +5,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`routing`] | the paths of a flow, and the route of a packet |
-//! | [`weights`] | what share of a flow crosses each link, exactly |
+//! | [`weights`] | the exact share of a flow on each link |
 //! | [`rates`] | the rates of all flows, by water-filling |
 //! | [`terms`] | weights, priorities and demands of flows, by their end nodes |
 //! | [`demand`] | the demand of a flow, as its sender sees it |

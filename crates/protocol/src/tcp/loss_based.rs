@@ -12,7 +12,7 @@ pub struct LossBased {
     window: f64,
     /// Slow-start threshold, in segments.
     threshold: f64,
-    /// Segment that must be acknowledged before the window is cut again.
+    /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
     growth: Growth,
 }

@@ -47,7 +47,7 @@ pub struct Sender<C> {
     rto: Rto,
     deadline: Option<Time>,
     retransmissions: u32,
-    /// Segment after which the window was last the limit.
+    /// Next segment to send when the window was last the limit.
     held_back_at: u32,
     /// Window of the connection when it was new, in segments.
     initial_window: u32,

@@ -38,7 +38,7 @@ impl Fault {
         Fault::new(Message::Around(format!("has no key `{shown}`{}", hint(key, known))))
     }
 
-    /// Returns the fault of a value of the wrong type.
+    /// Returns the fault of a value that is not what was expected.
     pub fn wrong(found: &str, expected: &str) -> Fault {
         Fault::new(Message::Of(format!("expected {expected}, found {found}")))
     }

@@ -14,7 +14,8 @@ pub struct Reorder<T> {
     parts: Option<u32>,
     /// Parts that came since the last acknowledgement.
     unsaid: u32,
-    /// True if a large gap was filled: a sender that retransmits is to know at once (RFC 5681 §4.2).
+    /// True if a part came that more than 64 places had waited for: a sender that retransmits is to know at once (RFC
+    /// 5681 §4.2).
     fills: bool,
 }
 
