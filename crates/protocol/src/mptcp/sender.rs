@@ -128,7 +128,7 @@ impl Sender {
 
     /// Records that all data below `data_next` has arrived, as any packet from the other end may say.
     fn handle_data_ack(&mut self, data_next: u32) {
-        // RFC 8684 §3.3.2: of data that was not sent nothing can be acknowledged.
+        // RFC 8684 §3.3.2: data that was not sent cannot be acknowledged.
         if data_next <= self.given {
             self.acknowledged = self.acknowledged.max(data_next);
         }

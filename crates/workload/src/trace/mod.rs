@@ -49,8 +49,8 @@ pub struct CapturedTrace {
 /// Thread whose timeline stands for the program's: the one that waited longest for remote memory.
 ///
 /// The time that a thread waited for another cannot be told from its computing. So a thread that slept while others
-/// fetched seems to have computed all the time, on any network; the thread that fetched most is the one that the others
-/// waited for.
+/// fetched seems to have computed all the time, on any network; the thread that waited longest for remote memory is
+/// taken as the one that the others waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leader {
     thread: u32,
