@@ -1,21 +1,21 @@
-//! Quotations that fit on a line.
+//! Clipping of quotations to a line.
 
 use std::borrow::Cow;
 
-/// Characters of an input that an error quotes at most.
+/// Largest number of characters of an input that an error quotes.
 pub const WIDTH: usize = 80;
-/// Characters kept of the end of what is longer.
+/// Characters kept of the end of a longer text.
 const TAIL: usize = 20;
 const GAP: char = '…';
 
-/// `text` in at most [`WIDTH`] characters: of what is longer, the beginning and the end.
+/// Returns `text` in at most [`WIDTH`] characters: of a longer one, the beginning and the end.
 pub fn clipped(text: &str) -> Cow<'_, str> {
     clipped_to(text, WIDTH)
 }
 
-/// The same in at most `width` characters, which are more than [`WIDTH`] / 2.
+/// Returns `text` in at most `width` characters, which must be more than [`WIDTH`] / 2.
 pub fn clipped_to(text: &str, width: usize) -> Cow<'_, str> {
-    // Most texts are short, and counting characters of a long one takes time.
+    // Most texts are short, and counting the characters of a long one takes time.
     let place = |n| text.char_indices().nth(n).map(|(at, _)| at);
     if text.len() <= width || place(width).is_none() {
         return text.into();

@@ -1,24 +1,24 @@
-//! Why a file cannot be an input.
+//! Errors of files that cannot be an input.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A file that cannot be an input. The text names the file.
+/// File that cannot be an input. The text names the file.
 #[derive(Debug)]
 pub struct InputError {
     pub path: PathBuf,
     pub reason: Reason,
 }
 
-/// What is wrong with a file; the text does not name it.
+/// Reason why a file cannot be an input; the text does not name the file.
 #[derive(Debug)]
 pub enum Reason {
     Unreadable(std::io::Error),
-    /// What it is instead, in words.
+    /// Not a regular file but this, in words.
     NotAFile(&'static str),
-    /// The most bytes that it may have.
+    /// Longer than the allowed number of bytes.
     TooLong(u64),
-    /// The first line that is no UTF-8, from 1.
+    /// Not UTF-8; the number of the first such line, from 1.
     NotText(usize),
 }
 

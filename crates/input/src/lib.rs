@@ -1,4 +1,4 @@
-//! Files that people name: regular, bounded, and quoted no wider than a line.
+//! Reading of input files: regular, bounded, and quoted in errors no wider than a line.
 //!
 //! | to | use |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | read the standard input to its end | [`read_stdin`] |
 //! | quote what is wrong | [`clipped`] |
 //!
-//! A device, a pipe, a socket or a folder is refused before a byte of it is read, and opening one does not wait for
-//! whoever would write to it. Each caller says how long its files may be.
+//! A device, a pipe, a socket or a folder is refused before a byte of it is read, and opening one does not wait for a
+//! writer. Each caller sets the largest length of its files.
 #![forbid(unsafe_code)]
 
 mod clip;
@@ -23,10 +23,13 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens a regular file of at most `most` bytes.
+///
+/// # Errors
+/// If it cannot be opened, is not a regular file, or is longer.
 pub fn open(path: impl AsRef<Path>, most: u64) -> Result<File, InputError> {
     let path = path.as_ref();
     let fail = |reason| InputError::new(path, reason);
-    // Nor does a terminal become that of this process.
+    // A terminal does not become the controlling terminal of this process either.
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
     let file = opened.map_err(|why| fail(Reason::Unreadable(why)))?;
@@ -39,24 +42,33 @@ pub fn open(path: impl AsRef<Path>, most: u64) -> Result<File, InputError> {
 }
 
 /// Reads a regular file of at most `most` bytes.
+///
+/// # Errors
+/// If it cannot be read, is not a regular file, or is longer.
 pub fn read(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, InputError> {
     let path = path.as_ref();
     to_end(path, open(path, most)?, most)
 }
 
 /// Reads a regular file of at most `most` bytes of UTF-8 text.
+///
+/// # Errors
+/// If it cannot be read, is not a regular file, is longer, or is not UTF-8.
 pub fn read_text(path: impl AsRef<Path>, most: u64) -> Result<String, InputError> {
     let path = path.as_ref();
     as_text(path, read(path, most)?)
 }
 
-/// Reads at most `most` bytes of UTF-8 text from the standard input, whatever it is. Errors name it `stdin`.
+/// Reads at most `most` bytes of UTF-8 text from the standard input, of any type.
+///
+/// # Errors
+/// If it cannot be read, is longer, or is not UTF-8. They name it `stdin`.
 pub fn read_stdin(most: u64) -> Result<String, InputError> {
     let name = Path::new("stdin");
     as_text(name, to_end(name, io::stdin().lock(), most)?)
 }
 
-/// What a path leads to, in words, unless it is a regular file.
+/// Returns the type of a path's target in words; `None` for a regular file.
 fn not_a_file(kind: FileType) -> Option<&'static str> {
     match kind {
         kind if kind.is_file() => None,
@@ -67,7 +79,7 @@ fn not_a_file(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// A file may have grown since its length was asked for, and those of /proc say that they have none.
+/// Reads to the end. A file may have grown since its length was checked, and files of /proc report length 0.
 fn to_end(path: &Path, from: impl Read, most: u64) -> Result<Vec<u8>, InputError> {
     let mut bytes = Vec::new();
     match from.take(most.saturating_add(1)).read_to_end(&mut bytes) {

@@ -1,9 +1,11 @@
+//! Tests of input files: what is read, and what is refused.
+
 use super::*;
 use proptest::prelude::*;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A folder that is removed at the end.
+/// Folder that is removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +40,7 @@ fn what_is_no_file_is_refused_at_once() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let refused = |path: &Path| read(path, u64::MAX).unwrap_err().to_string();
-    // Nobody ever writes to the pipe: a reader that waits would wait for ever.
+    // The pipe has no writer: a reader that waits would wait for ever.
     assert!(refused(&pipe).ends_with("is a pipe, where a file is needed"));
     assert!(refused(&folder.0).ends_with("is a folder, where a file is needed"));
     assert!(refused(Path::new("/dev/zero")).ends_with("is a device, where a file is needed"));

@@ -1,8 +1,9 @@
-//! What the computations of R2C2 cost on an 8x8x8 torus: `cargo bench -p unrack-protocol [-- replay|rates|weights|generation]`.
+//! Costs of R2C2's computations on an 8x8x8 torus: `cargo bench -p unrack-protocol [--
+//! replay|rates|weights|generation]`.
 //!
-//! Rates, all anew and after a batch of changes, with the share of the interval that it takes: of the workload of fig. 8,
-//! and of given numbers of flows. Exact weights: the first time that each of 200 pairs is asked for, and the second. One
-//! generation of the genetic search at 512 flows.
+//! Rates are computed afresh and after a batch of changes, with the share of the interval that this takes, for the
+//! workload of fig. 8 and for given numbers of flows. Exact weights are asked for 200 pairs, the first time and the
+//! second. One generation of the genetic search runs at 512 flows.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -35,7 +36,7 @@ fn main() {
     }
 }
 
-/// Median and 99th percentile.
+/// Prints the median and the 99th percentile.
 fn show(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
@@ -67,16 +68,18 @@ fn links(graph: &Graph) -> Rates {
     Rates::new((0..graph.links()).map(|_| Rate::from_gbps(10)), 0.05)
 }
 
-/// The workload of §5.2, as one node sees it, at so much time between flows: flows of Pareto's distribution (1.05, on
-/// average 100 KB) between drawn nodes, who send at a link's rate until they count and then at what they are given. What
-/// is timed is all of a batch: flows that ended, flows that are an interval old, the rates.
+/// Replays the workload of §5.2 as one node sees it, with a mean time of `between` seconds between flows. Flows have
+/// Pareto-distributed sizes (1.05, 100 KB on average) and run between random nodes; they send at link rate until they
+/// count, and then at the rates given. Timed is the whole batch: removing flows that ended, adding flows that are one
+/// interval old, computing the rates.
 fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
     let mut random = drawing();
     let mut unit = move || ((random() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     let mut ends = drawing();
     let mut weights = Weights::new(graph.clone());
     let mut rates = links(graph);
-    // When they begin to count, and what is left by then: of those that do not yet, and of those that do.
+    // Young flows: the time at which each begins to count, and its bytes left by then. Old flows: those that count, and
+    // their bytes left.
     let mut young: VecDeque<(f64, f64)> = VecDeque::new();
     let mut old: Vec<(Slot, f64)> = Vec::new();
     let (mut clock, mut begins) = (0.0, 0.0);
@@ -127,11 +130,12 @@ fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
 }
 
 const LINK_BPS: f64 = 10e9;
-/// Until as many flows end as begin; at a load that the rack cannot carry, they never do.
+/// Batches before measuring starts, until as many flows end as begin. At a load that the rack cannot carry, they never
+/// do.
 const WARMING: usize = 1_000;
 const BATCHES: usize = 1_000;
 
-/// So many flows that count, of which a batch changes as many as one of [`replay`].
+/// Measures given numbers of counting flows, of which a batch changes as many as a batch of [`replay`] does.
 fn rates(graph: &Arc<Graph>) {
     const CHANGES: usize = 3;
     let mut random = drawing();

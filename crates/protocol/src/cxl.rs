@@ -3,19 +3,18 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`Params`] | what can be set |
+//! | [`Params`] | parameters |
 //! | [`Transmitter`] | the sending end of a link: credits per message class, flits and their slots |
 //! | [`Switch`] | one first-in-first-out queue per input and class, round robin at each output |
 //! | [`Node`] | host and memory device in one: requests out, answers back |
 //!
-//! A read of n lines is n requests (M2S Req), each answered with data (S2M DRS); a write is n requests
-//! with data (M2S RwD), each answered without (S2M NDR). The four classes have separate credits and
-//! queues, and the answers are always taken in by who asked for them: so answers drain, hence
-//! requests drain, and nothing can lock up.
+//! A read of n lines is n requests (M2S Req), each answered with data (S2M DRS); a write is n requests with data (M2S
+//! RwD), each answered without (S2M NDR). The four classes have separate credits and queues, and a node that sent a
+//! request always takes in the answer: so answers drain, hence requests drain, and there is no deadlock.
 //!
-//! Nothing here knows of congestion. A full memory node leaves its requests in the switch's input
-//! queues, and what is behind them waits too, wherever it goes: head-of-line blocking follows from
-//! the queues and credits alone.
+//! Nothing here reacts to congestion. A full memory node leaves its requests in the switch's input queues, and the
+//! messages behind them wait too, whatever their destination: head-of-line blocking follows from the queues and credits
+//! alone.
 //!
 //! Departure: CXL.mem has no atomic with an answer; a read-modify-write is a request with data that is
 //! answered with data.
@@ -50,21 +49,24 @@ pub enum Class {
     Drs,
 }
 
-/// How many classes there are.
+/// Number of message classes.
 pub const CLASSES: usize = 4;
 
 impl Class {
+    /// All classes, in the order of [`Class::index`].
     pub const ALL: [Class; CLASSES] = [Class::Req, Class::RwD, Class::Ndr, Class::Drs];
 
+    /// Returns the position of the class in [`Class::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
+    /// Returns whether messages of the class carry a line of data.
     pub const fn has_data(self) -> bool {
         matches!(self, Class::RwD | Class::Drs)
     }
 
-    /// Slots of 16 B: a header, and four for a line.
+    /// Returns the slots of 16 B that a message takes: a header, and four more for a line.
     pub const fn slots(self) -> u32 {
         if self.has_data() { 5 } else { 1 }
     }
@@ -73,12 +75,12 @@ impl Class {
 /// One message of the link layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// Which transfer it belongs to; the driver's own number.
+    /// Transfer that the message belongs to; a number of the driver's choice.
     pub message: u32,
     pub src: u16,
     pub dst: u16,
     pub class: Class,
-    /// A request with data that is answered with data.
+    /// True for a request with data that is answered with data.
     pub fetches: bool,
 }
 
@@ -87,26 +89,33 @@ pub struct Line {
 pub struct ClassSet(u8);
 
 impl ClassSet {
+    /// The empty set.
     pub const NONE: ClassSet = ClassSet(0);
+    /// The set of all classes.
     pub const ALL: ClassSet = ClassSet(0b1111);
 
+    /// Adds a class.
     pub fn insert(&mut self, class: Class) {
         self.0 |= 1 << class.index();
     }
+    /// Removes a class.
     pub fn remove(&mut self, class: Class) {
         self.0 &= !(1 << class.index());
     }
+    /// Returns whether the set has no class.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
+    /// Returns the classes that are in both sets.
     pub fn and(self, other: ClassSet) -> ClassSet {
         ClassSet(self.0 & other.0)
     }
+    /// Returns whether the set has a class.
     pub fn contains(self, class: Class) -> bool {
         self.0 & (1 << class.index()) != 0
     }
 
-    /// The first class of the set at or after number `from`, around the end.
+    /// Returns the first class of the set at or after number `from`, wrapping around.
     fn next_from(self, from: usize) -> Option<Class> {
         let turned = (u32::from(self.0) | u32::from(self.0) << CLASSES) >> (from % CLASSES);
         (turned != 0).then(|| Class::ALL[(from + turned.trailing_zeros() as usize) % CLASSES])

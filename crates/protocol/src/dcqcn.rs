@@ -1,10 +1,9 @@
 //! DCQCN: congestion control for RoCEv2 (Zhu et al., SIGCOMM 2015), over links that pause (priority flow
 //! control, IEEE 802.1Q clause 36).
 //!
-//! A switch marks at random what finds a long queue ([`Params::marks`]); the receiver answers marks with
-//! congestion notifications, at most one in an interval; [`Rate`] is the sender's reaction (§3.1, fig. 7).
-//! What is lost all the same is sent again from the first that is missing on ([`Sender`], go-back-N, as
-//! RoCE's transport).
+//! A switch marks packets that find a long queue at random ([`Params::marks`]); the receiver answers marks with
+//! congestion notifications, at most one in an interval; [`Rate`] is the sender's reaction (§3.1, fig. 7). Lost packets
+//! are sent again from the first missing one on ([`Sender`], go-back-N, as RoCE's transport).
 
 mod rate;
 mod reliable;
@@ -36,13 +35,13 @@ pub struct Params {
     pub byte_counter: Bytes,
     /// Weight of a new sample of congestion. Default 1/256.
     pub gain: Fraction,
-    /// Increases that go half of the way back, before the target grows. Default 5.
+    /// Increases that each recover half of the cut, before the target grows. Default 5.
     pub fast_recovery: u32,
-    /// How much the target grows by. Default 40 Mb/s.
+    /// Growth of the target in one increase. Default 40 Mb/s.
     pub additive_increase: unrack_units::Rate,
-    /// How much it grows by when nothing was notified for long. Default 400 Mb/s, ten times as much.
+    /// Growth of the target when no notification came for long. Default 400 Mb/s, ten times as much.
     pub hyper_increase: unrack_units::Rate,
-    /// Silence after which all that is not acknowledged is sent again. Default 500 us.
+    /// Silence after which all unacknowledged segments are sent again. Default 500 us.
     pub rto: Time,
 }
 
@@ -66,7 +65,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Whether a packet that finds `queue` bytes is marked. `draw` is uniform in 0..1.
+    /// Returns whether a packet that finds `queue` bytes is marked. `draw` is uniform in 0..1.
     pub fn marks(&self, queue: u64, draw: f64) -> bool {
         let (low, high) = (self.k_min.get(), self.k_max.get());
         if queue <= low {

@@ -1,8 +1,8 @@
 //! DCTCP: Data Center TCP (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 //!
-//! The switch marks what finds more than K in the queue; the sender estimates the share of marked
-//! segments and cuts its window in proportion. [`Control`] is that sender's congestion control for a
-//! [`tcp::Sender`]; the echo of marks is the [`tcp::Receiver`]'s.
+//! The switch marks packets that find more than K in the queue; the sender estimates the share of marked segments and
+//! cuts its window in proportion. [`Control`] is that sender's congestion control for a [`tcp::Sender`]; the
+//! [`tcp::Receiver`] echoes the marks.
 
 mod params;
 #[cfg(test)]
@@ -16,21 +16,22 @@ use crate::tcp::{self, Acked, Outstanding, Pause};
 #[derive(Debug, Clone)]
 pub struct Control {
     window: f64,
-    /// Slow start ends here.
+    /// Slow-start threshold, in segments.
     threshold: f64,
-    /// The estimated share of marked segments.
+    /// Estimated share of marked segments, 0..=1.
     alpha: f64,
     gain: f64,
-    /// Delivered, and of these marked, in the current window of observation.
+    /// Segments delivered, and marked ones among them, in the current window of observation.
     delivered: u32,
     marked: u32,
-    /// The window of observation ends when this segment is acknowledged.
+    /// Segment whose acknowledgement ends the window of observation.
     observed_until: u32,
-    /// The window was cut; it is not cut again before this segment is acknowledged.
+    /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
 }
 
 impl Control {
+    /// Creates the congestion control of a new stream.
     pub fn new(params: &Params) -> Control {
         Control {
             window: f64::from(params.initial_window.max(1)),
@@ -44,12 +45,12 @@ impl Control {
         }
     }
 
-    /// The estimated share of marked segments.
+    /// Returns the estimated share of marked segments, 0..=1.
     pub fn alpha(&self) -> f64 {
         self.alpha
     }
 
-    /// RFC 8257 §3.3, steps 1 to 8.
+    /// Updates the estimate of the share of marked segments: RFC 8257 §3.3, steps 1 to 8.
     // Departure: the RFC ignores selective acknowledgements here; we count a segment when it is first
     // known to have arrived, so that none counts twice or late.
     fn observe(&mut self, ack: &Acked) {
@@ -67,7 +68,7 @@ impl Control {
         (self.delivered, self.marked) = (0, 0);
     }
 
-    /// DCTCP §3.1 eq. 2: cwnd <- cwnd (1 - alpha / 2), at most once per window of data.
+    /// Cuts the window, at most once per window of data. DCTCP §3.1 eq. 2: cwnd <- cwnd (1 - alpha / 2).
     fn cut(&mut self, ack: &Acked) {
         if ack.una <= self.cut_until && self.cut_until > 0 {
             return;
@@ -77,15 +78,15 @@ impl Control {
         self.cut_until = ack.next;
     }
 
-    /// RFC 5681 §3.1: slow start, then one segment per window.
+    /// Grows the window as RFC 5681 §3.1: slow start, then one segment per window.
     fn grow(&mut self, ack: &Acked) {
         let delivered = f64::from(ack.delivered);
-        // RFC 3465 §2.1: count what was acknowledged, not acknowledgements.
+        // RFC 3465 §2.1: count segments acknowledged, not acknowledgements.
         self.window += if self.window < self.threshold { delivered } else { delivered / self.window };
     }
 
-    /// RFC 5681 §3.1 eq. 4: half of what was in flight, and not twice for one window of data
-    /// (RFC 8257 §3.5).
+    /// Sets the threshold to half of the segments in flight (RFC 5681 §3.1 eq. 4), unless it did so already for this
+    /// window of data (RFC 8257 §3.5). Returns whether it did now.
     fn halve_threshold(&mut self, lost: Outstanding) -> bool {
         let again = lost.una < self.cut_until;
         if !again {
@@ -129,5 +130,5 @@ impl tcp::Control for Control {
     }
 }
 
-/// Segments below which a cut never goes (RFC 5681 §3.1 eq. 4).
+/// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
 const MIN_WINDOW: f64 = 2.0;

@@ -1,11 +1,11 @@
 //! Fastpass: a centralized "zero-queue" datacenter network (Perry et al., SIGCOMM 2014).
 //!
-//! Nodes ask an arbiter for every packet that they want to send; it says in which timeslot each goes, so that
-//! no link is promised twice (§3). [`Arbiter`] is that matching; who asks and who is told is the caller's.
+//! Nodes ask an arbiter for every packet that they want to send; it assigns each a timeslot, so that no link is
+//! promised twice (§3). [`Arbiter`] is that matching; the exchange of messages is the caller's.
 //!
-//! To ask twice is to ask once (§4, Fastpass control protocol, whose demands are totals): of a transfer that has
-//! to wait, the arbiter takes no second demand. Else those who ask again would get slots that they cannot use, and
-//! wait the longer.
+//! Demands are idempotent (§4, Fastpass control protocol, whose demands are totals): the arbiter takes no second demand
+//! of a transfer that has one waiting. Otherwise, nodes that ask again would get slots that they cannot use, and wait
+//! all the longer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,14 @@ use unrack_units::{Rate, Time};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Of the arbiter's link. Default 100 Gb/s (EDM §4.3).
+    /// Rate of the arbiter's link. Default 100 Gb/s (EDM §4.3).
     pub arbiter_rate: Rate,
-    /// What the arbiter takes to serve one demand, one after the other. Default 0: "infinitely fast" (EDM §4.3).
+    /// Time that the arbiter takes to serve one demand; demands are served one after the other. Default 0: "infinitely
+    /// fast" (EDM §4.3).
     pub processing: Time,
-    /// Timeslots that are matched at once, at most 64. Default 8 (§3.3: the batch of an allocator).
+    /// Timeslots that are matched in one batch, at most 64. Default 8 (§3.3: the batch of an allocator).
     pub batch: u32,
-    /// Silence after which a source asks again, the first time. Default 1 ms.
+    /// Silence after which a source asks again for the first time. Default 1 ms.
     pub timeout: Time,
 }
 
@@ -38,19 +39,19 @@ impl Default for Params {
     }
 }
 
-/// Segments of a transfer that are to be sent.
+/// Request for timeslots: segments of a transfer that are to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     pub src: u32,
     pub dst: u32,
     pub transfer: u32,
-    /// Tells the transfer from others that had its number before. Not 0. A number may be another's only when no
-    /// demand of the one before waits.
+    /// Serial number, which tells the transfer from others that had its number before. Not 0. A number may be reused
+    /// only when no demand of its former transfer waits.
     pub serial: u32,
     pub segments: Range<u32>,
 }
 
-/// A segment goes in a timeslot, counted from the first of its batch.
+/// Assignment of a segment to a timeslot, counted from the first of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     pub src: u32,
@@ -58,7 +59,7 @@ pub struct Allocation {
     pub serial: u32,
     pub segment: u32,
     pub slot: u32,
-    /// The demand is served by this.
+    /// True if this serves the last segment of the demand.
     pub last: bool,
 }
 
@@ -66,22 +67,22 @@ pub struct Allocation {
 #[derive(Debug, Clone)]
 pub struct Arbiter {
     backlog: VecDeque<Demand>,
-    /// By transfer: the serial number of its demand in the backlog, or 0.
+    /// Serial number of each transfer's demand in the backlog, or 0; by transfer.
     waiting: Vec<u32>,
     batch: u32,
-    /// Slots of the batch in which a node sends, and receives: one bit each.
+    /// Slots of the batch in which each node sends, and receives: one bit each.
     sends: Vec<u64>,
     receives: Vec<u64>,
 }
 
 impl Arbiter {
-    /// For `nodes` nodes, with batches of `batch` slots: 1 to 64.
+    /// Creates an arbiter for `nodes` nodes, with batches of `batch` slots: 1 to 64.
     pub fn new(nodes: u32, batch: u32) -> Arbiter {
         let none = vec![0; nodes as usize];
         Arbiter { backlog: VecDeque::new(), waiting: Vec::new(), batch, sends: none.clone(), receives: none }
     }
 
-    /// Returns whether it is taken: not if the transfer has a demand that waits.
+    /// Adds a demand. Returns whether it is taken: not if the transfer has a demand that waits.
     pub fn demand(&mut self, demand: Demand) -> bool {
         let at = demand.transfer as usize;
         if self.waiting.len() <= at {
@@ -95,17 +96,18 @@ impl Arbiter {
         taken
     }
 
+    /// Returns whether no demand waits.
     pub fn is_idle(&self) -> bool {
         self.backlog.is_empty()
     }
 
-    /// Allocates the slots of the next batch: a maximal matching in each, and who was served longest ago
-    /// first (§3.2: max-min fair).
+    /// Allocates the slots of the next batch: a maximal matching in each, least recently served demands first (§3.2:
+    /// max-min fair).
     pub fn allocate(&mut self, allocations: &mut Vec<Allocation>) {
         let all = if self.batch >= 64 { u64::MAX } else { (1 << self.batch) - 1 };
         self.sends.fill(0);
         self.receives.fill(0);
-        // Those that found no slot in this batch will find none later on.
+        // A demand that found no slot in this batch will find none later in it.
         let mut candidates = std::mem::take(&mut self.backlog);
         let mut without = VecDeque::new();
         while let Some(mut demand) = candidates.pop_front() {
@@ -138,8 +140,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// No node sends or receives two packets in a slot; no slot is left to two that both had it free; all is
-        /// served once.
+        /// No node sends or receives two packets in a slot; no slot is left unused by two nodes that both had it free;
+        /// every segment is served once.
         #[test]
         fn every_batch_is_a_maximal_matching(
             batch in 1u32..65,
@@ -205,7 +207,7 @@ mod tests {
             allocations.iter().map(|given| (given.serial, given.segment)).collect::<Vec<_>>()
         };
         assert_eq!(served(&[demand(1, 0..3), demand(1, 1..3)]), [(1, 0), (1, 1), (1, 2)]);
-        // It waits no longer.
+        // The demand waits no longer.
         assert_eq!(served(&[demand(1, 1..2)]), [(1, 1)]);
         assert_eq!(served(&[demand(2, 0..1)]), [(2, 0)]);
     }

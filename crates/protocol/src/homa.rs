@@ -1,10 +1,10 @@
 //! Homa: a receiver-driven low-latency transport protocol using network priorities (Montazeri et al.,
 //! SIGCOMM 2018).
 //!
-//! A transfer sends a round trip's worth unasked; its receiver grants the rest, packet by packet, to the few
-//! transfers with the least left at once (*overcommitment*, §3.5), each at a priority of its own (§3.4). The
-//! priority of what is sent unasked depends on the size of the transfer alone, by cutoffs that share out the
-//! unasked bytes evenly ([`Cutoffs`]).
+//! A transfer sends one round trip's worth unscheduled ("unasked" here); its receiver grants the rest, packet by
+//! packet, to the few transfers with the least left at once (*overcommitment*, §3.5), each at a priority of its own
+//! (§3.4). The priority of unscheduled packets depends on the size of the transfer alone, by cutoffs that share out the
+//! unscheduled bytes evenly ([`Cutoffs`]).
 
 use crate::receiver_driven::{Grants, Scheduler, TransferId};
 use crate::turns::Turns;
@@ -16,11 +16,11 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send unasked, and that may be granted beyond what has arrived. Default:
-    /// one bandwidth-delay product (§3.2, RTTbytes).
+    /// Packets that a transfer may send without a grant, and that may be granted beyond what has arrived. Default: one
+    /// bandwidth-delay product (§3.2, RTTbytes).
     pub unscheduled: Option<u32>,
-    /// Time without a packet after which a receiver asks again for what is missing. Default 2 ms: "a few
-    /// milliseconds" (§3.7).
+    /// Time without a packet after which a receiver asks again for missing packets. Default 2 ms: "a few milliseconds"
+    /// (§3.7).
     pub resend: Time,
 }
 
@@ -30,34 +30,35 @@ impl Default for Params {
     }
 }
 
-/// Data has ranks 1 to 7: switches have eight (§3.4), of which control has one.
+/// Highest data rank: data has ranks 1 to 7 of the eight that switches have (§3.4); control has the other.
 const RANKS: u8 = 7;
 
-/// Which rank unasked segments have, by the size of their transfer (§3.4).
+/// Ranks of unscheduled segments, by the size of their transfer (§3.4).
 ///
-/// After every 256 transfers announced to a receiver, from all so far: of the seven ranks, the unasked get the share
-/// that their segments have of all, rounded down, at least one and at most six. Sizes of as many bits go together; of
-/// the unasked segments in order of size, each group gets the rank in which its middle one lies when all are
-/// dealt evenly to these ranks. Before, three ranks are set aside, and all unasked have the first.
+/// Recomputed after every 256 transfers announced to a receiver, from all transfers so far. The unscheduled segments
+/// get a share of the seven ranks equal to their share of all segments: rounded down, at least one and at most six.
+/// Transfer sizes with the same number of bits form a group. With the unscheduled segments ordered by size and dealt
+/// evenly to these ranks, each group gets the rank of its middle segment. Before the first computation three ranks are
+/// set aside, and all unscheduled segments have rank 1.
 #[derive(Debug, Clone)]
 pub struct Cutoffs {
-    /// Unasked segments of transfers whose size in segments has this many bits.
+    /// Unscheduled segments of transfers whose size in segments has this many bits.
     unasked: [u64; 33],
     granted: u64,
-    /// Transfers until the next look.
+    /// Transfers until the next recomputation.
     until_next: u32,
-    /// Ranks for unasked segments: 1 to this.
+    /// Highest rank of unscheduled segments, which have 1 to this.
     ranks: u8,
-    /// The rank of each number of bits.
+    /// Rank by number of bits of a transfer's size.
     rank: [u8; 33],
 }
 
-/// Transfers after which cutoffs are set anew.
+/// Transfers after which the cutoffs are recomputed.
 const LOOK_EVERY: u32 = 256;
 
 impl Default for Cutoffs {
     fn default() -> Cutoffs {
-        // Until something is known, half and half, all unasked alike.
+        // Until something is known: about half of the ranks for each kind, and all unscheduled segments alike.
         Cutoffs { unasked: [0; 33], granted: 0, until_next: LOOK_EVERY, ranks: RANKS / 2, rank: [1; 33] }
     }
 }
@@ -67,7 +68,7 @@ fn bits(segments: u32) -> usize {
 }
 
 impl Cutoffs {
-    /// A transfer of `segments` has been announced, of which `unasked` need no grant.
+    /// Counts an announced transfer of `segments` segments, of which `unasked` need no grant.
     pub fn count(&mut self, segments: u32, unasked: u32) {
         self.unasked[bits(segments)] += u64::from(unasked.min(segments));
         self.granted += u64::from(segments.saturating_sub(unasked));
@@ -78,8 +79,8 @@ impl Cutoffs {
         }
     }
 
-    /// As many ranks as there are unasked bytes among all, but at least one for each kind; then so many
-    /// sizes to each that they carry the same.
+    /// Recomputes the cutoffs. The number of ranks is proportional to the unscheduled share of all segments, with at
+    /// least one rank for each kind; sizes are assigned so that the ranks carry equal numbers of segments.
     fn set(&mut self) {
         let unasked: u64 = self.unasked.iter().sum();
         let share = unasked * u64::from(RANKS) / (unasked + self.granted).max(1);
@@ -92,13 +93,13 @@ impl Cutoffs {
         }
     }
 
-    /// Of unasked segments of a transfer of this size.
+    /// Returns the rank of unscheduled segments of a transfer of this size in segments.
     pub fn rank(&self, segments: u32) -> u8 {
         self.rank[bits(segments)].min(self.ranks)
     }
 }
 
-/// Whom a receiver grants, and at which priority.
+/// Receiver's choice of the transfers to grant, and of their priorities.
 #[derive(Debug, Clone)]
 pub struct Overcommitment {
     pending: Turns,
@@ -108,16 +109,17 @@ pub struct Overcommitment {
 }
 
 impl Overcommitment {
+    /// Creates a scheduler without transfers.
     pub fn new(window: u32) -> Overcommitment {
         Overcommitment { pending: Turns::default(), cutoffs: Cutoffs::default(), window }
     }
 
-    /// A transfer has been announced.
+    /// Counts an announced transfer of `segments` segments.
     pub fn count(&mut self, segments: u32) {
         self.cutoffs.count(segments, self.window);
     }
 
-    /// Of unasked segments of a transfer of this size to this receiver.
+    /// Returns the rank of unscheduled segments of a transfer of this size, in segments, to this receiver.
     pub fn unasked_rank(&self, segments: u32) -> u8 {
         self.cutoffs.rank(segments)
     }
@@ -143,7 +145,7 @@ impl Scheduler for Overcommitment {
             .take(degree)
             .enumerate()
             .find(|(_, transfer)| outstanding(*transfer) < self.window)?;
-        // §3.4: the lowest that are enough, so that there is room above for a newcomer.
+        // §3.4: the lowest priorities that suffice, so that there is room above for a newcomer.
         Some((transfer, RANKS - (active - 1 - at) as u8))
     }
 
@@ -162,7 +164,7 @@ mod tests {
     fn unasked_bytes_are_shared_out_evenly() {
         let mut cutoffs = Cutoffs::default();
         assert_eq!((cutoffs.rank(1), cutoffs.rank(1000)), (1, 1));
-        // Two thirds of the bytes are unasked; half of those in single packets.
+        // Two thirds of the bytes are unscheduled; half of those in single packets.
         for n in 0..LOOK_EVERY {
             cutoffs.count(if n % 16 == 0 { 31 } else { 1 }, 15);
         }

@@ -1,26 +1,26 @@
 //! IRD: the idealized receiver-driven transport of EDM §4.3.
 //!
-//! It "notifies each receiver of new flows in zero time" and "combines the best features of existing protocols": the
+//! It "notifies each receiver of new flows in zero time" and "combines the best features of existing protocols":
 //! smallest remaining transfer first (Homa, pHost), and the credits of ExpressPass (Cho et al., SIGCOMM 2017), which
-//! are limited where they meet, not where they are made. A receiver gives one credit in the time of a packet, and so
-//! never more than its link takes; it knows nothing of other receivers. Before a sender, the credits of all wait in
-//! one short queue, which it serves at the rate of its link; a credit that finds [`MOST_CREDITS`] there is dropped,
-//! and the time that was set aside for its packet is lost (EDM §2.4: what no receiver can know).
+//! are limited where they meet, not where they are issued. A receiver issues one credit per packet time, and so never
+//! more than its link takes; it does not know of other receivers. At a sender, the credits of all receivers wait in one
+//! short queue, which is served at the rate of the sender's link. A credit that finds [`MOST_CREDITS`] there is
+//! dropped, and the time reserved for its packet is lost (EDM §2.4: what no receiver can know).
 //!
-//! Idealized: a receiver learns of a dropped credit at once, and gives it again when its turn comes.
+//! Idealized: a receiver learns of a dropped credit at once, and issues it again when its turn comes.
 //!
-//! Departure: ExpressPass has a credit queue at each switch port, first in, first out. Here there is the one of the
-//! last port, before the sender, and the sender takes from it the credit of its smallest transfer; between switches
-//! credits are not limited. Nor is there a feedback loop: receivers always try the best they know.
+//! Departure: ExpressPass has a first-in-first-out credit queue at each switch port. Here only the last port, before
+//! the sender, has a queue, and the sender takes from it the credit of its smallest transfer; credits are not limited
+//! between switches. Nor is there a feedback loop: receivers always grant their best candidate.
 
 use crate::receiver_driven::{Grants, Scheduler, TransferId};
 use crate::turns::Turns;
 use unrack_units::Time;
 
-/// Credits of all receivers that one sender has at most (ExpressPass §3.1: a queue of eight).
+/// Maximum number of credits, from all receivers, that wait at one sender (ExpressPass §3.1: a queue of eight).
 pub const MOST_CREDITS: u32 = 8;
 
-/// Who gets a receiver's next credit.
+/// Scheduler of a receiver's next credit.
 #[derive(Debug, Clone, Default)]
 pub struct Credits {
     pending: Turns,

@@ -1,4 +1,4 @@
-//! How traffic is carried: sans-IO protocol cores.
+//! Sans-IO protocol cores: how a simulated or real rack carries its traffic.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

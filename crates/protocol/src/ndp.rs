@@ -1,9 +1,8 @@
 //! NDP: re-architecting datacenter networks and stacks for low latency and high performance (Handley et
 //! al., SIGCOMM 2017).
 //!
-//! A transfer starts at line rate without asking (§3.2). Switches that are full cut packets down to their
-//! headers, so that the receiver knows at once what was lost; it asks for every further packet by a
-//! *pull*, one each time a packet could arrive.
+//! A transfer starts at line rate without asking (§3.2). Full switches trim packets to their headers, so that the
+//! receiver knows at once what was lost; it requests every further packet by a *pull*, one per packet time of its link.
 
 use crate::segments::SegmentSet;
 use crate::silence::{STEADY, Silence};
@@ -16,11 +15,11 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send unasked. Default: one bandwidth-delay product (§3.2).
+    /// Packets that a transfer may send without a pull. Default: one bandwidth-delay product (§3.2).
     pub initial_window: Option<u32>,
-    /// Packets that wait at a switch port with their payload; others go on without. Default 8 (§3.1).
+    /// Packets that may wait at a switch port with their payload; others are trimmed. Default 8 (§3.1).
     pub data_packets: u32,
-    /// Silence after which what was sent is taken as lost: for lost headers, which are rare. Default 1 ms
+    /// Silence after which unacknowledged packets are taken as lost: for lost headers, which are rare. Default 1 ms
     /// (§3.2.4: a coarse timer).
     pub rto: Time,
 }
@@ -36,24 +35,25 @@ impl Default for Params {
 pub struct Sender {
     segments: u32,
     acknowledged: SegmentSet,
-    /// Sent, and nothing heard of.
+    /// Segments sent without an acknowledgement or a report of loss since.
     outstanding: SegmentSet,
-    /// To be sent again, in order.
+    /// Segments to be sent again, in order.
     again: VecDeque<u32>,
-    /// The next that was never sent.
+    /// Next segment that was never sent.
     new: u32,
-    /// Packets that it may send.
+    /// Packets that the sender may still send.
     allowed: u32,
-    /// The highest pull seen.
+    /// Highest pull number seen.
     pulled: u32,
     deadline: Time,
     rto: Time,
-    /// Since a segment was last acknowledged for the first time.
+    /// Timeouts since a segment was last acknowledged for the first time.
     silence: Silence,
     given_up: bool,
 }
 
 impl Sender {
+    /// Creates the sender of a transfer of `segments` segments that may send `window` of them without a pull.
     pub fn new(segments: u32, window: u32, rto: Time, now: Time) -> Sender {
         Sender {
             segments,
@@ -70,21 +70,22 @@ impl Sender {
         }
     }
 
-    /// All is acknowledged, or the sender has given up.
+    /// Returns whether all is acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.acknowledged.count() == self.segments || self.given_up
     }
 
-    /// See [`silence`](crate::silence).
+    /// Returns whether the sender has given up; see [`silence`](crate::silence).
     pub fn has_given_up(&self) -> bool {
         self.given_up
     }
 
+    /// Returns whether a segment may be sent now.
     pub fn is_ready(&self) -> bool {
         self.allowed > 0 && (!self.again.is_empty() || self.new < self.segments)
     }
 
-    /// The segment to send now, and whether it was sent before. Those go first (§3.2).
+    /// Returns the segment to send now, and whether it was sent before. Retransmissions go first (§3.2).
     pub fn poll_transmit(&mut self) -> Option<(u32, bool)> {
         if !self.is_ready() {
             return None;
@@ -101,6 +102,7 @@ impl Sender {
         Some((segment, again))
     }
 
+    /// Handles the acknowledgement of a segment.
     pub fn handle_ack(&mut self, now: Time, segment: u32) {
         self.deadline = now + self.rto;
         self.outstanding.remove(segment);
@@ -110,7 +112,7 @@ impl Sender {
         }
     }
 
-    /// The payload of a segment was cut off.
+    /// Handles the report that a segment was trimmed: it is to be sent again.
     pub fn handle_nack(&mut self, now: Time, segment: u32) {
         self.deadline = now + self.rto;
         if self.outstanding.remove(segment) && !self.acknowledged.contains(segment) {
@@ -118,7 +120,7 @@ impl Sender {
         }
     }
 
-    /// The receiver has it all.
+    /// Handles the report that the receiver has the whole transfer.
     pub fn handle_done(&mut self) {
         for segment in 0..self.segments {
             self.acknowledged.insert(segment);
@@ -126,8 +128,8 @@ impl Sender {
         self.again.clear();
     }
 
-    /// `pull`: pulls that the receiver has sent for this transfer until now. A lost one is made up for by the
-    /// next. One that finds nothing to send is of no use later: each packet lost brings its own.
+    /// Handles a pull. `pull` counts the pulls sent for this transfer until now, so that the next one makes up for a
+    /// lost one. A pull that finds nothing to send expires: each lost packet brings a pull of its own.
     pub fn handle_pull(&mut self, now: Time, pull: u32) {
         self.deadline = now + self.rto;
         if self.given_up {
@@ -139,12 +141,13 @@ impl Sender {
         self.allowed = self.allowed.min(left);
     }
 
+    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         (!self.is_done()).then_some(self.deadline)
     }
 
-    /// Nothing was heard for a timeout: all that is outstanding is lost, and one packet may tell the receiver
-    /// so.
+    /// Takes all outstanding segments as lost, if nothing was heard for a retransmission timeout. One packet may be
+    /// sent, to tell the receiver so.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.is_done() || now < self.deadline {
             return;
@@ -161,16 +164,17 @@ impl Sender {
     }
 }
 
-/// Pulls that a receiver owes, paced at what its link can carry: each transfer in turn (§3.2).
+/// Pulls that a receiver owes, paced at the rate of its link: each transfer in turn (§3.2).
 #[derive(Debug, Clone, Default)]
 pub struct PullQueue {
-    /// Transfers, and how many pulls each is owed: at least one.
+    /// Transfers, and the pulls owed to each: at least one.
     owed: VecDeque<(u32, u32)>,
     next_at: Time,
 }
 
 impl PullQueue {
-    /// A packet of the transfer, or what is left of it, has arrived. Whether it was owed none before.
+    /// Owes a transfer one more pull, because a packet of it, or its header, has arrived. Returns whether it was owed
+    /// none before.
     pub fn add(&mut self, transfer: u32) -> bool {
         let owed = self.owed.iter_mut().find(|(other, _)| *other == transfer);
         let is_first = owed.is_none();
@@ -181,14 +185,14 @@ impl PullQueue {
         is_first
     }
 
-    /// All of the transfer has arrived. Whether it was owed any.
+    /// Cancels the pulls of a transfer that has arrived. Returns whether it was owed any.
     pub fn remove(&mut self, transfer: u32) -> bool {
         let before = self.owed.len();
         self.owed.retain(|(other, _)| *other != transfer);
         self.owed.len() < before
     }
 
-    /// The transfer to pull now, and whether it is owed no more. A packet takes `pace` to arrive.
+    /// Returns the transfer to pull now, and whether it is owed no more. A packet takes `pace` to arrive.
     pub fn poll(&mut self, now: Time, pace: Time) -> Option<(u32, bool)> {
         if now < self.next_at {
             return None;
@@ -201,7 +205,7 @@ impl PullQueue {
         Some((transfer, pulls == 1))
     }
 
-    /// When the next may be sent, if any is owed.
+    /// Returns when the next pull may be sent, if any is owed.
     pub fn next(&self) -> Option<Time> {
         (!self.owed.is_empty()).then_some(self.next_at)
     }
@@ -222,10 +226,10 @@ mod tests {
         assert_eq!(sender.poll_transmit(), None);
         sender.handle_pull(now, 2);
         assert_eq!((sender.poll_transmit(), sender.poll_transmit()), (Some((1, true)), Some((3, false))));
-        // A pull that was lost is made up for.
+        // The next pull makes up for a lost one.
         sender.handle_pull(now, 4);
         assert_eq!((sender.poll_transmit(), sender.poll_transmit()), (Some((4, false)), Some((5, false))));
-        // What is not of use is not kept.
+        // A pull that finds nothing to send is not kept.
         sender.handle_pull(now, 9);
         sender.handle_nack(now, 5);
         assert_eq!(sender.poll_transmit(), None);

@@ -1,8 +1,8 @@
 //! pFabric: minimal near-optimal datacenter transport (Alizadeh et al., SIGCOMM 2013).
 //!
-//! Switches schedule: packets carry what their transfer has left, and the smallest leaves first (§4.1).
-//! All that is left for the ends is [`Sender`], the minimal rate control of §4.2: start at line rate,
-//! slow down only when many packets are lost.
+//! Switches schedule: packets carry the number of segments that their transfer has left, and the smallest leaves first
+//! (§4.1). The ends only keep [`Sender`], the minimal rate control of §4.2: start at line rate, slow down only when
+//! many packets are lost.
 
 use crate::segments::SegmentSet;
 use crate::silence::Silence;
@@ -16,17 +16,16 @@ use unrack_units::Time;
 pub struct Params {
     /// Packets that a transfer may send at once. Default: one bandwidth-delay product (§4.2, rule 1).
     pub initial_window: Option<u32>,
-    /// Time after which what was sent and not acknowledged is taken as lost. Default: three round trips of
-    /// the empty network, or one and the time that a full port needs to empty (§4.2: about 3 RTT; its 45 us are
-    /// both).
+    /// Time after which unacknowledged packets are taken as lost. Default: three round trips of the empty network, or
+    /// one and the time that a full port needs to empty (§4.2: about 3 RTT; its 45 us are both).
     pub rto: Option<Time>,
 }
 
 /// Timeouts in a row after which only probes are sent (§4.2, rule 3: "a fixed number"; 5 in its §5).
 const TIMEOUTS_BEFORE_PROBE: u32 = 5;
 
-/// Timeouts in a row before they are doubled: where the smallest always goes first, the largest may hear nothing for long
-/// and is there all the same, and a probe costs little.
+/// Timeouts in a row before they are doubled. Where the smallest always goes first, the largest transfer may hear
+/// nothing for long although its receiver is there, and a probe costs little.
 const STEADY: u32 = 1_024;
 
 /// The sending side of one transfer.
@@ -34,49 +33,49 @@ const STEADY: u32 = 1_024;
 pub struct Sender {
     segments: u32,
     acknowledged: SegmentSet,
-    /// Sent, and neither acknowledged nor taken as lost.
+    /// Segments sent, and neither acknowledged nor taken as lost.
     outstanding: SegmentSet,
-    /// All before are acknowledged or outstanding.
+    /// Next segment to send: all before it are acknowledged or outstanding.
     cursor: u32,
-    /// Sent at least once.
+    /// Segments sent at least once.
     sent: u32,
     window: u32,
-    /// Slow start ends here.
+    /// Slow-start threshold, in segments.
     threshold: u32,
-    /// Acknowledgements since the window last grew, beyond slow start.
+    /// Acknowledgements since the window last grew, in congestion avoidance.
     since_growth: u32,
     timeouts: u32,
-    /// A probe is to be sent.
+    /// True if a probe is to be sent.
     probe: bool,
-    /// Since a segment was last acknowledged for the first time.
+    /// Timeouts since a segment was last acknowledged for the first time.
     silence: Silence,
     given_up: bool,
     deadline: Time,
     rto: Time,
 }
 
-/// What to send.
+/// Packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transmit {
     Segment {
         number: u32,
         again: bool,
     },
-    /// A packet without payload, of the transfer's priority; it is acknowledged.
+    /// A packet without payload, with the transfer's priority; it is acknowledged.
     Probe,
 }
 
-/// What an acknowledgement answers.
+/// Subject of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledged {
     Segment(u32),
     Probe,
-    /// The whole transfer is there.
+    /// The whole transfer: all of it has arrived.
     All,
 }
 
 impl Sender {
-    /// A transfer of `segments` segments that starts with a window of `window`.
+    /// Creates the sender of a transfer of `segments` segments, with an initial window of `window`.
     pub fn new(segments: u32, window: u32, rto: Time) -> Sender {
         Sender {
             segments,
@@ -96,17 +95,17 @@ impl Sender {
         }
     }
 
-    /// Segments that are not acknowledged.
+    /// Returns the number of segments that are not acknowledged.
     pub fn remaining(&self) -> u32 {
         self.segments - self.acknowledged.count()
     }
 
-    /// All is acknowledged, or the sender has given up.
+    /// Returns whether all is acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.remaining() == 0 || self.given_up
     }
 
-    /// See [`silence`](crate::silence).
+    /// Returns whether the sender has given up; see [`silence`](crate::silence).
     pub fn has_given_up(&self) -> bool {
         self.given_up
     }
@@ -115,7 +114,7 @@ impl Sender {
         self.timeouts >= TIMEOUTS_BEFORE_PROBE
     }
 
-    /// Whether it may send now.
+    /// Returns whether a packet may be sent now.
     pub fn is_ready(&self) -> bool {
         match self.is_probing() {
             _ if self.given_up => false,
@@ -124,7 +123,7 @@ impl Sender {
         }
     }
 
-    /// What to send now.
+    /// Returns the packet to send now.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if !self.is_ready() {
             return None;
@@ -143,7 +142,7 @@ impl Sender {
         Some(Transmit::Segment { number, again })
     }
 
-    /// Moves the cursor to the next segment that is to be sent, `from` or later.
+    /// Moves the cursor to the next segment to send, `from` or later.
     fn advance(&mut self, from: u32) {
         self.cursor = from;
         while self.cursor < self.sent
@@ -153,6 +152,7 @@ impl Sender {
         }
     }
 
+    /// Handles an acknowledgement.
     pub fn handle_ack(&mut self, now: Time, what: Acknowledged) {
         if self.given_up {
             return;
@@ -185,7 +185,7 @@ impl Sender {
             if self.is_done() || self.outstanding.count() == 0 { Time::MAX } else { now + self.rto };
     }
 
-    /// Slow start, then one segment per window, as TCP (§4.2).
+    /// Grows the window as TCP does: slow start, then one segment per window (§4.2).
     fn grow(&mut self) {
         self.since_growth += 1;
         if self.window < self.threshold || self.since_growth >= self.window {
@@ -194,13 +194,13 @@ impl Sender {
         }
     }
 
-    /// When [`handle_timeout`](Sender::handle_timeout) is due.
+    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         (self.deadline != Time::MAX).then_some(self.deadline)
     }
 
-    /// Nothing was acknowledged for a timeout: all that is outstanding is lost. There are no fast
-    /// retransmissions (§4.2, rule 2).
+    /// Takes all outstanding segments as lost, if nothing was acknowledged for a retransmission timeout. There are no
+    /// fast retransmissions (§4.2, rule 2).
     pub fn handle_timeout(&mut self, now: Time) {
         if now < self.deadline || self.is_done() {
             return;
@@ -226,15 +226,17 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// Creates the receiver of a transfer of `segments` segments.
     pub fn new(segments: u32) -> Receiver {
         Receiver { arrived: SegmentSet::new(segments), segments }
     }
 
-    /// Whether this was the last that was missing.
+    /// Takes in a segment. Returns whether it was the last one missing.
     pub fn handle_segment(&mut self, number: u32) -> bool {
         self.arrived.insert(number) && self.is_complete()
     }
 
+    /// Returns whether all segments have arrived.
     pub fn is_complete(&self) -> bool {
         self.arrived.count() == self.segments
     }
@@ -260,7 +262,8 @@ mod tests {
         let mut sender = Sender::new(20, 8, RTO);
         assert_eq!(segments(&mut sender, Time::ZERO), [0, 1, 2, 3, 4, 5, 6, 7]);
         sender.handle_ack(Time::from_us(1), Acknowledged::Segment(5));
-        // Slow start: one is gone, and the window grew by one. What is missing before 5 is not resent.
+        // Slow start: one segment is acknowledged, and the window grew by one. The missing segments before 5 are not
+        // resent.
         assert_eq!(segments(&mut sender, Time::from_us(1)), [8, 9]);
         assert_eq!(sender.poll_timeout(), Some(Time::from_us(11)));
         sender.handle_timeout(Time::from_us(11));
@@ -289,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, all arrives in the end, and no more than the window is outstanding.
+        /// Every segment arrives in the end, whatever is lost, and no more than the window is outstanding.
         #[test]
         fn every_segment_arrives(n in 1u32..100, window in 1u32..20, losses in prop::collection::vec(any::<bool>(), 0..400)) {
             let mut losses = losses.into_iter();

@@ -1,17 +1,17 @@
-//! Per-flow queues with back-pressure: what a node sends next on each of its links.
+//! Per-flow queues with back-pressure: the next packet of a node on each of its links.
 //!
-//! The ideal that R2C2 compares itself to (§5.2; §2.2 says why it is none for real racks: state and buffers for each flow
-//! in each node). A node has one queue for each flow that passes. A link takes one packet of each flow in turn, of those
-//! that can go on by it. When more than a threshold of a flow waits, the node has the neighbours that send it *hold*
-//! the flow on their link, and *releases* it when no more than that is left. So nothing is lost, no flow is in the way
-//! of another, and where a flow has several ways, load decides between them.
+//! The ideal that R2C2 compares itself to (§5.2; §2.2 explains why it is unrealistic for racks: state and buffers for
+//! each flow in each node). A node has one queue for each flow that passes. A link serves the flows that can use it in
+//! turn, one packet each. When more than a threshold of a flow waits, the node has the neighbours that send it *hold*
+//! the flow on their link, and *releases* it when the backlog is at the threshold or below. So no packet is lost, flows
+//! do not block each other, and where a flow has several paths, load decides between them.
 //!
-//! If each hop leads closer to the flow's destination, there is no circle in which all wait.
+//! If each hop leads closer to the flow's destination, there is no cyclic wait.
 //!
-//! Of a [`Node`], in this order: [`Node::handle_packet`] when one comes, unless it passes at once, and
-//! [`Node::handle_supply`] for those that begin here; [`Node::handle_hold`] and [`Node::handle_release`] when a
-//! neighbour says so; [`Node::poll`] whenever a link has nothing to do. A link may be left idle only if its last poll
-//! gave nothing and nothing was handled since.
+//! A driver calls, in this order: [`Node::handle_packet`] for each packet that arrives and [`Node::handle_supply`] for
+//! packets that begin here; [`Node::handle_hold`] and [`Node::handle_release`] when a neighbour says so; [`Node::poll`]
+//! whenever a link is idle. A link may be left idle only if its last poll returned `None` and no event was handled
+//! since.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -23,27 +23,28 @@ pub type Ports = u8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passing<P> {
     pub packet: P,
-    /// On the wire.
+    /// Length on the wire, in bytes.
     pub bytes: u32,
-    /// To the neighbour that it came from.
+    /// Port to the neighbour that it came from.
     pub from: u8,
 }
 
-/// What becomes of a packet that has come.
+/// Decision about a packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is not kept: it is to go on at once, by one of these links.
+    /// The packet is not queued: it is to leave at once, by one of these links.
     Passes(Ports),
-    /// It waits behind so many bytes of its flow; the neighbour that it came from is to hold the flow, or not.
+    /// The packet waits behind `ahead` bytes of its flow; if `hold`, the neighbour that it came from is to hold the
+    /// flow.
     Waits { ahead: u64, hold: bool },
 }
 
-/// What a link is to send.
+/// Packet that a link is to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next<P> {
     /// The next packet of a flow that begins here.
     Own { flow: u32 },
-    /// One that waited. The neighbours at the end of these links are to release the flow.
+    /// A packet that waited. The neighbours at the end of the links in `release` are to release the flow.
     Passing { flow: u32, packet: P, release: Ports },
 }
 
@@ -53,7 +54,7 @@ pub struct Node<P> {
     queues: Vec<Queue<P>>,
     free: Vec<u32>,
     by_flow: HashMap<u32, u32, BuildHasherDefault<Spread>>,
-    /// By link: queues that wait for it, in turn. Some of them in vain: they are passed over.
+    /// Queues that wait for each link, in turn; by link. Queues that cannot use it any more are passed over.
     turns: Vec<VecDeque<u32>>,
     threshold: u64,
 }
@@ -61,15 +62,15 @@ pub struct Node<P> {
 #[derive(Debug, Clone)]
 struct Queue<P> {
     flow: u32,
-    /// By which its packets can go on.
+    /// Links by which its packets can leave.
     ways: Ports,
-    /// Of these, where the neighbour holds it.
+    /// Links among these on which the neighbour holds the flow.
     held: Ports,
-    /// To the neighbours that were told to hold it.
+    /// Links to the neighbours that were told to hold the flow.
     told: Ports,
-    /// Links for which it waits in turn.
+    /// Links whose turns the queue is in.
     waits: Ports,
-    /// Packets that begin here.
+    /// Packets that begin at this node.
     own: u64,
     bytes: u64,
     passing: VecDeque<Passing<P>>,
@@ -80,13 +81,15 @@ impl<P> Queue<P> {
         self.own == 0 && self.passing.is_empty()
     }
 
-    /// Nothing is known of the flow that another could not start with.
+    /// Returns whether the queue has no state that a new one would not have.
     fn is_forgotten(&self) -> bool {
         self.is_empty() && self.held | self.told | self.waits == 0
     }
 }
 
 impl<P: Copy> Node<P> {
+    /// Creates a node without flows; `threshold` is the backlog of a flow, in bytes, above which it is held.
+    ///
     /// # Panics
     /// If it has more links than [`Ports`] has bits.
     pub fn new(links: u32, threshold: u64) -> Node<P> {
@@ -100,8 +103,8 @@ impl<P: Copy> Node<P> {
         }
     }
 
-    /// A packet has come. `ways`: the links that lead closer to its destination; asked for only if none of its flow
-    /// waits. `idle`: the links that have nothing to do.
+    /// Takes in a packet. `ways` gives the links that lead closer to its destination; it is called only if no packet of
+    /// the flow waits. `idle` is the set of links that have nothing to send.
     pub fn handle_packet(
         &mut self,
         flow: u32,
@@ -134,14 +137,14 @@ impl<P: Copy> Node<P> {
         Fate::Waits { ahead, hold }
     }
 
-    /// A flow begins here, with so many packets.
+    /// Adds packets of a flow that begins here.
     pub fn handle_supply(&mut self, flow: u32, ways: Ports, packets: u64) {
         let queue = self.queue(flow, ways);
         self.queues[queue as usize].own += packets;
         self.wait(queue);
     }
 
-    /// The neighbour at the end of this link wants no more of a flow.
+    /// Records that the neighbour at the end of this link wants no more of a flow.
     pub fn handle_hold(&mut self, flow: u32, port: u8) {
         let queue = match self.by_flow.get(&flow) {
             Some(queue) => *queue,
@@ -150,7 +153,7 @@ impl<P: Copy> Node<P> {
         self.queues[queue as usize].held |= 1 << port;
     }
 
-    /// It takes packets of it again. Whether there are any for this link.
+    /// Records that the neighbour takes packets of a flow again. Returns whether any wait for this link.
     pub fn handle_release(&mut self, flow: u32, port: u8) -> bool {
         let queue = *self.by_flow.get(&flow).expect("what is held is not forgotten");
         let place = &mut self.queues[queue as usize];
@@ -163,7 +166,7 @@ impl<P: Copy> Node<P> {
         self.queues[queue as usize].waits >> port & 1 == 1
     }
 
-    /// What a link with nothing to do sends now.
+    /// Returns the packet that an idle link sends now.
     pub fn poll(&mut self, port: u8) -> Option<Next<P>> {
         let bit = 1 << port;
         while let Some(queue) = self.turns[usize::from(port)].pop_front() {
@@ -195,28 +198,28 @@ impl<P: Copy> Node<P> {
         None
     }
 
-    /// Whether anything may wait for this link.
+    /// Returns whether anything may wait for this link.
     pub fn is_asked(&self, port: u8) -> bool {
         !self.turns[usize::from(port)].is_empty()
     }
 
-    /// Whether the neighbours hold a flow on all its ways.
+    /// Returns whether the neighbours hold a flow on all its links.
     pub fn is_held(&self, flow: u32) -> bool {
         let queue = self.by_flow.get(&flow).map(|place| &self.queues[*place as usize]);
         queue.is_some_and(|queue| queue.ways & !queue.held == 0)
     }
 
-    /// Bytes that wait, those that begin here not counted.
+    /// Returns the bytes of a flow that wait, without packets that begin here.
     pub fn backlog(&self, flow: u32) -> u64 {
         self.by_flow.get(&flow).map_or(0, |place| self.queues[*place as usize].bytes)
     }
 
-    /// Flows of which anything is known.
+    /// Returns the number of flows that have state.
     pub fn flows(&self) -> usize {
         self.by_flow.len()
     }
 
-    /// The queue of a flow of which nothing waits.
+    /// Returns the queue of a flow of which no packet waits, creating it if there is none.
     fn queue(&mut self, flow: u32, ways: Ports) -> u32 {
         if let Some(queue) = self.by_flow.get(&flow) {
             self.queues[*queue as usize].ways = ways;
@@ -233,7 +236,7 @@ impl<P: Copy> Node<P> {
         queue
     }
 
-    /// Has a queue wait for all links that it can use.
+    /// Enters a queue into the turns of all links that it can use.
     fn wait(&mut self, queue: u32) {
         let place = &mut self.queues[queue as usize];
         let mut new = place.ways & !place.held & !place.waits;
@@ -253,7 +256,7 @@ impl<P: Copy> Node<P> {
     }
 }
 
-/// Spreads the numbers of flows, which nobody chooses with bad intent: Fibonacci hashing.
+/// Hasher of flow numbers, which no adversary chooses: Fibonacci hashing.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread(u64);
 
@@ -283,7 +286,7 @@ mod tests {
         let mut node = Node::new(3, 250);
         assert_eq!(node.handle_packet(7, passing(1, 0), || 0b110, 0b010), Fate::Passes(0b010));
         assert_eq!(node.handle_packet(7, passing(2, 0), || 0b110, 0), Fate::Waits { ahead: 0, hold: false });
-        // Not before the one that waits.
+        // Not before the packet that waits.
         assert_eq!(
             node.handle_packet(7, passing(3, 0), || 0b110, 0b100),
             Fate::Waits { ahead: 100, hold: false }
@@ -337,7 +340,7 @@ mod tests {
             [node.poll(0), node.poll(0), node.poll(0)],
             [Some(Next::Own { flow: 1 }), Some(Next::Own { flow: 1 }), None]
         );
-        // It is empty, but still held.
+        // The queue is empty, but still held.
         assert_eq!(node.flows(), 1);
         assert!(!node.handle_release(1, 1));
         assert_eq!(node.flows(), 0);
@@ -362,14 +365,14 @@ mod tests {
     }
 
     proptest! {
-        /// Against queues that are plainly kept: what comes goes once, in the order of its flow, never where it is held;
-        /// neighbours are told in turn; a link that is refused has nothing; in the end nothing is left.
+        /// Compared with plain queues, every packet leaves once, in the order of its flow, and never where it is held;
+        /// neighbours are told in turn; a link that gets `None` has nothing to send; in the end no packet is left.
         #[test]
         fn nothing_is_lost_or_stuck(steps in steps()) {
             let mut node = Node::new(4, 250);
             let (mut waiting, mut own) = (vec![VecDeque::new(); 6], [0u64; 6]);
             let (mut held, mut told) = ([0u8; 6], [0u8; 6]);
-            // Some flows have one way, others two.
+            // Some flows have one path, others two.
             let ways = |flow: u32| [0b0100, 0b1100, 0b1000][flow as usize % 3];
             let mut numbers = 0;
             let ends = [2, 3].repeat(1_000).into_iter().map(Step::Poll);

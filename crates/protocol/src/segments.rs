@@ -1,6 +1,6 @@
-//! Which segments of a transfer: a set of small numbers.
+//! Sets of segments of a transfer: small numbers.
 
-/// A set of numbers below a limit. Up to 64 take no memory of their own.
+/// Set of numbers below a limit. Limits up to 64 need no allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSet {
     words: Words,
@@ -14,7 +14,7 @@ enum Words {
 }
 
 impl SegmentSet {
-    /// An empty set of numbers below `limit`.
+    /// Creates an empty set of numbers below `limit`.
     pub fn new(limit: u32) -> SegmentSet {
         let words = match limit {
             0..=64 => Words::One(0),
@@ -37,11 +37,12 @@ impl SegmentSet {
         }
     }
 
+    /// Returns whether a number is in the set.
     pub fn contains(&self, number: u32) -> bool {
         self.words()[number as usize / 64] & (1 << (number % 64)) != 0
     }
 
-    /// Whether it was not in the set.
+    /// Adds a number. Returns whether it was not in the set.
     pub fn insert(&mut self, number: u32) -> bool {
         let (word, bit) = (self.word(number), 1 << (number % 64));
         if *word & bit != 0 {
@@ -52,7 +53,7 @@ impl SegmentSet {
         true
     }
 
-    /// Whether it was in the set.
+    /// Removes a number. Returns whether it was in the set.
     pub fn remove(&mut self, number: u32) -> bool {
         let (word, bit) = (self.word(number), 1 << (number % 64));
         if *word & bit == 0 {
@@ -63,6 +64,7 @@ impl SegmentSet {
         true
     }
 
+    /// Removes all numbers.
     pub fn clear(&mut self) {
         match &mut self.words {
             Words::One(word) => *word = 0,
@@ -71,12 +73,12 @@ impl SegmentSet {
         self.count = 0;
     }
 
-    /// How many are in it.
+    /// Returns how many numbers are in the set.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The first number from `start` on that is not in the set; it may be the limit or above.
+    /// Returns the first number from `start` on that is not in the set; it may be the limit or above.
     pub fn first_absent(&self, start: u32) -> u32 {
         let words = self.words();
         let mut at = start as usize / 64;

@@ -1,48 +1,48 @@
-//! How long an end of a transfer goes on when nothing comes of it: one rule for the transports whose papers do not say.
+//! Limit on the silence that an end of a transfer endures: one rule for the transports whose papers state none.
 //!
-//! It is TCP's (RFC 1122 §4.2.3.5, R2), for as long as TCP goes on here: [`MOST_TIMEOUTS`] timeouts
-//! that double from 200 us on, 13 s. So protocols are compared, not their patience. The papers of pFabric, pHost,
-//! NDP, Homa and Fastpass have peers that are there; RoCE's queue pairs give up after at most seven
-//! timeouts (InfiniBand, retry count), which a pause can be longer than.
+//! The rule is TCP's (RFC 1122 §4.2.3.5, R2), for as long as TCP goes on here: [`MOST_TIMEOUTS`] timeouts that double
+//! from 200 us on, 13 s. So comparisons of protocols do not depend on how soon each gives up. The papers of pFabric,
+//! pHost, NDP, Homa and Fastpass assume peers that are up; RoCE's queue pairs give up after at most seven timeouts
+//! (InfiniBand, retry count), which a pause can outlast.
 //!
-//! Departure: after [`STEADY`] timeouts (pFabric: 1,024) in a row that brought nothing, each is twice the one before, also where the paper has
-//! them all alike: who waits for a dead peer sends little, and costs little to simulate.
+//! Departure: after [`STEADY`] timeouts in a row (pFabric: 1,024) without progress, each is twice the one before, also
+//! where the paper has them all alike: a sender that waits for a dead peer sends little, and costs little to simulate.
 
 use crate::tcp::MOST_TIMEOUTS;
 use unrack_units::Time;
 
-/// Timeouts in a row that are as the protocol has them.
+/// Timeouts in a row that have the length that the protocol gives them.
 pub const STEADY: u32 = 64;
 
-/// Retransmissions before anybody gives up (RFC 1122 §4.2.3.5, R1: at least three).
+/// Least number of retransmissions before an end gives up (RFC 1122 §4.2.3.5, R1: at least three).
 const LEAST: u32 = 3;
 
-/// When a timeout of this length has passed in vain, and those before it that were half of it and so on: 13 s in all.
+/// Length of the last timeout: with those before it, each half of the next, 13 s in all.
 pub const LONGEST: Time = Time::from_us(200 << MOST_TIMEOUTS);
 
-/// Timeouts in a row of which nothing came.
+/// Number of timeouts in a row without progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Silence {
     timeouts: u32,
 }
 
 impl Silence {
-    /// Something new has arrived.
+    /// Ends the silence, because something new has arrived.
     pub fn end(&mut self) {
         self.timeouts = 0;
     }
 
-    /// So long that those that are heard of go first.
+    /// Returns whether the silence is so long that other transfers go first.
     pub fn is_long(self) -> bool {
         self.timeouts >= STEADY
     }
 
-    /// How long to wait now, if the first `steady` timeouts are all `timeout` and each after those is doubled.
+    /// Returns how long to wait now, if the first `steady` timeouts are all `timeout` and each after those is doubled.
     pub fn timeout(self, timeout: Time, steady: u32) -> Time {
         timeout * (1 << self.timeouts.saturating_sub(steady))
     }
 
-    /// That time has passed. How long to wait next; `None`: give up.
+    /// Counts a timeout. Returns how long to wait next; `None` if it is time to give up.
     pub fn handle_timeout(&mut self, timeout: Time, steady: u32) -> Option<Time> {
         if self.timeouts >= steady.max(LEAST) && self.timeout(timeout, steady) >= LONGEST {
             return None;

@@ -1,15 +1,15 @@
-//! Who is next among many: the smallest first, and of equals the lowest name.
+//! Priority queue of numbered items: the smallest size first, and of equals the one that came first.
 
 use std::collections::BTreeSet;
 
-/// Things with a number and a size, which may change.
+/// Numbered items that wait, each with a size that may change.
 #[derive(Debug, Clone, Default)]
 pub struct Turns {
-    /// Size, order, number.
+    /// Entries as (size, order, number).
     waiting: BTreeSet<(u32, u32, u32)>,
 }
 
-/// Where a thing stands in [`Turns`]: kept by its owner.
+/// Place of an item in [`Turns`], kept by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     order: u32,
@@ -17,15 +17,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of the thing that came as number `order`. Its own number may have been another's: it says nothing of that.
+    /// Creates the place of the item that came as number `order`. Its own number may have been another item's before,
+    /// and does not decide the order.
     pub fn new(order: u32) -> Place {
         Place { order, size: None }
     }
 }
 
 impl Turns {
-    /// Thing `number` now waits with this size, or no more; returns whether that is new. `place` is that of this
-    /// thing.
+    /// Enters item `number` with this size, or removes it. Returns whether that changes anything. `place` must be the
+    /// item's own.
     pub fn set(&mut self, number: u32, place: &mut Place, size: Option<u32>) -> bool {
         if place.size == size {
             return false;
@@ -40,20 +41,22 @@ impl Turns {
         true
     }
 
-    /// The next.
+    /// Returns the first item.
     pub fn first(&self) -> Option<u32> {
         self.waiting.first().map(|(.., number)| *number)
     }
 
-    /// All, in order.
+    /// Returns all items, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.waiting.iter().map(|(.., number)| *number)
     }
 
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
+    /// Returns whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

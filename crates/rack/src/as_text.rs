@@ -1,6 +1,6 @@
-//! serde and schema for types that are written as text.
+//! Serialization and schema of types that are written as text.
 
-/// `Serialize` by `Display`, `Deserialize` by `FromStr`.
+/// Implements `Serialize` by `Display` and `Deserialize` by `FromStr`.
 macro_rules! as_text {
     ($type:ty, $expecting:literal) => {
         impl serde::Serialize for $type {

@@ -1,4 +1,4 @@
-//! From a tree to the parts of a scenario, with everything that is wrong with it.
+//! Check of a scenario: from a tree to the scenario's parts, or to a list of all its problems.
 
 mod bounds;
 mod cables;
@@ -35,7 +35,7 @@ pub(crate) struct Checker<'a> {
     pub problems: Vec<Problem>,
 }
 
-/// What a scenario consists of.
+/// Parts of a checked scenario.
 pub(crate) struct Parts {
     pub seed: u64,
     pub network: Network,
@@ -45,7 +45,7 @@ pub(crate) struct Parts {
     pub host: Option<Host>,
 }
 
-/// The words that a key may hold: those of this version, and those of later ones.
+/// Words that a key may hold: those of this version, and those reserved for later ones.
 struct Choice {
     known: &'static [&'static str],
     later: &'static [&'static str],
@@ -55,7 +55,7 @@ const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &[] };
 const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
 const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: &[] };
 
-/// The keys at the top of a scenario, and what they mean.
+/// Keys at the top of a scenario, and their meanings.
 pub(crate) const SECTIONS: [(&str, &str); 8] = [
     ("seed", "Seed of all that is drawn at random. Default 1."),
     ("network", "Topology, links and switches."),
@@ -70,10 +70,10 @@ pub(crate) const SECTIONS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Seed of a scenario that names none.
+/// Seed of a scenario that gives none.
 const DEFAULT_SEED: u64 = 1;
 
-/// The table `network` but for its topology.
+/// Keys of the table `network` except its topology.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default)]
 struct Common {
@@ -84,7 +84,7 @@ struct Common {
     /// 55 ns (DRack §2.4, §7.1).
     cxl_link: Option<Link>,
     switch: Switch,
-    /// Default 1500 B, as Ethernet's.
+    /// Largest packet, without headers of the fabric. Default 1500 B, as Ethernet's.
     mtu: Bytes,
     headers: Headers,
 }
@@ -110,7 +110,7 @@ struct LeafSpineSize {
 
 #[derive(Deserialize, JsonSchema)]
 struct FatTreeSize {
-    /// Of each switch: the k of a k-ary fat tree.
+    /// Ports of each switch: the k of a k-ary fat tree.
     ports: u32,
 }
 
@@ -118,7 +118,7 @@ struct FatTreeSize {
 struct DrackSize {
     racks: u32,
     hosts_per_rack: u32,
-    /// Default: as many as leave nothing oversubscribed.
+    /// Core switches. Default: the number that leaves nothing oversubscribed.
     #[serde(default)]
     cores: Option<u32>,
 }
@@ -127,7 +127,7 @@ struct DrackSize {
 struct TorackSize {
     racks: u32,
     hosts_per_rack: u32,
-    /// Default: as many as hosts, so that nothing is oversubscribed.
+    /// Uplinks of each ToR switch. Default: as many as hosts, so that nothing is oversubscribed.
     #[serde(default)]
     uplinks: Option<u32>,
 }
@@ -140,16 +140,17 @@ struct CubeSize {
 
 #[derive(Deserialize, JsonSchema)]
 struct CablesFile {
-    /// One cable a line ([`crate::graph::list`]).
+    /// File with one cable per line ([`crate::graph::list`]).
     file: FileRef,
 }
 
 impl<'a> Checker<'a> {
+    /// Creates a checker of the scenario `root` without problems so far.
     pub fn new(root: &'a Node, sources: &'a [Source]) -> Checker<'a> {
         Checker { root, sources, problems: Vec::new() }
     }
 
-    /// The parts, if nothing is wrong; otherwise there are problems.
+    /// Returns the parts if nothing is wrong; otherwise `None`, and `problems` is not empty.
     pub fn parts(&mut self) -> Option<Parts> {
         self.refuse_unknown_sections();
         let seed = match self.root.get("seed") {
@@ -247,7 +248,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The workload; what it asks of the network is checked only if there is one.
+    /// Reads the workload; what it needs of the network is checked only if there is a valid network.
     fn workload(&mut self, network: Option<&Network>) -> Option<Workload> {
         let (kind, rest) = self.chosen("workload", "kind", &WORKLOAD)?;
         let mut workload = match kind {
@@ -265,7 +266,7 @@ impl<'a> Checker<'a> {
         Some(workload)
     }
 
-    /// Files are relative to the file that names them.
+    /// Resolves the workload's files relative to the file that names them.
     fn place_files(&self, workload: &mut Workload) {
         let size = |size: &mut Size, path| {
             if let Size::File { file, .. } = size {
@@ -291,7 +292,7 @@ impl<'a> Checker<'a> {
         file.path = folder.join(&file.written);
     }
 
-    /// The word that says what the table at `path` is, and the rest of that table.
+    /// Returns the word that selects the kind of the table at `path`, and the rest of that table.
     fn chosen(&mut self, path: &str, tag: &str, choice: &Choice) -> Option<(&'static str, Node)> {
         let table = self.table(path)?;
         let Some(word) = table.get(tag) else {
@@ -321,7 +322,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The table at a dotted path, which must be there.
+    /// Returns the table at a dotted path; reports a problem if there is none.
     fn table(&mut self, path: &str) -> Option<&'a Node> {
         let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
         let around = if parent.is_empty() { Some(self.root) } else { self.root.at(parent) }?;
@@ -333,7 +334,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// Says that a table needs a key; of a key that is nearly the same, that it is not that one.
+    /// Reports that a table lacks a key; if it has a similar key, suggests the correct one.
     fn missing(&mut self, path: &str, table: &Node, key: &str) {
         let path = if path.is_empty() { "the scenario" } else { path };
         let keys = || table.table().into_iter().flatten();
@@ -357,13 +358,13 @@ impl<'a> Checker<'a> {
         decode(node, path, &mut self.problems)
     }
 
-    /// The same for a table whose key `beside` was read before.
+    /// Decodes a table whose key `beside` was read before.
     fn decode_beside<T: DeserializeOwned>(&mut self, node: &Node, path: &str, beside: &str) -> Option<T> {
         decode_beside(node, path, &[beside], &mut self.problems)
     }
 }
 
-/// The keys of `network` with a topology of this kind.
+/// Returns the schema of `network` with a topology of this kind.
 pub(crate) fn network_schema(kind: &str) -> Schema {
     let mut network = schema::of::<Common>();
     let shape = match kind {
@@ -380,7 +381,7 @@ pub(crate) fn network_schema(kind: &str) -> Schema {
     network
 }
 
-/// A captured program runs on half of the nodes, and the other half holds its memory.
+/// Sets the default blades of a captured program: it runs on half of the nodes, and the other half holds its memory.
 fn fill_blades(workload: &mut Workload, nodes: u32) {
     if let Workload::Trace(Trace { blades: blades @ None, .. }) = workload {
         *blades = Some(Blades::half(nodes));

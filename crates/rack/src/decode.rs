@@ -1,8 +1,8 @@
-//! From a tree to typed values, by serde, with every problem at its place.
+//! Decoding of a tree into typed values, by serde, with every problem at its place.
 //!
-//! A type needs `Deserialize` and, for its defaults, `#[serde(default)]`; keys it does not have are
-//! refused whether or not it says `deny_unknown_fields`. Units are written as text, and a bare
-//! number where text with a unit is needed is refused by the unit's own message.
+//! A type needs `Deserialize` and, for its defaults, `#[serde(default)]`; unknown keys are refused whether or not it
+//! has `deny_unknown_fields`. Units are written as text, and a bare number in place of text with a unit is refused by
+//! the unit's own message.
 
 mod fault;
 mod reader;
@@ -12,18 +12,18 @@ use serde::de::DeserializeOwned;
 use crate::problem::Problem;
 use crate::tree::Node;
 
-/// More than this many problems in one table help nobody.
+/// Largest number of problems reported for one table; more are no help.
 const MOST_PROBLEMS: usize = 20;
 
-/// Reads `node`, found at `path`, as `T`; or says everything that is wrong with it.
+/// Reads `node`, found at `path`, as `T`; or reports everything that is wrong with it.
 ///
-/// serde stops at the first problem. To find the others, what is wrong is taken out and the rest
-/// is read again, until nothing more can be told.
+/// serde stops at the first problem. To find the others, the faulty entry is removed and the rest is read again, until
+/// no further problem is found.
 pub(crate) fn decode<T: DeserializeOwned>(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<T> {
     decode_beside(node, path, &[], problems)
 }
 
-/// The same for a table of which somebody else reads the keys `beside`: they are keys to propose.
+/// Decodes a table whose keys `beside` are read elsewhere: they are only suggested in messages.
 pub(crate) fn decode_beside<T: DeserializeOwned>(
     node: &Node,
     path: &str,
@@ -34,7 +34,7 @@ pub(crate) fn decode_beside<T: DeserializeOwned>(
     for found in 0..MOST_PROBLEMS {
         match T::deserialize(reader::Reader { node: &node, beside }) {
             Ok(value) => return (found == 0).then_some(value),
-            // Missing, perhaps, because it was taken out.
+            // Possibly missing because it was removed.
             Err(fault) if fault.missing && found > 0 => return None,
             Err(fault) => {
                 let removed = node.remove(&fault.keys());

@@ -1,4 +1,4 @@
-//! A scenario in full, as TOML, with where each value came from, and the keys that have none.
+//! Explanation of a scenario in full, as TOML: each value with its origin, and the keys without a value.
 
 use serde_json::Value as Schema;
 use toml::{Table, Value as Toml};
@@ -8,14 +8,14 @@ use crate::source::Source;
 use crate::tables::Part;
 use crate::tree::Node;
 
-/// Keys that say what their table is come first.
+/// Keys that select the kind of their table; they come first.
 const FIRST: [&str; 2] = ["kind", "protocol"];
 
-/// Comments begin in the same column, unless a line is longer than this.
+/// Longest line, in characters, that still shares the column of comments.
 const WIDEST: usize = 60;
 
-/// The text with a comment behind each value. Keys and tables without a value are comments: what is left of them
-/// is a scenario, the same one.
+/// Returns the text with a comment behind each value. Keys and tables without a value are comments, so that the rest is
+/// a scenario, the same one.
 pub(crate) fn with_origins(parts: &[Part], root: &Node, sources: &[Source]) -> String {
     let mut page = Page { text: String::new(), root, sources };
     for part @ Part { values, schema, .. } in parts {
@@ -27,7 +27,7 @@ pub(crate) fn with_origins(parts: &[Part], root: &Node, sources: &[Source]) -> S
     page.text
 }
 
-/// FNV-1a, 64 bits, of the text without comments.
+/// Returns the hash of the text without comments: FNV-1a, 64 bits.
 pub(crate) fn hash(parts: &[Part]) -> String {
     let mut text = String::new();
     for part in parts.iter().filter(|part| part.hashed) {
@@ -43,7 +43,7 @@ pub(crate) fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// A table's values, and after them the tables inside.
+/// Appends a table's values, and after them the tables inside.
 fn plain(text: &mut String, path: &[String], table: &Table) {
     let (tables, values): (Vec<_>, Vec<_>) =
         sorted(table).into_iter().partition(|(_, value)| value.is_table());
@@ -62,14 +62,14 @@ struct Page<'a> {
     sources: &'a [Source],
 }
 
-/// One key of a table, on a line of its own.
+/// Key of a table, on a line of its own.
 struct Line {
     text: String,
     comment: String,
 }
 
 impl Page<'_> {
-    /// A table of the scenario: its values, its keys without one, and then the tables inside.
+    /// Appends a table of the scenario: its values, its keys without a value, and then the tables inside.
     fn table(&mut self, path: &[String], values: &Table, schema: &Schema) {
         let keys = schema::keys(schema);
         let mut names: Vec<&str> = values.keys().map(String::as_str).chain(keys.keys().copied()).collect();
@@ -86,7 +86,7 @@ impl Page<'_> {
         }
     }
 
-    /// The line of one key; none for a table.
+    /// Returns the line of one key; `None` for a table.
     fn line(&self, path: &[String], name: &str, value: Option<&Toml>, key: Option<&Key>) -> Option<Line> {
         match (value, key) {
             (Some(Toml::Table(_)), _) => None,
@@ -98,7 +98,7 @@ impl Page<'_> {
         }
     }
 
-    /// The table that a key is, or could be.
+    /// Appends the table that a key holds, or could hold.
     fn inside(&mut self, path: &[String], value: Option<&Toml>, key: Option<&Key>) {
         match (value, key, key.and_then(Key::inside)) {
             (Some(Toml::Table(table)), _, Some(Inside::Table(schema))) => self.table(path, table, schema),
@@ -115,7 +115,7 @@ impl Page<'_> {
         }
     }
 
-    /// A table that the scenario does not have, as a comment: what could be in it, and what holds without it.
+    /// Appends a table that the scenario does not have, as a comment: its possible keys, and their defaults.
     fn template(&mut self, path: &[String], inside: &Inside, why: &str, default: Option<&Toml>) {
         let (schema, header) = match inside {
             Inside::Table(schema) => (*schema, format!("[{}]", dotted(path))),
@@ -141,7 +141,7 @@ impl Page<'_> {
         }
     }
 
-    /// Where a value came from.
+    /// Returns the origin of a value.
     fn origin(&self, path: &[String], key: &str) -> String {
         let table = path.iter().try_fold(self.root, |node, key| node.get(key));
         match table.and_then(|table| table.get(key)) {
@@ -153,7 +153,7 @@ impl Page<'_> {
 
 const NOT_SET: &str = "not set";
 
-/// The line of a key in a table that is not there; none for a table.
+/// Returns the line of a key in a table that the scenario does not have; `None` for a table.
 fn template_line(name: &str, key: &Key, default: Option<Toml>, is_needed: bool) -> Option<Line> {
     match (default, key.inside()) {
         (Some(value), _) if !value.is_table() => {
@@ -168,7 +168,7 @@ fn without_value(name: &str, key: &Key, why: &str) -> Line {
     Line { text: format!("# {} =", quoted(name)), comment: reason(why, key) }
 }
 
-/// Why there is no value, and what the key means.
+/// Returns the reason for a missing value, and the meaning of the key.
 fn reason(why: &str, key: &Key) -> String {
     match key.meaning() {
         meaning if meaning.is_empty() => why.into(),
@@ -180,7 +180,7 @@ fn below(path: &[String], name: &str) -> Vec<String> {
     [path, &[name.to_string()]].concat()
 }
 
-/// The entries of a table: those that say what it is, then by name, whatever order its crate keeps.
+/// Returns the entries of a table: those that select its kind first, then by name, whatever order its crate keeps.
 fn sorted(table: &Table) -> Vec<(&String, &Toml)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| (!FIRST.contains(&key.as_str()), *key));
@@ -195,7 +195,7 @@ fn dotted(path: &[String]) -> String {
     path.iter().map(|key| quoted(key)).collect::<Vec<_>>().join(".")
 }
 
-/// A key, in quotes if it needs them.
+/// Returns a key, in quotes if it needs them.
 fn quoted(key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let escaped = |c: char| match c {

@@ -1,41 +1,42 @@
-//! Which protocol carries the traffic. Its parameters belong to the protocol, not to the rack.
+//! Protocols that carry the traffic. Their parameters are defined with the protocol, not here.
 
 /// A protocol that a scenario can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// What no fabric on the same links can beat: every message is alone, and free but for its bits.
+    /// Lower bound that no fabric on the same links can beat: every message is alone, and only its bits take time.
     Ideal,
-    /// Scheduled by the switch, inside the Ethernet PHY.
+    /// EDM: scheduled by the switch, inside the Ethernet PHY.
     Edm,
-    /// Credit flow control, hop by hop.
+    /// CXL: credit flow control, hop by hop.
     Cxl,
-    /// Windows cut in proportion to the marks of switches.
+    /// DCTCP: windows cut in proportion to the marks of switches.
     Dctcp,
-    /// Windows cut by loss.
+    /// TCP: windows cut by loss.
     Tcp,
-    /// Switches send what has least left first, and drop what has most.
+    /// pFabric: switches send the packet whose transfer has the least left first, and drop the one with the most.
     Pfabric,
-    /// Receivers give tokens for what senders send; short transfers need none.
+    /// pHost: receivers grant tokens for what senders send; short transfers need none.
     Phost,
-    /// Receivers grant to several senders at once, at priorities of their own.
+    /// Homa: receivers grant to several senders at once, at priorities of their own.
     Homa,
-    /// Receivers that know of everything at once: the idealized receiver-driven transport of EDM.
+    /// Idealized receiver-driven transport of EDM: receivers learn of everything at once.
     Ird,
-    /// Switches cut packets down to their headers, receivers pull what follows.
+    /// NDP: switches trim packets to their headers, and receivers pull the following ones.
     Ndp,
-    /// Links that pause, under senders that slow down when switches mark.
+    /// DCQCN over priority flow control: links that pause, under senders that slow down when switches mark.
     PfcDcqcn,
-    /// An arbiter gives every packet a timeslot.
+    /// Fastpass: an arbiter gives every packet a timeslot.
     Fastpass,
-    /// Multipath TCP: subflows, by each NIC of a pool.
+    /// Multipath TCP: subflows over each NIC of a pool.
     Mptcp,
-    /// Nodes that know of all flows compute their rates: for racks without switches.
+    /// R2C2: nodes that know of all flows compute their rates; for racks without switches.
     R2c2,
-    /// A queue for each flow at each node, held back hop by hop: the ideal of R2C2.
+    /// Per-flow queues with back-pressure: a queue for each flow at each node, held back hop by hop; the ideal of R2C2.
     Pfq,
 }
 
 impl Protocol {
+    /// All protocols.
     pub const ALL: [Protocol; 15] = [
         Protocol::Ideal,
         Protocol::Edm,
@@ -53,7 +54,7 @@ impl Protocol {
         Protocol::R2c2,
         Protocol::Pfq,
     ];
-    /// Their names, in the same order.
+    /// Names of the protocols, in the order of [`Protocol::ALL`].
     pub const NAMES: &[&str] = &[
         "ideal",
         "edm",
@@ -72,16 +73,17 @@ impl Protocol {
         "pfq",
     ];
 
-    /// As in scenarios, tables and reports.
+    /// Returns the name in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
         Protocol::NAMES[self as usize]
     }
 
-    /// Whether nodes forward for each other, and there are no switches.
+    /// Returns whether nodes forward for each other, without switches.
     pub const fn is_direct(self) -> bool {
         matches!(self, Protocol::R2c2 | Protocol::Pfq)
     }
 
+    /// Returns the protocol of this name.
     pub fn from_name(name: &str) -> Option<Protocol> {
         Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
@@ -93,5 +95,5 @@ impl std::fmt::Display for Protocol {
     }
 }
 
-/// Protocols of the design that this version does not have.
+/// Names of planned protocols that this version does not have.
 pub(crate) const LATER: &[&str] = &[];

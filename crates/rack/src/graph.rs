@@ -1,7 +1,7 @@
-//! Racks without switches: nodes that forward for each other, over links of their own.
+//! Racks without switches: nodes that forward for each other over direct links.
 //!
-//! A [`Graph`] numbers the two ways of every cable: those that leave a node follow each other, and the place of
-//! a link among them is its *port*. Tori and meshes also know their coordinates ([`Cube`]).
+//! A [`Graph`] numbers the two directions of every cable as links: the links that leave a node have consecutive
+//! numbers, and the index of a link among them is its *port*. Tori and meshes also have coordinates ([`Cube`]).
 
 mod closer;
 mod cube;
@@ -14,31 +14,33 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Links that may leave a node: a hop of a source route is three bits (R2C2 §4.2).
+/// Largest number of links that leave a node: a hop of a source route has three bits (R2C2 §4.2).
 pub const MOST_PORTS: u32 = 8;
-/// Addresses have 16 bits (R2C2 §4.2).
+/// Largest number of nodes: addresses have 16 bits (R2C2 §4.2).
 pub const MOST_NODES: u32 = 1 << 16;
 
-/// Nodes and the links between them, all connected.
+/// Nodes and the links between them. Connected, unless links were removed ([`Graph::without`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// By node, the first of its links; one more at the end.
+    /// First link of each node, by node; and the number of links.
     first: Vec<u32>,
-    /// By link: the node at its other end.
+    /// Receiving node of each link, by link.
     to: Vec<u32>,
-    /// By link: the node that sends on it.
+    /// Sending node of each link, by link.
     from: Vec<u32>,
-    /// By link: the other way of its cable.
+    /// Other direction of each link's cable, by link.
     reverse: Vec<u32>,
-    /// By link: which of the cables that it was built from.
+    /// Index of each link's cable among those that the graph was built from, by link.
     cable: Vec<u32>,
     cube: Option<Cube>,
     distances: Distances,
 }
 
 impl Graph {
+    /// Builds a graph from cables between nodes.
+    ///
     /// # Errors
-    /// Unless it is connected, with at most [`MOST_PORTS`] cables a node, no two alike.
+    /// Unless the graph is connected, with at most [`MOST_PORTS`] cables per node and no two between the same nodes.
     pub fn of_cables(nodes: u32, cables: &[(u32, u32)]) -> Result<Graph, GraphError> {
         if !(2..=MOST_NODES).contains(&nodes) {
             return Err(GraphError::Nodes(nodes));
@@ -94,14 +96,17 @@ impl Graph {
         Graph { first, to, from, reverse, cable, cube: None, distances }
     }
 
-    /// A k-ary n-cube: a torus if it wraps, else a mesh. A ring of two is one cable.
+    /// Builds a k-ary n-cube: a torus if it wraps, else a mesh. A ring of two is one cable.
+    ///
+    /// # Errors
+    /// If it has fewer than two nodes, more than [`MOST_NODES`], or nodes with more than [`MOST_PORTS`] cables.
     pub fn cube(sides: Sides, wraps: bool) -> Result<Graph, GraphError> {
         let cube = Cube::new(sides, wraps)?;
         let graph = Graph::of_cables(cube.nodes(), &cube.cables())?;
         Ok(graph.in_order_of(cube))
     }
 
-    /// Ports by dimension, up before down, as coordinates do not show in the order of cables.
+    /// Renumbers ports by dimension, up before down, which the order of cables does not give.
     fn in_order_of(mut self, cube: Cube) -> Graph {
         let old = self.clone();
         let mut place_of = vec![0; old.to.len()];
@@ -120,56 +125,57 @@ impl Graph {
         Graph { cube: Some(cube), ..self }
     }
 
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.first.len() as u32 - 1
     }
 
-    /// Both ways of all cables.
+    /// Returns the number of links: both directions of all cables.
     pub fn links(&self) -> u32 {
         self.to.len() as u32
     }
 
-    /// The links that leave a node, by port.
+    /// Returns the links that leave a node, by port.
     pub fn links_of(&self, node: u32) -> Range<u32> {
         self.first[node as usize]..self.first[node as usize + 1]
     }
 
-    /// Where a link leads.
+    /// Returns the node that a link leads to.
     pub fn to(&self, link: u32) -> u32 {
         self.to[link as usize]
     }
 
-    /// Who sends on a link.
+    /// Returns the node that sends on a link.
     pub fn from(&self, link: u32) -> u32 {
         self.from[link as usize]
     }
 
-    /// The other way of the same cable.
+    /// Returns the other direction of the same cable.
     pub fn reverse(&self, link: u32) -> u32 {
         self.reverse[link as usize]
     }
 
-    /// Which of the cables that the graph was built from, in their order.
+    /// Returns the index of a link's cable among those that the graph was built from.
     pub fn cable(&self, link: u32) -> u32 {
         self.cable[link as usize]
     }
 
-    /// Place of a link among those of its node.
+    /// Returns the index of a link among those of its node.
     pub fn port(&self, link: u32) -> u32 {
         link - self.first[self.from(link) as usize]
     }
 
-    /// The link from a node to its neighbour.
+    /// Returns the link from a node to its neighbour.
     pub fn link_to(&self, node: u32, neighbour: u32) -> Option<u32> {
         self.links_of(node).find(|link| self.to(*link) == neighbour)
     }
 
-    /// Its coordinates, if it is a torus or a mesh.
+    /// Returns the coordinates, if the graph is a torus or a mesh.
     pub fn as_cube(&self) -> Option<&Cube> {
         self.cube.as_ref()
     }
 
-    /// Hops from every node to this one. [`FAR`]: there is no way.
+    /// Returns the hops from every node to this one; [`FAR`] without a path.
     pub fn distances_to(&self, node: u32) -> Vec<u16> {
         let mut distances = vec![FAR; self.nodes() as usize];
         distances[node as usize] = 0;
@@ -188,7 +194,7 @@ impl Graph {
         distances
     }
 
-    /// Hops between the two nodes that are furthest apart, of those that have a way to each other.
+    /// Returns the hops between the two connected nodes that are furthest apart.
     pub fn diameter(&self) -> u32 {
         match &self.cube {
             Some(cube) => cube.diameter(),
@@ -199,8 +205,8 @@ impl Graph {
         }
     }
 
-    /// What is left of it without these links and their ways back; nodes may have no way to others. And by link of what
-    /// is left, which one it was.
+    /// Returns the graph without these links and their reverse links, which may be disconnected; and the former number
+    /// of each remaining link, by link.
     pub fn without(&self, down: impl Fn(u32) -> bool) -> (Graph, Vec<u32>) {
         let is_left = |link: &u32| {
             let back = self.reverse(*link);
@@ -217,14 +223,14 @@ impl Graph {
     }
 }
 
-/// Instead of a distance: there is no way.
+/// Value instead of a distance where there is no path.
 pub const FAR: u16 = u16::MAX;
 
-/// Why a graph is no rack.
+/// Reason why a graph is not a rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphError {
     Nodes(u32),
-    /// Cables are numbered from 0.
+    /// A cable ends at a node that does not exist. Cables are numbered from 0.
     NoSuchNode {
         cable: usize,
         node: u32,
@@ -247,7 +253,7 @@ pub enum GraphError {
 }
 
 impl GraphError {
-    /// The cable that is wrong, if one is.
+    /// Returns the faulty cable, if the error is about one.
     pub fn cable(&self) -> Option<usize> {
         match *self {
             GraphError::NoSuchNode { cable, .. }

@@ -1,27 +1,27 @@
-//! What is inside a host: memory, its CXL port, what NICs do in it, cores, a cache of its rack's memory.
+//! Inside of a host: memory, its CXL port, its virtual NICs, cores, and a cache of its rack's memory.
 
 use crate::network::Link;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Rate, Time};
 
-/// The parts of every host (DRack §4, §5), each of which can be turned off. `network.cxl_link` is that of a host's CXL
+/// Parts of every host (DRack §4, §5), each of which can be turned off. `network.cxl_link` is the link of a host's CXL
 /// port: a load from another host's memory crosses it four times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Host {
-    /// Buffers are spread over the memories of the rack (DRack's M); else each lies in the memory of its host. Default
-    /// true.
+    /// Whether buffers are spread over the memories of the rack (DRack's M); else each lies in the memory of its host.
+    /// Default true.
     pub memory_pool: bool,
-    /// Each host has a cache of what it loads from the pool (C). Default true.
+    /// Whether each host has a cache of what it loads from the pool (C). Default true.
     pub dram_cache: bool,
-    /// Programs read data where they lie, and within a rack only references pass (§4.3, §5.1); else data are sent, and
-    /// copied once more on their way to the program. Default: as `memory_pool`, which it takes.
+    /// Whether programs read data in place, so that only references pass within a rack (§4.3, §5.1); else data are
+    /// sent, and copied once more on their way to the program. Default: as `memory_pool`, which references need.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub references: Option<bool>,
-    /// A message is complete when its program has loaded all of it (as latencies in appendix A.4 are measured). Else, with
-    /// references, when it lies where the program can load it while it computes (§5.1), which is what communication times
-    /// are. Default true.
+    /// Whether a message is complete when its program has loaded all of it (as latencies in appendix A.4 are measured).
+    /// Else, with references, it is complete when it lies where the program can load it while it computes (§5.1), as
+    /// for communication times. Default true.
     pub program_loads: bool,
     pub memory: HostMemory,
     pub cache: Cache,
@@ -29,79 +29,79 @@ pub struct Host {
     pub nic: Nic,
 }
 
-/// The memory of a host.
+/// Memory of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostMemory {
-    /// Default two channels, as in the prototype (§6), of DDR5-4800: 614.4 Gb/s.
+    /// Rate of the memory. Default two channels, as in the prototype (§6), of DDR5-4800: 614.4 Gb/s.
     pub rate: Rate,
-    /// Of a load by the host itself. Default 80 ns (§7.1: 50 to 100 ns), so that with the default `network.cxl_link` a
-    /// load from another host's takes 3.75 times as long (§7.1: 2.7 to 6.4).
+    /// Latency of a load by the host itself. Default 80 ns (§7.1: 50 to 100 ns), so that with the default
+    /// `network.cxl_link` a load from another host's memory takes 3.75 times as long (§7.1: 2.7 to 6.4).
     pub latency: Time,
-    /// What each host has for buffers: its share of the interleave set IS0. Default 12 GiB (table 1).
+    /// Memory of each host for buffers: its share of the interleave set IS0. Default 12 GiB (table 1).
     pub size: Bytes,
-    /// Bytes in one memory before the next has its turn. Default 256 B (§4.2).
+    /// Bytes in one memory before the next one follows. Default 256 B (§4.2).
     pub interleave: Bytes,
-    /// Loads that a core waits for at the same time, at most. Default 64 (§2.5).
+    /// Largest number of loads that a core waits for at the same time. Default 64 (§2.5).
     pub outstanding_loads: u32,
 }
 
-/// The cache in front of the pool.
+/// Cache in front of the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cache {
-    /// Default 1 GiB (table 1).
+    /// Size of the cache. Default 1 GiB (table 1).
     pub size: Bytes,
     /// Lines of a set. Default 8; the paper says "multi-way".
     pub ways: u32,
-    /// Of each of its parts, which have as many lines: the buffers it is for, and what it fetches at once. Default 128 B
-    /// and 4 KiB (§5.2).
+    /// Line sizes of the cache's parts, which have equal numbers of lines. A part holds buffers of its line size, and
+    /// fetches a line at once. Default 128 B and 4 KiB (§5.2).
     pub lines: Vec<Bytes>,
-    /// Lines of the same buffer that are fetched along with one that was missing. Default 0: a line is all that is fetched.
+    /// Lines of the same buffer that are fetched along with a missing one. Default 0: only the line itself is fetched.
     pub prefetch: u32,
-    /// Of a load that hits. Default 80 ns, as of local memory.
+    /// Latency of a load that hits. Default 80 ns, as of local memory.
     pub latency: Time,
 }
 
-/// Who handles packets.
+/// Cores that handle packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cpu {
-    /// All packets of a stream are handled by the same one (§7.1: XPS, RPS). Default 4 (table 1).
+    /// Cores; all packets of a stream are handled by the same one (§7.1: XPS, RPS). Default 4 (table 1).
     pub cores: u32,
-    /// Of a packet in the network's stack, sent or received, but for what it waits for memory. Default 1 us, 33 Gb/s a core
-    /// in packets of 4 KiB; about what is measured of Linux (Cai et al., SIGCOMM 2021).
+    /// Time of a packet in the network stack, sent or received, without waiting for memory. Default 1 us, 33 Gb/s per
+    /// core in packets of 4 KiB; about what is measured of Linux (Cai et al., SIGCOMM 2021).
     pub packet_time: Time,
-    /// How often the stack loads a header that came, one load after the other. Default 4: by the driver, and for link, IP
-    /// and TCP. (DRack appendix A.4: "multiple times".)
+    /// Loads of a received header by the stack, one after the other. Default 4: by the driver, and for link, IP and
+    /// TCP. (DRack appendix A.4: "multiple times".)
     pub header_loads: u32,
-    /// Of an interrupt, besides its packets. Default 1 us.
+    /// Time of an interrupt, besides its packets. Default 1 us.
     pub interrupt_time: Time,
 }
 
-/// A NIC, and what each host has of it: its virtual NIC.
+/// NIC, and each host's part of it: its virtual NIC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Nic {
-    /// Of a NIC's DMA engine to its host, or where NICs are pooled to the CXL switch. Default 256 Gb/s (PCIe 5.0 x8) and
-    /// 55 ns, as `network.cxl_link`.
+    /// Link of a NIC's DMA engine to its host or, where NICs are pooled, to the CXL switch. Default 256 Gb/s (PCIe 5.0
+    /// x8) and 55 ns, as `network.cxl_link`.
     pub dma: Link,
-    /// Packets that a host may have given to a virtual NIC and that are not yet sent. Default 64: Linux shortens the queues
-    /// of drivers to what keeps a link busy (byte queue limits).
+    /// Packets that a host may have given to a virtual NIC and that are not yet sent. Default 64: Linux shortens the
+    /// queues of drivers to what keeps a link busy (byte queue limits).
     pub transmit_queue: u32,
-    /// Descriptors for packets to come, of a virtual NIC; and entries of a queue of references. Default 512, as Linux gives
-    /// the 82599 of the prototype.
+    /// Receive descriptors of a virtual NIC; and entries of a queue of references. Default 512, as Linux gives the
+    /// 82599 of the prototype.
     pub receive_queue: u32,
-    /// What a NIC holds of packets that are not yet in memory. Default 256 KiB (table 1: headroom of a port).
+    /// Buffer of a NIC for packets that are not yet in memory. Default 256 KiB (table 1: headroom of a port).
     pub headroom: Bytes,
-    /// So many packets raise an interrupt. Default 64, what Linux handles at once (NAPI).
+    /// Packets that raise an interrupt at once. Default 64, what Linux handles at once (NAPI).
     pub interrupt_batch: u32,
-    /// And so do fewer, after this time. Default 10 us.
+    /// Time after which fewer packets raise an interrupt, too. Default 10 us.
     pub interrupt_delay: Time,
 }
 
 impl Host {
-    /// Whether data pass by reference.
+    /// Returns whether data pass by reference.
     pub fn references(&self) -> bool {
         self.references.unwrap_or(self.memory_pool)
     }

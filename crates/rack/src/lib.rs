@@ -1,4 +1,4 @@
-//! What a rack is: the scenario file, its errors, and the topologies it names.
+//! Description of a rack: the scenario file, its errors, and the topologies that it names.
 //!
 //! ```text
 //! file --load--> Scenario --check--> ValidScenario { seed, network, protocol, host, workload, faults }
@@ -6,9 +6,8 @@
 //!  + --set                                | explain(), hash()     every value, and where from
 //! ```
 //!
-//! Values are pure data; messages are made in the room of workloads, packets in that of simulation.
-//! Every problem of a file is reported at once, each with its line, a caret and the nearest valid
-//! key; no text makes this crate panic.
+//! Values are pure data; messages are made in the crate of workloads, packets in the simulator's. Every problem of a
+//! file is reported at once, each with its line, a caret and the nearest valid key; no text makes this crate panic.
 //!
 //! ```
 //! use unrack_rack::{Overrides, Scenario};

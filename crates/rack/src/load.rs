@@ -1,4 +1,4 @@
-//! From files and overrides to one tree: `extends` is followed, overrides are laid on top.
+//! Loading: from files and overrides to one tree. `extends` is followed, and overrides are laid on top.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,24 @@ use crate::read::Reader;
 use crate::source::{Origin, Place, Source};
 use crate::tree::{Node, Value, overlay};
 
-/// No scenario is this long; a file that is was named by mistake.
+/// Largest scenario file in bytes: a longer file was named by mistake.
 const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Loader {
     pub sources: Vec<Source>,
     pub problems: Vec<Problem>,
-    /// The files that extend each other down to the one being read.
+    /// Files that extend each other, down to the one being read.
     open: Vec<PathBuf>,
 }
 
 impl Loader {
-    /// A scenario file and all it extends.
+    /// Reads a scenario file and all that it extends.
     pub fn file(&mut self, path: &Path) -> Option<Node> {
         self.read(path, None)
     }
 
-    /// A text, and all it extends, relative to `folder`.
+    /// Reads a text and all that it extends, relative to `folder`.
     pub fn text(&mut self, name: &str, folder: &Path, text: &str) -> Option<Node> {
         let origin = Origin::File { name: name.into(), folder: folder.into() };
         self.sources.push(Source { origin, text: text.into() });
@@ -34,8 +34,8 @@ impl Loader {
         self.extended(root, folder)
     }
 
-    /// `root` with the overrides on top. They are first laid over each other, so that their order
-    /// does not matter when one changes what a table is.
+    /// Returns `root` with the overrides on top. They are first laid over each other, so that their order does not
+    /// matter when one changes the kind of a table.
     pub fn overridden(&mut self, root: Node, overrides: &Overrides) -> Node {
         let mut all: Option<Node> = None;
         for text in overrides.texts() {
@@ -53,7 +53,7 @@ impl Loader {
         }
     }
 
-    /// Reads a file, asked for by `extends` at a place or by the user.
+    /// Reads a file, named by `extends` at a place or by the user.
     fn read(&mut self, path: &Path, asked_at: Option<Place>) -> Option<Node> {
         match self.open_file(path) {
             Ok(text) => {
@@ -81,7 +81,7 @@ impl Loader {
         Ok(text)
     }
 
-    /// `root` laid over the file it extends, if any.
+    /// Returns `root` laid over the file that it extends, if any.
     fn extended(&mut self, root: Node, folder: &Path) -> Option<Node> {
         let Some(extends) = root.get("extends") else { return Some(root) };
         let Value::Text(file) = &extends.value else {

@@ -1,4 +1,4 @@
-//! What a rack is built of: its topology, links and switches.
+//! Network of a rack: its topology, links and switches.
 
 use crate::graph::list::Cable;
 use crate::graph::{Graph, Sides};
@@ -10,35 +10,35 @@ use unrack_units::{Bytes, Rate, Time};
 
 use crate::wiring::Wiring;
 
-/// The network of a rack, ready to be built.
+/// Network of a rack, ready to be built.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     pub topology: Topology,
-    /// Of each node to its switch; of nodes that forward for each other, every link of which nothing else is said.
+    /// Link of each node to its switch; in a rack without switches, every link without properties of its own.
     pub link: Link,
-    /// Between switches.
+    /// Link between switches.
     pub core_link: Link,
-    /// Of each host to the CXL switch of its rack, on a `drack` or with `[host]`.
+    /// Link of each host to the CXL switch of its rack, on a `drack` or with `[host]`.
     pub cxl_link: Link,
     pub switch: Switch,
     /// Largest packet, without headers of the fabric.
     pub mtu: Bytes,
-    /// What surrounds the payload of a packet, for fabrics of packets.
+    /// Headers around the payload of a packet, for fabrics of packets.
     pub headers: Headers,
 }
 
-/// What surrounds the payload of a packet on the wire.
+/// Headers around the payload of a packet on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Headers {
-    /// Those of Ethernet, IPv4 and a transport, with preamble and gap.
+    /// Headers of Ethernet, IPv4 and a transport, with preamble and gap.
     #[default]
     Ethernet,
-    /// Nothing: to compare with simulators that count payload only. No packet is below 8 B.
+    /// No headers: to compare with simulators that count payload only. No packet is below 8 B.
     None,
 }
 
-/// How nodes and switches are connected.
+/// Connection of nodes and switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// Nodes around one switch.
@@ -47,26 +47,26 @@ pub enum Topology {
     LeafSpine { racks: u32, hosts_per_rack: u32, spines: u32 },
     /// Three tiers of switches with `ports` ports each.
     FatTree { ports: u32 },
-    /// Racks that pool their NICs, as many as hosts (DRack §4.1): `link` is that of a NIC to its aggregation switch,
-    /// `core_link` that of such a switch to a core switch.
+    /// Racks that pool their NICs, as many as hosts (DRack §4.1): `link` connects a NIC to its aggregation switch,
+    /// `core_link` an aggregation switch to a core switch.
     Drack { racks: u32, hosts_per_rack: u32, cores: u32 },
-    /// Racks of hosts with a NIC each, around a ToR switch (DRack §7.1): `link` is that of a NIC to its ToR switch,
-    /// `core_link` each of a ToR switch's uplinks, one to every aggregation switch.
+    /// Racks of hosts with a NIC each, around a ToR switch (DRack §7.1): `link` connects a NIC to its ToR switch,
+    /// `core_link` is each of a ToR switch's uplinks, one to every aggregation switch.
     Torack { racks: u32, hosts_per_rack: u32, uplinks: u32 },
     /// Nodes that forward for each other, in rings.
     Torus { sides: Sides },
-    /// The same, in lines.
+    /// Nodes that forward for each other, in lines.
     Mesh { sides: Sides },
-    /// The same, in any way.
+    /// Nodes that forward for each other, connected as a file lists.
     Graph(Cabling),
 }
 
-/// The cables between nodes, as a file lists them ([`crate::graph::list`]).
+/// Cables between nodes, as a file lists them ([`crate::graph::list`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cabling {
     pub file: FileRef,
     pub graph: Arc<Graph>,
-    /// By number ([`Graph::cable`]), what the file says of each.
+    /// Properties of each cable, by number ([`Graph::cable`]).
     pub cables: Arc<[Cable]>,
 }
 
@@ -74,6 +74,7 @@ impl Topology {
     pub(crate) const KINDS: &[&str] =
         &["star", "leaf-spine", "fat-tree", "drack", "torack", "torus", "mesh", "graph"];
 
+    /// Returns the name of the kind in scenarios.
     pub fn kind(&self) -> &'static str {
         match self {
             Topology::Star { .. } => "star",
@@ -87,7 +88,7 @@ impl Topology {
         }
     }
 
-    /// Not more than fits: see the bounds of each part.
+    /// Returns the number of nodes, saturating: see the bounds of each part.
     pub fn nodes(&self) -> u32 {
         match *self {
             Topology::Graph(Cabling { ref graph, .. }) => graph.nodes(),
@@ -100,7 +101,8 @@ impl Topology {
         }
     }
 
-    /// Ports of all switches; where nodes forward for each other, at most as many as their links and one of each.
+    /// Returns the ports of all switches; in a rack without switches, an upper bound of its links plus one port per
+    /// node.
     pub fn ports(&self) -> u64 {
         let product = |a: u32, b: u64| u64::from(a).saturating_mul(b);
         match *self {
@@ -120,10 +122,10 @@ impl Topology {
         }
     }
 
-    /// Who is linked to whom, where nodes forward for each other; nothing where there are switches.
+    /// Returns the graph of nodes that forward for each other; `None` where there are switches.
     ///
     /// # Panics
-    /// If there is no such graph: a checked scenario has none.
+    /// If the graph cannot be built, which a checked scenario excludes.
     pub fn graph(&self) -> Option<Arc<Graph>> {
         let graph = |sides, wraps| Arc::new(Graph::cube(sides, wraps).expect("a checked torus or mesh"));
         match *self {
@@ -138,12 +140,12 @@ impl Topology {
         }
     }
 
-    /// Whether nodes forward for each other, and there are no switches.
+    /// Returns whether nodes forward for each other, without switches.
     pub fn is_direct(&self) -> bool {
         matches!(self, Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_))
     }
 
-    /// Where NICs are wired to, if they are pooled.
+    /// Returns the wiring of NICs, if they are pooled.
     pub fn wiring(&self) -> Option<Wiring> {
         match *self {
             Topology::Drack { racks, hosts_per_rack, cores } => Some(Wiring { racks, hosts_per_rack, cores }),
@@ -156,9 +158,9 @@ impl Topology {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Link {
-    /// Each way. Default 100 Gb/s (EDM §4.3).
+    /// Rate each way. Default 100 Gb/s (EDM §4.3).
     pub rate: Rate,
-    /// From one end to the other. Default 10 ns (EDM table 1).
+    /// Delay from one end to the other. Default 10 ns (EDM table 1).
     pub propagation: Time,
 }
 
@@ -171,22 +173,22 @@ impl Default for Link {
 impl Link {
     pub(crate) const SLOWEST: Rate = Rate::from_bps(1_000_000);
     pub(crate) const FASTEST: Rate = Rate::from_gbps(100_000);
-    /// A rack is no further across than a light-second.
+    /// Longest propagation: a rack is no further across than a light-second.
     pub(crate) const LONGEST: Time = Time::from_us(1_000_000);
-    /// Of a host to the CXL switch of its rack, unless a scenario says: PCIe 5.0 x16 (DRack §2.4: 500 Gb/s), and half
-    /// of what a round trip through a CXL switch adds to a local access (§7.1: 170 to 270 ns), shared by two links.
+    /// Default link of a host to the CXL switch of its rack: PCIe 5.0 x16 (DRack §2.4: 500 Gb/s), and half of what a
+    /// round trip through a CXL switch adds to a local access (§7.1: 170 to 270 ns), shared by two links.
     pub const CXL: Link = Link { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Switch {
-    /// From a bit's arrival to its departure when nothing is ahead of it, for fabrics that do not
-    /// bring their own. Default 0: what a packet waits is then the fabric's doing alone.
+    /// Delay from a bit's arrival to its departure when nothing is ahead of it, for fabrics without a switch latency of
+    /// their own. Default 0: then only the fabric makes packets wait.
     pub latency: Time,
-    /// What each output port can hold, or, if shared, all ports of a switch together. Default 36 KiB (DDC §4.2).
+    /// Buffer of each output port or, if shared, of all ports of a switch together. Default 36 KiB (DDC §4.2).
     pub buffer: Buffer,
-    /// A queue in a shared buffer may grow while it is below so many times what is free (Choudhury and Hahne 1998).
+    /// A queue in a shared buffer may grow while it is below this many times the free space (Choudhury and Hahne 1998).
     /// Default 1: a lone queue gets half. (DCQCN §4: beta = 8 of 8 priorities.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
@@ -195,7 +197,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Of a shared buffer.
+    /// Returns the `alpha` of a shared buffer.
     pub fn alpha(&self) -> f64 {
         self.alpha.unwrap_or(1.0)
     }
@@ -208,18 +210,18 @@ impl Default for Switch {
     }
 }
 
-/// A size, `unlimited`, or a size that is shared.
+/// Size of a buffer: a size, `unlimited`, or a size that is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
-    /// Of each port.
+    /// Bytes of each port.
     Limited(Bytes),
     Unlimited,
-    /// Of each switch.
+    /// Bytes of each switch, shared by its ports.
     Shared(Bytes),
 }
 
 impl Buffer {
-    /// The limit, if there is one.
+    /// Returns the limit, if there is one.
     pub fn limit(self) -> Option<Bytes> {
         match self {
             Buffer::Limited(bytes) | Buffer::Shared(bytes) => Some(bytes),

@@ -7,11 +7,12 @@ use crate::tree::{Entry, Node, Table, Value};
 
 /// Values that replace those of the file: `network.link.rate=400Gbps`, `workload.size={cdf="hadoop"}`.
 ///
-/// What is not a TOML value is taken as text, so that quotes can be left out.
+/// A value that is not TOML is taken as text, so that quotes can be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides(Vec<String>);
 
 impl Overrides {
+    /// Returns no overrides.
     pub fn none() -> Overrides {
         Overrides::default()
     }
@@ -32,7 +33,7 @@ impl<T: Into<String>> FromIterator<T> for Overrides {
     }
 }
 
-/// The tree that one override stands for.
+/// Returns the tree that one override stands for.
 pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<Problem>) -> Option<Node> {
     let whole = Place { source, start: 0, end: text.len() };
     let Some((path, value)) = text.split_once('=') else {
@@ -56,7 +57,7 @@ pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<Problem>) -> O
     Some(node)
 }
 
-/// The parts of a dotted path.
+/// Returns the parts of a dotted path.
 fn keys(source: usize, path: &str) -> Vec<(&str, Place)> {
     let mut start = 0;
     let place = |part: &str| {

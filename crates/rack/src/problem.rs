@@ -1,4 +1,4 @@
-//! What is wrong with a scenario, shown where it is written.
+//! Problems of a scenario, each shown where it is written.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::source::{Origin, Place, Source};
 use unrack_input::{WIDTH, clipped_to};
 
-/// Problems shown at most: whoever has more has another kind of file.
+/// Largest number of problems shown; a file with more is not a scenario.
 const MOST_SHOWN: usize = 50;
-/// Characters of a message, of which a value may be a part: four lines.
+/// Largest number of characters of a message, of which a value may be a part: four lines.
 const MOST_MESSAGE: usize = 4 * WIDTH;
-/// Characters of a shown line before what is meant, if not all of it can be shown.
+/// Characters shown before the marked ones, if the line is too long to be shown in full.
 const BEFORE: usize = WIDTH / 4;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub message: String,
@@ -22,22 +22,23 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// Creates a problem at a place.
     pub fn at(place: Place, message: impl Into<String>) -> Problem {
         Problem { message: message.into(), place: Some(place) }
     }
 }
 
-/// Everything that is wrong with a scenario. Its text shows each problem with file, line and caret.
+/// Problems of a scenario. Its text shows each one with file, line and caret.
 #[derive(Clone)]
 pub struct ScenarioError {
     problems: Vec<Problem>,
-    /// Problems besides these.
+    /// Number of problems besides these.
     more: usize,
     sources: Arc<Vec<Source>>,
 }
 
 impl ScenarioError {
-    /// In the order of the text. What was found twice is said once.
+    /// Creates the error with problems in the order of the text, without duplicates.
     pub(crate) fn new(mut problems: Vec<Problem>, sources: Arc<Vec<Source>>) -> ScenarioError {
         problems.sort_by_key(|problem| problem.place);
         problems.dedup();
@@ -49,7 +50,7 @@ impl ScenarioError {
         ScenarioError { problems, more, sources }
     }
 
-    /// The messages alone, for a program to look at.
+    /// Returns the messages alone, for use by programs.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
         self.problems.iter().map(|problem| problem.message.as_str())
     }
@@ -79,7 +80,7 @@ impl fmt::Display for ScenarioError {
     }
 }
 
-/// The line, or so much of it as fits, and a caret under what is meant.
+/// Writes the line, or so much of it as fits, and a caret under the marked text.
 fn show(f: &mut fmt::Formatter, source: &Source, place: Place) -> fmt::Result {
     let at = source.position(place);
     let (name, number) = match &source.origin {
@@ -96,7 +97,7 @@ fn show(f: &mut fmt::Formatter, source: &Source, place: Place) -> fmt::Result {
     write!(f, "\n{gutter} | {indent}{}", "^".repeat(width))
 }
 
-/// As much of a line as fits, and what of that is before character number `column`.
+/// Returns as much of a line as fits, and the part of that before character number `column`.
 fn window(line: &str, column: usize) -> (&str, &str) {
     let place = |n| line.char_indices().nth(n).map_or(line.len(), |(at, _)| at);
     let from = if place(WIDTH) == line.len() { 0 } else { column.saturating_sub(BEFORE) };

@@ -1,4 +1,4 @@
-//! From TOML text to a tree, within bounds that keep every later recursion shallow.
+//! Reading of TOML text into a tree, within bounds that keep every later recursion shallow.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use crate::problem::Problem;
 use crate::source::Place;
 use crate::tree::{Entry, Node, Table, Value};
 
-/// Parts of a dotted key. The parser bounds brackets, but not this.
+/// Largest number of parts of a dotted key. The parser bounds brackets, but not this.
 pub(crate) const MOST_PARTS: usize = 16;
-/// Tables and lists in each other.
+/// Deepest nesting of tables and lists.
 const MOST_LEVELS: usize = 32;
 
-/// Reads from source number `source`, of which the text starts at byte `offset`.
+/// Reader of source number `source`, of which the text starts at byte `offset`.
 pub(crate) struct Reader<'a> {
     pub source: usize,
     pub offset: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A whole file.
+    /// Reads a whole file.
     pub fn document(&mut self, text: &str) -> Option<Node> {
         self.bound_keys(text)?;
         let (table, errors) = DeTable::parse_recoverable(text);
@@ -32,7 +32,7 @@ impl Reader<'_> {
         errors.is_empty().then(|| Node { value: Value::Table(self.table(table.into_inner(), 0)), place })
     }
 
-    /// One value. What is no value and does not begin like one is taken as text.
+    /// Reads one value. Text that is not a value and does not begin like one is taken as a string.
     pub fn value(&mut self, text: &str) -> Option<Node> {
         self.bound_keys(text)?;
         let trimmed = text.trim();
@@ -50,7 +50,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `None`, and a problem, if a key has too many parts.
+    /// Checks the keys. Returns `None`, with a problem, if a key has too many parts.
     fn bound_keys(&mut self, text: &str) -> Option<()> {
         let mut dots = 0;
         for token in toml_parser::Source::new(text).lex() {

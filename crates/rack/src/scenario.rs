@@ -1,4 +1,4 @@
-//! A scenario: read, then checked, then asked.
+//! Scenarios: read, then checked, then queried.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +19,7 @@ use crate::tables::{Fabric, Part, Said, parts};
 use crate::tree::Node;
 use crate::{Cabling, Faults, Flows, Host, Memory, Network, Protocol, Size, Topology, Workload};
 
-/// A scenario as written, with what it extends and what overrides it; its keys are not looked at
-/// yet.
+/// Scenario as written, with the files that it extends and its overrides; its keys are not checked yet.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     root: Node,
@@ -28,13 +27,19 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a file, all it extends, and what overrides it.
+    /// Reads a file, all that it extends, and its overrides.
+    ///
+    /// # Errors
+    /// If a file cannot be read or is not TOML.
     pub fn load(path: impl AsRef<Path>, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
         Scenario::assemble(overrides, |loader| loader.file(path.as_ref()))
     }
 
-    /// The same for a text that is no file. `name` stands for it in errors; files it names are
-    /// relative to the current folder.
+    /// Reads a text that is not a file. `name` stands for it in errors; files that it names are relative to the current
+    /// folder.
+    ///
+    /// # Errors
+    /// If the text or a file that it extends is not TOML or cannot be read.
     pub fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
         Scenario::assemble(overrides, |loader| loader.text(name, Path::new(""), text))
     }
@@ -52,8 +57,10 @@ impl Scenario {
         }
     }
 
-    /// Checks every key and value but the parameters of the fabric, which
-    /// [`ValidScenario::fabric_params`] checks.
+    /// Checks every key and value but the parameters of the fabric, which [`ValidScenario::fabric_params`] checks.
+    ///
+    /// # Errors
+    /// All problems of the scenario.
     pub fn check(self) -> Result<ValidScenario, ScenarioError> {
         let mut checker = Checker::new(&self.root, &self.sources);
         let Some(Parts { seed, network, protocol, workload, faults, host }) = checker.parts() else {
@@ -74,7 +81,7 @@ impl Scenario {
     }
 }
 
-/// A scenario that can be run.
+/// Scenario that can be run.
 #[derive(Debug, Clone)]
 pub struct ValidScenario {
     pub seed: u64,
@@ -82,7 +89,7 @@ pub struct ValidScenario {
     pub protocol: Protocol,
     pub workload: Workload,
     pub faults: Faults,
-    /// What is inside hosts; nothing unless the scenario says so.
+    /// Inside of hosts; `None` unless the scenario has `[host]`.
     pub host: Option<Host>,
     fabric: Fabric,
     root: Node,
@@ -93,7 +100,10 @@ impl ValidScenario {
     /// Reads the parameters beside `fabric.protocol` as the protocol's own type. From then on,
     /// [`ValidScenario::explain`] and [`ValidScenario::hash`] cover their defaults too.
     ///
-    /// `P` says its defaults by `#[serde(default)]`, and what its keys mean by their documentation.
+    /// `P` gives its defaults by `#[serde(default)]`, and the meanings of its keys by their documentation.
+    ///
+    /// # Errors
+    /// All problems of the parameters.
     pub fn fabric_params<P>(&mut self) -> Result<P, ScenarioError>
     where
         P: DeserializeOwned + Serialize + JsonSchema,
@@ -110,27 +120,31 @@ impl ValidScenario {
         Ok(params)
     }
 
-    /// An error that shows where `path` (such as `fabric.chunk`) is written, for what only another
-    /// room can judge.
+    /// Returns an error that shows where `path` (such as `fabric.chunk`) is written, for conditions that only another
+    /// crate can judge.
     pub fn error_at(&self, path: &str, message: impl AsRef<str>) -> ScenarioError {
         let message = format!("{path}: {}", message.as_ref());
         let problem = Problem::at(self.root.nearest_place(path), message);
         ScenarioError::new(vec![problem], self.sources.clone())
     }
 
-    /// The whole scenario as TOML, defaults included, with where each value came from; and, as comments, every
+    /// Returns the whole scenario as TOML, defaults included, with the origin of each value; and, as comments, every
     /// key and table that could be set and is not. It reads back as the same scenario.
     pub fn explain(&self) -> String {
         explain::with_origins(&self.parts(), &self.root, &self.sources)
     }
 
-    /// A number for this scenario, 16 hexadecimal digits: equal where every value is equal,
-    /// wherever it is written.
+    /// Returns a hash of this scenario, 16 hexadecimal digits: equal where every value is equal, wherever it is
+    /// written.
     pub fn hash(&self) -> String {
         explain::hash(&self.parts())
     }
 
-    /// As [`ValidScenario::hash`], of the contents of the files that it names as well: what a result depends on.
+    /// Returns a hash as [`ValidScenario::hash`], of the contents of the named files as well: of all that a result
+    /// depends on.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
     pub fn hash_with_files(&self) -> Result<String, ScenarioError> {
         let cables = match &self.network.topology {
             Topology::Graph(Cabling { file, .. }) => Some(("network.topology.file", file)),

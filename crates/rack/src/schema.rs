@@ -1,7 +1,7 @@
-//! The keys that each table of a scenario accepts, as JSON Schema: from the types that read them, so that no key
-//! can be read and not be known here.
+//! Keys that each table of a scenario accepts, as JSON Schema: generated from the types that read them, so that no key
+//! can be read without being known here.
 //!
-//! Beside what JSON Schema has, a key may say `"x-unhashed"`: see [`hashed`].
+//! In addition to JSON Schema, a key may have `"x-unhashed"`: see [`hashed`].
 
 use std::collections::BTreeMap;
 
@@ -10,59 +10,60 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use toml::{Table, Value as Toml};
 
-/// The schema of a type, with nothing by reference.
+/// Returns the schema of a type, without references.
 pub(crate) fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// The schema of a table with these keys.
+/// Returns the schema of a table with these keys.
 pub(crate) fn table<const N: usize>(keys: [(&str, Value); N]) -> Value {
     json!({ "type": "object", "properties": Map::from_iter(keys.map(|(key, schema)| (key.into(), schema))) })
 }
 
-/// A schema with what it means.
+/// Returns a schema with a description.
 pub(crate) fn described(meaning: &str, mut schema: Value) -> Value {
     schema["description"] = meaning.into();
     schema
 }
 
-/// What there is to say of one key.
+/// Schema of one key.
 pub(crate) struct Key<'a>(pub &'a Value);
 
-/// A table that a value may be.
+/// Table that a value may hold.
 pub(crate) enum Inside<'a> {
+    /// The value itself.
     Table(&'a Value),
-    /// Each of a list.
+    /// Each element of a list.
     Each(&'a Value),
 }
 
-/// The keys of a table.
+/// Returns the keys of a table.
 pub(crate) fn keys(table: &Value) -> BTreeMap<&str, Key<'_>> {
     let properties = table.get("properties").and_then(Value::as_object);
     properties.into_iter().flatten().map(|(key, schema)| (key.as_str(), Key(schema))).collect()
 }
 
-/// Whether a table needs this key.
+/// Returns whether a table needs this key.
 pub(crate) fn needs(table: &Value, key: &str) -> bool {
     table.get("required").and_then(Value::as_array).is_some_and(|keys| keys.contains(&key.into()))
 }
 
 impl<'a> Key<'a> {
-    /// What it says, on one line, without the marks of documentation.
+    /// Returns the description on one line, without the marks of documentation.
     pub fn meaning(&self) -> String {
         let text = self.0.get("description").and_then(Value::as_str).unwrap_or_default();
         let plain = text.replace("[`", "`").replace("`]", "`");
         plain.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// As in a scenario, if it has one.
+    /// Returns the default as in a scenario, if the key has one.
     pub fn default(&self) -> Option<Toml> {
         let default = self.0.get("default").filter(|default| !default.is_null())?;
         Toml::try_from(default).ok()
     }
 
-    /// The table that its value may be, or a list of.
+    /// Returns the table that its value may be, or a list of.
     pub fn inside(&self) -> Option<Inside<'a>> {
         let list = || alternatives(self.0).find_map(|schema| schema.get("items"));
         match table_in(self.0) {
@@ -76,15 +77,15 @@ fn table_in(schema: &Value) -> Option<&Value> {
     alternatives(schema).find(|schema| schema.get("properties").is_some())
 }
 
-/// The schema itself, and those of which one may hold instead.
+/// Returns the schema itself, and its alternatives.
 fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     let of = |word: &str| schema.get(word).and_then(Value::as_array).into_iter().flatten();
     std::iter::once(schema).chain(["anyOf", "oneOf", "allOf"].into_iter().flat_map(of))
 }
 
-/// What of a table counts towards the hash of a scenario. Keys that came after the first version are marked
-/// `"x-unhashed": "default"`, and left out where they have their default; keys marked `"x-unhashed": true` do
-/// nothing in this scenario, and are always left out. So the hash of a scenario stays what it was.
+/// Returns the entries of a table that count towards the hash of a scenario. Keys that came after the first version are
+/// marked `"x-unhashed": "default"`, and left out where they have their default; keys marked `"x-unhashed": true` do
+/// nothing in this scenario, and are always left out. So the hash of a scenario stays the same across versions.
 pub(crate) fn hashed(table: &Table, schema: &Value) -> Table {
     let empty = Value::Null;
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -109,7 +110,7 @@ fn hashed_value(value: &Toml, schema: &Value) -> Toml {
     }
 }
 
-/// A type that is written as text, or as a number.
+/// Implements the schema of a type that is written as text or as a number.
 macro_rules! schema_as_text {
     ($type:ty) => {
         impl schemars::JsonSchema for $type {
@@ -127,7 +128,7 @@ macro_rules! schema_as_text {
 }
 pub(crate) use schema_as_text;
 
-/// A type that is written as a word, or as a table where a word needs a number.
+/// Implements the schema of a type that is written as a word, or as a table where a word needs a number.
 macro_rules! schema_as_word_or_table {
     ($type:ty, $table:ty) => {
         impl schemars::JsonSchema for $type {

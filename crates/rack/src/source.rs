@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Some characters of one source, by byte.
+/// Range of bytes in one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub source: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Place {
     pub end: usize,
 }
 
-/// One text: a scenario file, or one `--set`.
+/// Text of a scenario: a file, or one `--set`.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub origin: Origin,
@@ -19,24 +19,25 @@ pub(crate) struct Source {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A file as the user named it, and the folder that the files it names are relative to.
+    /// Scenario file as the user named it, and the folder that its file names are relative to.
     File { name: String, folder: PathBuf },
-    /// A `--set KEY=VALUE`: the text is `KEY=VALUE`.
+    /// Override `--set KEY=VALUE`: the text is `KEY=VALUE`.
     Override,
 }
 
-/// A place as a person counts: lines and columns from 1.
+/// Place for people: lines and columns from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position<'a> {
     pub line: usize,
     pub column: usize,
     /// The whole line.
     pub text: &'a str,
-    /// How many characters of the line are meant; at least 1.
+    /// Number of marked characters of the line; at least 1.
     pub width: usize,
 }
 
 impl Source {
+    /// Returns the line and column of a place.
     pub fn position(&self, place: Place) -> Position<'_> {
         let start = floor_char(&self.text, place.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -50,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Where a value came from, in the words of `--explain`.
+    /// Returns the origin of a value, in the words of `--explain`.
     pub fn describe(&self, place: Place) -> String {
         match &self.origin {
             Origin::File { name, .. } => format!("{name}:{}", self.position(place).line),

@@ -1,4 +1,4 @@
-//! A scenario in full: its tables, in the order of printing, each with the keys that it accepts.
+//! Tables of a scenario in full, in the order of printing, each with the keys that it accepts.
 
 use serde::Serialize;
 use serde_json::Value as Schema;
@@ -12,25 +12,25 @@ use crate::schema;
 use crate::tree::{Node, Value};
 use crate::workload::{Collective, Flows, Jobs, Memory, Trace, Workload};
 
-/// One table at the top of a scenario.
+/// Table at the top of a scenario.
 pub(crate) struct Part {
-    /// Its key; empty for the keys at the top themselves.
+    /// Key of the table; empty for the keys at the top themselves.
     pub name: &'static str,
     /// `None` if the scenario does not have it.
     pub values: Option<Table>,
     pub schema: Schema,
-    /// Whether it counts towards the scenario's hash.
+    /// True if it counts towards the scenario's hash.
     pub hashed: bool,
 }
 
 impl Part {
-    /// The keys that lead to it.
+    /// Returns the keys that lead to it.
     pub fn path(&self) -> Vec<String> {
         if self.name.is_empty() { Vec::new() } else { vec![self.name.into()] }
     }
 }
 
-/// What a scenario says, as its tables are made of it.
+/// Values of a scenario, from which its tables are made.
 pub(crate) struct Said<'a> {
     pub seed: u64,
     pub network: &'a Network,
@@ -40,7 +40,7 @@ pub(crate) struct Said<'a> {
     pub faults: &'a Faults,
 }
 
-/// The table `fabric`: as written, or in full and with its keys once its parameters were read.
+/// Table `fabric`: as written, or in full and with its keys once its parameters were read.
 #[derive(Debug, Clone)]
 pub(crate) struct Fabric {
     pub values: Table,
@@ -48,7 +48,7 @@ pub(crate) struct Fabric {
 }
 
 impl Fabric {
-    /// The table as written, when nobody has read its parameters yet.
+    /// Returns the table as written, before its parameters are read.
     pub fn as_written(node: Option<&Node>) -> Fabric {
         Fabric { values: node.map(table_of).unwrap_or_default(), schema: Schema::Null }
     }
@@ -68,7 +68,7 @@ pub(crate) fn parts(said: &Said) -> Vec<Part> {
     ]
 }
 
-/// The keys at the top that are no tables of their own.
+/// Returns the keys at the top that are no tables of their own.
 fn general(said: &Said) -> Table {
     let mut general = table([("seed", toml_of(&said.seed))]);
     if !said.faults.failures.is_empty() {
@@ -90,7 +90,7 @@ fn described(section: &str, schema: Schema) -> Schema {
     schema::described(known.expect("a key of scenarios").1, schema)
 }
 
-/// The keys of `network`. The hash counts only links that the topology has.
+/// Returns the schema of `network`. The hash counts only links that the topology has.
 fn network_keys(network: &Network) -> Schema {
     let mut schema = network_schema(network.topology.kind());
     let topology = &network.topology;

@@ -1,4 +1,4 @@
-//! A scenario as written: values in tables, each with its place, before anything is known of keys.
+//! Tree of a scenario as written: values in tables, each with its place, before keys are interpreted.
 
 use std::collections::BTreeMap;
 
@@ -25,17 +25,17 @@ pub(crate) type Table = BTreeMap<String, Entry>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
-    /// Of the key.
+    /// Place of the key.
     pub key: Place,
     pub node: Node,
 }
 
-/// Keys that say what their table is. A table that says it is something else starts anew, so that
-/// `fabric.protocol = "dctcp"` leaves the parameters of `edm` behind.
+/// Keys that select the kind of their table. A table of another kind replaces the one below it, so that
+/// `fabric.protocol = "dctcp"` drops the parameters of `edm`.
 const TELLING: [&str; 5] = ["kind", "protocol", "cdf", "cdf_file", "pareto"];
 
 impl Node {
-    /// The table, if it is one.
+    /// Returns the table, if the node is one.
     pub fn table(&self) -> Option<&Table> {
         match &self.value {
             Value::Table(table) => Some(table),
@@ -43,16 +43,17 @@ impl Node {
         }
     }
 
+    /// Returns the value of a key in this table.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.table()?.get(key).map(|entry| &entry.node)
     }
 
-    /// The value at a dotted path, if it is written.
+    /// Returns the value at a dotted path, if it is written.
     pub fn at(&self, path: &str) -> Option<&Node> {
         path.split('.').try_fold(self, Node::get)
     }
 
-    /// What to point at for a dotted path: the value, or else the nearest table around it.
+    /// Returns the place of the value at a dotted path, or else of the nearest table around it.
     pub fn nearest_place(&self, path: &str) -> Place {
         let mut node = self;
         for key in path.split('.') {
@@ -64,7 +65,7 @@ impl Node {
         node.place
     }
 
-    /// This table without one of its keys.
+    /// Returns this table without one of its keys.
     pub fn without(&self, key: &str) -> Node {
         let mut node = self.clone();
         if let Value::Table(table) = &mut node.value {
@@ -73,7 +74,7 @@ impl Node {
         node
     }
 
-    /// Takes out the entry at a path of keys; `false` if there is none.
+    /// Removes the entry at a path of keys. Returns `false` if there is none.
     pub fn remove(&mut self, keys: &[String]) -> bool {
         let Value::Table(table) = &mut self.value else { return false };
         match keys {
@@ -83,7 +84,7 @@ impl Node {
         }
     }
 
-    /// In the words of an error message.
+    /// Describes the value in the words of an error message.
     pub fn describe(&self) -> String {
         match &self.value {
             Value::Text(text) => format!("`{}`", text.escape_debug()),
@@ -97,8 +98,7 @@ impl Node {
     }
 }
 
-/// `over` laid over `base`: tables merge key by key and stay where they were, everything else is
-/// replaced.
+/// Returns `over` laid over `base`: tables merge key by key and stay where they were, other values are replaced.
 pub(crate) fn overlay(base: Node, over: Node) -> Node {
     match (base.value, over.value) {
         (Value::Table(below), Value::Table(above)) if !is_another(&below, &above) => {
@@ -119,7 +119,7 @@ fn merge(mut below: Table, above: Table) -> Table {
     below
 }
 
-/// Whether both say what they are, and say different things.
+/// Returns whether both tables select their kind, and select different ones.
 fn is_another(below: &Table, above: &Table) -> bool {
     let told = |table: &Table| TELLING.map(|key| table.get(key).map(|entry| entry.node.value.clone()));
     let (below, above) = (told(below), told(above));

@@ -1,9 +1,9 @@
-//! What a reader should know before trusting a result.
+//! Warnings to consider before trusting a result.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One reason to be careful with a result.
+/// Reason to be careful with a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// Name for programs, in lower case with hyphens (`drops`, `saturated`): stable from version to version.

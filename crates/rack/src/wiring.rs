@@ -1,57 +1,58 @@
-//! Who is wired to whom where the NICs of a rack are pooled (DRack §4.1, appendix A.1).
+//! Wiring of racks whose NICs are pooled (DRack §4.1, appendix A.1).
 //!
-//! Of m racks with n hosts and n NICs each, rack r has the NICs from r n on, and NIC i is linked to aggregation
-//! switch i mod m. So each switch has n NICs. With n >= m every rack reaches every switch. With n < m a rack reaches
-//! n of them: where n divides m, racks that reach the same form a pod, and core switches join the pods. Where it does
-//! not, neighbouring racks share some of their switches, and all are one pod; the paper does not speak of that case, but
-//! its rule holds, and racks that share no switch meet at the core switches.
+//! With m racks of n hosts and n NICs each, rack r has the NICs from r n on, and NIC i is linked to aggregation switch
+//! i mod m. So each switch has n NICs. With n >= m every rack reaches every switch. With n < m a rack reaches n of
+//! them: where n divides m, racks that reach the same switches form a pod, and core switches join the pods. Where it
+//! does not, neighbouring racks share some of their switches, and all are one pod. The paper does not mention that
+//! case, but its rule applies, and racks that share no switch meet at the core switches.
 
 use std::ops::Range;
 
-/// The wiring of pooled NICs: arithmetic only, so that any size costs nothing.
+/// Wiring of pooled NICs, by arithmetic only, so that any size costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wiring {
-    /// m; as many aggregation switches.
+    /// Number of racks, m; also of aggregation switches.
     pub racks: u32,
-    /// n, at least 1; as many NICs.
+    /// Number of hosts per rack, n, at least 1; also of NICs.
     pub hosts_per_rack: u32,
-    /// Above the aggregation switches; each is linked to all of them.
+    /// Number of core switches above the aggregation switches; each is linked to all of them.
     pub cores: u32,
 }
 
 impl Wiring {
-    /// Core switches that leave nothing oversubscribed: an aggregation switch has as many links up as NICs. None, if
-    /// every rack reaches every switch.
+    /// Returns the number of core switches that leaves nothing oversubscribed: an aggregation switch has as many
+    /// uplinks as NICs. None are needed if every rack reaches every switch.
     pub fn default_cores(racks: u32, hosts_per_rack: u32) -> u32 {
         if racks > hosts_per_rack { hosts_per_rack } else { 0 }
     }
 
-    /// Of all racks.
+    /// Returns the number of NICs of all racks.
     pub fn nics(&self) -> u32 {
         self.racks * self.hosts_per_rack
     }
 
+    /// Returns the rack of a NIC.
     pub fn rack_of(&self, nic: u32) -> u32 {
         nic / self.hosts_per_rack
     }
 
-    /// The aggregation switch of a NIC.
+    /// Returns the aggregation switch of a NIC.
     pub fn switch_of(&self, nic: u32) -> u32 {
         nic % self.racks
     }
 
-    /// The NICs of a switch in order are `nic_at(switch, 0..hosts_per_rack)`.
+    /// Returns the NIC at a place of a switch. The NICs of a switch in order are `nic_at(switch, 0..hosts_per_rack)`.
     pub fn nic_at(&self, switch: u32, place: u32) -> u32 {
         switch + place * self.racks
     }
 
-    /// The places at a switch that NICs of a rack have: none, if the rack does not reach it.
+    /// Returns the places at a switch that NICs of a rack have: none if the rack does not reach it.
     pub fn places(&self, switch: u32, rack: u32) -> Range<u32> {
         let first_from = |nic: u32| (nic.saturating_sub(switch)).div_ceil(self.racks);
         first_from(rack * self.hosts_per_rack)..first_from((rack + 1) * self.hosts_per_rack)
     }
 
-    /// The switches that a rack reaches, as (at most) two ranges.
+    /// Returns the switches that a rack reaches, as (at most) two ranges.
     pub fn reached(&self, rack: u32) -> (Range<u32>, Range<u32>) {
         if self.hosts_per_rack >= self.racks {
             return (0..self.racks, 0..0);
@@ -61,14 +62,14 @@ impl Wiring {
         (first..end.min(self.racks), 0..end.saturating_sub(self.racks))
     }
 
-    /// The NICs of rack `src`, counted from its first, whose switch reaches rack `dst`, as two ranges. Both are empty
-    /// if the way is by core switches only.
+    /// Returns the NICs of rack `src`, counted from its first, whose switch reaches rack `dst`, as two ranges. Both are
+    /// empty if only core switches connect the racks.
     pub fn direct(&self, src: u32, dst: u32) -> (Range<u32>, Range<u32>) {
         let (n, m) = (self.hosts_per_rack, self.racks);
         if n >= m {
             return (0..n, 0..0);
         }
-        // Where what `dst` reaches begins, seen from where that of `src` does, on the circle of switches.
+        // Start of the switches that `dst` reaches, relative to the start of those of `src`, on the circle of switches.
         let ahead = ((dst * n % m) + m - src * n % m) % m;
         if ahead == 0 {
             return (0..n, 0..0);
@@ -76,27 +77,28 @@ impl Wiring {
         (ahead.min(n)..n, 0..(ahead + n).saturating_sub(m))
     }
 
-    /// What two racks can send each other over switches that both reach, in NICs: at each switch, as much as the one
-    /// with fewer NICs there. Below n where m does not divide n (§4.1 counts n for every pair, also with 20 NICs at 8
-    /// switches, where neighbours have 16: the third NIC of the one is where the other has two).
+    /// Returns the capacity between two racks over switches that both reach, in NICs: at each switch, the number of the
+    /// rack with fewer NICs there. Below n where m does not divide n (§4.1 counts n for every pair, also with 20 NICs
+    /// at 8 switches, where neighbours have 16: the third NIC of one rack is where the other has two).
     pub fn capacity(&self, a: u32, b: u32) -> u32 {
         let at = |switch, rack| self.places(switch, rack).len() as u32;
         (0..self.racks).map(|switch| at(switch, a).min(at(switch, b))).sum()
     }
 
-    /// Racks that reach the same switches, or can pass on to one another by racks they share switches with.
+    /// Returns the number of pods: racks that reach the same switches, or that are connected through racks they share
+    /// switches with.
     pub fn pods(&self) -> u32 {
         let (m, n) = (self.racks, self.hosts_per_rack);
         if n < m && m.is_multiple_of(n) { m / n } else { 1 }
     }
 
-    /// The pod of a rack.
+    /// Returns the pod of a rack.
     pub fn pod_of(&self, rack: u32) -> u32 {
         rack % self.pods()
     }
 
-    /// How much more the NICs of an aggregation switch can bring than its links up can carry, if these are as fast.
-    /// `None`: there is nothing above.
+    /// Returns the ratio of the rate of an aggregation switch's NICs to the rate of its uplinks, if these are equally
+    /// fast. `None` without core switches.
     pub fn oversubscription(&self) -> Option<f64> {
         (self.cores > 0).then(|| f64::from(self.hosts_per_rack) / f64::from(self.cores))
     }
@@ -117,7 +119,7 @@ mod tests {
         a.chain(b).collect()
     }
 
-    /// Appendix A.1, figure 12a: 4 racks of 8 hosts.
+    /// Example of appendix A.1, figure 12a: 4 racks of 8 hosts.
     #[test]
     fn more_hosts_than_racks_as_published() {
         let wiring = wiring(4, 8);
@@ -128,7 +130,7 @@ mod tests {
         assert_eq!((wiring.pods(), wiring.cores, wiring.oversubscription()), (1, 0, None));
     }
 
-    /// Figure 12b: 16 racks of 8 hosts: even racks at switches 0 to 7, odd ones at 8 to 15.
+    /// Example of figure 12b: 16 racks of 8 hosts: even racks at switches 0 to 7, odd ones at 8 to 15.
     #[test]
     fn more_racks_than_hosts_as_published() {
         let wiring = wiring(16, 8);
@@ -140,7 +142,7 @@ mod tests {
         assert_eq!((wiring.pods(), wiring.cores, wiring.oversubscription()), (2, 8, Some(1.0)));
     }
 
-    /// §4.1: the examples in the text, where n is no multiple of m or is one.
+    /// Examples in the text of §4.1, where n is no multiple of m or is one.
     #[test]
     fn the_examples_of_the_text() {
         for (n, m) in [(20, 10), (20, 8)] {
@@ -155,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the rule, NIC by NIC.
+        /// All queries agree with the rule, NIC by NIC.
         #[test]
         fn nic_i_is_at_switch_i_mod_m(m in 1u32..40, n in 1u32..40) {
             let wiring = wiring(m, n);

@@ -1,4 +1,4 @@
-//! What a rack is asked to do, as described: no message is made here.
+//! Workloads of a rack, as described by a scenario: no message is made here.
 
 mod blades;
 mod collective;
@@ -30,10 +30,10 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// As `workload.kind` in a scenario.
+    /// Names of the kinds, as `workload.kind` in a scenario.
     pub const KINDS: &[&str] = &["memory", "flows", "trace", "collective", "jobs"];
 
-    /// What is left out of the figures: at the beginning, and at the end.
+    /// Returns the margins that are left out of the figures: at the beginning, and at the end.
     pub const fn margins(&self) -> (Margin, Margin) {
         match self {
             Workload::Memory(memory) => (memory.warm_up, memory.cool_down),
@@ -43,6 +43,7 @@ impl Workload {
         }
     }
 
+    /// Returns the name of the kind in scenarios.
     pub const fn kind(&self) -> &'static str {
         match self {
             Workload::Memory(_) => "memory",
@@ -57,58 +58,57 @@ impl Workload {
 /// Reads, writes and read-modify-writes of remote memory, drawn at random.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// Reads among all messages. Default one half (EDM §4.3).
+    /// Share of reads among all messages. Default one half (EDM §4.3).
     #[serde(default = "half")]
     pub read_fraction: Fraction,
-    /// Atomic read-modify-writes among all messages; what is neither is a write. Default none.
+    /// Share of atomic read-modify-writes among all messages; the rest are writes. Default none.
     #[serde(default = "none")]
     #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_fraction: Fraction,
     /// Size of the data read or written. Default 64 B, a cache line (EDM §4.3).
     #[serde(default = "cache_line")]
     pub size: Size,
-    /// Of a read's request. Default 8 B, an address (EDM §4.3).
+    /// Size of a read's request. Default 8 B, an address (EDM §4.3).
     #[serde(default = "address")]
     pub request_size: Bytes,
-    /// Of the request of a read-modify-write: its address and arguments. Default 24 B, a compare-and-swap
-    /// (EDM §2.3).
+    /// Size of a read-modify-write's request: its address and arguments. Default 24 B, a compare-and-swap (EDM §2.3).
     #[serde(default = "compare_and_swap")]
     #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_request_size: Bytes,
-    /// Of its answer. Default 1 B, whether it succeeded (EDM §2.3).
+    /// Size of a read-modify-write's answer. Default 1 B, whether it succeeded (EDM §2.3).
     #[serde(default = "yes_or_no")]
     #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_size: Bytes,
-    /// Bytes offered over what the nodes' links can carry.
+    /// Offered load: bytes offered over the capacity of the nodes' links.
     pub load: Fraction,
-    /// How many, in all.
+    /// Number of messages in all.
     pub messages: u64,
     /// Who talks to whom. Default all-to-all.
     #[serde(default)]
     pub pattern: Pattern,
-    /// When messages are submitted. Default Poisson.
+    /// Times at which messages are submitted. Default Poisson.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Which nodes ask and which hold memory. Default: every node does both.
+    /// Nodes that ask and nodes that hold memory. Default: every node does both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blades: Option<Blades>,
     /// Messages to blades of disk. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
-    /// Not counted at the beginning, when the network is emptier than later. Default nothing.
+    /// Messages or time at the beginning that are not counted, when the network is emptier than later. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,
-    /// Not counted at the end. Default nothing.
+    /// Messages or time at the end that are not counted. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub cool_down: Margin,
 }
 
-/// Reads and writes of disk blades, in the ratio of those of memory.
+/// Reads and writes of disk blades, in the same ratio as those of memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disk {
-    /// Among all messages.
+    /// Share among all messages.
     pub fraction: Fraction,
     /// Size of the data read or written. Default 512 B, a sector (DDC §2.2).
     #[serde(default = "sector")]
@@ -120,21 +120,21 @@ pub struct Disk {
 pub struct Flows {
     /// Bytes of a stream.
     pub size: Size,
-    /// Bytes offered over what the nodes' links can carry.
+    /// Offered load: bytes offered over the capacity of the nodes' links.
     pub load: Fraction,
-    /// How many, in all.
+    /// Number of messages in all.
     pub messages: u64,
     /// Who talks to whom. Default all-to-all.
     #[serde(default)]
     pub pattern: Pattern,
-    /// When messages are submitted. Default Poisson.
+    /// Times at which messages are submitted. Default Poisson.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Not counted at the beginning, when the network is emptier than later. Default nothing.
+    /// Messages or time at the beginning that are not counted, when the network is emptier than later. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,
-    /// Not counted at the end. Default nothing.
+    /// Messages or time at the end that are not counted. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub cool_down: Margin,

@@ -1,4 +1,4 @@
-//! Whatever is written, it is a scenario or a report with a place: never a panic.
+//! Any text is either a scenario or is refused with a report: it never causes a panic.
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ const GOOD: &[&str] = &[
      [workload]\nkind = \"flows\"\nsize = { cdf_file = \"a.toml\", unit = \"packets\" }\nload = 1\nmessages = 5\n",
 ];
 
-/// Words that a scenario may hold, right or wrong, to be put where others are.
+/// Words that a scenario may hold, right or wrong, to replace others.
 const WORDS: &[&str] = &[
     "[network]",
     "[[network]]",
@@ -90,7 +90,7 @@ fn look_at(text: &str, sets: &[String]) -> Option<ValidScenario> {
     checked.ok()
 }
 
-/// Puts words in place of pieces of a text.
+/// Replaces pieces of a text by words.
 fn mutated(text: &str, edits: &[(prop::sample::Index, usize, prop::sample::Index)]) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     for (at, removed, word) in edits {
@@ -133,7 +133,7 @@ proptest! {
         look_at(GOOD[0], &sets);
     }
 
-    /// An explanation is a scenario, and the same one.
+    /// An explanation reads back as the same scenario.
     #[test]
     fn explanations_read_back(good in prop::sample::select(GOOD), edits in edits(), odd in "\\PC{0,9}") {
         let sets = [format!("fabric.extra={{{}=\"x\\n\"}}", serde_quoted(&odd))];
@@ -149,7 +149,7 @@ proptest! {
     }
 }
 
-/// A quoted key.
+/// Returns a quoted key.
 fn serde_quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -162,7 +162,7 @@ fn deep_nesting_is_refused() {
     look_at(&format!("{keys} = 1"), &[]);
     look_at(GOOD[0], &[format!("{keys}=1")]);
     look_at(GOOD[0], &[format!("fabric.{keys}=1")]);
-    // As deep as the bounds of keys and brackets together allow.
+    // As deep as the bounds on keys and brackets together allow.
     let (key, levels) = (vec!["a"; 16].join("."), 79);
     let braces = format!("{}1{}", format!("{{{key}=").repeat(levels), "}".repeat(levels));
     assert!(look_at(&format!("[{key}]\n{key} = {braces}"), &[]).is_none());

@@ -1,4 +1,4 @@
-//! What users see: every rendering in full.
+//! Reports that users see, each compared in full.
 
 use unrack_rack::{Overrides, Scenario};
 
@@ -15,7 +15,7 @@ load = 0.8
 messages = 1000
 "#;
 
-/// The report on `GOOD` with one text replaced by another.
+/// Returns the report on `GOOD` with one text replaced by another.
 fn report(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
     report_of(&GOOD.replacen(from, to, 1), &[])
@@ -401,7 +401,7 @@ fn more_memory_than_nodes() {
     assert_eq!(found, expected);
 }
 
-/// A folder of its own for each test, removed afterwards.
+/// Folder of one test, removed afterwards.
 struct Folder(unrack_testing::Folder);
 
 impl Folder {
@@ -411,7 +411,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// The report on a file, without the folder's name.
+    /// Returns the report on a file, without the folder's name.
     fn report(&self, file: &str) -> String {
         let checked = Scenario::load(self.0.join(file), &Overrides::none()).and_then(Scenario::check);
         checked
@@ -494,7 +494,7 @@ fn a_pipe_is_no_scenario_and_nobody_waits_for_it() {
     assert_eq!(zero, "error: /dev/zero is a device, where a file is needed");
 }
 
-/// `GOOD` with this failure.
+/// Returns the report on `GOOD` with this failure.
 fn failing(failure: &str) -> String {
     report("seed = 3", &format!("seed = 3\nfailures = [{{ {failure} }}]"))
 }

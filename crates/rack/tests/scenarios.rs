@@ -1,4 +1,4 @@
-//! Good scenarios: values, defaults, inheritance, overrides, explanations.
+//! Valid scenarios: values, defaults, inheritance, overrides, explanations.
 
 use std::path::{Path, PathBuf};
 
@@ -107,7 +107,7 @@ fn racks_and_trees_have_links_between_switches() {
     assert_eq!(parsed(&tree.explain(), &[]).hash(), tree.hash());
 }
 
-/// The name of a list of cables is hashed with the scenario, what it says with the files.
+/// The hash of a scenario covers the name of its list of cables; the hash with files covers its contents.
 #[test]
 fn other_cables_are_another_network() {
     let folder = unrack_testing::Folder::new("graph");
@@ -139,7 +139,7 @@ fn what_a_table_is_decides_what_it_inherits() {
     // star-edm.toml has a chunk; DCTCP does not.
     assert!(!example("star-dctcp.toml", &[]).explain().contains("chunk"));
     assert!(example("star-dctcp.toml", &[]).explain().contains("nodes = 144"));
-    // In either order, the chunk belongs to the protocol of the same command line.
+    // The chunk belongs to the protocol of the same command line, in either order.
     for set in [["fabric.protocol=edm", "fabric.chunk=512B"], ["fabric.chunk=512B", "fabric.protocol=edm"]] {
         assert!(example("star-dctcp.toml", &set).explain().contains("chunk = \"512B\""));
     }
@@ -203,7 +203,7 @@ link = 0.0       # default
     assert_eq!(set.join("\n") + "\n", expected);
 }
 
-/// What a key without a value means, and what a table that is not there would hold.
+/// An explanation shows the meaning of keys without a value, and the contents of absent tables.
 #[test]
 fn an_explanation_names_what_is_not_set() {
     let explained = parsed(SMALL, &[]).explain();
@@ -347,7 +347,7 @@ fn faults_are_explained_and_read_back() {
 fn racks_with_pooled_nics() {
     let text = SMALL.replace(r#""star", nodes = 4"#, r#""drack", racks = 4, hosts_per_rack = 2"#);
     let scenario = parsed(&text, &[]);
-    // 4 racks of 2: two pods, with as many links up as NICs.
+    // Two pods of 4 racks of 2 hosts, with as many uplinks as NICs.
     assert_eq!(scenario.network.topology, Topology::Drack { racks: 4, hosts_per_rack: 2, cores: 2 });
     assert_eq!((scenario.network.topology.nodes(), scenario.network.cxl_link), (8, Link::CXL));
     let sets = ["network.topology.cores=1", "network.cxl_link.rate=1000Gbps"];

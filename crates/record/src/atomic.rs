@@ -1,9 +1,10 @@
 //! Files that are either complete or absent: written aside in the same folder, then renamed.
 //!
-//! A link stays, and what it leads to is replaced. What is no file (a device, a pipe) is written to as it is.
+//! A symbolic link stays, and its target is replaced. A path that is not a file (a device, a pipe) is written to
+//! directly.
 //!
-//! What is being written is locked. A process that was killed leaves it behind, unlocked, and the next process that
-//! writes into the same folder removes it.
+//! The file being written is locked. A killed process leaves it behind, unlocked, and the next process that writes into
+//! the same folder removes it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,11 +15,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{RecordError, lock};
 
-/// Who may read a file, beside its owner: as the process's umask says, or nobody.
+/// Mode of new files: readable as the process's umask allows, or by the owner only.
 const USUAL: u32 = 0o666;
 const PRIVATE: u32 = 0o600;
 
 /// Replaces `path` by `bytes` in one step: a reader sees the old content or the new, never a part.
+///
+/// # Errors
+/// If the file cannot be written.
 pub fn atomic_write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), RecordError> {
     let path = path.as_ref();
     let mut file = AtomicFile::create(path)?;
@@ -26,21 +30,28 @@ pub fn atomic_write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), RecordEr
     file.commit()
 }
 
-/// A file being written, that takes its name on [`AtomicFile::commit`] and vanishes if dropped before.
+/// File being written, which takes its name on [`AtomicFile::commit`] and vanishes if dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
-    /// Until it has its name: where it is, and where it goes.
+    /// Temporary path and target path, until the file has its name.
     aside: Option<(PathBuf, PathBuf)>,
     path: PathBuf,
 }
 
 impl AtomicFile {
+    /// Starts to write the file `path`.
+    ///
+    /// # Errors
+    /// If its folder is absent or not writable.
     pub fn create(path: impl AsRef<Path>) -> Result<AtomicFile, RecordError> {
         AtomicFile::with_mode(path.as_ref(), USUAL)
     }
 
-    /// A file that nobody but this user can read, whatever was there before.
+    /// Starts to write a file that only this user can read, whatever was there before.
+    ///
+    /// # Errors
+    /// If its folder is absent or not writable.
     pub fn create_private(path: impl AsRef<Path>) -> Result<AtomicFile, RecordError> {
         AtomicFile::with_mode(path.as_ref(), PRIVATE)
     }
@@ -62,17 +73,23 @@ impl AtomicFile {
         }
     }
 
-    /// The name the file will have.
+    /// Returns the name that the file will have.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Waits until what was written is on the disk. Needed only where a power cut matters.
+    ///
+    /// # Errors
+    /// If the disk refuses it.
     pub fn sync(&self) -> Result<(), RecordError> {
         self.file.sync_all().map_err(RecordError::io("write", &self.path))
     }
 
     /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
     pub fn commit(mut self) -> Result<(), RecordError> {
         if let Some((aside, target)) = &self.aside {
             std::fs::rename(aside, target).map_err(RecordError::io("write", &self.path))?;
@@ -94,13 +111,13 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some((aside, _)) = &self.aside {
-            // Nobody is left to tell: at worst it stays until the next sweep.
+            // An error cannot be reported here: at worst the file stays until the next sweep.
             let _ = std::fs::remove_file(aside);
         }
     }
 }
 
-/// A name beside `path` that no other writer uses, in this process or another.
+/// Returns a name beside `path` that no other writer uses, in this process or another.
 fn aside_of(path: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +127,7 @@ fn aside_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// True for names that [`aside_of`] gives.
+/// Returns whether a name has the form that [`aside_of`] gives.
 fn is_aside(name: &str) -> bool {
     let of_writer = |writer: &str| {
         let (process, number) = writer.split_once('-')?;
@@ -120,7 +137,7 @@ fn is_aside(name: &str) -> bool {
     writer.and_then(|(_, writer)| of_writer(writer)).unwrap_or(false)
 }
 
-/// Removes what killed processes were writing in this folder, the first time that this process writes there.
+/// Removes files that killed processes were writing in this folder, the first time that this process writes there.
 fn sweep_once(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.into()) {
@@ -133,7 +150,7 @@ fn sweep(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(here) else { return };
     for entry in entries.flatten().filter(|entry| is_aside(&entry.file_name().to_string_lossy())) {
         if let Some(_claim) = lock::claim_abandoned(&entry.path()) {
-            // What stays is found by the next sweep.
+            // The next sweep finds files that stay.
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -210,7 +227,7 @@ mod tests {
         let folder = Folder::new("atomic-sweep");
         let alive = AtomicFile::create(folder.join("a.json")).unwrap();
         let dead = aside_of(&folder.join("a.json"));
-        // A file of the user's, and one whose name only ends as ours do.
+        // A file of the user's, and some whose names only end as those of unfinished files.
         let others = [folder.join("b.part"), folder.join(".c.json.x-0.part"), folder.join(".d.part")];
         [&dead, &others[0], &others[1], &others[2]]
             .into_iter()

@@ -1,36 +1,36 @@
-//! `summary.json` of `unrack compare`: what one program would suffer on each fabric.
+//! Result of `unrack compare`, `summary.json`: the slowdown of one program on each fabric.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Disturbance, Machine, Warning};
 
-/// The whole result. Times are seconds, nanoseconds or microseconds as the field's ending says.
+/// Whole result. Times are in seconds, nanoseconds or microseconds, as the end of the field's name says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub version: String,
     pub command: Vec<String>,
     pub seed: u64,
-    /// As asked: `25%` or `64MiB`.
+    /// Local share as given: `25%` or `64MiB`.
     pub local: String,
     pub local_bytes: u64,
     /// Peak anonymous memory of the program's processes together, in a native run.
     pub footprint_bytes: u64,
-    /// Native runs that nothing else disturbed; `None` if they are too few.
+    /// Native runs without disturbance; `None` if they are too few.
     pub native: Option<Runs>,
     pub injection: Injection,
-    /// `None` if there was no time for it.
+    /// Captured run; `None` if there was no time for it.
     pub capture: Option<Capture>,
     pub fabrics: Vec<FabricResult>,
     pub requirements: Vec<Requirement>,
-    /// What else the machine did, and which runs were therefore repeated.
+    /// Other work of the machine, and the runs that were therefore repeated.
     pub disturbance: Disturbance,
-    /// What the reader should check before trusting the result.
+    /// Points that the reader should check before trusting the result.
     pub warnings: Vec<Warning>,
-    /// Absent in results of earlier versions.
+    /// Build and machine; absent in results of earlier versions.
     pub machine: Option<Machine>,
 }
 
-/// Wall times of repeated runs that nothing else disturbed.
+/// Wall times of repeated runs without disturbance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Runs {
     pub seconds: Vec<f64>,
@@ -42,14 +42,14 @@ pub struct Runs {
 pub struct Injection {
     /// Delays with at least one undisturbed run.
     pub points: Vec<InjectionPoint>,
-    /// `None` if too few runs were undisturbed.
+    /// Line through the points; `None` if too few runs were undisturbed.
     pub fit: Option<Fit>,
     /// Reason why nothing is concluded from the runs, if nothing is.
     pub withheld: Option<Warning>,
     /// The pager's own cost per fetch: no smaller delay can be injected. `None` if its measurement was disturbed.
     pub floor_ns: Option<f64>,
     pub bandwidth_bps: u64,
-    /// Time that the bits of a page alone take at that rate, over no distance: no fetch takes less.
+    /// Time that the bits of a page alone take at that rate, over no distance: no fetch is faster.
     pub page_us: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct InjectionPoint {
     pub write_backs: u64,
 }
 
-/// Run time = `intercept_s` + `waits` x delay.
+/// Fitted line: run time = `intercept_s` + `waits` x delay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     pub intercept_s: f64,
@@ -71,7 +71,7 @@ pub struct Fit {
     pub waits_ci95: [f64; 2],
     /// Waits in each second of native run time: slowdown = 1 + `waits_per_s` x delay in seconds.
     pub waits_per_s: f64,
-    /// Interval that also knows the scatter of the native runs.
+    /// Interval of `waits_per_s` that also includes the scatter of the native runs.
     pub waits_per_s_ci95: [f64; 2],
     /// Part of the variance of run times that the line explains, 0 to 1.
     pub r2: f64,
@@ -79,7 +79,7 @@ pub struct Fit {
     pub worst_residual: f64,
 }
 
-/// The captured run.
+/// Captured run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capture {
     pub fetches: u64,
@@ -88,26 +88,26 @@ pub struct Capture {
     pub run_s: f64,
 }
 
-/// One row of the table. Numbers that would rest on disturbed or too uncertain runs are `None`: see `withheld`.
+/// Row of the table. Numbers that would rest on disturbed or too uncertain runs are `None`: see `withheld`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FabricResult {
     pub fabric: String,
-    /// Of fetches; ideal is what no fabric can beat, the same for all.
+    /// Completion time of fetches over their ideal; the ideal is what no fabric can beat, the same for all.
     pub completion_over_ideal: Option<Spread>,
     /// Microseconds from a fetch's submission to its completion.
     pub fetch_us: Option<Spread>,
-    /// Run time over native run time: 1.0 is no loss. By the injected runs' fit.
+    /// Run time over native run time, by the fit of the injected runs: 1.0 is no loss.
     pub slowdown: Option<f64>,
     pub slowdown_ci95: Option<[f64; 2]>,
-    /// The same by closed-loop replay of the captured trace: the independent road.
+    /// Run time over native run time, by closed-loop replay of the captured trace: an independent method.
     pub slowdown_replay: Option<f64>,
     /// Reason why numbers above are missing.
     pub withheld: Option<Warning>,
-    /// The simulation's `summary.json`, as it stands; null if it was not run.
+    /// Simulation's `summary.json`, unchanged; null if it was not run.
     pub simulation: serde_json::Value,
 }
 
-/// A distribution in brief.
+/// Summary of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub mean: f64,
@@ -119,7 +119,7 @@ pub struct Spread {
     pub count: u64,
 }
 
-/// "For 5 % slowdown you need at most x us per fetch, or at least y % local."
+/// Requirement: "For 5 % slowdown you need at most x us per fetch, or at least y % local."
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed loss: 0.05 is 5 %.
@@ -132,11 +132,11 @@ pub struct Requirement {
     /// True if a link of the rate asked for can bring a page within `max_fetch_us`: its bits alone, over no distance,
     /// take no longer. `None` if that cannot be told.
     pub feasible: Option<bool>,
-    /// Where it is not feasible: smallest rate whose bits of a page take no longer. `None` beyond any known link.
+    /// Smallest rate at which it would be feasible, if it is not. `None` beyond any known link.
     pub feasible_rate_bps: Option<u64>,
 }
 
-/// A number with its 95 % interval, or the reason why none is given.
+/// Number with its 95 % interval, or the reason why none is given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StatedFields", into = "StatedFields")]
 pub enum Stated {
@@ -185,12 +185,12 @@ impl From<Stated> for StatedFields {
 }
 
 impl Stated {
-    /// Keeps a number back, with the reason.
+    /// Withholds a number, with the reason.
     pub fn withheld(why: Warning) -> Stated {
         Stated::Withheld { withheld: why }
     }
 
-    /// The number with its interval, if it is given.
+    /// Returns the number with its interval, if it is given.
     pub fn known(&self) -> Option<&Interval> {
         match self {
             Stated::Known(interval) => Some(interval),
@@ -198,7 +198,7 @@ impl Stated {
         }
     }
 
-    /// The reason, if no number is given.
+    /// Returns the reason, if no number is given.
     pub fn reason(&self) -> Option<&Warning> {
         match self {
             Stated::Known(_) => None,
@@ -207,8 +207,8 @@ impl Stated {
     }
 }
 
-/// An estimate with its 95 % interval. Without `value` and `high`, only `low` is known: whatever it limits may be at
-/// least that large.
+/// Estimate with its 95 % interval. Without `value` and `high`, only `low` is known: the quantity may be at least that
+/// large.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub value: Option<f64>,

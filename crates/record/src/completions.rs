@@ -1,4 +1,4 @@
-//! `completions.parquet`: what pages would have waited on a fabric, for injection.
+//! Table `completions.parquet`: the times that pages would have waited on a fabric, for injection.
 
 use std::path::Path;
 
@@ -9,28 +9,31 @@ use crate::table::{self, Table, table};
 pub use crate::trace::Kind;
 
 table! {
-    /// One completed transfer.
+    /// Completed transfer.
     pub struct Row {
         pub kind: Kind,
         pub bytes: u32,
-        /// From submission to completion.
+        /// Time from submission to completion.
         pub completion_ps: u64,
-        /// What the same transfer takes at the least, whatever carries it: its bits at the rate of one
-        /// link, and the distance.
+        /// Least time of the same transfer on any fabric: its bits at the rate of one link, and the distance.
         pub ideal_ps: u64,
     }
 }
 
-/// The network that was simulated.
+/// Simulated network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub fabric: String,
-    /// Of a node's link.
+    /// Rate of a node's link.
     pub link_rate_bps: u64,
 }
 
 pub type Writer = table::Writer<Row>;
 
+/// Reads the table of a file.
+///
+/// # Errors
+/// If the file is not such a table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

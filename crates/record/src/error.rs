@@ -1,9 +1,11 @@
+//! Errors of writing and reading records.
+
 use std::path::{Path, PathBuf};
 
 use crate::Purpose;
 use unrack_input::{InputError, WIDTH, clipped_to};
 
-/// Why something could not be written down or read back. Every message names the file.
+/// Reason why a record could not be written or read back. Every message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("cannot {action} {}: {why}", .path.display())]

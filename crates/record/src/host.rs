@@ -1,20 +1,20 @@
-//! The machine a run was made on.
+//! Machine that made a run.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// As the distribution calls itself.
+    /// Name of the operating system, as the distribution gives it.
     pub os: String,
     pub kernel: String,
     pub cpu: String,
-    /// What this process may use, which a container may limit.
+    /// Number of cores that this process may use, which a container may limit.
     pub cores: usize,
     pub memory_bytes: u64,
 }
 
 impl Host {
-    /// This machine. What it does not tell is `unknown` or 0.
+    /// Describes this machine. Unknown properties are `unknown` or 0.
     pub fn this() -> Host {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         Host {
@@ -27,7 +27,7 @@ impl Host {
     }
 }
 
-/// The value of the first `key <separator> value` line.
+/// Returns the value of the first `key <separator> value` line.
 fn value<'a>(text: &'a str, key: &str, separator: char) -> &'a str {
     let pairs = text.lines().filter_map(|line| line.split_once(separator));
     pairs.filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim()).next().unwrap_or("")

@@ -1,8 +1,8 @@
 //! Finished points of grids of scenarios, kept in files, so that none is simulated twice.
 //!
-//! Sweeps and studies agree here on when two points are the same: same scenario (with the files that it names), same
-//! wishes beside it, same sources of the program. A point of another build is simulated again and its file replaced, so
-//! that a folder never grows with builds and never hands out what another program has found.
+//! Sweeps and studies share the rule for when two points are the same: same scenario (with the files that it names),
+//! same options beside it, same sources of the program. A point of another build is simulated again and its file
+//! replaced, so that a folder never grows with builds and never returns results of another program.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Build, RecordError, read_json, write_json};
 
-/// A folder of finished points, for one build.
+/// Folder of finished points, for one build.
 #[derive(Debug)]
 pub struct KeptPoints {
     folder: PathBuf,
     sources: String,
 }
 
-/// Everything that the result of a point depends on.
+/// Complete set of what the result of a point depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     /// Hash of the scenario in full, and of the contents of files that it names.
     scenario: String,
-    /// Wishes beside the scenario, as the caller writes them.
+    /// Options beside the scenario, as the caller writes them.
     asked: String,
-    /// [`Build::sources`].
+    /// Hash of the build's sources: [`Build::sources`].
     sources: String,
 }
 
@@ -36,14 +36,17 @@ struct Kept<T> {
 }
 
 impl KeptPoints {
-    /// Opens a folder, which is made if absent.
+    /// Opens a folder, which is created if absent.
+    ///
+    /// # Errors
+    /// If it cannot be created.
     pub fn open(folder: impl AsRef<Path>, build: &Build) -> Result<KeptPoints, RecordError> {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder).map_err(RecordError::io("create", folder))?;
         Ok(KeptPoints { folder: folder.into(), sources: build.sources.clone() })
     }
 
-    /// The result of a point, if this build has simulated it; a file that cannot be read counts as none.
+    /// Returns the result of a point, if this build has simulated it; a file that cannot be read counts as none.
     pub fn read<T: DeserializeOwned>(&self, scenario: &str, asked: &str) -> Option<T> {
         let key = self.key(scenario, asked);
         let kept: Kept<T> = read_json(self.path(&key)).ok()?;
@@ -51,6 +54,9 @@ impl KeptPoints {
     }
 
     /// Keeps the result of a point in place of any older one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
     pub fn write(&self, scenario: &str, asked: &str, result: &impl Serialize) -> Result<(), RecordError> {
         let key = self.key(scenario, asked);
         write_json(self.path(&key), &Kept { key, result })
@@ -60,13 +66,13 @@ impl KeptPoints {
         Key { scenario: scenario.into(), asked: asked.into(), sources: self.sources.clone() }
     }
 
-    /// The same for all builds.
+    /// Returns the file of a point, the same for all builds.
     fn path(&self, key: &Key) -> PathBuf {
         self.folder.join(format!("{}-{:016x}.json", key.scenario, fnv_1a(key.asked.as_bytes())))
     }
 }
 
-/// FNV-1a, 64 bits.
+/// Returns the FNV-1a hash, 64 bits.
 fn fnv_1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -115,7 +121,7 @@ mod tests {
             points in prop::collection::btree_map(("[0-9a-f]{4}", "[a-z=]{0,6}", "[ab]"), prop::num::f64::NORMAL, 1..12)
         ) {
             let folder = Folder::new("kept-keys");
-            // One build after the other: the later one's points are those that stay.
+            // One build after the other: the points of the later one stay.
             let open = |sources: &str| KeptPoints::open(&*folder, &build(sources)).unwrap();
             for sources in ["a", "b"] {
                 for ((scenario, asked, of), value) in &points {

@@ -1,22 +1,22 @@
-//! What is written down: run folders, manifests and Parquet tables.
+//! Records on disk: run folders, manifests and Parquet tables.
 //!
 //! | to | use |
 //! |---|---|
 //! | make or open the folder of a run | [`RunFolder`] |
-//! | say what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`Host`] |
+//! | describe what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`Host`] |
 //! | hold the result of a comparison, of a map, of a sweep | [`Comparison`], [`SlowdownMap`], [`Sweep`] |
-//! | say what else the machine did meanwhile | [`Disturbance`] |
+//! | describe other work of the machine meanwhile | [`Disturbance`] |
 //! | keep finished points of a grid | [`KeptPoints`] |
 //! | write and read tables | [`trace`], [`completions`], [`messages`], [`ports`] |
 //! | write packet captures | [`pcapng`] |
 //! | write waveforms | [`waves`] |
-//! | take page numbers apart | [`page_space`] |
+//! | split page numbers | [`page_space`] |
 //! | replace any other file in one step | [`atomic_write`], [`AtomicFile`] |
 //! | keep files for as long as this process lives | [`temporary`] |
 //!
-//! A file is complete or absent: everything is written aside and renamed. What is read is checked,
-//! and an error names the file and the column, row, line or key. Tables written by other programs
-//! are read if they have the columns and the metadata.
+//! A file is complete or absent: every file is written aside and renamed. Files are checked when read, and an error
+//! names the file and the column, row, line or key. Tables written by other programs are read if they have the columns
+//! and the metadata.
 #![forbid(unsafe_code)]
 
 pub mod completions;

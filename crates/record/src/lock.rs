@@ -1,8 +1,8 @@
-//! Locks that say whether the maker of a file still lives.
+//! Locks that tell whether the process that made a file is still alive.
 //!
-//! A process locks what it makes (`flock(2)`), and the kernel drops the lock when that process ends, however it
-//! ends. So a file whose lock can be taken is abandoned. Its name would not say so, since anybody can give a name, nor
-//! would a process number, since numbers are used again.
+//! A process locks what it makes (`flock(2)`), and the kernel drops the lock when that process ends, however it ends.
+//! So a file whose lock can be taken is abandoned. The file's name would not tell, since any process can give a name,
+//! nor would a process number, since numbers are reused.
 
 use std::fs::File;
 use std::io;
@@ -12,19 +12,22 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
-/// Makes a file that stays locked as long as it is open. `None`: a sweep took it for abandoned before it was locked, and
-/// has removed it.
+/// Creates a file that stays locked as long as it is open. `None` if a sweep took it for abandoned before it was
+/// locked, and has removed it.
+///
+/// # Errors
+/// If the file cannot be created.
 pub(crate) fn create(path: &Path, mode: u32) -> io::Result<Option<File>> {
     let file = File::options().write(true).create_new(true).mode(mode).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok((file.metadata()?.nlink() > 0).then_some(file)),
         Err(Errno::WOULDBLOCK) => Ok(None),
-        // This file system has no locks, so that no sweep can take one.
+        // This file system has no locks, so that a sweep cannot take one either.
         Err(_) => Ok(Some(file)),
     }
 }
 
-/// Takes the lock of a file of this user whose maker has ended. `None`: it is alive, or this is no such file.
+/// Takes the lock of a file of this user whose maker has ended. `None` if its maker is alive, or it is no such file.
 pub(crate) fn claim_abandoned(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
@@ -33,12 +36,12 @@ pub(crate) fn claim_abandoned(path: &Path) -> Option<File> {
         return None;
     }
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    // The maker may have given it another name meanwhile.
+    // The maker may have renamed it meanwhile.
     let there = path.symlink_metadata().ok()?;
     ((there.dev(), there.ino()) == (opened.dev(), opened.ino())).then_some(file)
 }
 
-/// True if this user made it: root, too, leaves alone what belongs to others.
+/// Returns whether this user made the file: root, too, leaves files of others alone.
 pub(crate) fn is_own(meta: &std::fs::Metadata) -> bool {
     meta.uid() == rustix::process::geteuid().as_raw()
 }

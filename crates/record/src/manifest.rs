@@ -1,4 +1,4 @@
-//! `manifest.json`: what was run, where and when, so that a result can be made again.
+//! Manifest of a run, `manifest.json`: what was run, where and when, so that a result can be reproduced.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,18 +11,18 @@ pub struct Manifest {
     #[serde(flatten)]
     pub build: Build,
     pub command_line: Vec<String>,
-    /// The scenario's whole text, if the run had one.
+    /// Text of the whole scenario, if the run had one.
     pub scenario: Option<String>,
     pub seed: u64,
     pub host: Host,
     /// Start of the run, UTC, as in RFC 3339.
     pub started: String,
     pub wall_s: f64,
-    /// What else was chosen, by the command that ran.
+    /// Other settings of the run, as its command gives them.
     pub settings: serde_json::Value,
 }
 
-/// A run under way: what its manifest needs from its start.
+/// Running command: what its manifest needs from its start.
 #[derive(Debug)]
 pub struct Started {
     build: Build,
@@ -31,12 +31,12 @@ pub struct Started {
 }
 
 impl Started {
-    /// A run of this build that starts now.
+    /// Records the start of a run of this build.
     pub fn now(build: Build) -> Started {
         Started { build, at: SystemTime::now(), clock: Instant::now() }
     }
 
-    /// The manifest of this run, ending now, with the command line of this process.
+    /// Returns the manifest of this run, ending now, with the command line of this process.
     pub fn manifest(&self, seed: u64, scenario: Option<String>, settings: serde_json::Value) -> Manifest {
         Manifest {
             build: self.build.clone(),
@@ -50,7 +50,7 @@ impl Started {
         }
     }
 
-    /// The part of this run's JSON that another run of the same need not share.
+    /// Returns the part of this run's JSON in which repeated runs may differ.
     pub fn machine(&self) -> Machine {
         Machine {
             build: self.build.clone(),
@@ -61,7 +61,7 @@ impl Started {
     }
 }
 
-/// `2026-11-21T09:05:00Z`.
+/// Formats a time as in `2026-11-21T09:05:00Z`.
 fn rfc3339(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (year, month, day) = civil_from_days(seconds / 86_400);
@@ -69,7 +69,7 @@ fn rfc3339(since_1970: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Year, month and day of a day counted from 1970-01-01.
+/// Returns year, month and day of a day counted from 1970-01-01.
 ///
 /// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": years begin on 1 March, so that
 /// the leap day is the last; an era is 400 years.

@@ -1,4 +1,4 @@
-//! `map.json` of `unrack map`: one program's slowdown over latency, bandwidth and local share.
+//! Result of `unrack map`, `map.json`: one program's slowdown over latency, bandwidth and local share.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,35 +15,35 @@ pub struct SlowdownMap {
     pub footprint_bytes: u64,
     /// The pager's own cost per fetch: no smaller delay can be injected. `None` if its measurement was disturbed.
     pub floor_ns: Option<f64>,
-    /// What one fetch waits beside the transmission of its page.
+    /// Latencies: the time that one fetch waits besides the transmission of its page.
     pub latencies_ns: Vec<f64>,
     pub bandwidths_bps: Vec<u64>,
     pub locals: Vec<MapLocal>,
-    /// What else the machine did, and which runs were therefore repeated.
+    /// Other work of the machine, and the runs that were therefore repeated.
     pub disturbance: Disturbance,
-    /// What the reader should check before trusting the result.
+    /// Points that the reader should check before trusting the result.
     pub warnings: Vec<Warning>,
-    /// Absent in results of earlier versions.
+    /// Build and machine; absent in results of earlier versions.
     pub machine: Option<Machine>,
 }
 
-/// One panel of the map: a local share, what was measured there, and what follows from it.
+/// Panel of the map: a local share, its measurements, and the resulting slowdowns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MapLocal {
-    /// As asked: `25%` or `64MiB`.
+    /// Local share as given: `25%` or `64MiB`.
     pub local: String,
     pub local_bytes: u64,
-    /// Of a run with no delay injected.
+    /// Number of fetches of a run with no delay injected.
     pub fetches: u64,
     /// Delays with at least one undisturbed run.
     pub points: Vec<InjectionPoint>,
-    /// `None` if too few runs were undisturbed.
+    /// Line through the points; `None` if too few runs were undisturbed.
     pub fit: Option<Fit>,
-    /// Reason why nothing is said of this share, if nothing is.
+    /// Reason why no slowdown is given for this share, if so.
     pub withheld: Option<Warning>,
     /// Run time over native run time: `slowdown[latency][bandwidth]`, in the order of the lists above; `None` if
     /// withheld.
     pub slowdown: Option<Vec<Vec<f64>>>,
-    /// Its 95 % intervals.
+    /// 95 % intervals of `slowdown`.
     pub slowdown_ci95: Option<Vec<Vec<[f64; 2]>>>,
 }

@@ -1,4 +1,4 @@
-//! `messages.parquet`: every message of a simulation.
+//! Table `messages.parquet`: every message of a simulation.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::RecordError;
 use crate::table::{self, Table, kind, table};
 
 table! {
-    /// One message.
+    /// Message of a simulation.
     pub struct Row {
         pub id: u64,
         pub src: u32,
@@ -16,9 +16,9 @@ table! {
         pub kind: Kind,
         pub bytes: u64,
         pub submitted_ps: u64,
-        /// `None`: it did not finish.
+        /// Time of completion; `None` if it did not finish.
         pub completed_ps: Option<u64>,
-        /// From submission to completion, alone on the same fabric.
+        /// Time from submission to completion, alone on the same fabric.
         pub ideal_ps: u64,
         /// Time taken over `ideal_ps`; NaN if it did not finish.
         pub slowdown: f64,
@@ -28,18 +28,18 @@ table! {
 }
 
 kind! {
-    /// What a message asks for.
+    /// Kind of a message.
     pub enum Kind {
         Read = "read",
         Write = "write",
-        /// Read, modify and write, at the memory's side.
+        /// Atomic read-modify-write, performed at the memory's side.
         Rmw = "rmw",
-        /// A stream of known size, from source to destination.
+        /// Stream of known size, from source to destination.
         Flow = "flow",
     }
 }
 
-/// The simulation.
+/// Simulation that produced the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub fabric: String,
@@ -47,6 +47,10 @@ pub struct Meta {
 
 pub type Writer = table::Writer<Row>;
 
+/// Reads the table of a file.
+///
+/// # Errors
+/// If the file is not such a table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

@@ -1,6 +1,6 @@
 //! Packet captures: pcapng (draft-ietf-opsawg-pcapng), times in picoseconds.
 //!
-//! Blocks are little-endian and hold whole 32-bit words. Written from front to back: an interface is
+//! Blocks are little-endian and consist of whole 32-bit words. The file is written from front to back: an interface is
 //! described before its first packet.
 
 use std::io::{BufWriter, Write};
@@ -8,30 +8,30 @@ use std::path::Path;
 
 use crate::{AtomicFile, RecordError};
 
-/// What the bytes of a packet begin with.
+/// Format of the beginning of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum LinkType {
     Ethernet = 1,
-    /// `LINKTYPE_USER0`: what its user says it is.
+    /// Format defined by the user: `LINKTYPE_USER0`.
     User0 = 147,
 }
 
-/// A packet as captured.
+/// Captured packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Captured<'a> {
-    /// As given by [`Pcapng::interface`].
+    /// Number of the interface, as returned by [`Pcapng::interface`].
     pub interface: u32,
     pub time_ps: u64,
-    /// What is kept of it.
+    /// Captured bytes of the packet.
     pub bytes: &'a [u8],
-    /// How long it was: at least as long as what is kept.
+    /// Original length in bytes: at least the captured length.
     pub length: u32,
-    /// For people. May be empty.
+    /// Comment for people. May be empty.
     pub comment: &'a str,
 }
 
-/// A capture being written. The file appears on [`Pcapng::finish`] and not before.
+/// Capture being written. The file appears on [`Pcapng::finish`] and not before.
 pub struct Pcapng {
     file: BufWriter<AtomicFile>,
     interfaces: u32,
@@ -47,10 +47,14 @@ const USER_APPLICATION: u16 = 4;
 const INTERFACE_NAME: u16 = 2;
 const INTERFACE_SPEED: u16 = 8;
 const TIME_RESOLUTION: u16 = 9;
-/// Times count units of 10^-12 s.
+/// Time resolution: units of 10^-12 s.
 const PICOSECONDS: u8 = 12;
 
 impl Pcapng {
+    /// Starts a capture in the file `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn create(path: impl AsRef<Path>) -> Result<Pcapng, RecordError> {
         let file = BufWriter::new(AtomicFile::create(path)?);
         let mut pcapng = Pcapng { file, interfaces: 0, block: Vec::new() };
@@ -64,7 +68,10 @@ impl Pcapng {
         Ok(pcapng)
     }
 
-    /// Describes one way of a link, of this rate; its number, from 0.
+    /// Describes one direction of a link, of this rate. Returns its number, from 0.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn interface(&mut self, name: &str, link: LinkType, rate_bps: u64) -> Result<u32, RecordError> {
         self.half(link as u16);
         self.half(0);
@@ -78,8 +85,13 @@ impl Pcapng {
         Ok(self.interfaces - 1)
     }
 
+    /// Adds a packet.
+    ///
     /// # Panics
     /// If the interface was not described.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn packet(&mut self, packet: &Captured) -> Result<(), RecordError> {
         assert!(packet.interface < self.interfaces, "an interface is described before its packets");
         self.word(packet.interface);
@@ -96,6 +108,9 @@ impl Pcapng {
     }
 
     /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If it cannot be written or renamed.
     pub fn finish(self) -> Result<(), RecordError> {
         let path = self.file.get_ref().path().to_path_buf();
         let file = self.file.into_inner().map_err(|why| RecordError::io("write", &path)(why.into_error()))?;
@@ -125,7 +140,7 @@ impl Pcapng {
         self.word(0);
     }
 
-    /// Writes the block gathered: type, length, what is in it, length again.
+    /// Writes the collected block: type, length, content, length again.
     fn end(&mut self, kind: u32) -> Result<(), RecordError> {
         let length = (self.block.len() as u32 + 12).to_le_bytes();
         let parts = [&kind.to_le_bytes(), &length, &self.block[..], &length];

@@ -1,4 +1,4 @@
-//! `ports.parquet`: the links of a simulation over time, one way each.
+//! Table `ports.parquet`: the links of a simulation over time, each direction separately.
 
 use std::path::Path;
 
@@ -8,40 +8,39 @@ use crate::RecordError;
 use crate::table::{self, Table, kind, table};
 
 kind! {
-    /// Who sends on a link.
+    /// Kind of the sender on a link.
     pub enum Kind {
-        /// A node, towards its switch.
+        /// Node, towards its switch.
         Host = "host",
-        /// A switch port.
+        /// Port of a switch.
         Port = "port",
     }
 }
 
 table! {
-    /// One link in one interval. Intervals in which nothing was sent or waited have no row. Rows are sorted
-    /// by `from_ps`.
+    /// Link in one interval. Intervals in which nothing was sent or waited have no row. Rows are sorted by `from_ps`.
     pub struct Row {
-        /// Start of the interval. All are as long as the metadata says.
+        /// Start of the interval. The metadata give the length of all intervals.
         pub from_ps: u64,
         pub kind: Kind,
-        /// Of the node, or of the port over all switches. On a star, port n is the one towards node n.
+        /// Number of the node, or of the port over all switches. On a star, port n is the one towards node n.
         pub number: u32,
-        /// Time in which it carried bits.
+        /// Time in which the link carried bits.
         pub busy_ps: u64,
-        /// The same over the length of the interval: 0 to 1.
+        /// Busy time over the length of the interval: 0 to 1.
         pub utilization: f64,
-        /// Packets whose last bit left, their bytes on the wire with all overhead, and of payload.
+        /// Packets whose last bit left; their bytes on the wire with all overhead, and of payload.
         pub packets: u32,
         pub wire_bytes: u64,
         pub payload_bytes: u64,
-        /// Bytes waiting, averaged over the time of the interval; those being sent do not wait.
+        /// Bytes waiting, averaged over the interval; bytes being sent do not wait.
         pub queue_mean_bytes: f64,
-        /// The most that a data packet found ahead of it here, with what was being sent. 0 at a node.
+        /// Largest number of bytes that a data packet found ahead of it here, including those being sent. 0 at a node.
         pub queue_max_bytes: u64,
     }
 }
 
-/// The simulation.
+/// Simulation that produced the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub fabric: String,
@@ -51,6 +50,10 @@ pub struct Meta {
 
 pub type Writer = table::Writer<Row>;
 
+/// Reads the table of a file.
+///
+/// # Errors
+/// If the file is not such a table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

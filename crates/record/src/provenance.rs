@@ -1,5 +1,4 @@
-//! The program and the machine that made a result: kept apart from the result, so that two runs of the same agree in
-//! all the rest.
+//! Program and machine that made a result: kept apart from the result, so that repeated runs agree in everything else.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,18 +8,18 @@ use crate::Host;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     pub version: String,
-    /// Commit of the tree that was built; `None` if that was in no repository.
+    /// Commit of the built tree; `None` if it was in no repository.
     pub commit: Option<String>,
-    /// True if what was compiled differed from the commit. `None` without a commit.
+    /// True if the compiled sources differed from the commit. `None` without a commit.
     pub tree_changed: Option<bool>,
-    /// Hash of all that was compiled, 16 hexadecimal digits. Builds with the same hash give the same results, so this
-    /// is what keys of kept results hold. Empty in results of versions that had none.
+    /// Hash of all compiled sources, 16 hexadecimal digits. Builds with the same hash give the same results, so the
+    /// keys of kept results contain it. Empty in results of versions that had none.
     #[serde(default)]
     pub sources: String,
 }
 
 impl Build {
-    /// Commit for people, and whether what was compiled differed from it.
+    /// Returns the commit for people, and whether the compiled sources differed from it.
     pub fn commit_text(&self) -> String {
         match (&self.commit, self.tree_changed) {
             (Some(commit), Some(true)) => format!("{commit}, with changes"),
@@ -32,19 +31,19 @@ impl Build {
 
 #[cfg(test)]
 impl Build {
-    /// A build of no commit.
+    /// Returns a build without a commit.
     pub fn for_tests() -> Build {
         let version = env!("CARGO_PKG_VERSION").into();
         Build { version, commit: None, tree_changed: None, sources: "0123456789abcdef".into() }
     }
 }
 
-/// Part of a result in JSON, `machine`, that two runs of the same need not share.
+/// Part of a result in JSON, `machine`, in which repeated runs may differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub build: Build,
     pub host: Host,
-    /// Wall-clock time in seconds: of a simulation, the simulation's; else the whole command's.
+    /// Wall-clock time in seconds: of the simulation alone, or else of the whole command.
     pub wall_s: f64,
     /// Speed of a simulation; absent elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]

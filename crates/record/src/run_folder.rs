@@ -1,6 +1,6 @@
-//! The folder of one run: `manifest.json`, `summary.json` and the tables.
+//! Folder of one run: `manifest.json`, `summary.json` and the tables.
 //!
-//! A folder is written again only by a run with the same [`Purpose`], or where the user says so.
+//! A folder is overwritten only by a run with the same [`Purpose`], or where the user says so.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AtomicFile, Manifest, RecordError, atomic_write};
 
-/// File that tells a run folder from any other, so that nothing else is ever overwritten. It holds the [`Purpose`].
+/// File that tells a run folder from any other, so that other folders are never overwritten. It holds the [`Purpose`].
 const MARK: &str = ".unrack-run";
 
 /// Question that a run answers.
@@ -25,6 +25,7 @@ pub struct Purpose {
 }
 
 impl Purpose {
+    /// Creates a purpose from its verb, object and key.
     pub fn new(verb: &str, object: impl Into<String>, key: impl Into<String>) -> Purpose {
         Purpose { verb: verb.into(), object: object.into(), key: key.into() }
     }
@@ -40,10 +41,13 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder, or takes over the folder of an earlier run and removes that run's results.
+    /// Creates the folder, or takes over the folder of an earlier run and removes that run's results.
     ///
-    /// A folder that holds a run with another purpose is refused, unless `replace` is set; a folder that holds
-    /// anything else is refused in any case. A run that failed before it found anything counts for nothing.
+    /// A folder that holds a run with another purpose is refused, unless `replace` is set; a folder with other content
+    /// is refused in any case. A run that failed before it had results does not count.
+    ///
+    /// # Errors
+    /// If the folder is refused or cannot be written.
     pub fn create(
         path: impl AsRef<Path>,
         purpose: &Purpose,
@@ -59,7 +63,7 @@ impl RunFolder {
     }
 
     fn check_owner(&self, names: &[String], purpose: &Purpose, replace: bool) -> Result<(), RecordError> {
-        // Studies of earlier versions left no mark, and no mark of theirs had a purpose.
+        // Studies of earlier versions left no mark, and marks of that time had no purpose.
         let is_run = || self.read_json::<Manifest>("manifest.json").is_ok();
         if !names.is_empty() && !names.iter().any(|name| name == MARK) && !is_run() {
             return Err(RecordError::NotARunFolder { path: self.path.clone() });
@@ -74,20 +78,26 @@ impl RunFolder {
         }
     }
 
-    /// Writes results; those of a run that could not write all of them are removed, the mark of the folder stays.
+    /// Writes results. If not all can be written, all are removed, and the mark of the folder stays.
+    ///
+    /// # Errors
+    /// The error of `write`.
     pub fn complete(
         &self,
         write: impl FnOnce(&RunFolder) -> Result<(), RecordError>,
     ) -> Result<(), RecordError> {
         let done = write(self);
         if done.is_err() {
-            // What cannot be removed either, the next run in this folder removes.
+            // The next run in this folder removes what cannot be removed now.
             let _ = self.names().and_then(|names| self.remove_results(&names));
         }
         done
     }
 
-    /// The folder of a finished run, to read.
+    /// Opens the folder of a finished run, for reading.
+    ///
+    /// # Errors
+    /// If it has no `manifest.json`.
     pub fn open(path: impl AsRef<Path>) -> Result<RunFolder, RecordError> {
         let folder = RunFolder { path: path.as_ref().into() };
         match folder.path("manifest.json").is_file() {
@@ -96,15 +106,23 @@ impl RunFolder {
         }
     }
 
-    /// Where the file of this name is, or will be.
+    /// Returns the path of the file of this name, which need not exist.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
 
+    /// Writes a value to a file of the folder, as [`write_json`].
+    ///
+    /// # Errors
+    /// If it cannot be written.
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), RecordError> {
         write_json(self.path(name), value)
     }
 
+    /// Reads a value from a file of the folder, as [`read_json`].
+    ///
+    /// # Errors
+    /// If it cannot be read.
     pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, RecordError> {
         read_json(self.path(name))
     }
@@ -116,7 +134,7 @@ impl RunFolder {
         Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
     }
 
-    /// Old results would pass for those of a run that stops half-way.
+    /// Removes the results of an earlier run, which could otherwise be taken for those of a run that stops half-way.
     fn remove_results(&self, names: &[String]) -> Result<(), RecordError> {
         for name in names.iter().filter(|name| is_result(name)) {
             let path = self.path(name);
@@ -126,15 +144,21 @@ impl RunFolder {
     }
 }
 
-/// More than any run writes, whose scenario is in its manifest.
+/// Largest JSON file: more than any run writes, whose scenario is in its manifest.
 const MOST_JSON_BYTES: u64 = 256 << 20;
 
-/// Pretty JSON with a final newline, replaced in one step.
+/// Writes pretty JSON with a final newline, replacing the file in one step.
+///
+/// # Errors
+/// If it cannot be written.
 pub fn write_json(path: impl AsRef<Path>, value: &impl Serialize) -> Result<(), RecordError> {
     atomic_write(path.as_ref(), &json(path.as_ref(), value)?)
 }
 
-/// The same, for this user's eyes only.
+/// Writes JSON as [`write_json`], to a file that only this user can read.
+///
+/// # Errors
+/// If it cannot be written.
 pub fn write_private_json(path: impl AsRef<Path>, value: &impl Serialize) -> Result<(), RecordError> {
     let path = path.as_ref();
     let mut file = AtomicFile::create_private(path)?;
@@ -148,13 +172,17 @@ fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, RecordError> {
     Ok(text)
 }
 
+/// Reads a JSON file.
+///
+/// # Errors
+/// If it cannot be read, is too long, or is not the JSON expected.
 pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, RecordError> {
     let path = path.as_ref();
     let text = unrack_input::read(path, MOST_JSON_BYTES)?;
     serde_json::from_slice(&text).map_err(RecordError::json(path))
 }
 
-/// Files and folders of finished parts, with which an interrupted run goes on.
+/// Files and folders of finished parts, with which an interrupted run continues.
 const KEPT: [&str; 2] = ["measured.json", "points"];
 
 fn is_result(name: &str) -> bool {
@@ -233,7 +261,7 @@ mod tests {
         let scratch = Folder::new("folder-another");
         let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         let others = [Purpose::new("sim", "cxl.toml", "c0de"), Purpose::new("compare", "sort", "5eed")];
-        // Nothing was found yet: nothing can be lost.
+        // The run had no results yet: nothing can be lost.
         std::fs::write(folder.path("native.out"), "what a program printed before it failed").unwrap();
         RunFolder::create(&*scratch, &others[0], false).unwrap();
         RunFolder::create(&*scratch, &edm(), false).unwrap();
@@ -246,7 +274,7 @@ mod tests {
             );
             assert!(folder.path("measured.json").exists());
         }
-        // The same question, asked of a scenario that has moved.
+        // The same question for a scenario that has moved.
         RunFolder::create(&*scratch, &Purpose::new("sim", "moved/edm.toml", "5eed"), false).unwrap();
         RunFolder::create(&*scratch, &others[1], true).unwrap();
         RunFolder::create(&*scratch, &others[1], false).unwrap();

@@ -1,24 +1,24 @@
-//! `sweep.json` and `sweep.parquet` of `unrack sweep`: one row for each point of a grid of scenarios.
+//! Result of `unrack sweep`, `sweep.json` and `sweep.parquet`: one row for each point of a grid of scenarios.
 
 mod axis;
 mod columns;
 
 use serde::{Deserialize, Serialize};
 
-/// A grid of scenarios, run.
+/// Grid of scenarios with its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     pub version: String,
-    /// Keys of scenarios of which the values differ from point to point.
+    /// Keys of scenarios whose values differ from point to point.
     pub keys: Vec<String>,
-    /// In the order of the grid: the last key varies fastest, and seeds faster than that.
+    /// Points in the order of the grid: the last key varies fastest, and seeds faster than that.
     pub points: Vec<SweepPoint>,
 }
 
-/// One scenario of the grid.
+/// Scenario of the grid, with its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
-    /// One for each of [`Sweep::keys`], as given.
+    /// Values of [`Sweep::keys`], in their order, as given.
     pub values: Vec<String>,
     /// Hash of the scenario and of the files that it names. Empty in sweeps of versions that had none.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct Figures {
     pub messages: u64,
     pub completed: u64,
     pub dropped_packets: u64,
-    /// Completion over that of the same message alone on the same fabric. `None`: no message counted.
+    /// Completion time over that of the same message alone on the same fabric. `None` if no message counted.
     pub slowdown_mean: Option<f64>,
     pub slowdown_p50: Option<f64>,
     pub slowdown_p99: Option<f64>,
@@ -46,7 +46,7 @@ pub struct Figures {
     pub completion_p99_ns: Option<f64>,
     /// Payload of all messages over the time from the first submission to the last completion.
     pub throughput_gbps: f64,
-    /// Bytes found waiting ahead by data packets at switch ports.
+    /// Bytes that data packets found waiting ahead of them at switch ports.
     pub queue_mean_bytes: f64,
     pub queue_p99_bytes: u64,
     pub queue_max_bytes: u64,

@@ -1,8 +1,7 @@
 //! Parquet tables of a fixed schema: rows in, a compressed file out, and back, checked.
 //!
-//! A table is a `Row` struct made by [`table!`] plus an implementation of [`Table`]; writing and
-//! reading are the same for all. Metadata is kept in the file, one `unrack.<field>` per field of
-//! the table's `Meta`, as JSON text.
+//! A table is a `Row` struct made by [`table!`] with an implementation of [`Table`]; writing and reading are the same
+//! for all. Metadata is kept in the file, one `unrack.<field>` per field of the table's `Meta`, as JSON text.
 
 mod cell;
 mod guard;
@@ -24,36 +23,45 @@ use serde::de::DeserializeOwned;
 
 use crate::RecordError;
 
-/// One kind of table.
+/// Kind of table.
 pub trait Table: Columnar {
-    /// What is known of the whole file.
+    /// Metadata of the whole file.
     type Meta: Serialize + DeserializeOwned;
-    /// `trace`, `completions`, ...
+    /// Name of the table: `trace`, `completions`, ...
     const NAME: &'static str;
 
-    /// Whether `row` may follow `previous`: checked for every row written and every row read.
+    /// Checks that `row` may follow `previous`; called for every row written and every row read.
+    ///
+    /// # Errors
+    /// The rule that the row breaks.
     fn check(previous: Option<&Self>, row: &Self) -> Result<(), String> {
         let _ = (previous, row);
         Ok(())
     }
 }
 
-/// Rows that can be taken apart into columns. Made by [`table!`].
+/// Rows that can be split into columns. Made by [`table!`].
 pub trait Columnar: Copy + Sized {
-    /// One vector for each column.
+    /// Columns, one vector each.
     type Columns: Default;
 
+    /// Returns the names and types of the columns.
     fn fields() -> Vec<Field>;
+    /// Appends a row to the columns.
     fn push(self, columns: &mut Self::Columns);
-    /// The columns gathered so far, which start again empty.
+    /// Takes the collected columns, which start again empty.
     fn take(columns: &mut Self::Columns) -> Vec<ArrayRef>;
+    /// Appends the rows of a batch.
+    ///
+    /// # Errors
+    /// If a column is missing or has another type.
     fn read(batch: &Batch, rows: &mut Vec<Self>) -> Result<(), RecordError>;
 }
 
-/// Key of the metadata entry that says which table a file is.
+/// Key of the metadata entry with the table's name.
 pub(crate) const TABLE_KEY: &str = "unrack.table";
 
-/// Declares a row and how it becomes columns of the same names and types.
+/// Declares a row and its conversion into columns of the same names and types.
 macro_rules! table {
     ($(#[$doc:meta])* pub struct Row { $($(#[$field_doc:meta])* pub $field:ident: $type:ty,)* }) => {
         $(#[$doc])*

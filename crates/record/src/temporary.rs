@@ -1,8 +1,8 @@
 //! Temporary folders that do not outlive their process, even if it is killed.
 //!
-//! Each holds a file that its process keeps locked. The process removes the folder when it is done with it; if it was
-//! killed before, the next [`sweep`] does. Folders of other users and folders without such a file are left alone,
-//! whatever their names.
+//! Each folder contains a file that its process keeps locked. The process removes the folder when it no longer needs
+//! it; if it was killed before, the next [`sweep`] does. Folders of other users and folders without such a file are
+//! left alone, whatever their names.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -15,7 +15,7 @@ use crate::lock;
 const PREFIX: &str = "unrack-";
 const LOCK: &str = ".unrack-lock";
 
-/// A folder that only this user can enter, removed with all that is in it when dropped.
+/// Folder that only this user can enter, removed with all its contents when dropped.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
@@ -23,6 +23,10 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
+    /// Creates a folder in `parent`.
+    ///
+    /// # Errors
+    /// If it cannot be created.
     pub fn within(parent: &Path) -> io::Result<TemporaryFolder> {
         loop {
             let path = parent.join(unique_name());
@@ -43,10 +47,12 @@ impl TemporaryFolder {
         }
     }
 
+    /// Returns the path of the folder.
     pub fn whole(&self) -> &Path {
         &self.path
     }
 
+    /// Returns the path of a name in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -54,7 +60,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // A process that is just ending may still add a file: look again.
+        // A process that is just ending may still add a file: repeat.
         for _ in 0..3 {
             if remove(&self.path).is_ok() {
                 return;
@@ -63,8 +69,8 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Removes the folders that killed processes of this user left in `parent`. Errors are no reason to stop: what
-/// stays is found by the next sweep.
+/// Removes the folders that killed processes of this user left in `parent`. Errors are ignored: the next sweep finds
+/// what stays.
 pub fn sweep(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -81,7 +87,7 @@ fn is_own_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|meta| meta.is_dir() && lock::is_own(&meta))
 }
 
-/// Removes a folder, its lock last: if this process is killed before it is done, the next sweep goes on.
+/// Removes a folder, its lock last: if this process is killed meanwhile, the next sweep continues.
 fn remove(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -107,7 +113,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use unrack_testing::Folder;
 
-    /// What a killed process leaves: nothing runs its destructor, and its lock is free.
+    /// Creates what a killed process leaves: no destructor runs, and its lock is free.
     fn abandoned(parent: &Path) -> PathBuf {
         let mut folder = std::mem::ManuallyDrop::new(TemporaryFolder::within(parent).unwrap());
         std::fs::write(folder.path("spool"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! `trace.parquet`: every transfer between a captured program and its remote memory.
+//! Table `trace.parquet`: every transfer between a captured program and its remote memory.
 //!
 //! A thread computed, between one of its fetches and the next, for
 //! `t[i+1] - t[i] - wait[i] - overhead[i+1]` nanoseconds.
@@ -11,35 +11,35 @@ use crate::RecordError;
 use crate::table::{self, Table, kind, table};
 
 table! {
-    /// One transfer. Rows are sorted by time.
+    /// Transfer of a captured program. Rows are sorted by time.
     pub struct Row {
-        /// Since the run's start.
+        /// Time since the run's start.
         pub t_ns: u64,
-        /// 0-based, without gaps, over all processes.
+        /// Number of the thread, 0-based, without gaps, over all processes.
         pub thread: u32,
-        /// See [`crate::page_space`].
+        /// Page number: see [`crate::page_space`].
         pub page: u64,
         pub kind: Kind,
         pub bytes: u32,
-        /// What the thread waited; 0 for a write-back.
+        /// Time that the thread waited; 0 for a write-back.
         pub wait_ns: u64,
-        /// Time of the pager, since the thread's previous fetch, on faults that real hardware
-        /// would not have: first touches, soft faults, reclaim.
+        /// Time of the pager, since the thread's previous fetch, on faults that real hardware would not have: first
+        /// touches, soft faults, reclaim.
         pub overhead_ns: u64,
     }
 }
 
 kind! {
-    /// Which way a page went.
+    /// Direction of a transfer.
     pub enum Kind {
-        /// From remote memory, for a thread that waits.
+        /// Page from remote memory, for a thread that waits.
         Fetch = "fetch",
-        /// To remote memory, while nobody waits.
+        /// Page to remote memory, which no thread waits for.
         WriteBack = "write-back",
     }
 }
 
-/// The captured run.
+/// Captured run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub program: String,
@@ -47,14 +47,18 @@ pub struct Meta {
     pub page_size: u64,
     pub local_bytes: u64,
     pub footprint_bytes: u64,
-    /// The captured run, from start to end.
+    /// Duration of the captured run, from start to end.
     pub run_ns: u64,
-    /// The same program without remote memory, if it was measured.
+    /// Duration of the same program without remote memory, if it was measured.
     pub native_ns: Option<u64>,
 }
 
 pub type Writer = table::Writer<Row>;
 
+/// Reads the table of a file.
+///
+/// # Errors
+/// If the file is not such a table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

@@ -1,4 +1,4 @@
-//! Captures, read back by another implementation.
+//! Tests of captures, read back by another implementation.
 
 use pcap_file::pcapng::blocks::Block;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use unrack_record::pcapng::{Captured, LinkType, Pcapng};
 use unrack_testing::Folder;
 
-/// A file of its own for each test, removed afterwards.
+/// File of one test, removed afterwards.
 struct Scratch {
     _folder: Folder,
     path: PathBuf,

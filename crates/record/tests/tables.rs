@@ -1,4 +1,4 @@
-//! Tables come back as they were written, and nothing that is not a table gets through.
+//! Tables read back as they were written, and other files are refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use unrack_record::{RecordError, completions, messages, ports, trace};
 use unrack_testing::Folder;
 
-/// A file of its own for each test, removed afterwards.
+/// File of one test, removed afterwards.
 struct Scratch {
     _folder: Folder,
     path: PathBuf,
@@ -181,7 +181,7 @@ fn a_message_does_not_complete_before_it_starts() {
     assert!(message.ends_with("row 0: message 9 completes before it is submitted"), "{message}");
 }
 
-/// A table as another program might write it: these columns, this metadata.
+/// Writes a table as another program might: with these columns and this metadata.
 fn write_foreign(path: &Path, columns: Vec<(&str, ArrayRef)>, metadata: &[(&str, &str)]) {
     let batch =
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
@@ -218,7 +218,7 @@ fn a_table_of_another_program_is_read() {
     assert_eq!(rows, [row(completions::Kind::Fetch), row(completions::Kind::WriteBack)]);
 }
 
-/// What reading says, without the path in front.
+/// Returns the error of reading, without the path in front.
 fn refusal(file: &Scratch) -> String {
     let message = completions::read(&file.path).unwrap_err().to_string();
     message.replace(&*file.path.to_string_lossy(), "FILE")
@@ -269,7 +269,7 @@ fn refusals_name_the_metadata() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// A flipped bit may pass unseen (a page has no checksum) but never ends the program.
+    /// A flipped bit may go unnoticed (a page has no checksum) but never ends the program.
     #[test]
     fn a_damaged_file_is_read_or_refused(
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4),

@@ -1,28 +1,27 @@
-//! Folders of tests.
+//! Temporary folders of tests.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A new folder of a test's own, removed with all that is in it when it is dropped. Its path is short enough for the
-/// sockets in it.
+/// New folder of one test, removed with all its contents when dropped. Its path is short enough for sockets in it.
 #[derive(Debug)]
 pub struct Folder(TempDir);
 
 impl Folder {
-    /// `name` is in its path, for whoever looks at what a killed test has left.
+    /// Creates a folder with `name` in its path, to identify folders that killed tests have left.
     ///
     /// # Panics
-    /// If none can be made: no test can do without.
+    /// If the folder cannot be created, which no test can do without.
     pub fn new(name: &str) -> Folder {
         Folder::made_in(&std::env::temp_dir(), name)
     }
 
-    /// Makes a folder whose files are memory, in `/dev/shm`.
+    /// Creates a folder whose files are in memory, in `/dev/shm`.
     ///
     /// # Panics
-    /// If none can be made.
+    /// If the folder cannot be created.
     pub fn in_memory(name: &str) -> Folder {
         Folder::made_in(Path::new("/dev/shm"), name)
     }
@@ -37,12 +36,16 @@ impl Folder {
         Folder(made.unwrap_or_else(|why| panic!("no folder can be made in {}: {why}", place.display())))
     }
 
-    /// The letters and digits at the end of its name, which no other folder has now.
+    /// Returns the letters and digits at the end of its name, which no other existing folder has.
     pub fn word(&self) -> String {
         let name = self.0.path().to_string_lossy();
         name.rsplit('-').next().unwrap_or_default().to_string()
     }
 
+    /// Returns whether the folder has no entries.
+    ///
+    /// # Panics
+    /// If the folder was removed.
     pub fn is_empty(&self) -> bool {
         std::fs::read_dir(self).expect("it is there").next().is_none()
     }

@@ -1,8 +1,8 @@
-//! What the tests of all rooms share, and nothing that is shipped.
+//! Helpers shared by the tests of all crates; nothing of it is shipped.
 //!
-//! - [`skip`] says aloud that a test needs something that this machine lacks.
-//! - [`Folder`] is a folder of a test's own, in which a name that was not made is not there.
-//! - [`ClosedPort`] is a port on which nobody listens.
+//! - [`skip`] reports that a test needs something that this machine lacks.
+//! - [`Folder`] is a folder of one test, in which a name that was not created does not exist.
+//! - [`ClosedPort`] is a port without a listener.
 #![forbid(unsafe_code)]
 
 mod folder;

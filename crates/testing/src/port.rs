@@ -1,20 +1,20 @@
-//! A port that refuses connections for as long as a test needs it.
+//! Port that refuses connections for as long as a test needs it.
 
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketAddrV4, SocketType};
 use std::net::Ipv4Addr;
 
-/// A TCP port of the loopback that is taken, and on which nobody listens: who connects is refused.
+/// TCP port of the loopback that is bound without a listener: connections are refused.
 pub struct ClosedPort {
     address: SocketAddrV4,
     _taken: OwnedFd,
 }
 
 impl ClosedPort {
-    /// Takes a port that is free.
+    /// Binds a free port.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no free port.
     pub fn new() -> ClosedPort {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -22,6 +22,7 @@ impl ClosedPort {
         ClosedPort { address: name.try_into().expect("it was bound to IPv4"), _taken: socket }
     }
 
+    /// Returns the address of the port.
     pub fn address(&self) -> SocketAddrV4 {
         self.address
     }

@@ -1,40 +1,41 @@
-//! Skips: said where they are seen, and refused where the thing was installed.
+//! Skips of tests: reported where they are seen, and refused where the needed thing is installed.
 //!
 //! | variable | |
 //! |---|---|
-//! | `UNRACK_SKIPS` | a file to which each skip adds a line; without it, skips are written to stderr |
-//! | `UNRACK_NO_SKIPS` | names with commas between them, of what is installed here: a test that does not find it fails |
+//! | `UNRACK_SKIPS` | file to which each skip adds a line; without it, skips are written to stderr |
+//! | `UNRACK_NO_SKIPS` | names, separated by commas, of what is installed here: a test that does not find it fails |
 //!
 //! Tests in Python and shell do the same (`python/tests/skips.py`, `tests/programs/lib.sh`).
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Something that a machine may lack, and that some tests need.
+/// Requirement of some tests that a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
-    /// The browser.
+    /// Browser.
     Chromium,
-    /// The second core.
+    /// Second core.
     Cores,
-    /// A processor that writes back and drops cache lines when it is told to.
+    /// Processor that writes back and drops cache lines on instruction.
     Flush,
-    /// GTKWave's converter of waveforms.
+    /// Converter of waveforms that comes with GTKWave.
     Fst2vcd,
-    /// `ip`, which makes and cables network namespaces.
+    /// Program `ip`, which makes and connects network namespaces.
     Iproute2,
-    /// Root, and a kernel that has network namespaces, TAP devices and multipath TCP.
+    /// Root, and a kernel with network namespaces, TAP devices and multipath TCP.
     Namespaces,
     Python3,
     /// Simulations of the hardware, as `make rtl-short` builds them.
     Rtl,
-    /// Wireshark's command.
+    /// Command-line program of Wireshark.
     Tshark,
-    /// A kernel with `userfaultfd` as the pager needs it, and the permission to use it.
+    /// Kernel with `userfaultfd` as the pager needs it, and the permission to use it.
     Userfaultfd,
 }
 
 impl Needed {
+    /// All requirements.
     pub const ALL: [Needed; 10] = [
         Needed::Chromium,
         Needed::Cores,
@@ -48,16 +49,16 @@ impl Needed {
         Needed::Userfaultfd,
     ];
 
-    /// As in `UNRACK_NO_SKIPS`, and in what is said.
+    /// Returns the name in `UNRACK_NO_SKIPS` and in reports.
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
 
-/// Says that the test that runs is skipped, and why. The test is to return next.
+/// Reports that the running test is skipped, and why. The test is to return next.
 ///
 /// # Panics
-/// If `UNRACK_NO_SKIPS` names what is needed: then it is not skipped, it fails.
+/// If `UNRACK_NO_SKIPS` contains the requirement: then the test fails instead of being skipped.
 pub fn skip(needed: Needed, why: impl Display) {
     let here = std::thread::current();
     let line = line(needed, here.name().unwrap_or("a thread"), &why.to_string());
@@ -66,15 +67,15 @@ pub fn skip(needed: Needed, why: impl Display) {
     match std::env::var_os("UNRACK_SKIPS") {
         Some(path) => {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            // One write for each: tests of several programs add to it at the same time.
+            // One write per skip: tests of several programs append to it at the same time.
             file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of UNRACK_SKIPS");
         }
-        // Not by `eprintln`, which is kept back while a test runs.
+        // Not by `eprintln`, whose output is captured while a test runs.
         None => _ = std::io::stderr().write_all(format!("skipped: {line}").as_bytes()),
     }
 }
 
-/// What is needed, the test, and why it cannot be run, on one line.
+/// Returns the line of a report: the requirement, the test, and why it cannot be run.
 fn line(needed: Needed, test: &str, why: &str) -> String {
     let why: Vec<&str> = why.split_whitespace().collect();
     format!("{}: {test}: {}\n", needed.name(), why.join(" "))

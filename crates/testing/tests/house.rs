@@ -1,4 +1,4 @@
-//! Tests take nothing of the machine for granted that they need not, and skip in one way only.
+//! Checks of the test sources: tests assume nothing of the machine that they need not, and skip in one way only.
 
 use std::path::{Path, PathBuf};
 use unrack_testing::Needed;
@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Files of tests: those below a folder `tests`, in Rust and Python.
+/// Returns the files of tests: those below a folder `tests`, in Rust and Python.
 fn tests() -> Vec<PathBuf> {
     let mut folders = vec![root().join("crates"), root().join("python/tests")];
     let mut files = Vec::new();
@@ -26,7 +26,7 @@ fn tests() -> Vec<PathBuf> {
     files
 }
 
-/// What a test must not say, and what it says instead.
+/// Texts that a test must not contain, and their replacements.
 const INSTEAD: [(&str, &str); 7] = [
     ("\"skipped:", "unrack_testing::skip: a skip is said aloud, and fails where CI installs what is needed"),
     ("SkipTest", "skips.skip, for the same"),
@@ -56,7 +56,7 @@ fn tests_take_nothing_for_granted() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Connecting to a port that happens to be free says nothing of the day on which it is not.
+/// A test that connects to a port that happens to be free fails on the day on which it is not.
 #[test]
 fn tests_have_ports_of_their_own() {
     let mut wrong = Vec::new();

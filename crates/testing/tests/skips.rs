@@ -1,9 +1,9 @@
-//! A skip is seen though the test passes, and fails where the thing is installed.
+//! A skip is reported although the test passes, and fails where the requirement is installed.
 
 use std::process::{Command, Output};
 use unrack_testing::{Folder, Needed, skip};
 
-/// Not a test of its own, but a child of those below: it is skipped.
+/// Not a test of its own, but run as a child process by the tests below: it is skipped.
 #[test]
 fn a_test_that_is_skipped() {
     if std::env::var_os("UNRACK_TEST_CHILD").is_some() {

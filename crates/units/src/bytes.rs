@@ -1,29 +1,35 @@
+//! Sizes in bytes.
+
 use crate::number::{UnitError, Units};
 
-/// A size in whole bytes. Sums that do not fit are the largest size. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, `MB`, `GB` of 1000.
+/// Size in whole bytes. Sums that do not fit saturate. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, `MB`, `GB` of
+/// 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
 impl Bytes {
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
 
+    /// Creates a size of `bytes`.
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The size with the same number in the binary unit beside a decimal one, 64MiB for 64MB: what whoever
-    /// writes a decimal unit often means. `None` unless it is a whole number of a decimal unit.
+    /// Returns the size with the same number in the corresponding binary unit, 64MiB for 64MB: people who write a
+    /// decimal unit often mean that. `None` unless it is a whole number of a decimal unit.
     pub fn in_binary_unit(self) -> Option<Bytes> {
         let units = [(1_000_000_000_000, 40), (1_000_000_000, 30), (1_000_000, 20), (1_000, 10)];
         let (decimal, bits) = units.into_iter().find(|(decimal, _)| self.0.is_multiple_of(*decimal))?;
         (self.0 > 0).then(|| (self.0 / decimal).checked_mul(1 << bits).map(Bytes)).flatten()
     }
 
-    /// What this size may have meant where only whole numbers of `unit` will do: the same in a binary unit, or
-    /// else the next larger one.
+    /// Returns the size that may have been meant where only multiples of `unit` are allowed: the same number in a
+    /// binary unit, or else the next larger multiple.
     pub fn in_whole(self, unit: Bytes) -> Bytes {
         let whole = |size: &Bytes| size.0.is_multiple_of(unit.0);
         let next = self.0.max(1).checked_next_multiple_of(unit.0).unwrap_or(unit.0);

@@ -1,5 +1,5 @@
-//! What people write: time, sizes, rates and shares, with one parser and one printer; and, for any closed
-//! set of words, the known one [`nearest`] to a wrong one.
+//! Quantities as people write them: time, sizes, rates and shares, with one parser and one printer; and the known word
+//! [`nearest`] to a wrong one, for any closed set of words.
 //!
 //! | type | holds | written as |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | [`Fraction`] | 0 to 1 | `25%`, `0.25` |
 //! | [`Share`] | a [`Fraction`] of something, or [`Bytes`] | `25%`, `64MiB` |
 //!
-//! Every type parses from and prints to that text, exactly: `parse(print(x)) == x`. A value that
-//! is not a whole number of the base unit is refused, never rounded.
+//! Every type parses from and prints to that text, exactly: `parse(print(x)) == x`. A value that is not a whole number
+//! of the base unit is refused, never rounded.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -26,7 +26,7 @@ pub use rate::Rate;
 pub use share::{Fraction, Share};
 pub use time::Time;
 
-/// Serde as text, through `Display` and `FromStr`, so that files carry units; and a schema that says so.
+/// Implements serde as text, through `Display` and `FromStr`, so that files carry units; and a schema that says so.
 macro_rules! serde_as_text {
     ($type:ty, $expecting:literal) => {
         impl serde::Serialize for $type {

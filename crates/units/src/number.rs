@@ -2,14 +2,14 @@
 
 use crate::nearest::nearest;
 
-/// Why a quantity could not be read. The text says what would have been accepted.
+/// Reason why a quantity could not be read. The text says what would have been accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     #[error("`{text}` has no unit: write for example `{example}`")]
     NoUnit { text: String, example: String },
     #[error("`{text}` is not a quantity: write for example `{example}`")]
     NotANumber { text: String, example: &'static str },
-    /// `hint` names the quantity that was probably meant, or else the units that there are.
+    /// Unknown unit; `hint` names the quantity that was probably meant, or else the known units.
     #[error("`{unit}` in `{text}` is not a known unit{hint}")]
     UnknownUnit { text: String, unit: String, hint: String },
     #[error("`{text}` is not a whole number of {base}")]
@@ -20,12 +20,12 @@ pub enum UnitError {
     NotAFraction { text: String, hint: String },
 }
 
-/// A unit system: names with their size in base units, largest first.
+/// Unit system: names with their size in base units, largest first.
 pub(crate) struct Units {
     pub table: &'static [(&'static str, u64)],
-    /// Accepted when read, never printed.
+    /// Names accepted when read, never printed.
     pub aliases: &'static [(&'static str, u64)],
-    /// How other programs write units: each with the name of ours, and how many of it are meant.
+    /// Units as other programs write them: each with the unit's name here, and how many of it are meant.
     pub foreign: &'static [(&'static str, &'static str, u32)],
     pub base: &'static str,
     pub example: &'static str,
@@ -65,7 +65,7 @@ impl Units {
         f.pad(&format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.')))
     }
 
-    /// `number` with the unit of the example: what a number without a unit may have meant.
+    /// Returns `number` with the unit of the example: the quantity that a number without a unit may have meant.
     pub fn with_unit(&self, number: &str) -> String {
         format!("{number}{}", self.example.trim_start_matches(|c: char| c.is_ascii_digit()))
     }
@@ -78,7 +78,7 @@ impl Units {
         self.table.iter().chain(self.aliases).copied()
     }
 
-    /// The quantity that `number` of an unknown unit may have meant, or else the units that there are.
+    /// Returns the quantity that `number` of an unknown unit may have meant, or else the known units.
     fn hint(&self, number: &str, unit: &str) -> String {
         match self.meant(number, unit) {
             Some(meant) => format!("; did you mean `{meant}`?"),
@@ -95,7 +95,7 @@ impl Units {
             Some((_, name, times)) => (*name, *times),
             None => (self.near(unit)?, 1),
         };
-        // A quantity is proposed only if it would be accepted.
+        // A quantity is suggested only if it would be accepted.
         let number = match times {
             1 => number.to_string(),
             times => (number.parse::<f64>().ok()? * f64::from(times)).to_string(),
@@ -104,7 +104,8 @@ impl Units {
         self.parse(&meant).is_ok().then_some(meant)
     }
 
-    /// The unit that is nearest. One letter of two is another unit, not a slip: there, only case may differ.
+    /// Returns the nearest unit. A change of one letter in two gives another unit, not a slip: there, only case may
+    /// differ.
     fn near(&self, unit: &str) -> Option<&'static str> {
         let names: Vec<_> = self.named().map(|(name, _)| name).collect();
         let near = nearest(unit, &names)?;

@@ -1,25 +1,31 @@
+//! Data rates.
+
 use crate::number::{UnitError, Units};
 use crate::{Bytes, Time};
 
-/// A data rate in bits per second.
+/// Data rate in bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
+    /// Creates a rate from bits per second.
     pub const fn from_bps(bps: u64) -> Rate {
         Rate(bps)
     }
+    /// Creates a rate from gigabits per second.
     pub const fn from_gbps(gbps: u64) -> Rate {
         Rate(gbps * 1_000_000_000)
     }
+    /// Returns the bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
+    /// Returns the gigabits per second.
     pub fn as_gbps_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Time to put `bytes` on the wire at this rate, rounded up to a picosecond.
+    /// Returns the time to put `bytes` on the wire at this rate, rounded up to a picosecond.
     ///
     /// # Panics
     /// If the rate is zero, which no parsed rate is.
@@ -27,7 +33,7 @@ impl Rate {
         self.transmit_bits(bytes.get() as u128 * 8)
     }
 
-    /// As [`Rate::transmit`], for a number of bits (66-bit blocks are not whole bytes).
+    /// Returns the time to put `bits` on the wire, as [`Rate::transmit`] (66-bit blocks are not whole bytes).
     pub fn transmit_bits(self, bits: u128) -> Time {
         let ps = (bits * 1_000_000_000_000).div_ceil(self.0 as u128);
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))

@@ -1,47 +1,59 @@
+//! Simulated time.
+
 use crate::number::{UnitError, Units};
 
-/// A length of simulated time or a point in it: whole picoseconds.
+/// Length of simulated time or a point in it, in whole picoseconds.
 ///
-/// Byte times at 10, 25, 40, 100, 200 and 400 Gb/s are exact in it. Sums and products that do not fit are
-/// [`Time::MAX`], which is after [`Time::END`]: inputs decide them, and a run that comes to its end says so.
+/// Byte times at 10, 25, 40, 100, 200 and 400 Gb/s are exact. Sums and products that do not fit are [`Time::MAX`],
+/// which is after [`Time::END`]: inputs decide them, and a run that reaches its end reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
+    /// Zero; also the start of simulated time.
     pub const ZERO: Time = Time(0);
+    /// Largest time, which stands for sums and products that do not fit.
     pub const MAX: Time = Time(u64::MAX);
     /// End of simulated time, 106 days: half of what fits, so that a sum of two earlier times is exact.
     pub const END: Time = Time(1 << 63);
 
+    /// Creates a time from picoseconds.
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
+    /// Creates a time from nanoseconds, saturating.
     pub const fn from_ns(ns: u64) -> Time {
         Time(ns.saturating_mul(1_000))
     }
+    /// Creates a time from microseconds, saturating.
     pub const fn from_us(us: u64) -> Time {
         Time(us.saturating_mul(1_000_000))
     }
-    /// Rounds to the nearest picosecond. For measured values only.
+    /// Creates a time from seconds, rounded to the nearest picosecond. For measured values only.
     pub fn from_secs_f64(s: f64) -> Time {
         Time((s * 1e12).round() as u64)
     }
+    /// Returns the picoseconds.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
+    /// Returns the nanoseconds.
     pub fn as_ns_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
+    /// Returns the microseconds.
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
+    /// Returns the seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
-    /// Whole nanoseconds, rounded down.
+    /// Returns the whole nanoseconds, rounded down.
     pub const fn as_ns(self) -> u64 {
         self.0 / 1_000
     }
+    /// Subtracts a time; zero if it is larger.
     pub const fn saturating_sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }

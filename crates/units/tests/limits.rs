@@ -1,4 +1,4 @@
-//! Sums and products that inputs decide stay in bounds, and those in bounds are exact.
+//! Sums and products of input values stay in bounds, and those in bounds are exact.
 
 use proptest::prelude::*;
 use unrack_units::{Bytes, Time};

@@ -1,4 +1,4 @@
-//! Text in, text out, exactly; and clear refusals.
+//! Quantities parse from and print to text exactly, and refusals are clear.
 
 use proptest::prelude::*;
 use unrack_units::{Bytes, Fraction, Rate, Share, Time};
@@ -59,7 +59,7 @@ fn refusals_say_what_would_do() {
     assert!("0Gbps".parse::<Rate>().is_err());
 }
 
-/// How people and other programs write units: each is refused with the quantity that was probably meant.
+/// Units as people and other programs write them are refused with the quantity that was probably meant.
 #[test]
 fn refusals_propose_the_unit_that_was_meant() {
     fn proposed<T: std::str::FromStr<Err = unrack_units::UnitError> + std::fmt::Debug>(text: &str) -> String {

@@ -1,9 +1,9 @@
-//! Which node does what: racks, and the blades they are filled with (DDC §2.2).
+//! Roles of nodes: racks, and the blades in them (DDC §2.2).
 
 use crate::error::WorkloadError;
 use crate::message::NodeId;
 
-/// Racks of the same size. Nodes are numbered rack by rack.
+/// Racks of equal size. Nodes are numbered rack by rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Racks {
     pub racks: u32,
@@ -11,28 +11,30 @@ pub struct Racks {
 }
 
 impl Racks {
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.racks * self.hosts
     }
 
+    /// Returns the rack of a node.
     pub fn rack_of(&self, node: NodeId) -> u32 {
         node / self.hosts
     }
 
-    /// The `n`-th node if racks take turns: the first of every rack, the second of every rack, and so on.
+    /// Returns the `n`-th node if racks take turns: the first of every rack, the second of every rack, and so on.
     pub fn in_turn(&self, n: u32) -> NodeId {
         n % self.racks * self.hosts + n / self.racks
     }
 }
 
-/// All nodes in one rack.
+/// Puts all nodes in one rack.
 impl From<u32> for Racks {
     fn from(nodes: u32) -> Racks {
         Racks { racks: 1, hosts: nodes }
     }
 }
 
-/// How many nodes are blades of each kind; any others idle.
+/// Numbers of nodes that are blades of each kind; any others idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blades {
     pub compute: u32,
@@ -42,18 +44,18 @@ pub struct Blades {
     pub scope: Scope,
 }
 
-/// How kinds of blades are spread over racks. One rack holds first the blades that compute, then those of
-/// memory, then those of disk.
+/// Distribution of the kinds of blades over racks. A single rack holds first the blades that compute, then blades of
+/// memory, then blades of disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Organization {
     /// Each rack holds the same mix of kinds (DDC §2.2), give or take a blade.
     #[default]
     Mixed,
-    /// The first racks hold the blades that compute, the next ones those of memory, then those of disk.
+    /// The first racks hold the blades that compute, the next ones blades of memory, then blades of disk.
     Segregated,
 }
 
-/// Where the resources of a compute blade may be (DDC §2.2).
+/// Part of the network where the resources of a compute blade may be (DDC §2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
     Rack,
@@ -62,17 +64,20 @@ pub enum Scope {
 }
 
 impl Blades {
-    /// No disks, mixed racks, datacenter scope.
+    /// Returns blades without disks, with mixed racks and datacenter scope.
     pub fn new(compute: u32, memory: u32) -> Blades {
         Blades { compute, memory, disk: 0, organization: Organization::default(), scope: Scope::default() }
     }
 
-    /// Half of the nodes compute, the other half hold memory.
+    /// Returns blades where half of the nodes compute and the other half hold memory.
     pub fn half(nodes: u32) -> Blades {
         Blades::new(nodes / 2, nodes - nodes / 2)
     }
 
-    /// Whether these racks have room for them, and every blade that computes has what it needs in its scope.
+    /// Checks that these racks have room for the blades, and that every compute blade has what it needs in its scope.
+    ///
+    /// # Errors
+    /// The rule that the blades break.
     pub fn check(&self, racks: Racks) -> Result<(), WorkloadError> {
         if self.compute == 0 || self.memory == 0 {
             return Err(WorkloadError::new(KEY, "has at least one that computes and one of memory", self));
@@ -94,17 +99,17 @@ impl Blades {
         Ok(())
     }
 
-    /// Those that compute, rising.
+    /// Returns the nodes that compute, in ascending order.
     pub fn compute_nodes(&self, racks: Racks) -> Vec<NodeId> {
         self.nodes(racks, 0, self.compute)
     }
 
-    /// Those of memory, rising.
+    /// Returns the nodes of memory, in ascending order.
     pub fn memory_nodes(&self, racks: Racks) -> Vec<NodeId> {
         self.nodes(racks, self.compute, self.memory)
     }
 
-    /// Those of disk, rising.
+    /// Returns the nodes of disk, in ascending order.
     pub fn disk_nodes(&self, racks: Racks) -> Vec<NodeId> {
         self.nodes(racks, self.compute + self.memory, self.disk)
     }
@@ -129,25 +134,27 @@ impl std::fmt::Display for Blades {
     }
 }
 
-/// Nodes that rise, by the rack they are in.
+/// Nodes in ascending order, grouped by rack.
 pub(crate) struct ByRack {
     pub nodes: Vec<NodeId>,
-    /// Where each rack's nodes begin; one more than there are racks.
+    /// Index of the first node of each rack; and the number of nodes.
     starts: Vec<u32>,
 }
 
 impl ByRack {
+    /// Groups nodes, which must be in ascending order.
     pub fn new(nodes: Vec<NodeId>, racks: Racks) -> ByRack {
         let before = |rack| nodes.partition_point(|node| racks.rack_of(*node) < rack) as u32;
         let starts = (0..=racks.racks).map(before).collect();
         ByRack { nodes, starts }
     }
 
+    /// Returns the number of nodes.
     pub fn len(&self) -> u32 {
         self.nodes.len() as u32
     }
 
-    /// The positions in [`ByRack::nodes`] of a rack's.
+    /// Returns the indices in [`ByRack::nodes`] of a rack's nodes.
     pub fn of(&self, rack: u32) -> std::ops::Range<u32> {
         self.starts[rack as usize]..self.starts[rack as usize + 1]
     }

@@ -1,7 +1,7 @@
-//! Collective operations: what each node may send depends on what it has got.
+//! Collective operations: each node sends when it has received what the operation needs.
 //!
 //! Data of `bytes` is cut into as many chunks as there are ranks. An operation is a number of steps: in each, a rank
-//! sends some chunks to some ranks, as soon as all that it gets in the step before has arrived. An iteration begins when
+//! sends some chunks to some ranks, as soon as it has received everything of the step before. An iteration begins when
 //! the one before is complete everywhere and each rank has computed.
 
 use crate::error::WorkloadError;
@@ -13,40 +13,42 @@ use std::ops::Range;
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// What is done together.
+/// Kind of collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Everybody gets the sum: a ring that adds, and one that tells (Patarasuk and Yuan, JPDC 2009).
+    /// All-reduce by two rings: one that adds, and one that distributes the sum (Patarasuk and Yuan, JPDC 2009).
     RingAllReduce,
-    /// The same by exchanges at halving and doubling distances (Thakur et al., IJHPCA 2005). A power of two of ranks.
+    /// All-reduce by exchanges at halving and doubling distances (Thakur et al., IJHPCA 2005). Needs a power of two of
+    /// ranks.
     HalvingDoubling,
-    /// Everybody gets the chunk of everybody, by a ring.
+    /// All-gather by a ring: every rank gets the chunk of every other.
     AllGather,
-    /// Everybody has a chunk for everybody; all at once.
+    /// All-to-all: every rank sends a chunk to every other, all at once.
     AllToAll,
-    /// The last ranks hold a part of the data each: all others send theirs to them, and get the sum.
+    /// All-reduce by a parameter server: the last ranks hold a part of the data each; all others send them their parts,
+    /// and get the sum.
     ParameterServer { servers: u32 },
 }
 
-/// What is asked of the network.
+/// Parameters of a collective job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectiveSpec {
     pub operation: Operation,
-    /// Of each rank's data; of [`Operation::AllGather`] and [`Operation::AllToAll`], of all chunks together.
+    /// Bytes of each rank's data; for [`Operation::AllGather`] and [`Operation::AllToAll`], of all chunks together.
     pub bytes: u64,
     pub iterations: u32,
-    /// What each rank computes before an iteration.
+    /// Computing time of each rank before an iteration.
     pub compute: Time,
 }
 
-/// A message of a step.
+/// Message of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sent {
     to: u32,
     chunks: Range<u32>,
 }
 
-/// An operation among so many ranks.
+/// Operation among a number of ranks.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     operation: Operation,
@@ -65,7 +67,7 @@ impl Plan {
         }
     }
 
-    /// Whether ranks add what comes in a step to what they have.
+    /// Returns whether ranks add the data received in a step to their own.
     fn adds(&self, step: u32) -> bool {
         match self.operation {
             Operation::RingAllReduce => step < self.ranks - 1,
@@ -75,13 +77,13 @@ impl Plan {
         }
     }
 
-    /// What a rank sends in a step.
+    /// Returns what a rank sends in a step.
     fn sends(&self, rank: u32, step: u32) -> Vec<Sent> {
         let n = self.ranks;
         let next = (rank + 1) % n;
         let ring = |chunk: u32| vec![Sent { to: next, chunks: chunk..chunk + 1 }];
         match self.operation {
-            // Adds on the way: the chunk that came in the step before goes on.
+            // The ring that adds: the chunk received in the step before goes on.
             Operation::RingAllReduce if self.adds(step) => ring((rank + n - step) % n),
             Operation::RingAllReduce => ring((rank + 1 + n - (step - (n - 1))) % n),
             Operation::AllGather => ring((rank + n - step) % n),
@@ -90,7 +92,7 @@ impl Plan {
                 let adds = self.adds(step);
                 let distance = if adds { n >> (step + 1) } else { 1 << (step - rounds) };
                 let partner = rank ^ distance;
-                // The half that the partner is to add up; then all that is summed up here.
+                // Adding: the half that the partner is to sum. Then: everything summed up here.
                 let first = if adds { partner } else { rank } & !(distance - 1);
                 vec![Sent { to: partner, chunks: first..first + distance }]
             }
@@ -110,7 +112,7 @@ impl Plan {
         }
     }
 
-    /// Bytes of some chunks; the first ones are a byte longer where they cannot be equal.
+    /// Returns the bytes of some chunks; sizes differ by at most a byte where they cannot be equal.
     fn size(&self, chunks: &Range<u32>) -> u64 {
         let until = |chunk: u32| u64::from(chunk) * self.bytes / u64::from(self.ranks);
         until(chunks.end) - until(chunks.start)
@@ -118,9 +120,9 @@ impl Plan {
 }
 
 impl Operation {
-    /// Adds this operation on data of `bytes` among `ranks` to a job: each rank begins when its task in `after` is
-    /// done, and has its part when the task that is returned is. Task n is that of rank n. Who adds loads what came, and as
-    /// much of its own; what only passes on is not loaded.
+    /// Adds this operation on data of `bytes` among `ranks` ranks to a job. Each rank begins when its task in `after`
+    /// is done, and has its part when its task in the returned layer is; task n of a layer is rank n's. A rank that
+    /// adds loads the data received, and as much of its own; data that is only passed on is not loaded.
     pub fn append(self, builder: &mut Builder, ranks: u32, bytes: u64, after: u32) -> u32 {
         let plan = Plan { operation: self, ranks, bytes };
         let mut before = after;
@@ -144,8 +146,10 @@ impl Operation {
         before
     }
 
+    /// Checks that the operation is possible among `ranks` ranks.
+    ///
     /// # Errors
-    /// If so many ranks cannot do it.
+    /// If it is not possible.
     pub fn check(self, ranks: u32) -> Result<(), WorkloadError> {
         let refuse = |key, rule, value: u32| Err(WorkloadError::new(key, rule, value));
         match self {
@@ -162,10 +166,10 @@ impl Operation {
 }
 
 impl CollectiveSpec {
-    /// The job that so many ranks do.
+    /// Returns the job that `ranks` ranks do.
     ///
     /// # Errors
-    /// If they cannot do it.
+    /// If the operation is not possible among them, or its size or number of messages is out of bounds.
     pub fn job(&self, ranks: u32) -> Result<Job, WorkloadError> {
         let CollectiveSpec { operation, bytes, iterations, compute } = *self;
         let refuse = |key, rule, value: u64| Err(WorkloadError::new(key, rule, value));
@@ -215,14 +219,14 @@ mod tests {
         CollectiveSpec { operation, bytes, iterations: 1, compute: Time::ZERO }
     }
 
-    /// All that was sent, in an order that `pick` chooses; and when the last wake was.
+    /// Returns all messages sent, in an order that `pick` chooses, and the time of the last wake.
     fn run(spec: &CollectiveSpec, ranks: u32, pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
         let spec = JobsSpec::collective(spec, ranks).unwrap();
         let mut jobs = Jobs::new(&spec, ranks.into(), Rate::from_gbps(1), false).unwrap();
         run_in(&mut jobs, pick)
     }
 
-    /// Whose contributions to each chunk each rank has, when all is done by the plan.
+    /// Returns the ranks whose contributions each rank has in each chunk after all steps of the plan.
     fn contributions(plan: &Plan) -> Vec<Vec<BTreeSet<u32>>> {
         let n = plan.ranks;
         let own = |rank: u32| (0..n).map(|_| BTreeSet::from([rank])).collect::<Vec<_>>();
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn an_all_reduce_moves_no_more_than_it_must() {
-        // 2 (n - 1) / n of the data leaves each rank, whichever way.
+        // A share of 2 (n - 1) / n of the data leaves each rank, with either algorithm.
         for operation in [Operation::RingAllReduce, Operation::HalvingDoubling] {
             let (sent, _) = run(&spec(operation, 8_000_000), 8, |_| 0);
             for rank in 0..8 {
@@ -315,7 +319,7 @@ mod tests {
     }
 
     proptest! {
-        /// However long each message takes, all is sent, and nothing twice.
+        /// Every message is sent exactly once, however long each takes.
         #[test]
         fn any_order_of_arrival_comes_to_an_end(
             (ranks, operation) in (2u32..10).prop_flat_map(|ranks| (Just(ranks), any_operation(ranks))),

@@ -1,6 +1,6 @@
-//! Why a workload makes no sense. Found before a run starts.
+//! Errors in the parameters of a workload, found before a run starts.
 
-/// A parameter that makes no sense: which, what it must be, what it was.
+/// Invalid parameter: its key, the rule that it breaks, and its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {rule}, but is {value}")]
 pub struct WorkloadError {
@@ -10,6 +10,7 @@ pub struct WorkloadError {
 }
 
 impl WorkloadError {
+    /// Creates the error of `key`, which breaks `rule` with this value.
     pub fn new(key: &'static str, rule: &'static str, value: impl std::fmt::Display) -> WorkloadError {
         WorkloadError { key, rule, value: value.to_string() }
     }

@@ -1,4 +1,4 @@
-//! What an open-loop source will submit, and when: nobody has to carry it to know.
+//! Forecast of an open-loop source: the messages that it will submit, and when, without carrying them.
 
 use crate::message::Message;
 use crate::source::{Outbox, Source};
@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// All that `source` submits, in order, if nobody tells it of completions.
+/// Returns all messages that `source` submits, in order, if it never hears of completions.
 pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
     let mut heard = Heard::default();
     source.start(&mut heard);
@@ -20,11 +20,11 @@ pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
     all
 }
 
-/// What the source has said.
+/// Outbox that records what the source asks for.
 #[derive(Default)]
 struct Heard {
     messages: Vec<Message>,
-    /// By time, and order of asking.
+    /// Wakes by time, and by order of asking.
     wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
     asked: u64,
 }

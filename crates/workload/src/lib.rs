@@ -1,20 +1,20 @@
-//! What a rack is asked to do: messages, sizes, arrivals, captured traces.
+//! Workloads of a rack: messages, sizes, arrivals, captured traces.
 //!
-//! | module | answers |
+//! | module | holds |
 //! |---|---|
-//! | [`blades`] | which node does what: racks, and the blades in them |
-//! | [`message`] | what is carried: reads, writes, read-modify-writes, flows |
-//! | [`source`] | the contract between whoever asks and whoever carries |
-//! | [`size`] | how large: one size, or a published or given distribution |
+//! | [`blades`] | racks, and the roles of nodes in them |
+//! | [`message`] | messages: reads, writes, read-modify-writes, flows |
+//! | [`source`] | the contract between a source of messages and their carrier |
+//! | [`size`] | message sizes: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
-//! | [`forecast`] | what an open-loop source will submit |
-//! | [`collective`] | all-reduce and its like, as steps |
-//! | [`jobs`] | closed loop: work whose messages wait for each other and for what is computed |
+//! | [`forecast`] | the messages that an open-loop source will submit |
+//! | [`collective`] | all-reduce and similar operations, in steps |
+//! | [`jobs`] | closed loop: work whose messages depend on each other and on computation |
 //! | [`listed`] | open loop: messages at given times |
-//! | [`ycsb`] | YCSB: which operations, of which records |
-//! | [`trace`] | a captured program, replicated and replayed, closed loop |
+//! | [`ycsb`] | YCSB: operations, and their records |
+//! | [`trace`] | closed loop: a captured program, replicated and replayed |
 //!
-//! No protocol is known here, and no file format.
+//! This crate knows no protocol and no file format.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

@@ -1,4 +1,4 @@
-//! A list of messages with their times, open loop: flows from a file.
+//! Lists of messages with their times, open loop: flows from a file.
 
 use crate::error::WorkloadError;
 use crate::message::Message;
@@ -8,14 +8,17 @@ use std::sync::Arc;
 use unrack_input::clipped;
 use unrack_units::Time;
 
-/// Submits each message of a list at its time.
+/// Source that submits each message of a list at its time.
 pub struct Listed {
     messages: Arc<Vec<(Time, Message)>>,
     next: usize,
 }
 
-/// Reads `src,dst,bytes,start_ns[,kind]`, a header and one message per line, in any order of
-/// columns; `kind` (read, write, rmw, flow) is `flow` if there is none.
+/// Reads `src,dst,bytes,start_ns[,kind]`, a header and one message per line, in any order of columns; `kind` (read,
+/// write, rmw, flow) is `flow` if there is none.
+///
+/// # Errors
+/// If a column is missing, or a line is not a message.
 pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, header) = lines.next().ok_or_else(|| refusal("has a header line", "empty"))?;
@@ -23,7 +26,7 @@ pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     lines.map(|(number, line)| columns.message(number + 1, line)).collect()
 }
 
-/// Where the columns of a list are.
+/// Positions of the columns in a list.
 struct Columns {
     src: usize,
     dst: usize,
@@ -74,7 +77,10 @@ fn refusal(rule: &'static str, value: impl std::fmt::Display) -> WorkloadError {
 }
 
 impl Listed {
-    /// Messages sorted by time, among `nodes` nodes.
+    /// Creates a source of messages sorted by time, among `nodes` nodes.
+    ///
+    /// # Errors
+    /// If they are not sorted, or one is out of bounds.
     pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<Listed, WorkloadError> {
         let refuse = |rule, value: String| Err(refusal(rule, value));
         let mut before = Time::ZERO;

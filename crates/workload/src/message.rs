@@ -1,36 +1,38 @@
-//! What is carried: one message is one thing an application waits for.
+//! Messages: one message is one thing that an application waits for.
 
-/// A node of the rack, dense from 0.
+/// Number of a node in the rack, from 0 without gaps.
 pub type NodeId = u32;
 
-/// The n-th message submitted in a run, dense from 0.
+/// Number of a message in the order of submission in a run, from 0 without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u32);
 
 impl MessageId {
+    /// Returns the number as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a message does, which decides when it is complete.
+/// Kind of a message, which decides when it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A request from `src` to `dst`, answered with `bytes` of data: complete when the data is at `src`.
+    /// Request from `src` to `dst`, answered with `bytes` of data: complete when the data is at `src`.
     Read,
-    /// `bytes` of data from `src` to `dst`: complete when the data is at `dst`.
+    /// Data of `bytes` from `src` to `dst`: complete when the data is at `dst`.
     Write,
-    /// An atomic read-modify-write: a request that carries its arguments, answered with `bytes`;
-    /// complete when the answer is at `src`.
+    /// Atomic read-modify-write: a request that carries its arguments, answered with `bytes`; complete when the answer
+    /// is at `src`.
     Rmw,
-    /// A byte stream from `src` to `dst`: complete when the last byte is at `dst`.
+    /// Byte stream from `src` to `dst`: complete when the last byte is at `dst`.
     Flow,
 }
 
 impl Kind {
+    /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Rmw, Kind::Flow];
 
-    /// As in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Read => "read",
@@ -40,59 +42,64 @@ impl Kind {
         }
     }
 
-    /// Whether `dst` sends the data, asked by a request from `src`.
+    /// Returns whether `dst` sends the data, on a request from `src`.
     pub const fn is_answered(self) -> bool {
         matches!(self, Kind::Read | Kind::Rmw)
     }
 }
 
-/// EDM §2.3: a read request holds a 64-bit remote address.
+/// Bytes of a read request, which holds a 64-bit remote address (EDM §2.3).
 pub const READ_REQUEST_BYTES: u32 = 8;
-/// EDM §2.3: compare-and-swap holds three 64-bit arguments.
+/// Bytes of a compare-and-swap request, which holds three 64-bit arguments (EDM §2.3).
 pub const RMW_REQUEST_BYTES: u32 = 24;
 
-/// One message: who asks whom, for what, how much.
+/// Message between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// Who asks: the compute side of a read or write.
+    /// Node that asks: the compute side of a read or write.
     pub src: NodeId,
-    /// Who is asked.
+    /// Node that is asked.
     pub dst: NodeId,
     pub kind: Kind,
     /// Bytes of the request of a read or rmw; 0 for the others.
     pub request: u32,
-    /// Bytes of data: of the answer to a read or rmw, of what a write or flow carries. At least 1.
+    /// Bytes of data: of the answer to a read or rmw, or carried by a write or flow. At least 1.
     pub bytes: u64,
-    /// For the source alone: handed back to it on completion.
+    /// Tag for the source alone, handed back to it on completion.
     pub tag: u32,
 }
 
 impl Message {
+    /// Creates a read of `bytes`, with the request of [`READ_REQUEST_BYTES`].
     pub const fn read(src: NodeId, dst: NodeId, bytes: u64) -> Message {
         Message { src, dst, kind: Kind::Read, request: READ_REQUEST_BYTES, bytes, tag: 0 }
     }
+    /// Creates a write of `bytes`.
     pub const fn write(src: NodeId, dst: NodeId, bytes: u64) -> Message {
         Message { src, dst, kind: Kind::Write, request: 0, bytes, tag: 0 }
     }
+    /// Creates a read-modify-write answered with `bytes`, with the request of [`RMW_REQUEST_BYTES`].
     pub const fn rmw(src: NodeId, dst: NodeId, bytes: u64) -> Message {
         Message { src, dst, kind: Kind::Rmw, request: RMW_REQUEST_BYTES, bytes, tag: 0 }
     }
+    /// Creates a flow of `bytes`.
     pub const fn flow(src: NodeId, dst: NodeId, bytes: u64) -> Message {
         Message { src, dst, kind: Kind::Flow, request: 0, bytes, tag: 0 }
     }
+    /// Returns the message with this tag.
     pub const fn tagged(self, tag: u32) -> Message {
         Message { tag, ..self }
     }
 
-    /// The node whose link the data leaves by.
+    /// Returns the node whose link the data leaves by.
     pub const fn data_src(&self) -> NodeId {
         if self.kind.is_answered() { self.dst } else { self.src }
     }
-    /// The node whose link the data comes in by.
+    /// Returns the node whose link the data arrives by.
     pub const fn data_dst(&self) -> NodeId {
         if self.kind.is_answered() { self.src } else { self.dst }
     }
-    /// Every byte of payload this message puts on the network.
+    /// Returns all bytes of payload that this message puts on the network.
     pub const fn payload(&self) -> u64 {
         self.bytes + self.request as u64
     }

@@ -1,13 +1,13 @@
-//! Random numbers: one generator per purpose and actor, so that a draw more in one place moves
-//! nothing elsewhere.
+//! Random numbers: one generator per purpose and actor, so that an additional draw in one place changes nothing
+//! elsewhere.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What numbers are drawn from.
+/// Generator of random numbers.
 pub type Generator = Pcg64Mcg;
 
-/// What a generator is for.
+/// Purpose of a generator.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose {
     Arrivals = 1,
@@ -17,32 +17,32 @@ pub enum Purpose {
     Permutation = 5,
     Offsets = 6,
     Disks = 7,
-    /// Of traffic that a fabric carries besides.
+    /// Traffic that a fabric carries besides the workload.
     Frames = 8,
     FrameDestinations = 9,
-    /// Of graphs, and the order of their vertices.
+    /// Edges of graphs, and the order of their vertices.
     Edges = 10,
     Labels = 11,
-    /// Asked of a store.
+    /// Keys asked of a store.
     Keys = 12,
-    /// Of texts.
+    /// Words of texts.
     Words = 13,
-    /// Of embeddings.
+    /// Rows of embeddings.
     Rows = 14,
 }
 
-/// The generator of one purpose and actor in a run with this seed.
+/// Returns the generator of one purpose and actor in a run with this seed.
 pub fn generator(seed: u64, purpose: Purpose, actor: u32) -> Pcg64Mcg {
     let of = (u64::from(actor) << 8) | purpose as u64;
     Pcg64Mcg::seed_from_u64(mix(mix(seed) ^ of))
 }
 
-/// Uniform in 0..1, never 1.
+/// Draws a number uniformly from 0 to 1, never 1.
 pub fn unit(generator: &mut Pcg64Mcg) -> f64 {
     (generator.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
-/// Uniform in 0..below, by multiplication: unbiased to 2^-32 for the few thousand nodes of a rack.
+/// Draws a number uniformly from 0..below, by multiplication: unbiased to 2^-32 for the few thousand nodes of a rack.
 pub fn below(generator: &mut Pcg64Mcg, below: u32) -> u32 {
     scale((generator.next_u64() >> 32) as u32, below)
 }
@@ -52,12 +52,13 @@ pub fn scale(value: u32, below: u32) -> u32 {
     ((u64::from(value) * u64::from(below)) >> 32) as u32
 }
 
-/// Index from 0 of a rank from 1 that one of `of` was drawn by: rounding can take a draw of Zipf's law past the last.
+/// Converts a drawn rank, from 1, of `of` ranks to an index from 0; rounding can take a draw of Zipf's law past the
+/// last.
 pub fn drawn(rank: f64, of: u32) -> u32 {
     (rank as u32).clamp(1, of) - 1
 }
 
-/// SplitMix64's finalizer: spreads nearby numbers.
+/// Spreads nearby numbers (SplitMix64's finalizer).
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -6,7 +6,7 @@ pub use pareto::{Pareto, Scale};
 
 use crate::error::WorkloadError;
 
-/// Bytes of a message.
+/// Distribution of message sizes in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Size {
     Fixed(u64),
@@ -14,14 +14,14 @@ pub enum Size {
     Pareto(Pareto),
 }
 
-/// Points (bytes, cumulative probability), rising, ending at probability 1.
+/// Cumulative distribution: points (bytes, cumulative probability), rising, ending at probability 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cdf(Vec<(f64, f64)>);
 
-/// Why points are no distribution: the first that is wrong, what it must be, what it is.
+/// Reason why points are not a distribution: the first that is wrong, the rule that it breaks, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
-    /// From 0.
+    /// Index of the point, from 0.
     pub point: usize,
     pub rule: &'static str,
     pub value: String,
@@ -31,14 +31,17 @@ pub struct Flaw {
 pub const BUILT_IN: [&str; 8] =
     ["websearch", "datamining", "imc10", "hadoop", "spark", "sparksql", "graphlab", "memcached"];
 
-/// The published distributions are in packets of this many bytes.
+/// Bytes of a packet, the unit of the published distributions.
 pub const PACKET_BYTES: f64 = 1460.0;
 
-/// What a message may hold at most: sizes travel in 32 bits.
+/// Largest message in bytes: sizes are transferred in 32 bits.
 pub const MAX_BYTES: u64 = u32::MAX as u64;
 
 impl Size {
-    /// A size that a message can have.
+    /// Creates a fixed size.
+    ///
+    /// # Errors
+    /// If a message cannot have it.
     pub fn fixed(bytes: u64) -> Result<Size, WorkloadError> {
         match (1..=MAX_BYTES).contains(&bytes) {
             true => Ok(Size::Fixed(bytes)),
@@ -46,6 +49,7 @@ impl Size {
         }
     }
 
+    /// Returns the mean in bytes.
     pub fn mean(&self) -> f64 {
         match self {
             Size::Fixed(bytes) => *bytes as f64,
@@ -54,7 +58,7 @@ impl Size {
         }
     }
 
-    /// Whether its tail is heavier than an exponential's: its variance is above the square of its mean.
+    /// Returns whether its tail is heavier than an exponential's: its variance is above the square of its mean.
     pub fn is_heavy_tailed(&self) -> bool {
         match self {
             Size::Fixed(_) => false,
@@ -63,7 +67,7 @@ impl Size {
         }
     }
 
-    /// The size at cumulative probability `p` in 0..1, at least 1.
+    /// Returns the size at cumulative probability `p` in 0..1, at least 1.
     pub fn at(&self, p: f64) -> u64 {
         match self {
             Size::Fixed(bytes) => *bytes,
@@ -74,7 +78,10 @@ impl Size {
 }
 
 impl Cdf {
-    /// Points (size, cumulative probability), sizes in units of `unit_bytes`.
+    /// Creates a distribution of points (size, cumulative probability), with sizes in units of `unit_bytes`.
+    ///
+    /// # Errors
+    /// If the points are not a distribution: see [`Cdf::flaw`].
     pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<Cdf, WorkloadError> {
         match Cdf::flaw(points, unit_bytes) {
             None => Ok(Cdf(points.iter().map(|(size, p)| (size * unit_bytes, *p)).collect())),
@@ -82,7 +89,7 @@ impl Cdf {
         }
     }
 
-    /// Why such points are no distribution, if they are none.
+    /// Returns the reason why these points are not a distribution, if they are not.
     pub fn flaw(points: &[(f64, f64)], unit_bytes: f64) -> Option<Flaw> {
         let flaw = |point, rule, value| Some(Flaw { point, rule, value });
         for (n, (size, p)) in points.iter().enumerate() {
@@ -104,7 +111,7 @@ impl Cdf {
         }
     }
 
-    /// A published distribution by name.
+    /// Returns a published distribution by name.
     pub fn built_in(name: &str) -> Option<Cdf> {
         let points: &[(f64, f64)] = match name {
             "websearch" => &WEBSEARCH,
@@ -141,12 +148,12 @@ impl Cdf {
     }
 }
 
-/// As [`Size::is_heavy_tailed`], of any sizes with these means.
+/// Returns whether sizes with this mean and mean square are heavy-tailed, as [`Size::is_heavy_tailed`].
 pub fn heavy_tailed(mean: f64, mean_square: f64) -> bool {
     mean_square > 2.0 * mean * mean
 }
 
-/// DCTCP (SIGCOMM 2010).
+/// Web search, from DCTCP (SIGCOMM 2010).
 const WEBSEARCH: [(f64, f64); 12] = [
     (6., 0.),
     (6., 0.15),
@@ -161,7 +168,7 @@ const WEBSEARCH: [(f64, f64); 12] = [
     (6667., 0.97),
     (20000., 1.),
 ];
-/// VL2 (SIGCOMM 2009).
+/// Data mining, from VL2 (SIGCOMM 2009).
 const DATAMINING: [(f64, f64); 9] = [
     (1., 0.),
     (1., 0.5),

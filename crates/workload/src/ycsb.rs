@@ -1,7 +1,7 @@
-//! YCSB's core workloads: which operation comes next, and of which record.
+//! YCSB's core workloads: sequences of operations on records.
 //!
-//! How many bytes that moves is for who performs it: YCSB's records are ten fields of 100 B, of which a read takes all and
-//! an update writes one (`readallfields=true`, `writeallfields=false`).
+//! The bytes moved depend on who performs the operations: YCSB's records have ten fields of 100 B, of which a read
+//! takes all and an update writes one (`readallfields=true`, `writeallfields=false`).
 
 pub mod zipf;
 
@@ -29,9 +29,10 @@ pub enum Operation {
 }
 
 impl Workload {
+    /// All workloads.
     pub const ALL: [Workload; 4] = [Workload::A, Workload::B, Workload::C, Workload::F];
 
-    /// As commands and files name it.
+    /// Returns the name in commands and files.
     pub fn name(self) -> &'static str {
         match self {
             Workload::A => "a",
@@ -41,7 +42,7 @@ impl Workload {
         }
     }
 
-    /// What it is, in a few words.
+    /// Returns a short description.
     pub fn about(self) -> &'static str {
         match self {
             Workload::A => "Half reads, half updates",
@@ -51,6 +52,7 @@ impl Workload {
         }
     }
 
+    /// Returns the share of reads among the operations.
     pub fn reads(self) -> f64 {
         match self {
             Workload::A | Workload::F => 0.5,
@@ -59,6 +61,7 @@ impl Workload {
         }
     }
 
+    /// Returns the operation that is not a read.
     pub fn other(self) -> Operation {
         match self {
             Workload::F => Operation::ReadModifyWrite,
@@ -67,7 +70,7 @@ impl Workload {
     }
 }
 
-/// Operations, one after the other.
+/// Generator of operations.
 pub struct Operations {
     workload: Workload,
     records: u64,
@@ -76,12 +79,12 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// The same seed gives the same operations.
+    /// Creates a generator over `records` records; the same seed gives the same operations.
     pub fn new(workload: Workload, records: u64, seed: u64) -> Operations {
         Operations { workload, records, zipf: Zipf::ycsb(), random: Pcg64Mcg::seed_from_u64(seed) }
     }
 
-    /// The operation, and the number of its record: popular ones are scattered (`requestdistribution=zipfian`).
+    /// Draws an operation and the number of its record: popular ones are scattered (`requestdistribution=zipfian`).
     pub fn draw(&mut self) -> (Operation, u64) {
         let read = self.random.random::<f64>() < self.workload.reads();
         let operation = if read { Operation::Read } else { self.workload.other() };
@@ -89,10 +92,11 @@ impl Operations {
     }
 }
 
-/// The key of a record, as YCSB writes it with `insertorder=hashed`.
+/// Key of a record, as YCSB writes it with `insertorder=hashed`.
 pub struct Key([u8; 24], usize);
 
 impl Key {
+    /// Returns the key of a record.
     pub fn of(record: u64) -> Key {
         use std::io::Write;
         let mut bytes = [0; 24];
@@ -130,7 +134,7 @@ mod tests {
         }
     }
 
-    /// The hottest record is the first rank's, with what else is scattered onto it.
+    /// The hottest record is that of the first rank, with the other ranks that are scattered onto it.
     #[test]
     fn the_hottest_record_is_the_first_ranks() {
         const RECORDS: u64 = 100_000;

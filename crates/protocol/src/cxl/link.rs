@@ -4,18 +4,19 @@ use super::{CLASSES, Class, ClassSet, Line};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Where a transmitter gets its messages.
+/// Source of a transmitter's messages.
 pub trait Feed {
-    /// The next message of a class in `allowed`. It is not yet sent.
+    /// Returns the next message of a class in `allowed`; [`complete`](Feed::complete) follows when its last slot is
+    /// placed.
     fn take(&mut self, allowed: ClassSet) -> Option<Line>;
-    /// The message taken last ends in the flit being filled.
+    /// Notes that the message taken last ends in the flit being filled.
     fn complete(&mut self, line: Line);
 }
 
 /// Fills flits with messages, as far as credits allow.
 ///
-/// A flit is filled when it starts. A message whose slots do not fit goes on in the next flit, before
-/// anything else (CXL 3.x §4.2: data follows its header). What comes during a flit waits for the next.
+/// A flit is filled when it starts. A message whose slots do not fit continues in the next flit, before anything else
+/// (CXL 3.x §4.2: data follows its header). Messages that arrive during a flit wait for the next.
 ///
 /// | what happened | [`handle_credit`](Transmitter::handle_credit) |
 /// |---|---|
@@ -30,12 +31,12 @@ pub struct Transmitter {
     available: ClassSet,
     /// Credits on their way back, by time of arrival.
     returning: VecDeque<(Time, Class)>,
-    /// The message being sent, and its slots left.
+    /// Message being sent, and its slots left.
     midway: Option<(Line, u32)>,
 }
 
 impl Transmitter {
-    /// With `slots` in a flit and `credits` for each class.
+    /// Creates a transmitter with `slots` in a flit and `credits` for each class.
     pub fn new(slots: u32, credits: u32) -> Transmitter {
         Transmitter {
             slots,
@@ -47,7 +48,8 @@ impl Transmitter {
         }
     }
 
-    /// A buffer of the receiver came free; the sender learns it at `at`, which never goes back.
+    /// Records that a buffer of the receiver came free; the sender learns it at `at`, which never decreases from call
+    /// to call.
     pub fn handle_credit(&mut self, at: Time, class: Class) {
         debug_assert!(self.returning.back().is_none_or(|(last, _)| *last <= at), "credits overtake");
         self.returning.push_back((at, class));
@@ -94,23 +96,23 @@ impl Transmitter {
         }
     }
 
-    /// A message has begun and not ended.
+    /// Returns whether a message has begun and not ended.
     pub fn is_midway(&self) -> bool {
         self.midway.is_some()
     }
 
-    /// Its class.
+    /// Returns the class of the message being sent.
     pub fn midway_class(&self) -> Option<Class> {
         self.midway.map(|(line, _)| line.class)
     }
 
-    /// When the next credit comes back.
+    /// Returns when the next credit comes back.
     pub fn next_credit(&self) -> Option<Time> {
         self.returning.front().map(|(at, _)| *at)
     }
 
-    /// Credits for `class` that are here or on their way back: the others are with messages that are
-    /// being sent, on the wire, or in a buffer of the receiver.
+    /// Returns the credits for `class` that are here or on their way back. The others belong to messages being sent, on
+    /// the wire, or in a buffer of the receiver.
     pub fn credits(&self, class: Class) -> u32 {
         let returning = self.returning.iter().filter(|(_, returned)| *returned == class).count();
         self.credits[class.index()] + returning as u32

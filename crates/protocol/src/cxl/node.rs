@@ -3,11 +3,10 @@
 use super::{Class, ClassSet, Line};
 use std::collections::VecDeque;
 
-/// Sends requests as its window of outstanding lines allows, and answers those of others.
+/// Sends requests as its window of outstanding lines allows, and answers requests of other nodes.
 ///
-/// Transfers leave in the order in which they came, reads apart from writes. A request keeps its
-/// receive buffer until its answer leaves, so that a memory node that cannot answer stops taking
-/// requests; answers are taken in at once.
+/// Transfers leave in order of arrival, reads apart from writes. A request keeps its receive buffer until its answer
+/// leaves, so a memory node that cannot answer stops taking requests. Answers are taken in at once.
 ///
 /// | what happened | [`submit`](Node::submit), [`handle_line`](Node::handle_line) |
 /// |---|---|
@@ -16,13 +15,13 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone)]
 pub struct Node {
     id: u16,
-    /// Not yet requested: without data, with data.
+    /// Transfers not yet requested: without data, with data.
     reads: VecDeque<Burst>,
     writes: VecDeque<Burst>,
-    /// Requests taken in and not answered, by the class of the answer.
+    /// Requests taken in and not answered, by class of the answer.
     to_acknowledge: VecDeque<Line>,
     to_fetch: VecDeque<Line>,
-    /// Lines that may still be requested before one is answered.
+    /// Lines that may still be requested before an answer comes.
     window: u32,
     next_class: usize,
 }
@@ -33,9 +32,9 @@ pub struct Burst {
     pub message: u32,
     pub dst: u16,
     pub lines: u32,
-    /// `Req` or `RwD`.
+    /// Either `Req` or `RwD`.
     pub class: Class,
-    /// Requests with data are answered with data.
+    /// True if the requests carry data and are answered with data.
     pub fetches: bool,
 }
 
@@ -43,12 +42,12 @@ pub struct Burst {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     pub line: Line,
-    /// The request it answers, whose buffer is free now.
+    /// Class of the request that the message answers, whose buffer is now free.
     pub frees: Option<Class>,
 }
 
 impl Node {
-    /// With a window of `outstanding` lines.
+    /// Creates a node with a window of `outstanding` lines.
     pub fn new(id: u16, outstanding: u32) -> Node {
         Node {
             id,
@@ -61,12 +60,13 @@ impl Node {
         }
     }
 
+    /// Queues a transfer; its requests leave as the window allows.
     pub fn submit(&mut self, burst: Burst) {
         debug_assert!(burst.lines > 0 && matches!(burst.class, Class::Req | Class::RwD));
         if burst.class == Class::Req { &mut self.reads } else { &mut self.writes }.push_back(burst);
     }
 
-    /// A message came. Returns whether its buffer is free at once.
+    /// Takes in a message that came. Returns whether its buffer is free at once.
     pub fn handle_line(&mut self, line: Line) -> bool {
         match (line.class, line.fetches) {
             (Class::Req, _) | (Class::RwD, true) => self.to_fetch.push_back(line),
@@ -79,12 +79,12 @@ impl Node {
         false
     }
 
-    /// A message for this node was lost: what it would have answered is taken for answered.
+    /// Handles the loss of a message for this node: the request that it would have answered counts as answered.
     pub fn handle_loss(&mut self) {
         self.window += 1;
     }
 
-    /// Classes of which a message could leave.
+    /// Returns the classes of which a message could leave.
     pub fn waiting(&self) -> ClassSet {
         let may_request = self.window > 0;
         let has = [
@@ -102,7 +102,7 @@ impl Node {
         set
     }
 
-    /// The next message of a class in `allowed`, classes in turn.
+    /// Returns the next message of a class in `allowed`, serving classes in turn.
     pub fn take(&mut self, allowed: ClassSet) -> Option<Taken> {
         let class = self.waiting().and(allowed).next_from(self.next_class)?;
         self.next_class = class.index() + 1;
@@ -131,7 +131,7 @@ impl Node {
         Taken { line, frees: Some(request.class) }
     }
 
-    /// Requests of `class` that hold a receive buffer.
+    /// Returns the number of requests of `class` that hold a receive buffer.
     pub fn held(&self, class: Class) -> u32 {
         let queues = [&self.to_acknowledge, &self.to_fetch];
         queues.into_iter().flatten().filter(|line| line.class == class).count() as u32

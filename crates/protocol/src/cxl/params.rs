@@ -1,4 +1,4 @@
-//! What can be set about CXL.
+//! Parameters of CXL.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,15 @@ use unrack_units::{Bytes, Time};
 pub struct Params {
     /// Flit format. Default `68B`.
     pub flit: Flit,
-    /// Messages that a receiver has room for, for each link and message class. Default 64: the most
-    /// that one credit return can announce (CXL 3.x §4.2, credit return encodings).
+    /// Messages of each class that the receiving end of a link has room for. Default 64: the most that one credit
+    /// return can announce (CXL 3.x §4.2, credit return encodings).
     pub credits: u32,
     /// Lines that a node may have requested and not received. Default 256: 16 cores with 16 line fill
     /// buffers each.
     pub outstanding: u32,
-    /// From a line's arrival in the switch until it can leave. Default 100 ns (EDM §2.2, after Pond,
-    /// ASPLOS 2023).
+    /// Time from a line's arrival in the switch until it can leave. Default 100 ns (EDM §2.2, after Pond, ASPLOS 2023).
     pub hop: Time,
-    /// What the port of a node adds, each way. Default 12.5 ns: 25 ns there and back (Pond, ASPLOS 2023).
+    /// Latency that the port of a node adds, each way. Default 12.5 ns: 25 ns there and back (Pond, ASPLOS 2023).
     pub port: Time,
 }
 
@@ -38,22 +37,24 @@ impl Default for Params {
 /// Flit formats (CXL 3.x §4.2 and §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 pub enum Flit {
-    /// Protocol id 2 B, four slots of 16 B, CRC 2 B.
+    /// Flit of 68 bytes: protocol id 2 B, four slots of 16 B, CRC 2 B.
     #[default]
     #[serde(rename = "68B")]
     B68,
-    /// Header 2 B, fifteen slots of 16 B, CRC 8 B, FEC 6 B.
+    /// Flit of 256 bytes: header 2 B, fifteen slots of 16 B, CRC 8 B, FEC 6 B.
     #[serde(rename = "256B")]
     B256,
 }
 
 impl Flit {
+    /// Returns the length of a flit.
     pub const fn bytes(self) -> Bytes {
         Bytes::new(match self {
             Flit::B68 => 68,
             Flit::B256 => 256,
         })
     }
+    /// Returns the number of slots in a flit.
     pub const fn slots(self) -> u32 {
         match self {
             Flit::B68 => 4,

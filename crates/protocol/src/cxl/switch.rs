@@ -3,20 +3,20 @@
 use super::{CLASSES, Class, ClassSet, Line};
 use std::collections::VecDeque;
 
-/// One first-in-first-out queue for each input and class. Each output takes from those whose first
-/// message goes there, classes in turn, and within a class inputs in turn. A message keeps its place
-/// at the head until it has been sent.
+/// Switch with one first-in-first-out queue for each input and class. Each output serves the queues whose first message
+/// goes to it: classes in turn, and within a class inputs in turn. A message keeps its place at the head until it has
+/// been sent.
 ///
 /// | what happened | [`handle_line`](Switch::handle_line), [`finish`](Switch::finish) |
 /// |---|---|
-/// | what to do | [`poll_output`](Switch::poll_output): an output that may have got something to take; [`take`](Switch::take) |
+/// | what to do | [`poll_output`](Switch::poll_output): an output that may have a message to take; [`take`](Switch::take) |
 /// | what is known | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
 #[derive(Debug, Clone)]
 pub struct Switch {
     /// Messages, each with its output.
     queues: Vec<[VecDeque<(Line, u16)>; CLASSES]>,
     outputs: Vec<Output>,
-    /// Outputs that a queue has turned to.
+    /// Outputs that a queue's new first message goes to.
     turned: Vec<u16>,
     buffer: usize,
 }
@@ -24,24 +24,24 @@ pub struct Switch {
 #[derive(Debug, Clone)]
 struct Output {
     next_class: usize,
-    /// The queue whose first message is being sent.
+    /// Queue whose first message is being sent.
     serving: Option<(u16, Class)>,
     /// Classes with candidates.
     waiting: ClassSet,
     classes: [Candidates; CLASSES],
 }
 
-/// Inputs whose first message of a class goes to this output.
+/// Inputs whose first message of one class goes to this output.
 #[derive(Debug, Clone)]
 struct Candidates {
     words: Box<[u64]>,
     count: u32,
-    /// The input after the one served last.
+    /// Input after the one served last.
     next: usize,
 }
 
 impl Switch {
-    /// With `buffer` places in each queue.
+    /// Creates a switch with room for `buffer` messages in each queue.
     pub fn new(ports: u16, buffer: u32) -> Switch {
         let words = usize::from(ports).div_ceil(64);
         let candidates = Candidates { words: vec![0; words].into(), count: 0, next: 0 };
@@ -55,7 +55,7 @@ impl Switch {
         }
     }
 
-    /// A message is ready to leave `input` for `output`.
+    /// Queues a message that is ready to leave `input` for `output`.
     pub fn handle_line(&mut self, input: u16, output: u16, line: Line) {
         let queue = &mut self.queues[usize::from(input)][line.class.index()];
         assert!(queue.len() < self.buffer, "a message came without a credit");
@@ -81,7 +81,8 @@ impl Switch {
         Some(first.expect("a candidate has a first message").0)
     }
 
-    /// `output` has sent what it took. Returns the input and class whose queue has a place more.
+    /// Removes the message that `output` has finished sending. Returns the input and class whose queue has one more
+    /// place.
     pub fn finish(&mut self, output: u16) -> (u16, Class) {
         let serving = self.outputs[usize::from(output)].serving.take();
         let (input, class) = serving.expect("an output finishes what it took");
@@ -93,7 +94,7 @@ impl Switch {
         (input, class)
     }
 
-    /// The first message of a queue is now one for `output`.
+    /// Enters a queue whose first message now goes to `output` among the candidates of that output.
     fn turn(&mut self, input: u16, output: u16, class: Class) {
         let out = &mut self.outputs[usize::from(output)];
         out.classes[class.index()].insert(input);
@@ -101,16 +102,17 @@ impl Switch {
         self.turned.push(output);
     }
 
+    /// Returns an output that may have a message to take.
     pub fn poll_output(&mut self) -> Option<u16> {
         self.turned.pop()
     }
 
-    /// Classes of which a message waits for `output`.
+    /// Returns the classes of which a message waits for `output`.
     pub fn waiting(&self, output: u16) -> ClassSet {
         self.outputs[usize::from(output)].waiting
     }
 
-    /// Messages of `class` in the queue of `input`.
+    /// Returns the number of messages of `class` in the queue of `input`.
     pub fn queued(&self, input: u16, class: Class) -> u32 {
         self.queues[usize::from(input)][class.index()].len() as u32
     }
@@ -124,7 +126,7 @@ impl Candidates {
         self.count += 1;
     }
 
-    /// The candidate at or after `next`, around the end. There is one.
+    /// Takes the first candidate at or after `next`, wrapping around. There must be one.
     fn take(&mut self) -> u16 {
         let (word, bit) = (self.next / 64, self.next % 64);
         let input = match self.words[word] >> bit << bit {
@@ -137,7 +139,7 @@ impl Candidates {
         input as u16
     }
 
-    /// The first candidate in the words after `word`, around the end and back to it.
+    /// Returns the first candidate in the words after `word`, wrapping around to `word` itself.
     fn first_after(&self, word: usize) -> usize {
         let words = self.words.len();
         let found = (word + 1..=word + words).map(|w| w % words).find(|w| self.words[*w] != 0);

@@ -1,4 +1,4 @@
-//! The parts of a CXL fabric, each alone.
+//! Tests of the parts of a CXL fabric, each alone.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn line(class: Class, dst: u16, message: u32) -> Line {
     Line { message, src: 0, dst, class, fetches: false }
 }
 
-/// Offers messages in order, of any class or the first allowed; notes what is complete.
+/// Feed that offers its messages in order, of any class or only the first if allowed, and records which are complete.
 #[derive(Default)]
 struct Stock {
     queue: std::collections::VecDeque<Line>,
@@ -25,7 +25,7 @@ impl Feed for Stock {
     }
 }
 
-/// Fills flits from `queue` until it is empty; the numbers of the messages that end in each.
+/// Fills flits from `queue` until it is empty. Returns the numbers of the messages that end in each flit.
 fn flits(slots: u32, queue: Vec<Line>) -> Vec<Vec<u32>> {
     let mut transmitter = Transmitter::new(slots, 1_000);
     let mut stock = Stock { queue: queue.into(), ..Stock::default() };
@@ -60,7 +60,7 @@ fn a_class_without_credits_does_not_stop_the_others() {
     assert_eq!((transmitter.midway_class(), transmitter.credits(Class::RwD)), (Some(Class::RwD), 0));
 }
 
-/// The next message and the input it leaves.
+/// Returns the next message for `output`, and the input that it leaves.
 fn pass(switch: &mut Switch, output: u16, allowed: ClassSet) -> Option<(u16, Line)> {
     let line = switch.take(output, allowed)?;
     Some((switch.finish(output).0, line))
@@ -106,7 +106,7 @@ fn head_of_line_blocking_costs_what_karol_says() {
     }
 }
 
-/// Inputs always full, destinations at random, one message per output and slot: how many pass.
+/// Counts the messages that pass with inputs always full, random destinations, and one message per output and slot.
 fn saturate(ports: u16, slots: u32) -> u32 {
     let mut switch = Switch::new(ports, 4);
     let mut seed = 1u64;
@@ -156,7 +156,7 @@ fn a_node_requests_no_more_than_its_window() {
 }
 
 proptest! {
-    /// Whatever the traffic, nothing is lost, doubled or overtaken within a class and pair of ports.
+    /// No message is lost, duplicated or overtaken within a class and pair of ports, whatever the traffic.
     #[test]
     fn a_switch_keeps_everything_in_order(
         lines in prop::collection::vec((0u16..5, 0u16..5, 0usize..4), 0..200), masks in prop::collection::vec(0u8..16, 50),

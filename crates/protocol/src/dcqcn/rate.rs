@@ -3,16 +3,16 @@
 use super::Params;
 use unrack_units::Time;
 
-/// Time passes when somebody asks: nothing has to be woken.
+/// Sending rate of one flow. Timers are applied lazily, when the rate is used: no wake-up is needed.
 #[derive(Debug, Clone)]
 pub struct Rate {
-    /// In bits per second.
+    /// Current rate in bits per second, as are `target` and `line`.
     current: f64,
     target: f64,
     line: f64,
-    /// The estimate of congestion.
+    /// Estimate of congestion, in 0..=1.
     alpha: f64,
-    /// `None`: at line rate and never notified, so that no clock runs.
+    /// Timers; `None` at line rate without a notification since, so that no timer runs.
     clocks: Option<Clocks>,
 }
 
@@ -20,30 +20,30 @@ pub struct Rate {
 struct Clocks {
     alpha_due: Time,
     increase_due: Time,
-    /// Bytes left until the next increase by bytes.
+    /// Bytes left until the next increase of the byte counter.
     bytes_left: u64,
     by_time: u32,
     by_bytes: u32,
 }
 
 impl Rate {
-    /// A flow starts at line rate (§3.1).
+    /// Creates the rate of a flow, which starts at line rate (§3.1).
     pub fn new(line: unrack_units::Rate) -> Rate {
         let line = line.as_bps() as f64;
         Rate { current: line, target: line, line, alpha: 1.0, clocks: None }
     }
 
-    /// In bits per second.
+    /// Returns the current rate in bits per second.
     pub fn bps(&self) -> f64 {
         self.current
     }
 
-    /// How long a packet of `bytes` on the wire keeps the next.
+    /// Returns how long a packet of `bytes` on the wire delays the next.
     pub fn pace(&self, bytes: u32) -> Time {
         Time::from_ps((f64::from(bytes) * 8e12 / self.current).round() as u64)
     }
 
-    /// A notification has come (eq. 1).
+    /// Cuts the rate because a notification has come (eq. 1).
     pub fn handle_notification(&mut self, params: &Params, now: Time) {
         self.advance(params, now);
         self.target = self.current;
@@ -60,7 +60,7 @@ impl Rate {
         });
     }
 
-    /// `bytes` were sent now.
+    /// Records that `bytes` were sent now.
     pub fn handle_sent(&mut self, params: &Params, now: Time, bytes: u32) {
         self.advance(params, now);
         let Some(clocks) = &mut self.clocks else { return };
@@ -74,7 +74,7 @@ impl Rate {
         }
     }
 
-    /// Does what timers were due for until now.
+    /// Applies the timers that were due until now.
     pub fn advance(&mut self, params: &Params, now: Time) {
         while let Some(clocks) = &mut self.clocks
             && clocks.alpha_due.min(clocks.increase_due) <= now
@@ -91,7 +91,7 @@ impl Rate {
         }
     }
 
-    /// Eq. 3 and 4, and hyper increase.
+    /// Raises target and rate: eq. 3 and 4, and hyper increase.
     fn increase(&mut self, params: &Params) {
         let Some(Clocks { by_time, by_bytes, .. }) = self.clocks else { return };
         let (most, least) = (by_time.max(by_bytes), by_time.min(by_bytes));
@@ -104,7 +104,7 @@ impl Rate {
         self.target = self.target.min(self.line);
         self.current = f64::midpoint(self.target, self.current);
         if self.current > 0.999_999 * self.line {
-            // As good as new, but for what it knows of congestion.
+            // As a new flow, except for the estimate of congestion.
             self.current = self.line;
             self.clocks = None;
         }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(rate.pace(1000), Time::from_ns(200));
         rate.handle_notification(&params, Time::from_us(100));
         assert_eq!(rate.bps(), 20e9);
-        // Fast recovery: half of the way back each time.
+        // Fast recovery: half of the cut is recovered each time.
         rate.advance(&params, Time::from_us(100 + 55));
         assert_eq!(rate.bps(), 30e9);
         rate.advance(&params, Time::from_us(100 + 3 * 55));

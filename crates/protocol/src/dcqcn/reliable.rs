@@ -1,4 +1,4 @@
-//! What RoCE does about loss: the receiver takes segments in order only, and says which one it wants.
+//! RoCE's loss recovery (go-back-N): the receiver takes segments in order only, and says which one it expects.
 
 use crate::silence::{STEADY, Silence};
 use unrack_units::Time;
@@ -7,39 +7,41 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Sender {
     segments: u32,
-    /// All before have arrived.
+    /// Number of segments acknowledged: all before this one have arrived.
     acknowledged: u32,
     next: u32,
     /// Segments sent at least once.
     sent: u32,
     deadline: Time,
     rto: Time,
-    /// Since a reply last said that more has arrived.
+    /// Timeouts since a reply last acknowledged more.
     silence: Silence,
     given_up: bool,
 }
 
 impl Sender {
+    /// Creates the sender of a transfer of `segments` segments.
     pub fn new(segments: u32, rto: Time, now: Time) -> Sender {
         let (deadline, silence) = (now + rto, Silence::default());
         Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline, rto, silence, given_up: false }
     }
 
-    /// All is acknowledged, or the sender has given up.
+    /// Returns whether all is acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.acknowledged == self.segments || self.given_up
     }
 
-    /// See [`silence`](crate::silence).
+    /// Returns whether the sender has given up; see [`silence`](crate::silence).
     pub fn has_given_up(&self) -> bool {
         self.given_up
     }
 
+    /// Returns whether a segment may be sent now.
     pub fn is_ready(&self) -> bool {
         self.next < self.segments && !self.given_up
     }
 
-    /// The segment to send now, and whether it was sent before.
+    /// Returns the segment to send now, and whether it was sent before.
     pub fn poll_transmit(&mut self, now: Time) -> Option<(u32, bool)> {
         if !self.is_ready() {
             return None;
@@ -52,7 +54,8 @@ impl Sender {
         Some((segment, again))
     }
 
-    /// The receiver has all before `wanted`. `lost`: it got a later one.
+    /// Handles a reply: the receiver has all segments before `wanted`. If `lost`, it got a later one, and the sender
+    /// goes back.
     pub fn handle_reply(&mut self, now: Time, reply: Reply) {
         let Reply { wanted, lost } = reply;
         if wanted < self.acknowledged {
@@ -66,11 +69,12 @@ impl Sender {
         self.next = if lost { wanted } else { self.next.max(wanted) };
     }
 
+    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         (!self.is_done()).then_some(self.deadline)
     }
 
-    /// Nothing was heard for a timeout.
+    /// Goes back to the first unacknowledged segment, if nothing was heard for a retransmission timeout.
     pub fn handle_timeout(&mut self, now: Time) {
         if !self.is_done() && now >= self.deadline {
             self.next = self.acknowledged;
@@ -82,12 +86,12 @@ impl Sender {
     }
 }
 
-/// What a receiver answers.
+/// Answer of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The first segment that is missing.
+    /// Number of the first missing segment.
     pub wanted: u32,
-    /// One behind it has arrived: those between are lost.
+    /// True if a later segment has arrived, so that the segments before it are lost.
     pub lost: bool,
 }
 
@@ -96,20 +100,22 @@ pub struct Reply {
 pub struct Receiver {
     segments: u32,
     wanted: u32,
-    /// It has asked for `wanted`, and will not again until that has come.
+    /// True once `wanted` was asked for: it is not asked for again until it arrives.
     asked: bool,
 }
 
 impl Receiver {
+    /// Creates the receiver of a transfer of `segments` segments.
     pub fn new(segments: u32) -> Receiver {
         Receiver { segments, wanted: 0, asked: false }
     }
 
+    /// Returns whether all segments have arrived.
     pub fn is_complete(&self) -> bool {
         self.wanted == self.segments
     }
 
-    /// What to answer, if anything: what is lost, the end, and what was sent in vain.
+    /// Takes in a segment. Returns the reply, if one is due: for a loss, for the last segment, and for a duplicate.
     pub fn handle_segment(&mut self, number: u32) -> Option<Reply> {
         if number == self.wanted {
             self.wanted += 1;
@@ -128,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is lost on either way, all arrives in the end.
+        /// Every segment arrives in the end, whatever is lost on either way.
         #[test]
         fn every_segment_arrives(segments in 1u32..50, losses in prop::collection::vec(any::<bool>(), 0..300)) {
             let mut losses = losses.into_iter();

@@ -1,4 +1,4 @@
-//! What can be set about DCTCP.
+//! Parameters of DCTCP.
 
 use crate::tcp::{Connections, Timeouts};
 use schemars::JsonSchema;
@@ -11,24 +11,25 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 pub struct Params {
     /// Segments that a new stream may send at once. Default 10 (RFC 6928 §2).
     pub initial_window: u32,
-    /// g, the weight of a new observation in alpha. Default 1/16 (DCTCP §3.4; RFC 8257 §4.2).
+    /// Weight g of a new observation in alpha. Default 1/16 (DCTCP §3.4; RFC 8257 §4.2).
     pub gain: Fraction,
-    /// alpha of a new stream. Default 1: the first mark halves the window (RFC 8257 §4.2: the
-    /// conservative choice, and Linux's).
+    /// Value of alpha in a new stream. Default 1: the first mark halves the window (RFC 8257 §4.2: the conservative
+    /// choice, and Linux's).
     pub initial_alpha: Fraction,
-    /// K: a switch marks a packet that finds more than this in its queue. Default: the smallest
+    /// Marking threshold K: a switch marks a packet that finds more than this in its queue. Default: the smallest
     /// number of full packets above C x RTT / 7 in this network (DCTCP §3.4 eq. 13).
     pub mark_threshold: Option<Bytes>,
-    /// Smallest retransmission timeout. Default 200 us: fine-grained
-    /// timers (Vasudevan et al., SIGCOMM 2009), as in the evaluation of pFabric (SIGCOMM 2013).
+    /// Smallest retransmission timeout. Default 200 us: fine-grained timers (Vasudevan et al., SIGCOMM 2009), as in the
+    /// evaluation of pFabric (SIGCOMM 2013).
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether messages share connections, with what these have learned. Default: each has its own.
+    /// Whether messages share connections and the state that these have learned. Default: a connection for each
+    /// message.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
-    /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
-    /// it waits for the timer.
+    /// Whether a lost tail is probed for after two round trips, before the retransmission timer runs out (RFC 8985 §7),
+    /// as Linux does. Default: it waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -49,18 +50,19 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Retransmission timeouts in a network of this unloaded round-trip time.
+    /// Returns the retransmission timeouts in a network of this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }
 
-    /// K in this network.
+    /// Returns the marking threshold K in this network.
     pub fn threshold(&self, rate: Rate, rtt: Time, full_packet: Bytes) -> Bytes {
         self.mark_threshold.unwrap_or_else(|| marking_guideline(rate, rtt, full_packet))
     }
 }
 
-/// DCTCP §3.4 eq. 13: K > C x RTT / 7, as the smallest whole number of full packets above it.
+/// Returns the marking threshold of DCTCP §3.4 eq. 13, K > C x RTT / 7, as the smallest whole number of full packets
+/// above it.
 ///
 /// At 10 Gbps and 100 us it gives 12 packets, as in the paper. (The paper then uses 65, to absorb the
 /// bursts of 30 to 40 packets that its hosts' segmentation offload sends.)

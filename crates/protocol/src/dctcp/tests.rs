@@ -27,8 +27,8 @@ fn ack(una: u32, next: u32, marked: bool) -> Acked {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Any loss below 100 %, any marks, any order, any acknowledgement policy: everything is handed on
-    /// once, in order, and the sender learns of it, or gives up after as many timeouts as it may.
+    /// Every segment is handed on once and in order, for any loss below 100 %, any marks, any order, and any
+    /// acknowledgement policy. The sender learns of it, or gives up after as many timeouts as it may have.
     #[test]
     fn everything_arrives_once_in_order(
         segments in 1u32..400, drop_data in 0u64..600, drop_ack in 0u64..600, mark in 0u64..1000,
@@ -44,7 +44,7 @@ proptest! {
         }
     }
 
-    /// Without loss and reordering nothing is sent twice, however acknowledgements are delayed.
+    /// No segment is sent twice without loss and reordering, however acknowledgements are delayed.
     #[test]
     fn nothing_is_sent_twice_without_need(
         segments in 1u32..2_000, mark in 0u64..1000, ack_every in 1u32..4, seed: u64,
@@ -113,7 +113,7 @@ fn the_window_is_cut_by_half_alpha_once_per_window() {
 
 #[test]
 fn a_lost_segment_is_sent_again_at_once_and_halves_the_window() {
-    // Ten segments leave at once; 3 is lost; 4, 5 and 6 betray that.
+    // Ten segments leave at once; 3 is lost; 4, 5 and 6 reveal it.
     let mut pair = pair(&calm(), 60, Link { drop_nth: vec![3], ..Link::default() }, 0);
     pair.run_until(|p| p.sender.retransmissions() == 1).unwrap();
     // 0, 1, 2 grew the window to 13; 4 and 5, selectively acknowledged, let two more leave (RFC 3042).
@@ -144,7 +144,7 @@ fn a_lost_tail_waits_for_the_timer_which_backs_off() {
 
 #[test]
 fn after_a_timeout_only_what_is_missing_is_sent_again() {
-    // 8 and 9 of ten are lost: too few beyond them to betray it.
+    // Segments 8 and 9 of ten are lost: too few follow them to reveal it.
     let mut pair = pair(&calm(), 10, Link { drop_nth: vec![8, 9], ..Link::default() }, 0);
     pair.run().unwrap();
     assert_eq!((pair.sender.retransmissions(), pair.timeouts), (2, 1));

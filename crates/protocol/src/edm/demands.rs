@@ -1,14 +1,14 @@
 //! The demand notification queues (§3.1.2): first in first out for each source-destination pair.
 //!
-//! The hardware keeps one ordered list per destination. Only the first demand of a pair may be
-//! granted (messages of a pair are delivered in order, §3.1.1 (5)), so the list of a destination is
-//! the set of its pairs' heads, each with its priority. To see what that order costs, it can be given up:
-//! then the queue of a pair is ordered by what is left.
+//! The hardware keeps one ordered list per destination. Only the first demand of a pair may be granted (messages of a
+//! pair are delivered in order, §3.1.1 (5)), so the list of a destination is the set of its pairs' heads, each with its
+//! priority. To measure the cost of that order, it can be turned off: then the queue of a pair is ordered by bytes
+//! left.
 
 use super::scheduler::Demand;
 use unrack_units::Time;
 
-/// What the scheduler keeps of one message.
+/// Scheduler's record of one message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub token: u32,
@@ -16,12 +16,12 @@ pub(super) struct Entry {
     /// Order of arrival at the scheduler.
     pub order: u32,
     pub started: bool,
-    /// Time on a link of what will be its first grant.
+    /// Time on a link of its first grant, or of the request that serves as its first grant.
     pub first_grant: Time,
     next: u32,
 }
 
-/// The queue of one pair, and the priority of its head (less is first).
+/// Queue of one pair, and the priority of its head (smaller goes first).
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     head: u32,
@@ -29,7 +29,7 @@ struct Pair {
     key: u64,
 }
 
-/// Where in its pair's queue a demand came.
+/// Position that a demand got in its pair's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Alone,
@@ -37,7 +37,7 @@ pub(super) enum Place {
     Behind,
 }
 
-/// All queues of a switch.
+/// Demand queues of a switch.
 #[derive(Debug, Clone)]
 pub(super) struct Demands {
     ports: usize,
@@ -51,11 +51,12 @@ const NONE: u32 = u32::MAX;
 const EMPTY: Pair = Pair { head: NONE, tail: NONE, key: 0 };
 
 impl Demands {
+    /// Creates empty queues for all pairs of `ports` ports.
     pub fn new(ports: usize) -> Demands {
         Demands { ports, pairs: vec![EMPTY; ports * ports], entries: Vec::new(), unused: NONE, arrived: 0 }
     }
 
-    /// Adds a demand to its pair's queue: at the end, or, if it `overtakes`, ahead of what has more left.
+    /// Adds a demand to its pair's queue: at the end, or, if it `overtakes`, ahead of demands with more bytes left.
     pub fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> Place {
         let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;
@@ -82,7 +83,7 @@ impl Demands {
         }
     }
 
-    /// The last of a pair with at most `bytes` left, and what is behind it.
+    /// Returns the last entry of a pair with at most `bytes` left, and the entry behind it.
     fn around(&self, slot: usize, bytes: u32) -> (u32, u32) {
         let (mut before, mut after) = (NONE, self.pairs[slot].head);
         while after != NONE && self.entries[after as usize].remaining <= bytes {
@@ -91,13 +92,13 @@ impl Demands {
         (before, after)
     }
 
-    /// The head of a pair that has one.
+    /// Returns the head of a pair that has one.
     pub fn head(&mut self, src: u32, dst: u32) -> &mut Entry {
         let slot = self.slot(src, dst);
         &mut self.entries[self.pairs[slot].head as usize]
     }
 
-    /// Removes the head; whether another follows.
+    /// Removes the head. Returns whether another demand follows.
     pub fn pop(&mut self, src: u32, dst: u32) -> bool {
         let slot = self.slot(src, dst);
         let head = self.pairs[slot].head;
@@ -111,10 +112,12 @@ impl Demands {
         next != NONE
     }
 
+    /// Returns the priority of a pair's head (smaller goes first).
     pub fn key(&self, src: u32, dst: u32) -> u64 {
         self.pairs[self.slot(src, dst)].key
     }
 
+    /// Sets the priority of a pair's head.
     pub fn set_key(&mut self, src: u32, dst: u32, key: u64) {
         let slot = self.slot(src, dst);
         self.pairs[slot].key = key;

@@ -1,32 +1,30 @@
 //! The in-network scheduler (§3.1): priority-based parallel iterative matching.
 //!
 //! A core without clock or I/O. Its driver
-//! - tells it of demands: [`Scheduler::handle_demand`], in order of time,
-//! - asks when it next has something to do: [`Scheduler::poll_at`],
-//! - and then runs it: [`Scheduler::run`], which does at most one iteration and gives its grants.
+//! - reports demands: [`Scheduler::handle_demand`], in order of time,
+//! - asks for the next time to run: [`Scheduler::poll_at`],
+//! - and then runs it: [`Scheduler::run`], which does at most one iteration and returns its grants.
 //!
-//! One iteration takes three clock cycles (§3.1.2): every free destination asks for its
-//! highest-priority message whose source is free; every source asked grants the one with the
-//! highest priority; both become busy. An iteration that starts at t issues its grants at t + 3
-//! cycles. Destinations that lost try again in the next iteration.
+//! One iteration takes three clock cycles (§3.1.2): every free destination asks for its highest-priority message whose
+//! source is free; every source asked grants the request with the highest priority; both become busy. An iteration that
+//! starts at t issues its grants at t + 3 cycles. Destinations that lost try again in the next iteration.
 //!
-//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B: no earlier, and no
-//! later if something waits. Iterations come at their own pace, so one that starts at t matches
-//! ports that will be free before the grants of the *next* iteration, t + 6 cycles, and holds each
-//! grant until both its ports are free. Without holding, every chunk would wait for the next
-//! iteration: 5.12 ns of a 64 B chunk at 100 Gb/s would become 6 ns, and a load of 0.9 would not be
-//! carried at all.
+//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B: no earlier, and no later if something
+//! waits. Iterations come at their own pace, so one that starts at t matches ports that will be free before the grants
+//! of the *next* iteration, t + 6 cycles, and holds each grant until both its ports are free. Without holding, every
+//! chunk would wait for the next iteration: 5.12 ns of a 64 B chunk at 100 Gb/s would become 6 ns, and a load of 0.9
+//! could not be carried.
 //!
-//! Links also carry what is not granted: notifications and requests up, grants and requests down
-//! (§3.1.4: 6 % for 64 B). (7) has no room for it. What a link does not carry in idle time it falls
-//! behind, and a link without idle time would fall behind for ever, with the data queued in the switch.
-//! Departure: a port whose link is more than one chunk behind stays busy until it is not.
-//! Why a chunk and not nothing, and what comes out, is in decision 4.
+//! Links also carry control messages, which are not granted: notifications and requests up, grants and requests down
+//! (§3.1.4: 6 % for 64 B). Rule (7) leaves no room for them. A link falls behind by the control that it cannot carry in
+//! idle time, and a link without idle time would fall behind without bound, with the data queued in the switch.
+//! Departure: a port whose link is more than one chunk behind stays busy until it has caught up.
+//! Decision 4 says why one chunk and not none, and what results.
 //!
-//! Where the hardware iterates every three cycles whether or not there is work, this core starts an
-//! iteration when there is a pair to match and the pipeline is free: the phase of an idle pipeline
-//! (under one iteration, 1 ns at 3 GHz) is not modelled. It touches only ports whose state
-//! changed, and finds eligible messages with the same rows of bits as the hardware.
+//! Hardware iterates every three cycles whether or not there is work; this core starts an iteration when there is a
+//! pair to match and the pipeline is free. The phase of an idle pipeline (under one iteration, 1 ns at 3 GHz) is not
+//! modelled. The core touches only ports whose state changed, and finds eligible messages with the same rows of bits as
+//! the hardware.
 
 use super::bits::{PortSet, PortSets, ports_of};
 use super::demands::{Demands, Place};
@@ -34,16 +32,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// §3.1.2: cycles of the scheduler's clock in one matching iteration.
+/// Cycles of the scheduler's clock in one matching iteration (§3.1.2).
 pub const ITERATION_CYCLES: u64 = 3;
 
-/// Which message goes first (§3.1.1 (4)).
+/// Order in which messages are granted (§3.1.1 (4)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// By time of notification: best for light-tailed sizes.
+    /// First come, first served, by time of notification: best for light-tailed sizes.
     Fcfs,
-    /// By bytes left, then by time of notification: best for heavy-tailed sizes, and the same as
-    /// first-come-first-served when all are of one chunk and size.
+    /// Fewest bytes left first, then by time of notification: best for heavy-tailed sizes, and the same as
+    /// first-come-first-served when all messages are of one size and one chunk.
     Srpt,
 }
 
@@ -51,18 +49,18 @@ pub enum Policy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedulerConfig {
     pub ports: u32,
-    /// The most that one grant allows (c in §3.1.1), in bytes.
+    /// Maximum number of bytes that one grant allows (c in §3.1.1).
     pub chunk: u32,
     pub policy: Policy,
-    /// Messages of one pair go in the order of their demands (§3.1.1 (5)). If not, `policy` orders them too.
+    /// True if messages of one pair go in the order of their demands (§3.1.1 (5)). If not, `policy` orders them too.
     pub pairs_in_order: bool,
     /// Length of one iteration: three cycles of the scheduler's clock.
     pub iteration: Time,
-    /// Time on a link of one 8-byte block: l/B is this times the blocks of l bytes.
+    /// Time of one 8-byte block on a link: l/B is this times the blocks of l bytes.
     pub block: Time,
-    /// Time on a link of what frames a chunk, which §3.1.1 (7) leaves out.
+    /// Time of a chunk's framing on a link, which §3.1.1 (7) leaves out.
     pub framing: Time,
-    /// Time on a link of one notification or grant.
+    /// Time of one notification or grant on a link.
     pub control: Time,
 }
 
@@ -72,10 +70,10 @@ pub struct Demand {
     pub src: u32,
     pub dst: u32,
     pub bytes: u32,
-    /// The driver's name for the message, handed back with each grant.
+    /// Driver's name for the message, handed back with each grant.
     pub token: u32,
-    /// Time on a link of the request of `dst` that implies this demand, and will be its first grant.
-    /// Zero: `src` sent a notification.
+    /// Time on a link of the request of `dst` that implies this demand, and will be its first grant. Zero if `src` sent
+    /// a notification.
     pub request: Time,
 }
 
@@ -86,10 +84,11 @@ pub struct Grant {
     pub dst: u32,
     pub token: u32,
     pub bytes: u32,
-    /// The first of its message: for the answer to a read, the request itself is the grant.
+    /// True for the first grant of a message. In the answer to a read, the request itself is this grant.
     pub first: bool,
-    /// Nothing of the message is left to grant.
+    /// True if nothing of the message is left to grant.
     pub last: bool,
+    /// Time at which the switch issues the grant.
     pub at: Time,
 }
 
@@ -101,7 +100,7 @@ pub struct Scheduler {
     /// Ports that may be matched.
     free_src: PortSet,
     free_dst: PortSet,
-    /// For each destination, the sources with a message for it; and the other way about.
+    /// Sources with a message for each destination, and destinations of each source.
     wants_dst: PortSets,
     wants_src: PortSets,
     /// Pairs with a message.
@@ -109,43 +108,43 @@ pub struct Scheduler {
     /// Destinations that may have a message to ask for.
     candidates: PortSet,
     ports: Vec<PortTimes>,
-    /// How far control may put a link behind what was granted: one chunk.
+    /// Maximum time that control may put a link behind its grants: one chunk's.
     slack: Time,
-    /// From when on an iteration may match a port again, if it is not held longer by then.
+    /// Times from which an iteration may match a port again, unless the port is held longer by then.
     releases: BinaryHeap<Reverse<(Time, Role, u32)>>,
     pipeline_free: Time,
-    /// The best request to each source in the iteration under way: (priority, dst).
+    /// Best request to each source in the iteration under way: (priority, dst).
     requests: Vec<(u64, u32)>,
     requested: Vec<u32>,
     /// Destinations whose request lost in the iteration under way.
     refused: Vec<u32>,
 }
 
-/// A port's direction.
+/// Direction of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
     Src,
     Dst,
 }
 
-/// The two directions of one port.
+/// Times of the two directions of one port.
 #[derive(Debug, Clone, Copy, Default)]
 struct PortTimes {
     as_src: Way,
     as_dst: Way,
 }
 
-/// What was granted and what was carried of one direction of a link.
+/// Granted and carried traffic of one direction of a link.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
-    /// l/B after the last grant: §3.1.1 (7).
+    /// Time l/B after the last grant: §3.1.1 (7).
     granted: Time,
-    /// When all that was granted, and all control, would have passed one after the other.
+    /// Time at which all grants and all control messages would have passed, one after the other.
     carried: Time,
 }
 
 impl Way {
-    /// When the next chunk may be granted, if the link may be `slack` behind.
+    /// Returns when the next chunk may be granted, if the link may be `slack` behind.
     fn free_at(&self, slack: Time) -> Time {
         self.granted.max(self.carried.saturating_sub(slack))
     }
@@ -160,15 +159,16 @@ impl Way {
     }
 }
 
-/// l/B of §3.1.1 (7).
+/// Returns the time that `bytes` occupy a link: l/B of §3.1.1 (7).
 fn occupancy(config: &SchedulerConfig, bytes: u32) -> Time {
     config.block * u64::from(bytes.div_ceil(8)) + config.framing
 }
 
-/// No request.
+/// Placeholder in `requests` for no request.
 const NO_REQUEST: (u64, u32) = (u64::MAX, u32::MAX);
 
 impl Scheduler {
+    /// Creates the scheduler of a switch without demands.
     pub fn new(config: SchedulerConfig) -> Scheduler {
         let ports = config.ports as usize;
         Scheduler {
@@ -190,11 +190,12 @@ impl Scheduler {
         }
     }
 
+    /// Returns the scheduler's parameters.
     pub fn config(&self) -> &SchedulerConfig {
         &self.config
     }
 
-    /// A demand has come to the head of the scheduler: a notification, or a request that implies one.
+    /// Adds a demand that has come to the head of the scheduler: a notification, or a request that implies one.
     pub fn handle_demand(&mut self, now: Time, demand: Demand) {
         debug_assert!(demand.bytes > 0 && demand.src != demand.dst);
         self.release_ports(now);
@@ -218,8 +219,7 @@ impl Scheduler {
         }
     }
 
-    /// When to call [`Scheduler::run`] next (at once, if that is past); `None` until another demand
-    /// comes.
+    /// Returns when to call [`Scheduler::run`] next (at once, if that is past); `None` until another demand comes.
     pub fn poll_at(&self) -> Option<Time> {
         if !self.candidates.is_empty() {
             return Some(self.pipeline_free);
@@ -246,7 +246,7 @@ impl Scheduler {
         }
     }
 
-    /// §3.1.2, first and second cycle: each destination asks one source; the best request stays.
+    /// Lets each destination ask one source and keeps the best request of each source: §3.1.2, first and second cycle.
     fn request(&mut self) {
         for index in 0..self.candidates.words().len() {
             for dst in ports_of(index, self.candidates.take_word(index)) {
@@ -274,14 +274,14 @@ impl Scheduler {
         }
     }
 
-    /// The free source with the highest-priority message for `dst`.
+    /// Returns the free source with the highest-priority message for `dst`, and the priority.
     fn best_source(&self, dst: u32) -> Option<(u64, u32)> {
         let eligible = self.wants_dst.meet(dst, &self.free_src).enumerate();
         let sources = eligible.flat_map(|(index, word)| ports_of(index, word));
         sources.map(|src| (self.demands.key(src, dst), src)).min()
     }
 
-    /// §3.1.2, third cycle, and §3.1.1 (4), (5): allows a chunk; both ports become busy.
+    /// Grants a chunk and makes both ports busy: §3.1.2, third cycle, and §3.1.1 (4), (5).
     fn grant(&mut self, now: Time, src: u32, dst: u32) -> Grant {
         let head = self.demands.head(src, dst);
         let bytes = head.remaining.min(self.config.chunk);
@@ -302,7 +302,7 @@ impl Scheduler {
         Grant { src, dst, token, bytes, first, last, at }
     }
 
-    /// Takes both ports for l/B from when both are free; when that is.
+    /// Occupies both ports for l/B from the time when both are free. Returns that time.
     fn occupy(&mut self, now: Time, src: u32, dst: u32, bytes: u32) -> Time {
         let ready = now + self.config.iteration;
         let at = ready.max(self.free_at(Role::Src, src)).max(self.free_at(Role::Dst, dst));
@@ -318,8 +318,8 @@ impl Scheduler {
         at
     }
 
-    /// When an iteration may match a port that is free from `free_at` on: strictly before the grants of
-    /// the iteration after it.
+    /// Returns when an iteration may match a port that is free from `free_at` on: strictly before the grants of the
+    /// iteration after it.
     fn release_at(&self, free_at: Time) -> Time {
         (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2)
     }
@@ -357,14 +357,14 @@ impl Scheduler {
         }
     }
 
-    /// A free destination asks in the next iteration if a source with a message for it is free.
+    /// Makes a free destination ask in the next iteration if a source with a message for it is free.
     fn reconsider(&mut self, dst: u32) {
         if self.wants_dst.meets(dst, &self.free_src) {
             self.candidates.insert(dst);
         }
     }
 
-    /// Sets the priority of a pair's head: less goes first.
+    /// Sets the priority of a pair's head: smaller goes first.
     fn rank(&mut self, src: u32, dst: u32) {
         let head = *self.demands.head(src, dst);
         let key = match self.config.policy {

@@ -98,9 +98,8 @@ proptest! {
         prop_assert!(left.iter().all(|left| *left == 0));
     }
 
-    /// Maximality, were control to take no time: whenever a port of a waiting pair falls free for both
-    /// ends, a grant to one of the two ends follows within the iterations it takes to settle (at most
-    /// one per port).
+    /// Matching is maximal if control takes no time: whenever a port of a waiting pair becomes free at both ends, a
+    /// grant to one of the two ends follows within the iterations that matching takes to settle (at most one per port).
     #[test]
     fn no_pair_waits_while_both_its_ports_stay_free(policy in policies(), demands in arbitrary_demands()) {
         let demands: Vec<_> =
@@ -127,13 +126,13 @@ proptest! {
     }
 }
 
-/// A port that receives without a pause, and is granted to send all the while.
+/// Port 1 receives without a pause, and is granted to send all the while.
 #[test]
 fn a_port_falls_behind_its_control_by_one_chunk_and_no_more() {
     let demands = [demand(0, 1, 256 * 200, 0), demand(1, 2, 256 * 100, 1)];
     let grants = grants_of(Policy::Srpt, &demands);
     let received: Vec<_> = grants.iter().filter(|grant| grant.dst == 1).collect();
-    // Every grant to port 1 as a source came down the link that the data comes down, but for one chunk.
+    // Every grant to port 1 as a source came down the link that the data comes down, except for one chunk's worth.
     assert_eq!(received[199].at - received[0].at, length(received[0]) * 198 + CONTROL * 100);
 }
 

@@ -1,4 +1,4 @@
-//! What each step of host and switch takes: the breakdown of figure 5, summed as table 1 sums it.
+//! Clock cycles of each step of host and switch: the breakdown of figure 5, summed as table 1 sums it.
 //!
 //! Unloaded, at 25 Gb/s (cycle 2.56 ns), 10 ns per link and 19 ns per PMA+PMD+transceiver:
 //!
@@ -7,39 +7,39 @@
 //! | read | 2 + 3 | 6 + 5 | 3 + 4 + 3 | 4 x 58.24 | 299.52 ns |
 //! | write | 2 + 2 + 4 + 3 | 6 + 5 | 3 | 4 x 58.24 | 296.96 ns |
 //!
-//! (cycles; a link is PCS 5.12 + PMA 19 + 10 + PMA 19 + PCS 5.12.) The table's totals hold no
-//! transmission time: see `unrack_sim::fabric::edm` for how we count that.
+//! (cycles; a link is PCS 5.12 + PMA 19 + 10 + PMA 19 + PCS 5.12.) The table's totals contain no transmission time:
+//! `unrack_sim::fabric::edm` says how it is counted here.
 
 use unrack_units::Time;
 
 /// One period of the PCS clock: one 66-bit block at 25 Gb/s (figure 5).
 pub const PCS_CYCLE: Time = Time::from_ps(2_560);
-/// PMA, PMD and transceiver, per crossing (table 1).
+/// Latency of PMA, PMD and transceiver, per crossing (table 1).
 pub const PMA: Time = Time::from_ns(19);
-/// The standard PCS with EDM's block multiplexer, per crossing: two cycles (table 1: 5.12 ns).
+/// Cycles of the standard PCS with EDM's block multiplexer, per crossing (table 1: 5.12 ns).
 pub const PCS_CYCLES: u64 = 2;
 
-/// §3.2.1: message queue 1, build the block and write the state table 1.
+/// Cycles to make a notification (§3.2.1): message queue 1, build the block and write the state table 1.
 pub const MAKE_NOTIFICATION: u64 = 2;
-/// §3.2.1: parse 1, add to the grant queue 1.
+/// Cycles to parse a grant (§3.2.1): parse 1, add to the grant queue 1.
 pub const PARSE_GRANT: u64 = 2;
-/// §3.2.1: parse 1, queue 1, to the memory controller 1.
+/// Cycles to receive a request (§3.2.1): parse 1, queue 1, to the memory controller 1.
 pub const RECEIVE_REQUEST: u64 = 3;
-/// §3.2.1: the grant queue crosses clock domains.
+/// Cycles to read the grant queue, which crosses clock domains (§3.2.1).
 pub const READ_GRANT_QUEUE: u64 = 4;
-/// §3.2.1: state table 1, data buffer 1, build the block 1.
+/// Cycles to make data blocks (§3.2.1): state table 1, data buffer 1, build the block 1.
 pub const MAKE_DATA: u64 = 3;
-/// §3.2.1: parse 1, memory address 1, to the application or memory controller 1.
+/// Cycles to receive data (§3.2.1): parse 1, memory address 1, to the application or memory controller 1.
 pub const RECEIVE_DATA: u64 = 3;
-/// §3.2.2: tell the block type.
+/// Cycles to determine the block type (§3.2.2).
 pub const CLASSIFY: u64 = 1;
-/// §3.2.2: from the receive to the transmit clock domain.
+/// Cycles from the receive to the transmit clock domain (§3.2.2).
 pub const FORWARD: u64 = 4;
-/// §3.2.2: build the grant block, or start the buffered request on its way.
+/// Cycles to build the grant block, or to forward the buffered request (§3.2.2).
 pub const MAKE_GRANT: u64 = 1;
-/// Table 1 gives the switch 11 cycles in all: classify and forward the data (5), classify the
-/// notification (1), make the grant (1), and 4 for what is between those two. §3.1.2 accounts for
-/// the 4: reach the head of the ordered list 1, and one matching iteration of 3.
+/// Cycles of scheduling. Table 1 gives the switch 11 cycles in all: classify and forward the data (5), classify the
+/// notification (1), make the grant (1), and 4 between those two. §3.1.2 accounts for the 4: reach the head of the
+/// ordered list 1, and one matching iteration of 3.
 pub const SCHEDULE: u64 = 4;
 
 /// Latencies of one installation of EDM.
@@ -47,48 +47,49 @@ pub const SCHEDULE: u64 = 4;
 pub struct Steps {
     /// Period of the PCS clock.
     pub cycle: Time,
-    /// PMA, PMD and transceiver, per crossing.
+    /// Latency of PMA, PMD and transceiver, per crossing.
     pub pma: Time,
 }
 
 impl Default for Steps {
-    /// The paper's testbed, which its simulations keep at any link rate (§4.3).
+    /// Returns the latencies of the paper's testbed, which its simulations keep at any link rate (§4.3).
     fn default() -> Self {
         Steps { cycle: PCS_CYCLE, pma: PMA }
     }
 }
 
 impl Steps {
+    /// Returns the time of `n` cycles.
     pub fn cycles(&self, n: u64) -> Time {
         self.cycle * n
     }
 
-    /// From a block's entry into the PCS of the sender to its exit from that of the receiver.
+    /// Returns the time from a block's entry into the PCS of the sender to its exit from the receiver's PCS.
     pub fn link(&self, propagation: Time) -> Time {
         (self.cycles(PCS_CYCLES) + self.pma) * 2 + propagation
     }
 
-    /// From a grant block out of the PCS to the first data block into it.
+    /// Returns the time from a grant block leaving the PCS to the first data block entering it.
     pub fn grant_to_data(&self) -> Time {
         self.cycles(PARSE_GRANT + READ_GRANT_QUEUE + MAKE_DATA)
     }
 
-    /// From a request out of the PCS of the memory node to the first data block into it.
+    /// Returns the time from a request leaving the PCS of the memory node to the first data block entering it.
     pub fn request_to_data(&self) -> Time {
         self.cycles(RECEIVE_REQUEST + READ_GRANT_QUEUE + MAKE_DATA)
     }
 
-    /// What a block of data takes from the receive to the transmit side of the switch.
+    /// Returns the time that a block of data takes from the receive to the transmit side of the switch.
     pub fn switch_data(&self) -> Time {
         self.cycles(CLASSIFY + FORWARD)
     }
 
-    /// What a notification takes to become a grant when nothing is in its way.
+    /// Returns the time from a notification to its grant in an idle switch.
     pub fn switch_grant(&self) -> Time {
         self.cycles(CLASSIFY + SCHEDULE + MAKE_GRANT)
     }
 
-    /// The pipeline of an unloaded read through one switch (table 1).
+    /// Returns the latency of an unloaded read through one switch (table 1).
     pub fn unloaded_read(&self, propagation: Time) -> Time {
         self.cycles(MAKE_NOTIFICATION)
             + self.switch_grant()
@@ -98,7 +99,7 @@ impl Steps {
             + self.link(propagation) * 4
     }
 
-    /// The pipeline of an unloaded write through one switch (table 1).
+    /// Returns the latency of an unloaded write through one switch (table 1).
     pub fn unloaded_write(&self, propagation: Time) -> Time {
         self.cycles(MAKE_NOTIFICATION)
             + self.switch_grant()

@@ -1,8 +1,8 @@
-//! Congestion controls that subflows share: together they take no more from a bottleneck than one TCP would, and they
-//! move away from where it is crowded.
+//! Coupled congestion controls of subflows: together they take no more from a bottleneck than one TCP would, and they
+//! move traffic away from congested paths.
 //!
-//! Slow start and what a loss means are those of a TCP (RFC 6356 §3); the increase in congestion avoidance is given
-//! by all subflows of the connection ([`increase`]).
+//! Slow start and the reaction to loss are TCP's (RFC 6356 §3); the increase in congestion avoidance depends on all
+//! subflows of the connection ([`increase`]).
 
 use super::Coupling;
 use crate::tcp::{Acked, Control, Outstanding, Pause};
@@ -12,25 +12,26 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Coupled {
     window: f64,
-    /// Slow start ends here.
+    /// Slow-start threshold, in segments.
     threshold: f64,
-    /// The window was cut; it is not cut again before this segment is acknowledged.
+    /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
-    /// For each segment acknowledged in congestion avoidance.
+    /// Growth of the window for each segment acknowledged in congestion avoidance.
     increase: f64,
     /// Smoothed round-trip time, seconds; 0 before the first sample.
     rtt: f64,
-    /// OLIA §2.2: segments acknowledged between the last two losses, and since the last.
+    /// Segments acknowledged between the last two losses, and since the last (OLIA §2.2).
     between: f64,
     since: f64,
 }
 
-/// RFC 5681 §3.1 eq. 4: segments below which a cut never goes.
+/// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
 const MIN_WINDOW: f64 = 2.0;
-/// What a window is, at the least, while it shrinks without a loss (OLIA's increase may be negative).
+/// Least window while it shrinks without a loss, in segments (OLIA's increase may be negative).
 const LEAST: f64 = 1.0;
 
 impl Coupled {
+    /// Creates the congestion control of a new subflow.
     pub fn new(initial_window: u32) -> Coupled {
         Coupled {
             window: f64::from(initial_window.max(1)),
@@ -43,12 +44,12 @@ impl Coupled {
         }
     }
 
-    /// Smoothed, in seconds. 0: not known yet.
+    /// Returns the smoothed round-trip time in seconds; 0 before the first sample.
     pub fn rtt(&self) -> f64 {
         self.rtt
     }
 
-    /// The window grows by all that is acknowledged, and not as all subflows say.
+    /// Returns whether the window grows by every acknowledged segment, and not by the coupled increase.
     pub(super) fn is_in_slow_start(&self) -> bool {
         self.window < self.threshold
     }
@@ -57,13 +58,13 @@ impl Coupled {
         self.increase = increase;
     }
 
-    /// RFC 6298 §2.3. Before its first sample a subflow counts as one of the same round trip as the sample.
+    /// Updates the smoothed round-trip time (RFC 6298 §2.3); the first sample replaces it.
     fn sample(&mut self, rtt: Time) {
         let rtt = rtt.as_ps() as f64 * 1e-12;
         self.rtt = if self.rtt == 0.0 { rtt } else { 0.875 * self.rtt + 0.125 * rtt };
     }
 
-    /// OLIA §2.2: l_r, the larger of the segments between the last two losses and since the last.
+    /// Returns l_r of OLIA §2.2: the larger of the segments between the last two losses and since the last.
     fn unlost(&self) -> f64 {
         self.between.max(self.since)
     }
@@ -72,7 +73,7 @@ impl Coupled {
         if lost.una < self.cut_until {
             return false;
         }
-        // RFC 6356 §3: the decrease is that of TCP.
+        // RFC 6356 §3: the decrease is TCP's.
         self.threshold = (f64::from(lost.flight()) / 2.0).max(MIN_WINDOW);
         self.cut_until = lost.next;
         self.between = std::mem::take(&mut self.since);
@@ -114,13 +115,13 @@ impl Control for Coupled {
     }
 }
 
-/// How much the window of subflow `of` grows for a segment acknowledged in congestion avoidance.
+/// Returns the growth of the window of subflow `of` for a segment acknowledged in congestion avoidance.
 pub(super) fn increase<'a>(
     coupling: Coupling,
     all: impl Iterator<Item = &'a Coupled> + Clone,
     of: &Coupled,
 ) -> f64 {
-    // Those that nothing is known of yet do not count.
+    // Subflows without a round-trip sample do not count.
     let known = || all.clone().filter(|one| one.rtt > 0.0);
     if of.rtt == 0.0 || coupling == Coupling::Uncoupled {
         return 1.0 / of.window;
@@ -141,7 +142,8 @@ pub(super) fn increase<'a>(
     }
 }
 
-/// OLIA §2.2: alpha_r. It moves window from the paths that have most of it to the best paths that have less.
+/// Returns alpha_r of OLIA §2.2, which moves window from the paths with the largest windows to the best paths with
+/// smaller ones.
 fn preference<'a>(all: impl Iterator<Item = &'a Coupled> + Clone, of: &Coupled) -> f64 {
     let quality = |one: &Coupled| one.unlost().powi(2) / one.rtt;
     let (best, most) = all
@@ -201,7 +203,7 @@ mod tests {
         let all = [subflow(10.0, 1.0, 0.0), subflow(30.0, 3.0, 0.0)];
         assert!((of(Coupling::Lia, &all, 0) - 1.0 / 40.0).abs() < 1e-12);
         assert!((of(Coupling::Lia, &all, 1) - 1.0 / 40.0).abs() < 1e-12);
-        // Never more than a TCP of its own: 1 / cwnd_i.
+        // Never more than a single TCP: 1 / cwnd_i.
         let all = [subflow(1000.0, 0.1, 0.0), subflow(1.0, 0.01, 0.0)];
         assert!((0..2).all(|n| of(Coupling::Lia, &all, n) <= 1.0 / all[n].window));
     }

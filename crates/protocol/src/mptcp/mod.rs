@@ -1,13 +1,13 @@
 //! Multipath TCP (RFC 8684): one stream of data over several subflows, each a TCP of its own.
 //!
-//! The unit is the segment, as in [`crate::tcp`]. Data segments are numbered from 0; a subflow numbers what it carries
-//! by itself, and each of its packets says which data segment it has (RFC 8684 §3.3: the mapping). What is lost is
-//! sent again by its subflow; what a subflow that times out has on the way goes out by another as well.
+//! The unit is the segment, as in [`crate::tcp`]. Data segments are numbered from 0; a subflow numbers its own
+//! segments, and each of its packets says which data segment it carries (RFC 8684 §3.3: the mapping). A lost segment is
+//! sent again by its subflow; the segments that a timed-out subflow has in flight are also sent by another.
 //! Acknowledgements of subflows also say up to where data has arrived.
 //!
-//! A driver calls, whenever something happened: `handle_*` with the time now; [`Sender::poll_transmit`] until `None`;
-//! [`Receiver::poll_ack`]; and arms a timer for each subflow ([`Sender::poll_timeout`]). It says which subflows have
-//! room on their link when it polls.
+//! A driver calls, after every event: `handle_*` with the current time; [`Sender::poll_transmit`] until `None`;
+//! [`Receiver::poll_ack`]; and arms a timer for each subflow ([`Sender::poll_timeout`]). When it polls, it says which
+//! subflows have room on their link.
 //!
 // Departure: subflows are open when the connection is created: no MP_CAPABLE, no MP_JOIN, no addresses announced, as
 // there is no SYN in `crate::tcp`. The receiver's window is unlimited (RFC 8684 §3.3.5 shares one among subflows).

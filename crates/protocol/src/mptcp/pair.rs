@@ -1,5 +1,5 @@
-//! Two ends in virtual time, joined by a link for each subflow that delays, drops and dies as told; and what both ends
-//! must do whatever the links do.
+//! Two ends in virtual time, joined by a link for each subflow that delays, drops and fails as told; and the properties
+//! that both ends must keep whatever the links do.
 
 use super::*;
 use crate::tcp::{Ack, Segment};
@@ -11,13 +11,13 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 struct Link {
     delay: Time,
-    /// A segment takes this long on the wire.
+    /// Time that a segment takes on the wire.
     slot: Time,
-    /// Segments that wait for the wire.
+    /// Segments that may wait for the wire.
     queue: u64,
-    /// Chances in a thousand, both ways.
+    /// Probability of a loss in thousandths, both ways.
     drop: u64,
-    /// Nothing gets over it from then on.
+    /// Time from which the link loses everything.
     dies: Time,
 }
 
@@ -68,7 +68,7 @@ impl Pair {
         }
     }
 
-    /// Until the sender is done: when.
+    /// Runs until the sender is done. Returns when that is.
     fn run(&mut self) -> Time {
         self.poll();
         while !self.sender.is_done() {
@@ -153,7 +153,7 @@ fn four_links_carry_as_much_as_four() {
     for how in ALL {
         let time = |links: usize| Pair::new(params(how), vec![LINK; links], 40_000, 1).run().as_ps() as f64;
         let gain = time(1) / time(4);
-        // Links of their own, each with a queue above a bandwidth-delay product: nothing is in the way.
+        // Separate links, each with a queue above a bandwidth-delay product: nothing limits the gain.
         assert!((3.0..4.01).contains(&gain), "{how:?}: {gain}");
     }
 }
@@ -163,7 +163,8 @@ fn the_shortest_round_trip_is_preferred() {
     let links = vec![Link { delay: Time::from_us(100), ..LINK }, LINK];
     let mut pair = Pair::new(params(ALL[0]), links, 20, 1);
     pair.run();
-    // Ten fit into a window; nothing is known before the first acknowledgement, and then the second link is.
+    // Ten segments fit into a window; no round trip is known before the first acknowledgement, and then the second
+    // link's is.
     assert_eq!(pair.sent, [10, 10]);
     let links = vec![Link { delay: Time::from_us(100), ..LINK }, LINK];
     let mut pair = Pair::new(params(ALL[0]), links, 2_000, 1);
@@ -205,7 +206,7 @@ proptest! {
             let dies = dies.map_or(Time::MAX, Time::from_us);
             Link { delay: Time::from_us(delay), slot: Time::from_ns(slot), queue, drop, dies }
         }).collect();
-        // One stays.
+        // One link stays up.
         links[0].dies = Time::MAX;
         let params = Params { tail_loss_probe, ..params(how) };
         let mut pair = Pair::new(params, links, segments, seed);
@@ -213,7 +214,7 @@ proptest! {
         prop_assert!(pair.handed_on == segments && pair.receiver.next() == segments || pair.sender.has_given_up());
     }
 
-    /// An acknowledgement may say anything.
+    /// An acknowledgement may contain anything.
     #[test]
     fn nonsense_is_survived(acks in prop::collection::vec((0u32..3, 0u32..40, 0u32..60, 0u64..100), 0..60)) {
         let params = Params::default();

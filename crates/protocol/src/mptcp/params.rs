@@ -1,11 +1,11 @@
-//! What can be set about MPTCP.
+//! Parameters of MPTCP.
 
 use crate::tcp::{Connections, Timeouts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
-/// How the windows of subflows depend on each other.
+/// Coupling of the subflows' congestion windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Coupling {
@@ -14,18 +14,18 @@ pub enum Coupling {
     Lia,
     /// Opportunistic linked increases (Khalili et al., CoNEXT 2012; draft-khalili-mptcp-congestion-control-05).
     Olia,
-    /// Not at all: Reno each, as if they were connections of their own. So does Linux.
+    /// Uncoupled: each subflow runs Reno, as if it were a connection of its own. Linux does the same.
     Uncoupled,
 }
 
-/// Which subflow takes new data, of those that may send.
+/// Choice of the subflow that takes new data, among those that may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// The one of the shortest round trip.
+    /// Subflow with the shortest round trip.
     #[default]
     MinRtt,
-    /// Each in turn.
+    /// Subflows in turn.
     RoundRobin,
 }
 
@@ -33,7 +33,9 @@ pub enum Scheduler {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
+    /// Coupling of the subflows' windows. Default `lia`.
     pub coupling: Coupling,
+    /// Scheduler of new data. Default `min-rtt`.
     pub scheduler: Scheduler,
     /// Subflows of a connection between racks. Default: as many as a host has NICs (DRack §4.3: one for each vNIC).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,11 +46,12 @@ pub struct Params {
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether messages share connections, with what these have learned. Default: each has its own.
+    /// Whether messages share connections and the state that these have learned. Default: a connection for each
+    /// message.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
-    /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
-    /// it waits for the timer.
+    /// Whether a lost tail is probed for after two round trips, before the retransmission timer runs out (RFC 8985 §7),
+    /// as Linux does. Default: it waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -69,7 +72,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Retransmission timeouts in a network of this unloaded round-trip time.
+    /// Returns the retransmission timeouts in a network of this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }

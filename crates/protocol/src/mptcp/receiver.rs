@@ -1,4 +1,4 @@
-//! Reassembly: what subflows bring, in the order of the data.
+//! Reassembly: segments of all subflows, put into the order of the data.
 
 use crate::tcp::{self, Ack, Ranges, Segment};
 use std::collections::BTreeMap;
@@ -13,32 +13,33 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Receiver {
     subflows: Vec<Subflow>,
-    /// All data below has been handed on.
+    /// Next data segment to hand on: all below have been.
     next: u32,
-    /// Data that came too early.
+    /// Data segments that came too early.
     beyond: Ranges,
 }
 
 #[derive(Debug, Clone)]
 struct Subflow {
     receiver: tcp::Receiver,
-    /// By the subflow's own number, the data of segments that came before their turn there.
+    /// Data of segments that arrived out of order, by the subflow's own number.
     early: BTreeMap<u32, u32>,
 }
 
 impl Receiver {
-    /// Each segment is acknowledged.
+    /// Creates a receiver that acknowledges each segment.
     pub fn new(subflows: u32) -> Receiver {
         let subflow = Subflow { receiver: tcp::Receiver::new(1, Time::ZERO), early: BTreeMap::new() };
         Receiver { subflows: vec![subflow; subflows as usize], next: 0, beyond: Ranges::default() }
     }
 
-    /// All data below has been handed on in order.
+    /// Returns the next data segment expected: all below have been handed on in order.
     pub fn next(&self) -> u32 {
         self.next
     }
 
-    /// A segment of a subflow arrived, with this data. How many data segments are handed on now.
+    /// Takes in a segment of a subflow that carries data segment `data`. Returns how many data segments are handed on
+    /// now.
     pub fn handle_segment(
         &mut self,
         now: Time,
@@ -66,13 +67,13 @@ impl Receiver {
         self.next - before
     }
 
-    /// The acknowledgement of a subflow; [`Receiver::next`] goes with it (RFC 8684 §3.3.2: the data ACK).
+    /// Returns the acknowledgement of a subflow; [`Receiver::next`] goes with it (RFC 8684 §3.3.2: the data ACK).
     pub fn poll_ack(&mut self, subflow: u32) -> Option<Ack> {
         self.subflows[subflow as usize].receiver.poll_ack()
     }
 }
 
-/// A data segment has left its subflow, of a stream that has all below `next` and some beyond.
+/// Records that a data segment has left its subflow, in a stream that has all below `next` and some beyond.
 fn reassemble(next: &mut u32, beyond: &mut Ranges, data: u32) {
     if data > *next {
         beyond.insert(data..data + 1);

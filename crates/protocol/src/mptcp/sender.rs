@@ -1,4 +1,4 @@
-//! The sending half: which subflow sends what.
+//! The sending half: the choice of subflow for each segment.
 
 use super::coupled::{Coupled, increase};
 use super::{Params, Scheduler, Subflows};
@@ -16,15 +16,15 @@ use unrack_units::Time;
 pub struct Sender {
     params: Params,
     subflows: Vec<Subflow>,
-    /// Data segments of the stream, those given to a subflow, and those known to have arrived.
+    /// Data segments of the stream, given to a subflow, and known to have arrived.
     total: u32,
     given: u32,
     acknowledged: u32,
-    /// Data that a subflow in trouble has on the way, and which: to go out by another.
+    /// Data segments that a timed-out subflow has in flight, and that subflow: to be sent by another.
     stranded: VecDeque<(u32, u32)>,
-    /// They timed out, and nothing has been heard since.
+    /// Subflows that timed out, and that nothing has been heard of since.
     stale: Subflows,
-    /// Round robin: whose turn it is.
+    /// Next subflow in round robin.
     turn: u32,
     retransmissions: u32,
 }
@@ -32,7 +32,7 @@ pub struct Sender {
 #[derive(Debug, Clone)]
 struct Subflow {
     sender: tcp::Sender<Coupled>,
-    /// The data of each of its segments.
+    /// Data segment in each of the subflow's segments.
     carries: Vec<u32>,
 }
 
@@ -48,17 +48,18 @@ pub struct Resting {
 pub struct Mapped {
     pub subflow: u32,
     pub segment: Segment,
-    /// The data segment in it.
+    /// Data segment that it carries.
     pub data: u32,
 }
 
 impl Sender {
+    /// Creates the sender of a new connection's first stream.
     pub fn new(params: &Params, subflows: u32, timeouts: Timeouts, segments: u32) -> Sender {
         let sender = tcp::Sender::new(Coupled::new(params.initial_window), timeouts, 0);
         Sender::on(params, std::iter::repeat_n(sender, subflows as usize), 0, segments)
     }
 
-    /// The next stream of a connection.
+    /// Creates the sender of the next stream of a connection.
     pub fn resume(params: &Params, resting: Resting, now: Time, segments: u32) -> Sender {
         let Resting { subflows, turn } = resting;
         let subflows = subflows.into_iter().map(|subflow| subflow.resume(now, 0));
@@ -84,32 +85,32 @@ impl Sender {
         }
     }
 
-    /// The connection, for another stream: what is under way of this one counts as arrived. `None`: a subflow timed out,
-    /// and nothing has been heard of it since.
+    /// Returns the connection for another stream; segments of this stream in flight count as arrived. `None` if a
+    /// subflow timed out and nothing has been heard of it since.
     pub fn rest(&self) -> Option<Resting> {
         let subflows = || self.subflows.iter().map(|subflow| subflow.sender.rest()).collect();
         self.stale.is_empty().then(|| Resting { subflows: subflows(), turn: self.turn })
     }
 
-    /// All data has arrived, or nobody seems to be there.
+    /// Returns whether all data has arrived, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.acknowledged == self.total || self.has_given_up()
     }
-    /// Every subflow has.
+    /// Returns whether every subflow has given up.
     pub fn has_given_up(&self) -> bool {
         self.subflows.iter().all(|subflow| subflow.sender.has_given_up())
     }
-    /// Segments that were sent again by their subflow.
+    /// Returns the number of segments that their subflow sent again.
     pub fn retransmissions(&self) -> u32 {
         self.retransmissions
     }
 
-    /// All of them.
+    /// Returns the set of all subflows.
     pub fn subflows(&self) -> Subflows {
         Subflows::first(self.subflows.len() as u32)
     }
 
-    /// Whether a subflow would send, if its link took it and all others' did not.
+    /// Returns whether a subflow would send if its link had room and no other link had.
     pub fn wants(&mut self, subflow: u32) -> bool {
         if self.is_done() {
             return false;
@@ -120,20 +121,20 @@ impl Sender {
         place.sender.is_ready() || waits && is_sound && place.sender.has_room()
     }
 
-    /// Whether a subflow is to take new data: unless it is stale and others are not.
+    /// Returns whether a subflow may take new data: not if it is stale and others are not.
     fn is_sound(&self, subflow: u32) -> bool {
         !self.stale.has(subflow) || self.stale == self.subflows()
     }
 
-    /// All data below has arrived: what else may come from the other end says so, too.
+    /// Records that all data below `data_next` has arrived, as any packet from the other end may say.
     fn handle_data_ack(&mut self, data_next: u32) {
-        // RFC 8684 §3.3.2: of data that was not sent nothing can be acknowledged.
+        // RFC 8684 §3.3.2: data that was not sent cannot be acknowledged.
         if data_next <= self.given {
             self.acknowledged = self.acknowledged.max(data_next);
         }
     }
 
-    /// The answer to all data has begun to come, which acknowledges by the way (RFC 9293 §3.8.6.3).
+    /// Handles the start of the answer to all data, which implies its acknowledgement (RFC 9293 §3.8.6.3).
     pub fn handle_answer(&mut self, now: Time) {
         self.handle_data_ack(self.total);
         for subflow in self.subflows().without(self.stale) {
@@ -142,8 +143,8 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement of a subflow, which says that all data below `data_next` has arrived. Subflows that may have
-    /// something to send now and had not before.
+    /// Handles an acknowledgement of a subflow, which says that all data below `data_next` has arrived. Returns the
+    /// subflows that may have something to send now and had not before.
     pub fn handle_ack(&mut self, now: Time, number: u32, ack: &Ack, data_next: u32) -> Subflows {
         self.handle_data_ack(data_next);
         let control = self.subflows[number as usize].sender.control();
@@ -158,12 +159,12 @@ impl Sender {
         if self.stale.is_empty() {
             return Subflows::only(number);
         }
-        // What is stranded, and who may take it, depends on who is stale.
+        // Which data is stranded, and which subflow may take it, depends on the stale subflows.
         self.stale.set(number, self.stale.has(number) && sender.acknowledged() == before);
         self.subflows()
     }
 
-    /// The retransmission timer of a subflow ran out: any may have something to send now.
+    /// Handles the retransmission timeout of a subflow; any subflow may have something to send afterwards.
     pub fn handle_timeout(&mut self, now: Time, number: u32) {
         let subflow = &mut self.subflows[number as usize];
         if subflow.sender.poll_timeout().is_none_or(|at| now < at) {
@@ -175,7 +176,7 @@ impl Sender {
             // A probe.
             return;
         }
-        // RFC 8684 §3.3.6: what is on the way there may go by another subflow as well; once.
+        // RFC 8684 §3.3.6: segments in flight may also go by another subflow; once.
         if !self.stale.has(number) {
             self.stale.set(number, true);
             let under_way = subflow.sender.acknowledged() as usize..;
@@ -183,7 +184,7 @@ impl Sender {
         }
     }
 
-    /// The next segment to put on the wire, if windows allow one, by one of `open`: those whose links take something.
+    /// Returns the next segment to send, if windows allow one, by a subflow of `open`: those whose links have room.
     pub fn poll_transmit(&mut self, now: Time, mut open: Subflows) -> Option<Mapped> {
         if self.is_done() {
             return None;
@@ -213,7 +214,7 @@ impl Sender {
         Some(Mapped { subflow, segment, data: place.carries[segment.number as usize] })
     }
 
-    /// What is stranded goes first. With the subflow that it should not take.
+    /// Returns the next data segment, stranded ones first, and the subflow that should not take it.
     fn next_data(&mut self) -> Option<(u32, Option<u32>)> {
         while let Some((data, from)) = self.stranded.front().copied() {
             if data >= self.acknowledged && self.stale.has(from) {
@@ -224,7 +225,7 @@ impl Sender {
         (self.given < self.total).then_some((self.given, None))
     }
 
-    /// Of these subflows, as far as they may send, the one that the scheduler says.
+    /// Returns the scheduler's choice among those of `open` that may send.
     fn choose(&mut self, open: Subflows) -> Option<u32> {
         let count = self.subflows.len() as u32;
         let (scheduler, turn) = (self.params.scheduler, self.turn);
@@ -241,7 +242,7 @@ impl Sender {
         Some(number)
     }
 
-    /// When to call [`handle_timeout`](Sender::handle_timeout) for a subflow unless something happens before.
+    /// Returns when to call [`handle_timeout`](Sender::handle_timeout) for a subflow unless something happens before.
     pub fn poll_timeout(&self, subflow: u32) -> Option<Time> {
         if self.is_done() { None } else { self.subflows[subflow as usize].sender.poll_timeout() }
     }

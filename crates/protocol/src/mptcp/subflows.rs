@@ -1,42 +1,48 @@
-//! Some of the subflows of a connection.
+//! Sets of the subflows of a connection.
 
 /// A set of subflows, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Subflows(u64);
 
 impl Subflows {
-    /// Most that a connection has.
+    /// Maximum number of subflows of a connection.
     pub const MOST: u32 = u64::BITS;
+    /// The empty set.
     pub const NONE: Subflows = Subflows(0);
 
-    /// The first so many.
+    /// Returns the set of the first `count` subflows.
     pub fn first(count: u32) -> Subflows {
         debug_assert!((1..=Subflows::MOST).contains(&count));
         Subflows(u64::MAX >> (Subflows::MOST - count))
     }
 
+    /// Returns the set of one subflow.
     pub fn only(subflow: u32) -> Subflows {
         Subflows(1 << subflow)
     }
 
+    /// Returns whether the set has no subflow.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    /// Returns whether the set has a subflow.
     pub fn has(self, subflow: u32) -> bool {
         self.0 >> subflow & 1 == 1
     }
 
+    /// Adds or removes a subflow.
     pub fn set(&mut self, subflow: u32, is_in: bool) {
         self.0 = self.0 & !(1 << subflow) | u64::from(is_in) << subflow;
     }
 
+    /// Returns the subflows that are not in `others`.
     pub fn without(self, others: Subflows) -> Subflows {
         Subflows(self.0 & !others.0)
     }
 }
 
-/// In order.
+/// Iterates in ascending order.
 impl Iterator for Subflows {
     type Item = u32;
 

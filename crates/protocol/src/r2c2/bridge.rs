@@ -1,7 +1,9 @@
-//! Between a rack and a switched network (§6): R2C2 packets in Ethernet frames, and frames of hosts outside in R2C2 packets.
+//! Bridge between a rack and a switched network (§6): R2C2 packets in Ethernet frames, and frames of outside hosts in
+//! R2C2 packets.
 //!
-//! **A packet in a frame** crosses a link of the rack that leads through switches. Behind the frame's header is how many
-//! bytes follow, for short frames are filled up, and then what a datagram would hold ([`Tunnel`]):
+//! **A packet in a frame** crosses a link of the rack that leads through switches. After the frame's header come the
+//! number of bytes that follow, because short frames are padded, and then the content of a tunnel datagram
+//! ([`Tunnel`]):
 //!
 //! | bytes | |
 //! |---|---|
@@ -11,35 +13,35 @@
 //! | 16-31 | the header of a tunnel |
 //! | 32-.. | the packet |
 //!
-//! **A frame in a packet** crosses the rack from one gateway to another, all of it and unchanged, as the payload of a packet
-//! of [`Kind::Frame`](super::packet::Kind). A gateway learns behind which other a host is, as switches do ([`Stations`]);
-//! frames to all, or to nobody knows whom, go to all gateways. Frames are not cut to pieces: hosts behind a gateway have
-//! an MTU of [`most_mtu`].
+//! **A frame in a packet** crosses the rack from one gateway to another, unchanged, as the payload of a packet of
+//! [`Kind::Frame`](super::packet::Kind). A gateway learns behind which other gateway a host is, as switches do
+//! ([`Stations`]); frames to a group or to an unknown host go to all gateways. Frames are not fragmented: hosts behind
+//! a gateway have an MTU of [`most_mtu`].
 
 use super::packet::Malformed;
 use super::tunnel::{TUNNEL_HEADER, Tunnel};
 use std::collections::HashMap;
 use unrack_units::Time;
 
-/// The first of those for local experiments (IEEE 802, "Local Experimental Ethertype 1").
+/// EtherType of encapsulated packets (IEEE 802, "Local Experimental Ethertype 1").
 pub const ETHERTYPE: u16 = 0x88B5;
-/// Of a frame, before what it carries.
+/// Bytes of an Ethernet frame before its payload.
 pub const FRAME_HEADER: usize = 14;
-/// Before a packet in a frame.
+/// Bytes of a frame before the R2C2 packet in it.
 pub const ENCAPSULATION: usize = FRAME_HEADER + 2 + TUNNEL_HEADER;
 
-/// An address of Ethernet.
+/// Ethernet address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Of a node of a rack: locally administered, with the node's number.
+    /// Returns the address of a node of a rack: locally administered, with the node's number.
     pub fn of_node(node: u16) -> Mac {
         let [high, low] = node.to_be_bytes();
         Mac([0x02, 0x52, 0xC2, 0, high, low])
     }
 
-    /// Not of one station, but of several or all.
+    /// Returns whether it is the address of a group (multicast or broadcast).
     pub fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
@@ -48,18 +50,18 @@ impl Mac {
 /// Destination and source of a frame.
 pub type Ends = (Mac, Mac);
 
-/// Those of a frame. `None`: it is shorter than its header.
+/// Returns destination and source of a frame. `None` if it is shorter than its header.
 pub fn ends(frame: &[u8]) -> Option<Ends> {
     let header: &[u8; FRAME_HEADER] = frame.first_chunk()?;
     Some((Mac(*header.first_chunk()?), Mac(*header[6..].first_chunk()?)))
 }
 
-/// The MTU of hosts behind a gateway of a rack whose packets have room for so many bytes.
+/// Returns the MTU, in bytes, of hosts behind a gateway of a rack whose packets have room for `payload` bytes.
 pub fn most_mtu(payload: u64) -> u64 {
     payload.saturating_sub(FRAME_HEADER as u64)
 }
 
-/// What is before a packet of this many bytes in a frame. `None`: it is too long for one.
+/// Returns the bytes of a frame before a packet of `packet` bytes. `None` if the packet is too long for one.
 pub fn encapsulate((dst, src): Ends, tunnel: Tunnel, packet: usize) -> Option<[u8; ENCAPSULATION]> {
     let length = u16::try_from(TUNNEL_HEADER + packet).ok()?;
     let mut header = [0; ENCAPSULATION];
@@ -71,7 +73,10 @@ pub fn encapsulate((dst, src): Ends, tunnel: Tunnel, packet: usize) -> Option<[u
     Some(header)
 }
 
-/// The packet in a frame, and which link it crosses.
+/// Returns the packet in a frame, and the link that it crosses.
+///
+/// # Errors
+/// If the frame is too short, or is not an encapsulated packet.
 pub fn decapsulate(frame: &[u8]) -> Result<(Ends, Tunnel, &[u8]), Malformed> {
     let ends = ends(frame).ok_or(Malformed::Length)?;
     if frame[12..14] != ETHERTYPE.to_be_bytes() {
@@ -83,17 +88,18 @@ pub fn decapsulate(frame: &[u8]) -> Result<(Ends, Tunnel, &[u8]), Malformed> {
     Ok((ends, tunnel, packet))
 }
 
-/// Hosts that a gateway knows of, and behind which other they are.
+/// Hosts that a gateway knows, and the gateway behind which each is.
 #[derive(Debug, Clone, Default)]
 pub struct Stations(HashMap<Mac, (u16, Time)>);
 
-/// As in IEEE 802.1D: who is not heard of for so long is forgotten.
+/// Time after which a host that is not heard of is forgotten, as in IEEE 802.1D.
 const AGEING: Time = Time::from_us(300_000_000);
-/// Whoever invents addresses makes a gateway send to all, and no more than that.
+/// Maximum number of hosts that are remembered. A host that invents addresses makes a gateway send to all, and no
+/// worse.
 const MOST_STATIONS: usize = 4_096;
 
 impl Stations {
-    /// A frame came from behind this gateway.
+    /// Learns that the source of a frame is behind this gateway.
     pub fn learn(&mut self, now: Time, frame: &[u8], gateway: u16) {
         let Some((_, src)) = ends(frame).filter(|(_, src)| !src.is_group()) else { return };
         if self.0.len() >= MOST_STATIONS && !self.0.contains_key(&src) {
@@ -104,7 +110,7 @@ impl Stations {
         }
     }
 
-    /// The gateway behind which a frame's destination is. `None`: any.
+    /// Returns the gateway behind which a frame's destination is. `None` if unknown or a group.
     pub fn gateway_of(&self, now: Time, frame: &[u8]) -> Option<u16> {
         let (dst, _) = ends(frame).filter(|(dst, _)| !dst.is_group())?;
         self.0.get(&dst).filter(|(_, heard)| *heard + AGEING > now).map(|(gateway, _)| *gateway)
@@ -121,7 +127,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a frame is filled up.
+        /// Packets are read back from frames, however these are padded.
         #[test]
         fn packets_in_frames_read_back(
             rack: u64, link: u32, packet in prop::collection::vec(any::<u8>(), 0..100), filling in 0usize..50, nodes: (u16, u16),
@@ -134,7 +140,7 @@ mod tests {
             prop_assert!(decapsulate(&frame[..ENCAPSULATION + packet.len() - 1]).is_err());
         }
 
-        /// Bytes from anywhere: what is read is what they say.
+        /// Arbitrary bytes are decoded as they say, or refused.
         #[test]
         fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal in 0u8..3) {
             if bytes.len() > 18 && seal > 0 {

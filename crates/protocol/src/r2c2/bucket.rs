@@ -1,46 +1,46 @@
-//! One token bucket a flow, at its sender (§3.5).
+//! Token bucket of one flow, at its sender (§3.5).
 
 use unrack_units::Time;
 
-/// Lets a flow send at its rate, and no more than `depth` bytes ahead of it.
+/// Limits a flow to its rate, and to `depth` bytes ahead of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
     kbps: u32,
     depth: u32,
-    /// When what was sent is paid for, at this rate.
+    /// Time at which all bytes sent are paid for at this rate.
     paid: Time,
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(kbps: u32, depth: u32) -> TokenBucket {
         TokenBucket { kbps, depth, paid: Time::ZERO }
     }
 
+    /// Returns the rate in Kb/s.
     pub fn kbps(&self) -> u32 {
         self.kbps
     }
 
-    /// From now on it holds so much.
+    /// Sets the depth of the bucket, in bytes.
     pub fn set_depth(&mut self, depth: u32) {
         self.depth = depth;
     }
 
-    /// When so many bytes may be sent; `None`: never at this rate. More than the bucket holds may be sent when it is
-    /// full.
+    /// Returns when `bytes` may be sent; `None` if never at this rate. A full bucket lets more pass than it holds.
     pub fn ready_at(&self, bytes: u32) -> Option<Time> {
         let credit = self.time_of(self.depth.saturating_sub(bytes))?;
         Some(self.paid.saturating_sub(credit))
     }
 
-    /// So many bytes are sent.
+    /// Takes the tokens of `bytes` sent now.
     pub fn take(&mut self, now: Time, bytes: u32) {
         if let Some(time) = self.time_of(bytes) {
             self.paid = self.paid.max(now) + time;
         }
     }
 
-    /// From now on at this rate. What was sent and is not paid for is paid at the new rate.
+    /// Sets the rate from now on. Bytes that were sent and are not paid for are paid at the new rate.
     pub fn set_rate(&mut self, now: Time, kbps: u32) {
         let debt = u128::from(self.paid.saturating_sub(now).as_ps()) * u128::from(self.kbps);
         self.kbps = kbps;
@@ -56,7 +56,7 @@ impl TokenBucket {
     }
 }
 
-/// A day: no rate that is paid at lets it come to that.
+/// Maximum debt in ps: one day, which no rate in use reaches.
 const MOST_DEBT: u128 = 86_400_000_000_000_000;
 
 #[cfg(test)]
@@ -65,13 +65,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// In any interval, no more than the rate allows and the bucket holds, however the rate changes.
+        /// No more leaves in any interval than the rate allows and the bucket holds, however the rate changes.
         #[test]
         fn no_more_leaves_than_comes_in(steps in prop::collection::vec((1u32..2_000, 1_000u32..10_000_000, 0u64..3_000_000), 1..80)) {
             const DEPTH: u32 = 3_000;
             let mut bucket = TokenBucket::new(1_000_000, DEPTH);
             let (mut now, mut sent) = (Time::ZERO, 0f64);
-            // What may have left by now at the most.
+            // Maximum number of bytes that may have left by now.
             let mut allowed = f64::from(DEPTH);
             for (bytes, kbps, idle) in steps {
                 let at = bucket.ready_at(bytes).unwrap().max(now + Time::from_ps(idle));

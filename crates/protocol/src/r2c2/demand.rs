@@ -1,29 +1,29 @@
-//! How much a flow can use (§3.3.2, eq. 1): what it sends, and what waits at its sender.
+//! Demand of a flow (§3.3.2, eq. 1): its sending rate, and the bytes that wait at its sender.
 
 use super::rates::UNLIMITED;
 use unrack_units::{Bytes, Time};
 
-/// The demand of one flow, as its sender sees it.
+/// Demand of one flow, as its sender sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
     /// Weight of a new observation in the moving average.
     gain: f64,
     kbps: Option<f64>,
-    /// What others were told. [`UNLIMITED`]: nothing.
+    /// Demand announced to other nodes; [`UNLIMITED`] if none was.
     told_kbps: u32,
 }
 
 impl Demand {
-    /// Of a flow of which nothing is known: `gain`, above 0 and at most 1, is the weight of a new observation.
+    /// Creates the demand of a new flow. `gain`, above 0 and at most 1, is the weight of a new observation.
     pub fn new(gain: f64) -> Demand {
         Demand { gain, kbps: None, told_kbps: UNLIMITED }
     }
 
-    /// In the last period of this length the flow sent so much, and so much of it waits at its end. Returns what
-    /// others have to be told: a demand below what the flow was given, or another than they know.
+    /// Updates the demand after a period in which the flow sent `sent`, with `waiting` left at its end. Returns the
+    /// demand to announce, if any: one below the flow's allocation, or one that differs from the announced one.
     ///
-    /// Departure: the paper's r is the allocation, by which a demand could never be below it; here it is what was
-    /// sent, which is the allocation whenever something waits.
+    /// Departure: the paper's r is the allocation, so that a demand could never be below it; here r is what was sent,
+    /// which equals the allocation whenever something waits.
     pub fn observe(
         &mut self,
         sent: Bytes,
@@ -37,7 +37,7 @@ impl Demand {
         self.kbps = Some(smoothed);
         let demand = smoothed.min(f64::from(UNLIMITED - 1)) as u32;
         let is_below = demand < allocation_kbps - allocation_kbps / TOLERANCE;
-        // Who was held to its demand, and has something waiting, wants more.
+        // A flow that was limited to its demand, and has something waiting, wants more.
         let is_above = self.told_kbps < UNLIMITED && demand > self.told_kbps + self.told_kbps / TOLERANCE;
         let tell = if is_below {
             demand
@@ -54,7 +54,7 @@ impl Demand {
     }
 }
 
-/// Differences below a sixteenth are not worth a broadcast.
+/// Reciprocal of the tolerance: differences below a sixteenth are not worth a broadcast.
 const TOLERANCE: u32 = 16;
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
 
     const PERIOD: Time = Time::from_us(500);
 
-    /// What a flow sends that has 1 Gb/s to send, at this allocation.
+    /// Returns what a flow with 1 Gb/s to send sends at this allocation.
     fn sent(kbps: u32) -> Bytes {
         Bytes::new(u64::from(kbps.min(1_000_000)) * 500 / 8_000)
     }
@@ -76,7 +76,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(demand.observe(sent(1_000_000), Bytes::ZERO, PERIOD, 1_000_000), None);
         }
-        // More comes than it is given: it is no longer limited by itself.
+        // More comes than the flow is given: it is no longer limited by its host.
         let mut told = None;
         for _ in 0..10 {
             told = told.or(demand.observe(sent(1_000_000), Bytes::new(60_000), PERIOD, 1_000_000));

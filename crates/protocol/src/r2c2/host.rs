@@ -1,40 +1,42 @@
-//! The program at a flow's source: what it has given to be sent (§3.3.2: host-limited flows).
+//! The program at a flow's source: the bytes that it has supplied (§3.3.2: host-limited flows).
 
 use unrack_units::{Bytes, Rate, Time};
 
-/// By time.
+/// Bytes that a program supplies to a flow, over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host {
-    /// `None`: all of it.
+    /// Rate of supply; `None` if all bytes are there at once.
     rate: Option<Rate>,
+    /// Time since which `rate` holds.
     since: Time,
-    /// Given before.
+    /// Bytes supplied before `since`.
     before: u64,
 }
 
 impl Host {
-    /// That gives a flow its bytes at this rate from now on; without one, all at once.
+    /// Creates a host that supplies a flow's bytes at this rate from now on; without a rate, all at once.
     pub fn new(rate: Option<Rate>, now: Time) -> Host {
         Host { rate, since: now, before: 0 }
     }
 
+    /// Returns the rate of supply.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// At another rate from now on.
+    /// Returns the host with another rate from now on.
     pub fn at(self, rate: Option<Rate>, now: Time) -> Host {
         Host { rate, since: now, before: self.given(u64::MAX, now) }
     }
 
-    /// Of so many bytes, those that it has given by now.
+    /// Returns how many of `bytes` it has supplied by now.
     pub fn given(&self, bytes: u64, now: Time) -> u64 {
         let Some(rate) = self.rate else { return bytes };
         let since = u128::from((now - self.since).as_ps()) * u128::from(rate.as_bps()) / 8_000_000_000_000;
         bytes.min(self.before.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
     }
 
-    /// When it has given so many bytes. `None`: from the start.
+    /// Returns when it has supplied `bytes`. `None` if all bytes were there from the start.
     pub fn has(&self, bytes: u64) -> Option<Time> {
         let missing = bytes.saturating_sub(self.before);
         let time = self.rate?.transmit(Bytes::new(missing));
@@ -48,7 +50,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What it has given when it says that it has is at least that, and nothing is taken back when the rate changes.
+        /// A host has supplied at least the bytes asked for at the time that it names for them; and none are taken back
+        /// when the rate changes.
         #[test]
         fn it_gives_what_it_says(
             bps in 1_000u64..100_000_000_000, then in prop::option::of(1_000u64..1_000_000_000), bytes in 1u64..1 << 30, us in 0u64..1_000_000,

@@ -1,40 +1,40 @@
-//! Failures that are found out by silence (§3.2 leaves open how they are).
+//! Failure detection by keep-alives (§3.2 leaves open how failures are discovered).
 //!
-//! Neighbours send each other keep-alives ([`Hello`](super::packet::Hello)). The node at the end of a link says whether it hears
-//! anything over it, with a version that counts how often that has changed; neighbours pass on what is new to them. What is
-//! newest is so known to all, whatever is lost on the way; and of a node that is gone, its neighbours say so.
+//! Neighbours send each other keep-alives ([`Hello`](super::packet::Hello)). The node at the end of a link says whether
+//! it hears anything over it, with a version that counts the changes; neighbours pass on states that are new to them.
+//! So the newest state reaches all nodes, whatever is lost on the way; and the neighbours of a failed node report it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_rack::graph::Graph;
 use unrack_units::Time;
 
-/// What the node at the end of a link says of it.
+/// State of a link, as reported by the node at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkState {
     pub link: u32,
-    /// Odd: it is down. 0: it has always been there.
+    /// Number of changes of state. Odd: the link is down. 0: it has always been up.
     pub version: u32,
 }
 
-/// What is known of links.
+/// Known states of links.
 #[derive(Debug, Clone, Default)]
 pub struct LinkStates {
-    /// Of those that failed once.
+    /// Versions of links that failed at least once.
     versions: BTreeMap<u32, u32>,
     has_news: bool,
 }
 
 impl LinkStates {
-    /// Somebody passes on what a node said.
+    /// Takes in a state that a neighbour passes on.
     pub fn hear(&mut self, LinkState { link, version }: LinkState) {
-        // The last is even: of a version that nobody could have come to, a link is there.
+        // The largest version is even: a link with a version that no node could have reached counts as up.
         if version > self.version(link) && version < u32::MAX {
             self.versions.insert(link, version);
             self.has_news = true;
         }
     }
 
-    /// The node at the end of a link says how it is.
+    /// Records the state of a link, as reported by the node at its end.
     pub fn say(&mut self, link: u32, is_down: bool) {
         if self.is_down(link) != is_down {
             self.hear(LinkState { link, version: self.version(link).saturating_add(1) });
@@ -45,31 +45,32 @@ impl LinkStates {
         self.versions.get(&link).copied().unwrap_or(0)
     }
 
+    /// Returns whether a link is known to be down.
     pub fn is_down(&self, link: u32) -> bool {
         self.version(link) % 2 == 1
     }
 
-    /// Whether something is new since it was asked the last time.
+    /// Returns whether a state is new since the last call.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }
 
-    /// What there is to say.
+    /// Returns all states to pass on.
     pub fn all(&self) -> Vec<LinkState> {
         self.versions.iter().map(|(link, version)| LinkState { link: *link, version: *version }).collect()
     }
 
-    /// The links of cables that are down either way: who is gone cannot say so.
+    /// Returns the links of cables that are down in either direction: a node that failed cannot report both.
     pub fn down<'a>(&'a self, graph: &'a Graph) -> BTreeSet<u32> {
         let down = self.versions.keys().filter(|link| self.is_down(**link));
         down.flat_map(|link| [*link, graph.reverse(*link)]).collect()
     }
 }
 
-/// Keep-alives that a neighbour has not sent when its link is said to be down.
+/// Keep-alives missing before a link is reported down.
 const MOST_MISSED: u64 = 10;
 
-/// When a node last heard of its neighbours, by its ports.
+/// Times at which a node last heard from its neighbours, by port.
 #[derive(Debug, Clone)]
 pub struct Neighbours {
     interval: Time,
@@ -78,17 +79,18 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// As if all had been heard of now. `interval`: of keep-alives.
+    /// Creates the record as if all neighbours had been heard now. `interval` is the time between keep-alives.
     pub fn new(now: Time, ports: usize, interval: Time) -> Neighbours {
         Neighbours { interval, heard: vec![now; ports], looked: now }
     }
 
-    /// Something has come.
+    /// Records that something arrived at a port.
     pub fn heard(&mut self, now: Time, port: usize) {
         self.heard[port] = now;
     }
 
-    /// To be called once in an interval. Who is late itself has not heard what came.
+    /// Checks for late polling; to be called once in an interval. A node that is itself late has not heard what came in
+    /// time.
     pub fn look(&mut self, now: Time) {
         if now > self.looked + self.interval * 2 {
             self.heard.fill(now);
@@ -96,6 +98,7 @@ impl Neighbours {
         self.looked = now;
     }
 
+    /// Returns whether a neighbour has been silent for too long.
     pub fn is_silent(&self, now: Time, port: usize) -> bool {
         now >= self.heard[port] + self.interval * MOST_MISSED
     }
@@ -107,8 +110,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever order they hear of it in, all who heard of the same know the same; and the node at the end of a link has
-        /// the last word, whatever others made of it.
+        /// All nodes that heard the same know the same, in whatever order they heard it; and the node at the end of a
+        /// link has the last word, whatever others said of it.
         #[test]
         fn what_is_newest_is_known(
             said in prop::collection::vec((0u32..4, any::<u32>()), 0..20), swapped in any::<prop::sample::Index>(), is_down: bool,

@@ -1,6 +1,6 @@
-//! The topology as nodes know it: what is not known to be down, and all that follows from it.
+//! Topology as nodes know it: the links not known to be down, and their routes, trees and weights.
 //!
-//! Links that are left have numbers of their own here, and so have the ports of a node; rates and weights are by these.
+//! Links that are left have numbers of their own here, as do the ports of a node; rates and weights use these numbers.
 
 use super::Routing;
 use super::packet::Route;
@@ -10,15 +10,15 @@ use super::weights::{Ways, Weights};
 use std::sync::Arc;
 use unrack_rack::graph::{FAR, Graph};
 
-/// Ways, trees and weights of what is left of a rack.
+/// Routes, trees and weights of a rack without its failed links.
 pub struct Map {
     whole: Arc<Graph>,
     graph: Arc<Graph>,
-    /// By link of `graph`, which it is of the whole. `None`: nothing is down.
+    /// Number in the whole of each link of `graph`. `None` if no link is down.
     links: Option<Vec<u32>>,
-    /// By node, the least that it has a way to.
+    /// Connected part of each node: the smallest node in it.
     part: Vec<u32>,
-    /// Whether the longest of all shortest ways fits into a packet.
+    /// Whether the longest of all shortest paths fits into a packet's route.
     is_short: bool,
     trees: Trees,
     router: Router,
@@ -26,12 +26,12 @@ pub struct Map {
 }
 
 impl Map {
-    /// Nothing is down. `trees`: of each source.
+    /// Creates the map of a rack without failures, with `trees` broadcast trees for each source.
     pub fn whole(whole: &Arc<Graph>, trees: u8) -> Map {
         Map::of(whole, whole.clone(), None, trees)
     }
 
-    /// Without these links.
+    /// Returns the map without the links for which `down` holds.
     pub fn without(&self, down: impl Fn(u32) -> bool) -> Map {
         let trees = self.trees.count();
         if !(0..self.whole.links()).any(&down) {
@@ -54,7 +54,7 @@ impl Map {
         }
     }
 
-    /// The links that are left, as numbered in the whole.
+    /// Returns the links that are left, as numbered in the whole.
     pub fn links(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.graph.links()).map(|link| self.in_whole(link))
     }
@@ -63,13 +63,14 @@ impl Map {
         self.links.as_ref().map_or(link, |links| links[link as usize])
     }
 
-    /// Whether packets have a way.
+    /// Returns whether there is a route from `src` to `dst` that fits into a packet.
     pub fn leads(&self, src: u32, dst: u32) -> bool {
         let fits = || u32::from(self.graph.distances_to(dst)[src as usize]) <= MOST_HOPS;
         self.part[src as usize] == self.part[dst as usize] && (self.is_short || fits())
     }
 
-    /// Or else spraying: some need dimensions, which a torus that is not whole lacks, or ways to all nodes.
+    /// Returns `routing`, or else spraying. Some routings need dimensions, which a torus with failures lacks, or paths
+    /// to all nodes.
     pub fn usable(&self, routing: Routing) -> Routing {
         let is_usable = match (&self.links, routing) {
             (None, _) => true,
@@ -82,7 +83,7 @@ impl Map {
         if is_usable { routing } else { Routing::Spraying }
     }
 
-    /// The way of a packet, if there is one.
+    /// Draws the route of a packet, if there is one.
     pub fn draw(&mut self, ways: Ways, random: &mut impl FnMut() -> u64) -> Option<Route> {
         if !self.leads(ways.src, ways.dst) {
             return None;
@@ -101,7 +102,7 @@ impl Map {
         Some(in_whole)
     }
 
-    /// The links by which a node passes on what `src` sent along a tree, as numbered in the whole.
+    /// Returns the links by which a node forwards a broadcast of `src` along a tree, as numbered in the whole.
     pub fn onward(&mut self, node: u32, src: u32, tree: u8) -> impl Iterator<Item = u32> + use<> {
         let mask = self.trees.ports(node, src, tree);
         let first = self.graph.links_of(node).start;

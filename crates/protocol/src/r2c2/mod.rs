@@ -1,27 +1,26 @@
 //! R2C2: a network stack for rack-scale computers (Costa et al., SIGCOMM 2015).
 //!
-//! Every node knows all flows of the rack, for it is told of each by a broadcast; so it computes its own fair
-//! rates, without probing.
+//! Every node learns of all flows of the rack by broadcasts, and so computes its own fair rates, without probing.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`routing`] | the ways of a flow, and the way of a packet |
-//! | [`weights`] | what share of a flow crosses each link, exactly |
+//! | [`routing`] | the paths of a flow, and the route of a packet |
+//! | [`weights`] | the exact share of a flow on each link |
 //! | [`rates`] | the rates of all flows, by water-filling |
-//! | [`terms`] | what flows ask for, by the nodes between which they are |
-//! | [`demand`] | what a flow can use, as its sender sees it |
-//! | [`bucket`] | what holds a flow to its rate |
-//! | [`view`] | what a node knows of all flows, and the rates that follow |
-//! | [`map`] | ways, trees and weights of what is known to be there |
-//! | [`host`] | what a program has given a flow to send |
-//! | [`transfer`] | what of a flow is there, and what is sent again |
-//! | [`selection`] | which routing each flow should use |
-//! | [`links`] | which links are down, found out by silence |
-//! | [`news`] | what is broadcast, and reports of what was lost of it |
-//! | [`trees`] | along which links a broadcast goes |
-//! | [`packet`] | what is on the wire |
-//! | [`tunnel`] | the same through a switched network |
-//! | [`bridge`] | to one: packets in Ethernet frames, and frames in packets |
+//! | [`terms`] | weights, priorities and demands of flows, by their end nodes |
+//! | [`demand`] | the demand of a flow, as its sender sees it |
+//! | [`bucket`] | the token bucket that limits a flow to its rate |
+//! | [`view`] | a node's knowledge of all flows, and the resulting rates |
+//! | [`map`] | routes, trees and weights without failed links |
+//! | [`host`] | the bytes that a program has supplied to a flow |
+//! | [`transfer`] | acknowledgement and retransmission of a flow |
+//! | [`selection`] | the choice of each flow's routing |
+//! | [`links`] | failed links, found by keep-alives |
+//! | [`news`] | broadcasts, and reports of lost ones |
+//! | [`trees`] | the links along which a broadcast goes |
+//! | [`packet`] | packets on the wire |
+//! | [`tunnel`] | packets in datagrams through a switched network |
+//! | [`bridge`] | packets in Ethernet frames, and frames in packets |
 
 pub mod bridge;
 pub mod bucket;

@@ -1,19 +1,20 @@
-//! What is broadcast, and the reports of what was lost of it (§3.2).
+//! Broadcasts, and the reports of lost ones (§3.2).
 
 use super::packet::{Broadcast, Event};
 use crate::silence::Silence;
 use unrack_units::Time;
 
-/// What is broadcast.
+/// Content of a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// Of one flow.
+    /// State of one flow.
     Flow(Broadcast),
     /// Chosen routings (§3.4), by the number of their list.
     Routings { src: u16, tree: u8, number: u32 },
 }
 
 impl News {
+    /// Returns the source of the broadcast.
     pub fn src(self) -> u32 {
         match self {
             News::Flow(told) => u32::from(told.src),
@@ -21,6 +22,7 @@ impl News {
         }
     }
 
+    /// Returns the tree that it follows.
     pub fn tree(self) -> u8 {
         match self {
             News::Flow(told) => told.tree,
@@ -28,7 +30,7 @@ impl News {
         }
     }
 
-    /// The same along another of its source's trees.
+    /// Returns the same broadcast along another of its source's trees.
     pub fn along(self, tree: u8) -> News {
         match self {
             News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
@@ -36,7 +38,7 @@ impl News {
         }
     }
 
-    /// Whether both are about the same: to repeat one is to repeat the other.
+    /// Returns whether both have the same content, so that repeating one repeats the other.
     pub fn is_like(self, other: News) -> bool {
         match (self, other) {
             (News::Flow(one), News::Flow(other)) => {
@@ -46,7 +48,7 @@ impl News {
         }
     }
 
-    /// Whether nobody needs the other any more who has heard this one.
+    /// Returns whether a node that heard this one needs the other no more.
     fn replaces(self, other: News) -> bool {
         let is_over = match (self, other) {
             (News::Flow(end), News::Flow(other)) => {
@@ -58,9 +60,9 @@ impl News {
     }
 }
 
-/// What a node had to drop of others' broadcasts and told their sources, until it hears of it again.
+/// Reports of others' broadcasts that a node had to drop, kept until it hears of the same again.
 ///
-/// Departure: the paper does not say what becomes of a report that is lost as well. Here it is sent again after a time-out,
+/// Departure: the paper does not say what happens when a report is lost as well. Here it is sent again after a timeout,
 /// which doubles, for as long as TCP would go on.
 #[derive(Debug, Clone, Default)]
 pub struct Reports(Vec<Report>);
@@ -68,17 +70,17 @@ pub struct Reports(Vec<Report>);
 #[derive(Debug, Clone)]
 struct Report {
     news: News,
-    /// When it is sent again.
+    /// Time at which it is sent again.
     at: Time,
     silence: Silence,
 }
 
-/// Beyond, reports are sent but once.
+/// Maximum number of reports that are kept; others are sent only once.
 const MOST: usize = 1_024;
 
 impl Reports {
-    /// A node had to drop this. Whether its source is to be told now; if so, [`Reports::poll`] is to be asked after
-    /// `timeout`.
+    /// Records that a node had to drop a broadcast. Returns whether its source is to be told now; if so,
+    /// [`Reports::poll`] is to be called after `timeout`.
     pub fn dropped(&mut self, now: Time, timeout: Time, news: News) -> bool {
         let is_open = self.0.iter().any(|open| open.news.is_like(news));
         if !is_open && self.0.len() < MOST {
@@ -87,12 +89,12 @@ impl Reports {
         !is_open
     }
 
-    /// A broadcast has come: its source was told, or had something newer to say.
+    /// Ends the reports that an arrived broadcast answers: its source was told, or had something newer to say.
     pub fn heard(&mut self, news: News) {
         self.0.retain(|open| !news.replaces(open.news));
     }
 
-    /// What is to be reported again, one after the other, and when [`Reports::poll`] is to be asked for it next.
+    /// Returns one report to repeat, and when [`Reports::poll`] is to be called for it next; to be called until `None`.
     pub fn poll(&mut self, now: Time, timeout: Time) -> Option<(News, Time)> {
         while let Some(due) = self.0.iter().position(|open| open.at <= now) {
             let open = &mut self.0[due];
@@ -109,7 +111,7 @@ impl Reports {
         None
     }
 
-    /// All flows are announced again.
+    /// Drops all reports, because all flows are announced again.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,4 +1,4 @@
-//! What packets look like on the wire (§3.5, §4.2, fig. 6), bit by bit. Numbers are in network order.
+//! Packet formats (§3.5, §4.2, fig. 6), bit by bit. Numbers are in network order.
 //!
 //! | data | bytes | | broadcast | bytes | |
 //! |---|---|---|---|---|---|
@@ -15,13 +15,13 @@
 //! | checksum | 32-35 | | | | |
 //!
 //! Departure: the paper names the fields and the sizes of some, not their order. A broadcast also says which flow of
-//! its source it is about, so that there may be more than one between two nodes; its fields are then all 16 bytes.
-//! And what the paper leaves to others goes by routes like data: the end of a flow, acknowledgements, reports of lost
+//! its source it is about, so that there may be more than one between two nodes; its fields then fill all 16 bytes.
+//! Packets that the paper does not define follow routes like data: the end of a flow, acknowledgements, reports of lost
 //! broadcasts.
 //!
-//! Checksums are CRCs: CRC-32 (IEEE 802.3) of a data packet and its payload, CRC-16 (CCITT) of a broadcast. That of
-//! data takes `ridx` as 0, for every node on the way counts it up. Nothing here allocates, and whatever bytes come,
-//! they are decoded or refused.
+//! Checksums are CRCs: CRC-32 (IEEE 802.3) of a data packet and its payload, CRC-16 (CCITT) of a broadcast. The CRC of
+//! data takes `ridx` as 0, because every node on the way increments it. Nothing here allocates, and arbitrary bytes are
+//! either decoded or refused.
 
 mod assignment;
 mod crc;
@@ -36,20 +36,21 @@ use super::routing::MOST_HOPS;
 use crc::{crc16, crc32};
 use std::fmt;
 
-/// Of a data packet, before its payload.
+/// Bytes of a data packet before its payload.
 pub const DATA_HEADER: usize = 36;
-/// Of a broadcast, all of it.
+/// Bytes of a whole broadcast.
 pub const BROADCAST: usize = 16;
 
-/// Why bytes are no packet.
+/// Reason why bytes are not a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// Fewer or more bytes than the packet says.
     Length,
-    /// A type, routing or kind that there is not.
+    /// An undefined type, routing or kind.
     Unknown,
-    /// A field says what it cannot.
+    /// A field with a value that is not allowed.
     Field,
+    /// A checksum that does not match.
     Checksum,
 }
 
@@ -66,7 +67,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The ports by which a packet leaves each node of its way.
+/// Ports by which a packet leaves each node on its route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Route {
     ports: u128,
@@ -74,6 +75,8 @@ pub struct Route {
 }
 
 impl Route {
+    /// Appends a hop.
+    ///
     /// # Panics
     /// If it has [`MOST_HOPS`] already, or there is no such port: [`Routing::check`] refuses such routings.
     pub fn push(&mut self, port: u32) {
@@ -82,37 +85,38 @@ impl Route {
         self.hops += 1;
     }
 
+    /// Returns the number of hops.
     pub fn hops(self) -> u32 {
         u32::from(self.hops)
     }
 
-    /// The port of hop `index`, if it has so many.
+    /// Returns the port of hop `index`, if the route has so many hops.
     pub fn port(self, index: u32) -> Option<u32> {
         (index < self.hops()).then(|| (self.ports >> (3 * index)) as u32 & 7)
     }
 }
 
-/// What a packet that follows a route is for.
+/// Purpose of a packet that follows a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
-    /// A part of a flow.
+    /// Part of a flow.
     #[default]
     Data,
-    /// The last part of it: all others are as long as can be.
+    /// Last part of a flow; all others have the largest size.
     Last,
-    /// From a flow's destination: all packets below `seq` are there, and of the 64 from there on those of the mask
-    /// ([`MASK`] bytes) that it carries.
+    /// Acknowledgement from a flow's destination: all packets below `seq` have arrived, and of the 64 from there on
+    /// those in the mask ([`MASK`] bytes) that it carries.
     Ack,
-    /// From one gateway to another: an Ethernet frame ([`bridge`](super::bridge)). It is not acknowledged.
+    /// Ethernet frame from one gateway to another ([`bridge`](super::bridge)). It is not acknowledged.
     Frame,
-    /// From a node that had to drop the broadcast that it carries, to its source (§3.2).
+    /// Report from a node that had to drop the broadcast that it carries, to the broadcast's source (§3.2).
     Lost,
 }
 
 impl Kind {
     const ALL: [Kind; 5] = [Kind::Data, Kind::Last, Kind::Ack, Kind::Lost, Kind::Frame];
 
-    /// As in packets. None has a bit of the upper half, where broadcasts have their type.
+    /// Returns the code in packets. None uses the upper half of the byte, where broadcasts have their type.
     const fn code(self) -> u8 {
         match self {
             Kind::Data => 1,
@@ -127,12 +131,12 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Of a packet that follows a route, as far as its first byte says.
+    /// Returns the kind of a packet that follows a route, by its first byte.
     pub fn of(packet: &[u8]) -> Option<Kind> {
         packet.first().and_then(|code| Kind::from_code(*code))
     }
 
-    /// Whether such packets carry what others wanted sent.
+    /// Returns whether such packets carry payload of applications.
     pub const fn is_data(self) -> bool {
         matches!(self, Kind::Data | Kind::Last | Kind::Frame)
     }
@@ -145,7 +149,7 @@ pub const MASK: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data {
     pub kind: Kind,
-    /// Of those of its source; of an acknowledgement, of its destination.
+    /// Number of the flow, unique at its source; for an acknowledgement, at its destination.
     pub flow: u16,
     pub src: u16,
     pub dst: u16,
@@ -158,8 +162,8 @@ pub struct Data {
 }
 
 impl Data {
-    /// Writes header and payload, and returns how many bytes that are; `None` if they do not fit, or the payload is
-    /// not as long as `plen` says.
+    /// Writes header and payload, and returns their length in bytes; `None` if they do not fit, or the payload's length
+    /// is not `plen`.
     pub fn encode(&self, payload: &[u8], packet: &mut [u8]) -> Option<usize> {
         let length = DATA_HEADER + payload.len();
         if payload.len() != usize::from(self.plen) || packet.len() < length {
@@ -171,10 +175,10 @@ impl Data {
         Some(length)
     }
 
-    /// Writes the header before a payload that is in its place already.
+    /// Writes the header before a payload that is already in place.
     ///
     /// # Panics
-    /// If that is not as long as `plen` says.
+    /// If the payload's length is not `plen`.
     pub fn seal(&self, packet: &mut [u8]) {
         assert_eq!(
             packet.len(),
@@ -192,7 +196,10 @@ impl Data {
         packet[32..36].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Header and payload of a packet.
+    /// Decodes header and payload of a packet.
+    ///
+    /// # Errors
+    /// If the bytes are not a packet that follows a route, or the checksum is wrong.
     pub fn decode(packet: &[u8]) -> Result<(Data, &[u8]), Malformed> {
         let header: &[u8; DATA_HEADER] = packet.first_chunk().ok_or(Malformed::Length)?;
         let [kind, hops, ridx, zero] = header[..4] else { unreachable!("a slice of four") };
@@ -215,8 +222,11 @@ impl Data {
         Ok((Data { kind, flow, src, dst, seq, plen, route, ridx }, &packet[DATA_HEADER..]))
     }
 
-    /// What a node on the way does: the port by which the packet leaves, having counted the hop. `None`: it is at its
-    /// end. Only `type` and the route are looked at, as by a switch.
+    /// Forwards a packet at a node: returns the port by which it leaves, and counts the hop. `None` at its destination.
+    /// Only `type` and the route are examined, as by a switch.
+    ///
+    /// # Errors
+    /// If the header is too short or its type or route is invalid.
     pub fn forward(packet: &mut [u8]) -> Result<Option<u32>, Malformed> {
         let header: &mut [u8; DATA_HEADER] = packet.first_chunk_mut().ok_or(Malformed::Length)?;
         let [kind, hops, ridx] = header[..3] else { unreachable!("a slice of three") };
@@ -232,7 +242,7 @@ impl Data {
         Ok(port)
     }
 
-    /// The port by which a packet leaves the node that it comes to next. `None`: it is at its end there.
+    /// Returns the port by which a packet leaves the node that it comes to next. `None` if that is its destination.
     pub fn next_port(packet: &[u8]) -> Option<u32> {
         let header: &[u8; DATA_HEADER] = packet.first_chunk()?;
         let ports = u128::from_be_bytes(*header[16..].first_chunk()?);
@@ -244,39 +254,40 @@ impl Data {
     }
 }
 
-/// What a broadcast tells of a flow.
+/// Event in the life of a flow that a broadcast announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Start,
     End,
-    /// It asks for something else than was said, can use less or more, or takes other ways.
+    /// The flow's weight, priority, demand or routing changes.
     Demand,
 }
 
 impl Event {
     const ALL: [Event; 3] = [Event::Start, Event::End, Event::Demand];
 
-    /// The type of its packets.
+    /// Returns the type of its packets.
     const fn code(self) -> u8 {
         self as u8 + 2
     }
 }
 
-/// A broadcast: all of it.
+/// A broadcast packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broadcast {
     pub event: Event,
     pub src: u16,
     pub dst: u16,
-    /// Of those of its source.
+    /// Number of the flow, unique at its source.
     pub flow: u16,
     pub asked: Asked,
     pub routing: Routing,
-    /// Along which of its source's trees it goes.
+    /// Tree of its source that it follows.
     pub tree: u8,
 }
 
 impl Broadcast {
+    /// Encodes the broadcast.
     pub fn encode(&self) -> [u8; BROADCAST] {
         let mut packet = [0; BROADCAST];
         packet[0] = self.event.code() << 4 | self.routing.code();
@@ -291,11 +302,15 @@ impl Broadcast {
         packet
     }
 
-    /// Whether these are the bytes of a broadcast, and not of a packet that follows a route.
+    /// Returns whether these are the bytes of a broadcast, and not of a packet that follows a route.
     pub fn is(packet: &[u8]) -> bool {
         packet.first().is_some_and(|kind| kind >> 4 != 0)
     }
 
+    /// Decodes a broadcast.
+    ///
+    /// # Errors
+    /// If the length, checksum, type or a field is invalid.
     pub fn decode(packet: &[u8]) -> Result<Broadcast, Malformed> {
         let packet: &[u8; BROADCAST] = packet.try_into().map_err(|_| Malformed::Length)?;
         if packet[14..] != crc16(&packet[..14]).to_be_bytes() {

@@ -1,4 +1,4 @@
-//! What can be set.
+//! Parameters of R2C2.
 
 use super::Routing;
 use super::selection::Selection;
@@ -7,26 +7,26 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Fraction, Time};
 
-/// Who computes rates.
+/// Nodes that compute rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
-    /// Every node, from broadcasts of all flows.
+    /// Every node computes the rates of its own flows, from broadcasts of all flows.
     #[default]
     Decentralized,
-    /// One node, which is told of flows and sends the rates back: what R2C2 is compared with (§5.2, fig. 19).
+    /// One node is told of all flows and sends the rates back: the scheme that R2C2 is compared with (§5.2, fig. 19).
     Central,
 }
 
-/// At what rate a flow sends of which no rate is known yet. The paper: "the sender starts transmitting packets immediately"
+/// Rate of a flow before its first computed rate. The paper: "the sender starts transmitting packets immediately"
 /// (§3.3.2), and not how fast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstRate {
-    /// What it would get alone, but no more than the source's fastest link has.
+    /// Rate that the flow would get alone, but at most the rate of the source's fastest link.
     #[default]
     Link,
-    /// What it would get alone, by all links that lead to its destination.
+    /// Rate that the flow would get alone, over all links that lead to its destination.
     Alone,
 }
 
@@ -34,42 +34,42 @@ pub enum FirstRate {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Of all flows. Default spraying (§5.2).
+    /// Routing of all flows. Default spraying (§5.2).
     pub routing: Routing,
-    /// What of each link is not given to flows. Default 5% (§5).
+    /// Share of each link that is not given to flows. Default 5% (§5).
     pub headroom: Fraction,
-    /// Rates are computed once in this time, of flows that are older than it. Default 500 us (§5.2).
+    /// Interval between computations of rates, which count the flows that are older than it. Default 500 us (§5.2).
     pub interval: Time,
     /// Broadcast trees of each source. Default 4; the paper says "multiple" (§3.2).
     pub trees: u8,
-    /// A receiver acknowledges so many packets at once. Default 16; not of the paper, which has no reliability (§6).
+    /// Packets that a receiver acknowledges at once. Default 16; not in the paper, which has no reliability (§6).
     pub ack_every: u32,
-    /// Silence after all was sent, after which what is not acknowledged is sent again, at the least: it follows measured
-    /// round trips, and doubles ([`Patience`](super::transfer::Patience)). Default 1 ms.
+    /// Least retransmission timeout after all was sent: it follows measured round trips, and doubles
+    /// ([`Patience`](super::transfer::Patience)). Default 1 ms.
     pub timeout: Time,
-    /// Weight of what a sender sees of its demand in an interval, in the moving average (eq. 1). Default 1/2; the paper
-    /// says none.
+    /// Weight of a new observation in the moving average of a flow's demand (eq. 1), one observation per interval.
+    /// Default 1/2; the paper gives none.
     pub demand_gain: Fraction,
-    /// At which a flow sends until it is given a rate. Default that of a link.
+    /// Rate of a flow until one is computed for it. Default: at most the rate of a link.
     #[schemars(extend("x-unhashed" = "default"))]
     pub first_rate: FirstRate,
-    /// What flows ask for, by the nodes between which they are. Default: all the same.
+    /// Weights, priorities and demands of flows, by their end nodes. Default: the same for all flows.
     #[schemars(extend("x-unhashed" = "default"))]
     pub rules: Vec<Rule>,
-    /// Who computes rates. Default every node, those of its flows.
+    /// Nodes that compute rates. Default: every node, for its own flows.
     #[schemars(extend("x-unhashed" = "default"))]
     pub control: Control,
-    /// The node that computes the rates of all flows, if one does. Default 0.
+    /// Node that computes the rates of all flows, if one does. Default 0.
     #[schemars(extend("x-unhashed" = "default"))]
     pub controller: u32,
-    /// Other routings for flows under way (§3.4). Default: none.
+    /// Change of routings for flows under way (§3.4). Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
 }
 
 impl Params {
-    /// How often a live rack's nodes let their neighbours hear of them. Ten time-outs: far beyond what a packet takes; and
-    /// from 20 ms, so that a rack without flows sleeps, to 1 s.
+    /// Returns the interval of keep-alives in a live rack: ten times `timeout`, far beyond what a packet takes, and
+    /// between 20 ms, so that a rack without flows sleeps, and 1 s.
     pub fn keep_alive(&self) -> Time {
         Time::from_ps(self.timeout.as_ps().saturating_mul(10))
             .clamp(Time::from_us(20_000), Time::from_us(1_000_000))

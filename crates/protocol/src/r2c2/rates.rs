@@ -1,17 +1,17 @@
 //! Rates of all flows: weighted water-filling over the links that they use (§3.3.1), in rounds by priority (§3.3.2).
 //!
-//! The rates of flows rise together, each by its weight, until a link is full or a flow has all it can use: then the
-//! flows concerned keep the rate they have. What is left of each link goes to the next priority. A flow whose ways
-//! cross a link with a share of 1/2 takes half of its rate there.
+//! The rates of flows rise together, in proportion to their weights, until a link is full or a flow has all it can use:
+//! then the flows concerned keep the rate they have. The rest of each link goes to the next priority. A flow whose
+//! paths cross a link with a share of 1/2 takes half of its rate there.
 //!
-//! - **Whole numbers.** Rates and levels are Kb/s and shares a fraction of [`Share::ONE`], so that what flows take of a
-//!   link is added and taken away exactly: however often that happens, no link is promised more than it has, and all
-//!   nodes come to the same rates.
-//! - **Only what changes.** Flows are kept in the order in which their rates were settled. What came before a change
-//!   could matter stays; the rest is settled again. The result is that of starting anew, to the bit.
-//! - **Only links that can fill.** Alone, a flow would have what the link allows of which it needs most: its top. A link that
-//!   has room for all of its flows at their tops holds nobody back, and nothing is counted there. When it has not, it is
-//!   watched, from then until nobody uses it.
+//! - **Integers.** Rates and levels are in Kb/s and shares are fractions of [`Share::ONE`], so that a flow's use of a
+//!   link is added and subtracted exactly: however often this happens, no link is promised more than it has, and all
+//!   nodes compute the same rates.
+//! - **Incremental.** Flows are kept in the order in which their rates were settled. Flows settled before a change
+//!   could matter keep their rates; the others are settled again. The result equals that of starting anew, to the bit.
+//! - **Only links that can fill.** The *top* of a flow is the rate that it would have alone, limited by its demand and
+//!   by the link of which it needs most. A link with room for all of its flows at their tops limits no flow, and is not
+//!   accounted for. When it lacks that room, it is *watched*, from then until no flow uses it.
 
 mod fill;
 mod trials;
@@ -25,17 +25,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_units::Rate;
 
-/// Names a flow from [`Rates::add`] until [`Rates::remove`].
+/// Name of a flow from [`Rates::add`] until [`Rates::remove`].
 pub type Slot = u32;
 
-/// What a flow asks for.
+/// Requirements of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// Its part of what is shared, relative to others. Not 0.
+    /// Weight relative to other flows. Not 0.
     pub weight: u8,
-    /// 0 is served first.
+    /// Priority; 0 is served first.
     pub priority: u8,
-    /// What it can use, in Kb/s. [`UNLIMITED`]: all there is.
+    /// Demand in Kb/s. [`UNLIMITED`]: as much as there is.
     pub demand_kbps: u32,
 }
 
@@ -45,30 +45,30 @@ impl Default for Asked {
     }
 }
 
-/// As a demand, more than any link has: 4 Tb/s (§4.2).
+/// Demand without limit: 4 Tb/s, more than any link has (§4.2).
 pub const UNLIMITED: u32 = u32::MAX;
 
-/// The rates of flows over links.
+/// Rates of flows over links.
 #[derive(Debug, Clone)]
 pub struct Rates {
-    /// What flows may take of each link: in Kb/s by [`Share::ONE`]; and one by that.
+    /// Capacity of each link that flows may take, in Kb/s times [`Share::ONE`]; and its reciprocal.
     capacity: Vec<u64>,
     inverse: Vec<f64>,
-    /// All links have as much.
+    /// True if all links have equal capacity.
     is_even: bool,
-    /// By link.
+    /// Room of each link, with all flows at their tops; by link.
     rooms: Vec<Room>,
     watches: Vec<Watch>,
-    /// By link that is watched, whether those who use it do not know yet. False between calls.
+    /// True for newly watched links that their users do not know yet; by link. All false between calls.
     is_new: Vec<bool>,
-    /// Those that are watched, in no order; and those that may have to be.
+    /// Watched links, in no order; and links that may have to be watched.
     watched: Vec<u32>,
     soon: Vec<u32>,
-    /// By link; those that are not watched are empty.
+    /// Loads by link; unused for links that are not watched.
     loads: Vec<Load>,
-    /// By link that is watched: who uses it; and some that did.
+    /// Flows that use each watched link, and some that did; by link.
     users: Vec<Vec<(Slot, u32)>>,
-    /// See [`drafted`].
+    /// Scratch space of [`drafted`].
     draft: Vec<Share>,
     flows: Vec<Flow>,
     marks: Vec<Mark>,
@@ -77,8 +77,9 @@ pub struct Rates {
     space: Space,
 }
 
-/// All that is touched of most links when a flow comes or goes: twice what is left of one if all of its flows are at their
-/// tops, which may be less than nothing, in the units of [`tops`]; and one if it is watched.
+/// Room that a link has left if all of its flows are at their tops. This is all that is touched of most links when a
+/// flow comes or goes. Stored as twice the room, which may be negative, in the units of [`tops`], plus one if the link
+/// is watched.
 #[derive(Debug, Clone, Copy)]
 struct Room(i64);
 
@@ -91,7 +92,7 @@ impl Room {
         self.0 & 1 == 1
     }
 
-    /// For all of its flows.
+    /// Returns whether all of the link's flows at their tops fit.
     fn is_enough(self) -> bool {
         self.0 >= 0
     }
@@ -105,38 +106,38 @@ impl Room {
     }
 }
 
-/// Of a link that is watched.
+/// Bookkeeping of a watched link.
 #[derive(Debug, Clone, Copy, Default)]
 struct Watch {
-    /// Among all that are.
+    /// Index in `Rates::watched`.
     place: u32,
-    /// Flows that use it.
+    /// Number of flows that use it.
     users: u32,
 }
 
-/// A link while rates rise. Both change together, and side by side one instruction does both.
+/// Load of a link while rates rise. Both fields change together, and one instruction does both if they are adjacent.
 #[derive(Debug, Clone, Copy)]
 struct Load {
-    /// What flows do not take of it.
+    /// Capacity that flows do not take.
     left: u64,
-    /// The weights of those whose rates rise there. 0 between calls.
+    /// Sum of the weights, times shares, of flows whose rates rise there. 0 between calls.
     rising: u64,
 }
 
 /// Flows of one priority.
 #[derive(Debug, Clone, Default)]
 struct Class {
-    /// As their rates were settled, with their serial numbers: those that are gone may still be named.
+    /// Flows in the order in which their rates were settled, with serial numbers; may name flows that are gone.
     settled: Vec<(Slot, u32)>,
     fresh: Vec<(Slot, u32)>,
-    /// By link; of those that are not watched, nothing.
+    /// Use of each watched link; unused for others. By link.
     uses: Vec<Use>,
-    /// Nothing changes before this level.
+    /// Level before which nothing changes.
     from: Level,
     members: u32,
 }
 
-/// What the flows of a class would take of a link: for each Kb/s of their level, and at their tops.
+/// Use of a link by the flows of a class: for each Kb/s of their level, and at their tops.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
     weights: u64,
@@ -156,9 +157,9 @@ impl Use {
 }
 
 impl Class {
-    /// A link that changed is full at the earliest at the level of which this is the inverse.
+    /// Notes that a changed link is full at the earliest at level `1 / inverse`.
     fn fills_at(&mut self, inverse: f64) {
-        // A little sooner than found by real numbers.
+        // A little sooner than computed in floating point.
         let level = (1.0 / inverse * (1.0 - NEAR)).min(f64::from(Level::MOST.0));
         self.from = self.from.min(Level(level as u32));
     }
@@ -168,7 +169,7 @@ impl Class {
 struct Flow {
     asked: Asked,
     shares: Arc<[Share]>,
-    /// Those of links that are watched; empty if all are.
+    /// Shares of links that are watched; empty if all links are.
     watched: Vec<Share>,
     all_watched: bool,
     top: Top,
@@ -176,30 +177,30 @@ struct Flow {
 }
 
 impl Flow {
-    /// Its shares of links that are watched.
+    /// Returns the flow's shares of links that are watched.
     fn watched(&self) -> &[Share] {
         if self.all_watched { &self.shares } else { &self.watched }
     }
 }
 
-/// What a flow has at the most.
+/// Maximum rate of a flow, and what limits it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Top {
     kbps: u32,
-    /// It would fill this link; without one, it can use no more.
+    /// Link that the flow would fill; `None` if its demand is the limit.
     link: Option<u32>,
 }
 
-/// What is looked at most of a flow.
+/// Fields of a flow that are read most often.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    /// Tells it from others that had its slot. Even: the slot is free.
+    /// Serial number, which tells the flow from others that had its slot. Even: the slot is free.
     serial: u32,
-    /// At which its rate was settled, if it was.
+    /// Level at which its rate was settled, if it was.
     level: Level,
 }
 
-/// Kb/s for a weight of one.
+/// Water level: Kb/s for a weight of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Level(u32);
 
@@ -212,24 +213,25 @@ impl Default for Level {
 impl Level {
     const ZERO: Level = Level(0);
     const MOST: Level = Level(u32::MAX - 2);
-    /// Of a flow whose rate rises.
+    /// Marks a flow whose rate rises.
     const RISING: Level = Level(u32::MAX - 1);
-    /// Of a flow whose turn to rise has not come; of changes, that there are none.
+    /// Marks a flow whose class has not been served yet; as the level of a change, means no change.
     const NEVER: Level = Level(u32::MAX);
 
-    /// At which what is left of a link is used up.
+    /// Returns the level at which a link with `left` capacity saturates.
     fn of(left: u64, weights: u64) -> Level {
         Level((left / weights).min(u64::from(Level::MOST.0)) as u32)
     }
 
-    /// At which a flow has its top.
+    /// Returns the level at which a flow reaches its top.
     fn of_top(asked: Asked, top: Top) -> Level {
         Level(top.kbps.div_ceil(u32::from(asked.weight)).min(Level::MOST.0))
     }
 }
 
 impl Rates {
-    /// For links of these rates, of which this share stays free (§3.3.2: the headroom).
+    /// Creates the rates for links of these capacities, of which the share `headroom` stays free (§3.3.2: the
+    /// headroom).
     pub fn new(links: impl IntoIterator<Item = Rate>, headroom: f64) -> Rates {
         let usable = |rate: Rate| {
             let kbps = (rate.as_bps() as f64 * (1.0 - headroom) / 1_000.0) as u64;
@@ -256,14 +258,14 @@ impl Rates {
         }
     }
 
-    /// What a flow would get if there were no others: all, if it crosses no link.
+    /// Returns the rate in Kb/s that a flow would get alone: [`UNLIMITED`] if it crosses no link.
     pub fn alone_kbps(&self, shares: &[Share]) -> u32 {
         self.top(Asked::default(), shares).kbps
     }
 
     fn top(&self, asked: Asked, shares: &[Share]) -> Top {
-        // Which link is the first to fill is found by real numbers, which are much faster; of those that are as good as
-        // equal, by whole ones.
+        // Floating point, which is much faster, narrows down the first link to fill; integers decide among near-equal
+        // links.
         match self.is_even {
             true => self.top_by(asked, shares, |_| self.inverse[0]),
             false => self.top_by(asked, shares, |link| self.inverse[link as usize]),
@@ -286,7 +288,8 @@ impl Rates {
         }
     }
 
-    /// A flow that crosses these links, each with a share above 0. Its rate is known after the next [`Rates::settle`].
+    /// Adds a flow that crosses these links, each with a share above 0. Its rate is known after the next
+    /// [`Rates::settle`].
     ///
     /// # Panics
     /// If its weight is 0.
@@ -320,7 +323,7 @@ impl Rates {
         let flow = Flow { asked, shares, watched, all_watched, top, rate_kbps: 0 };
         let class = self.classes.entry(asked.priority).or_default();
         class.uses.resize(self.capacity.len(), Use::default());
-        // How soon a link can fill at the earliest: if all flows rise all the time.
+        // Reciprocal of the level at which a link can fill at the earliest: if all flows rise all the time.
         let mut soonest = 0f64;
         for Share { link, share } in flow.watched() {
             let at = *link as usize;
@@ -342,12 +345,12 @@ impl Rates {
         slot
     }
 
-    /// From now on watches the links that have no longer room for all of their flows at their tops.
+    /// Starts to watch the links that no longer have room for all of their flows at their tops.
     fn watch(&mut self) {
         let before = self.watched.len();
         for link in self.soon.drain(..) {
             let room = &mut self.rooms[link as usize];
-            // Some are named twice.
+            // `soon` may name a link twice.
             if !room.is_enough() && !room.is_watched() {
                 room.0 += 1;
                 self.watches[link as usize] = Watch { place: self.watched.len() as u32, users: 0 };
@@ -395,7 +398,7 @@ impl Rates {
         }
     }
 
-    /// The flow is over.
+    /// Removes a flow that has ended.
     pub fn remove(&mut self, slot: Slot) {
         let (flow, mark) = (&mut self.flows[slot as usize], &mut self.marks[slot as usize]);
         debug_assert!(mark.serial % 2 == 1, "a slot that is free");
@@ -426,7 +429,7 @@ impl Rates {
         self.free.push(slot);
     }
 
-    /// The flow asks for something else from now on.
+    /// Changes the requirements of a flow from now on. Its slot stays the same.
     pub fn ask(&mut self, slot: Slot, asked: Asked) -> Slot {
         let shares = self.flows[slot as usize].shares.clone();
         self.remove(slot);
@@ -435,20 +438,22 @@ impl Rates {
         again
     }
 
-    /// As of the last [`Rates::settle`]; before the first, 0.
+    /// Returns the rate in Kb/s as of the last [`Rates::settle`]; 0 before the first.
     pub fn kbps(&self, slot: Slot) -> u32 {
         self.flows[slot as usize].rate_kbps
     }
 
+    /// Returns the requirements of a flow.
     pub fn asked(&self, slot: Slot) -> Asked {
         self.flows[slot as usize].asked
     }
 
-    /// Flows that are there.
+    /// Returns the number of flows.
     pub fn len(&self) -> usize {
         self.flows.len() - self.free.len()
     }
 
+    /// Returns whether there are no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -458,28 +463,29 @@ impl Rates {
         self.settle_from(|class| class.from);
     }
 
-    /// The same, from the beginning.
+    /// Settles the rates of all flows from scratch.
     pub fn settle_anew(&mut self) {
         self.settle_from(|_| Level::ZERO);
     }
 }
 
-/// Room for so many shares. Some of a list are picked by writing all there, each over the one before unless that is to stay:
-/// a branch would be wrong too often.
+/// Returns scratch space for `count` shares. To select some of a list without a branch, which would be mispredicted too
+/// often, every share is written, each over the one before unless that one is kept.
 fn drafted(draft: &mut Vec<Share>, count: usize) -> &mut [Share] {
     draft.resize(count.max(draft.len()), Share { link: 0, share: 0 });
     draft
 }
 
-/// What a flow takes of a link at its top, rounded up to units of which thousands of flows' fit into a word.
+/// Returns the use of a link by a flow at its top, rounded up to units small enough in number that thousands of flows
+/// fit into a word.
 fn tops(share: u32, top: Top) -> u64 {
     (u64::from(share) * u64::from(top.kbps)).div_ceil(1 << GRAIN)
 }
 
-/// Capacities are multiples of this power of two.
+/// Binary logarithm of the unit of [`tops`].
 const GRAIN: u32 = 20;
 
-/// What real numbers may be wrong by, and more.
+/// Relative tolerance that exceeds floating-point errors.
 const NEAR: f64 = 1e-9;
 
 #[cfg(test)]

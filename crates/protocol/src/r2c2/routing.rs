@@ -1,4 +1,4 @@
-//! The ways of a flow (§2.2.1), by which the source draws that of each packet.
+//! Routings: the paths of a flow (§2.2.1), from which the source draws the route of each packet.
 
 mod draw;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use unrack_rack::graph::Graph;
 
-/// How the packets of a flow find their ways.
+/// Choice of paths for the packets of a flow.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
 )]
@@ -18,22 +18,23 @@ pub enum Routing {
     /// Random packet spraying: each packet takes one of all shortest paths, all equally likely.
     #[default]
     Spraying,
-    /// Dimension by dimension, each the shorter way; half a ring is gone either way, equally often. On a graph that
-    /// is no torus or mesh: at each node the first port that leads closer.
+    /// Dimension-order routing: dimension by dimension, each the shorter way round; half a ring either way with equal
+    /// probability. On a graph that is no torus or mesh: at each node the first port that leads closer.
     DestinationTag,
-    /// Valiant: spraying to a node drawn from all, and from there to the destination.
+    /// Valiant: spraying to a random node, and from there to the destination.
     Vlb,
-    /// As RLB (Singh et al., SPAA 2002): in each dimension the shorter way of `d` hops in a ring of `k` with
-    /// probability `(k - d) / k`, else the longer; then as ROMM between the corners so chosen.
+    /// Weighted load balancing, as RLB (Singh et al., SPAA 2002): in each dimension the shorter way of `d` hops in a
+    /// ring of `k` with probability `(k - d) / k`, else the longer; then as ROMM between the corners so chosen.
     Wlb,
-    /// Nesson and Johnsson: to a node drawn from those of the minimal quadrant and from there to the destination,
-    /// both dimension by dimension, in an order that is drawn for each.
+    /// Nesson and Johnsson: to a random node of the minimal quadrant and from there to the destination, both dimension
+    /// by dimension, in an order that is drawn for each.
     Romm,
-    /// One shortest path by the hash of the flow.
+    /// Equal-cost multipath: one shortest path by the hash of the flow.
     Ecmp,
 }
 
 impl Routing {
+    /// All routings, in the order of their codes.
     pub const ALL: [Routing; 6] = [
         Routing::Spraying,
         Routing::DestinationTag,
@@ -43,6 +44,7 @@ impl Routing {
         Routing::Ecmp,
     ];
 
+    /// Returns the name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Routing::Spraying => "spraying",
@@ -54,27 +56,30 @@ impl Routing {
         }
     }
 
-    /// As in packets.
+    /// Returns the code in packets.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
+    /// Returns the routing with this code, if there is one.
     pub fn from_code(code: u8) -> Option<Routing> {
         Routing::ALL.get(usize::from(code)).copied()
     }
 
-    /// Hops of the longest way that a packet may take.
+    /// Returns the hops of the longest route that a packet may take.
     pub fn longest(self, graph: &Graph) -> u32 {
         match (self, graph.as_cube()) {
             (Routing::Vlb, _) => 2 * graph.diameter(),
-            // A ring of k, the long way to a neighbour; a line, from end to end.
+            // Worst case in a ring of k: the long way to a neighbour; in a line: from end to end.
             (Routing::Wlb, Some(cube)) => (0..cube.dimensions()).map(|d| cube.side(d) - 1).sum(),
             _ => graph.diameter(),
         }
     }
 
+    /// Checks that the routing can be used on a graph.
+    ///
     /// # Errors
-    /// If a packet's way would not fit in its header, or the routing needs dimensions and the graph has none.
+    /// If a packet's route would not fit in its header, or the routing needs dimensions and the graph has none.
     pub fn check(self, graph: &Graph) -> Result<(), RoutingError> {
         let needs_cube = matches!(self, Routing::Wlb | Routing::Romm);
         if needs_cube && graph.as_cube().is_none() {
@@ -93,10 +98,10 @@ impl fmt::Display for Routing {
     }
 }
 
-/// Three bits each in 128 (§4.2).
+/// Maximum number of hops of a route: three bits each in 128 (§4.2).
 pub const MOST_HOPS: u32 = 42;
 
-/// Why a routing cannot be used on a graph.
+/// Reason why a routing cannot be used on a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoutingError {
     NoDimensions(Routing),

@@ -1,8 +1,8 @@
-//! Which routing each flow should use (§3.4): a genetic search for the assignment under which the rack is worth most.
+//! Selection of each flow's routing (§3.4): a genetic search for the assignment with the highest utility.
 //!
-//! A genotype has one gene a flow: which of its routings it uses. Its fitness is the utility of the rates that
-//! water-filling gives. The best of a generation live on; the others are children of two of the better half, of either
-//! of whom each gene is, and mutate. The search ends when nothing better was found for a while.
+//! A genotype has one gene per flow: the index of its routing. Its fitness is the utility of the rates that
+//! water-filling gives. The best of a generation survive; the others are children of two parents from the better half,
+//! with each gene from either parent, and mutate. The search ends when nothing better was found for a while.
 
 mod expression;
 mod problem;
@@ -18,18 +18,19 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// When and among what routings are chosen.
+/// Period, candidates and aim of the selection.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
-    /// Once in this time, by one node after the other; the paper does so "every few seconds or minutes" (§3.4).
+    /// Time between selections, which nodes do in turn; the paper does one "every few seconds or minutes" (§3.4).
     pub period: Time,
-    /// Those that a flow may be given. Default spraying and Valiant (§5.2).
+    /// Routings that a flow may be given. Default spraying and Valiant (§5.2).
     #[serde(default = "default_routings")]
     pub routings: Vec<Routing>,
-    /// What is to be as much as can be. Default aggregate throughput (§3.4).
+    /// Utility to maximise. Default aggregate throughput (§3.4).
     #[serde(default = "Expression::aggregate")]
     pub utility: Expression,
+    /// Parameters of the genetic search.
     #[serde(default)]
     pub search: Params,
 }
@@ -44,13 +45,13 @@ fn default_routings() -> Vec<Routing> {
 pub struct Params {
     /// Genotypes of a generation. Default 100 (§5.2).
     pub population: u32,
-    /// Probability that a gene of a child is drawn anew. Default 0.01 (§5.2).
+    /// Probability that a gene of a child is drawn at random. Default 0.01 (§5.2).
     pub mutation: f64,
-    /// Share of a generation that lives on. Default 0.1; not in the paper.
+    /// Share of a generation that survives. Default 0.1; not in the paper.
     pub survivors: f64,
-    /// Generations without a better one after which the search ends. Default 10; not in the paper.
+    /// Generations without improvement after which the search ends. Default 10; not in the paper.
     pub patience: u32,
-    /// Generations at the most. Default 200; not in the paper, which says "until the time expires".
+    /// Maximum number of generations. Default 200; not in the paper, which says "until the time expires".
     pub generations: u32,
 }
 
@@ -60,7 +61,7 @@ impl Default for Params {
     }
 }
 
-/// A flow, and the shares of links under each routing that it may use.
+/// Flow with its shares of links under each routing that it may use.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub asked: Asked,
@@ -68,22 +69,22 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A flow that may use each of these routings on its ways.
+    /// Creates the candidate of a flow that may use each of these routings.
     pub fn new(asked: Asked, routings: &[Routing], ways: Ways, weights: &mut Weights) -> Candidate {
         let shares = |routing: &Routing| weights.shares(Ways { routing: *routing, ..ways });
         Candidate { asked, choices: routings.iter().map(shares).collect() }
     }
 }
 
-/// What the rack is worth at these rates, in Kb/s, flow by flow.
+/// Value of the rack at these rates, in Kb/s, flow by flow. More is better.
 pub type Utility<'a> = &'a dyn Fn(&[u32]) -> f64;
 
-/// All that flows send.
+/// Returns the sum of all rates.
 pub fn aggregate(rates: &[u32]) -> f64 {
     rates.iter().map(|rate| f64::from(*rate)).sum()
 }
 
-/// What the flow sends that this share of all is below: 0.05 for the fifth percentile.
+/// Returns the utility that is the percentile of the rates at `share`: 0.05 for the fifth percentile.
 pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
     move |rates| {
         let mut sorted = rates.to_vec();
@@ -93,7 +94,7 @@ pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
     }
 }
 
-/// An assignment: of each flow, which of its choices.
+/// Result of a search: the choice of each flow, its utility, and the generations that it took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub genes: Vec<u8>,
@@ -101,21 +102,21 @@ pub struct Found {
     pub generations: u32,
 }
 
-/// Searches on links of these rates.
+/// Genetic search for an assignment.
 pub struct Search<'a> {
     flows: &'a [Candidate],
     utility: Utility<'a>,
     params: Params,
     trials: Trials<'a>,
-    /// The present generation, the best first.
+    /// Current generation, best first.
     population: Vec<(f64, Vec<u8>)>,
 }
 
 impl<'a> Search<'a> {
-    /// From the assignment in use. `links` are rates without flows.
+    /// Starts from the assignment in use. `links` are rates without flows.
     ///
-    /// Departure: besides it and drawn ones, the first generation has those in which all flows use the same routing;
-    /// of hundreds of flows, crossing drawn ones would hardly come to that.
+    /// Departure: besides the current assignment and random ones, the first generation has those in which all flows use
+    /// the same routing; with hundreds of flows, crossing random ones would hardly produce these.
     pub fn new(
         links: &Rates,
         flows: &'a [Candidate],
@@ -139,7 +140,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// The best so far.
+    /// Returns the best utility so far, and its genotype.
     pub fn best(&self) -> (f64, &[u8]) {
         let (utility, genes) = &self.population[0];
         (*utility, genes)
@@ -158,7 +159,7 @@ impl<'a> Search<'a> {
         Found { genes, utility, generations }
     }
 
-    /// The next generation.
+    /// Replaces the population by the next generation.
     pub fn generation(&mut self, random: &mut impl FnMut() -> u64) {
         let size = self.population.len();
         let survive = ((size as f64 * self.params.survivors).ceil() as usize).clamp(1, size);
@@ -195,13 +196,13 @@ impl<'a> Search<'a> {
         (self.utility)(self.trials.rate(genes))
     }
 
-    /// Stable: of equals, who was there before.
+    /// Sorts the population, best first. Stable: of equals, the older goes first.
     fn rank(&mut self) {
         self.population.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     }
 }
 
-/// What the rack is worth when flows use these of their routings.
+/// Returns the utility when flows use these of their routings.
 pub fn worth(links: Rates, flows: &[Candidate], genes: &[u8], utility: Utility) -> f64 {
     let mut rates = links;
     let add =
@@ -252,7 +253,7 @@ mod tests {
         super::worth(links(graph), flows, genes, &aggregate)
     }
 
-    /// Of nine flows, against all 512 assignments.
+    /// The search finds the best of all 512 assignments of nine flows.
     #[test]
     fn the_best_of_few_is_found() {
         let graph = Arc::new(Graph::cube(Sides::new(&[4, 4]).unwrap(), true).unwrap());

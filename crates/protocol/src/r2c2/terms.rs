@@ -1,5 +1,5 @@
-//! What flows ask for, by the nodes between which they are: the rules of an operator (§3.3.2: tenants and deadlines map
-//! to weights and priorities).
+//! Weights, priorities and demands of flows, by their end nodes: the rules of an operator (§3.3.2: tenants and
+//! deadlines map to weights and priorities).
 
 use super::Routing;
 use super::rates::Asked;
@@ -7,52 +7,52 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Rate, Time};
 
-/// A rule. What it says nothing of, it leaves as it is.
+/// Rule for flows between some nodes. Omitted fields leave the flow's terms unchanged.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
-    /// Sources of the flows that it is about. Default: all nodes.
+    /// Sources of the flows concerned. Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub src: Option<Vec<u32>>,
-    /// Destinations of the flows that it is about. Default: all nodes.
+    /// Destinations of the flows concerned. Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dst: Option<Vec<u32>>,
-    /// From this time on, flows under way included. Default from the beginning.
+    /// Time from which the rule holds, flows under way included. Default: from the beginning.
     pub at: Time,
-    /// A flow's part of what is shared, relative to others. Default 1.
+    /// Weight of a flow relative to others. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u8>,
     /// Priority of a flow: 0, the default, is served first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// Rate at which the source's program has bytes to send (§3.3.2: host-limited flows). Nobody is told: R2C2 estimates it.
-    /// Default: all are there at the start.
+    /// Rate at which the source's program supplies bytes (§3.3.2: host-limited flows). Nodes are not told it: R2C2
+    /// estimates it. Default: all bytes are there at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<Rate>,
-    /// Routing of a flow. Default: that of the fabric.
+    /// Routing of a flow. Default: the fabric's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
 }
 
 impl Rule {
-    /// Whether it is about flows between these nodes.
+    /// Returns whether the rule concerns flows between these nodes.
     pub fn matches(&self, src: u32, dst: u32) -> bool {
         let holds = |nodes: &Option<Vec<u32>>, node| nodes.as_ref().is_none_or(|nodes| nodes.contains(&node));
         holds(&self.src, src) && holds(&self.dst, dst)
     }
 }
 
-/// What holds for a flow.
+/// Terms of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// Without a demand: that is not known when a flow starts.
+    /// Weight and priority, with an unlimited demand: R2C2 does not know the demand when a flow starts.
     pub asked: Asked,
     pub demand: Option<Rate>,
     pub routing: Routing,
 }
 
 impl Terms {
-    /// By all rules that hold then, each after those before it.
+    /// Applies all rules that hold at `now`; a later rule overrides those before it.
     pub fn of(rules: &[Rule], routing: Routing, (src, dst): (u32, u32), now: Time) -> Terms {
         let mut terms = Terms { asked: Asked::default(), demand: None, routing };
         for rule in rules.iter().filter(|rule| rule.at <= now && rule.matches(src, dst)) {

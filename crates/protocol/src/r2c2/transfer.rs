@@ -1,8 +1,8 @@
-//! Reliability (§6: left open there), apart from rate control: which segments of a flow are there, and what is sent
-//! again.
+//! Reliability (§6 leaves it open), apart from rate control: acknowledgement and retransmission of the segments of a
+//! flow.
 //!
-//! A receiver acknowledges so many segments at once; a sender sends again what is not acknowledged once all was sent
-//! and its [`Patience`] has run out. What comes before its turn waits in a [`Reorder`].
+//! A receiver acknowledges several segments at once; a sender retransmits what is not acknowledged once all was sent
+//! and its [`Patience`] has run out. Segments that come too early wait in a [`Reorder`].
 
 mod patience;
 mod reorder;
@@ -12,29 +12,30 @@ pub use reorder::{Placed, Reorder};
 
 use crate::segments::SegmentSet;
 
-/// What one end has sent, and knows to be there.
+/// Segments that the source has sent, and those acknowledged.
 #[derive(Debug, Clone)]
 pub struct Sender {
     next: u32,
     acked: SegmentSet,
     segments: u32,
-    /// How many beyond the first that is not acknowledged the destination has room for.
+    /// Segments that the destination has room for, counted from the first unacknowledged one.
     window: u32,
-    /// Sends again what is not acknowledged, from here on.
+    /// Next segment to examine for retransmission; `None` if nothing is being sent again.
     again: Option<u32>,
 }
 
 impl Sender {
+    /// Creates the sender of a flow of `segments` segments.
     pub fn new(segments: u32) -> Sender {
         Sender { next: 0, acked: SegmentSet::new(segments), segments, window: u32::MAX, again: None }
     }
 
-    /// To a destination that has room for so many: what is further ahead it would not keep.
+    /// Limits the sender to the room of its destination, in segments: it would not keep those further ahead.
     pub fn within(self, window: u32) -> Sender {
         Sender { window, ..self }
     }
 
-    /// What it sends next, and whether that was sent before.
+    /// Returns the segment to send next, and whether it was sent before.
     pub fn next(&self) -> Option<(u32, bool)> {
         match self.again {
             Some(from) => {
@@ -48,7 +49,8 @@ impl Sender {
         }
     }
 
-    /// That was sent. Whether it was the last for now: all was sent, or more would find no room.
+    /// Records that a segment was sent. Returns whether it was the last for now: all was sent, or more would find no
+    /// room.
     pub fn sent(&mut self, segment: u32) -> bool {
         match &mut self.again {
             Some(from) => *from = segment + 1,
@@ -60,12 +62,13 @@ impl Sender {
         self.next().is_none()
     }
 
-    /// Has sent all of it at least once.
+    /// Returns whether every segment was sent at least once.
     pub fn is_through(&self) -> bool {
         self.next == self.segments
     }
 
-    /// All below `next` are there, and of the 64 from there on those of the mask: whatever numbers these are.
+    /// Records that all segments below `next` have arrived, and of the 64 from there on those in the mask. Any numbers
+    /// are accepted.
     pub fn acknowledge(&mut self, next: u32, mask: u64) {
         let mut from = self.acked.first_absent(0);
         while from < next.min(self.segments) {
@@ -78,27 +81,27 @@ impl Sender {
         });
     }
 
-    /// So many segments are there.
+    /// Returns the number of segments acknowledged.
     pub fn acknowledged(&self) -> u32 {
         self.acked.count()
     }
 
-    /// Whether this one is there.
+    /// Returns whether a segment is acknowledged.
     pub fn is_acknowledged(&self, segment: u32) -> bool {
         self.acked.contains(segment)
     }
 
-    /// All of it is there.
+    /// Returns whether all segments are acknowledged.
     pub fn is_done(&self) -> bool {
         self.acked.count() == self.segments
     }
 
-    /// Time is up: sends again what is not acknowledged.
+    /// Starts to retransmit the unacknowledged segments, after a retransmission timeout.
     pub fn send_again(&mut self) {
         self.again = Some(0);
     }
 
-    /// Sends nothing again for now. Whether it did, and has to wait.
+    /// Stops retransmitting for now. Returns whether it was, and has to wait.
     pub fn rest(&mut self) -> bool {
         self.again.take().is_some() && !self.is_done()
     }

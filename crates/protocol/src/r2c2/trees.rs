@@ -1,8 +1,8 @@
-//! Broadcast trees (§3.2): who passes a broadcast on to whom, by its source and tree.
+//! Broadcast trees (§3.2): the neighbours to which a node forwards a broadcast, by its source and tree.
 //!
-//! A tree is one of shortest paths, so that a broadcast is everywhere as soon as it can be. A node may be reached by
-//! several neighbours that are as near to the source; which of them it is in a tree turns with the node and the
-//! number of the tree, so that trees use different links. On a torus, trees of one node serve all, moved.
+//! A tree consists of shortest paths, so that a broadcast arrives everywhere as early as possible. Where several
+//! neighbours of a node are equally near to the source, the one that forwards to it depends on the node and the number
+//! of the tree, so that trees use different links. On a torus, the trees of one node serve all others, translated.
 
 use std::sync::Arc;
 use unrack_rack::graph::Graph;
@@ -13,33 +13,33 @@ pub struct Trees {
     graph: Arc<Graph>,
     count: u8,
     torus: Option<Torus>,
-    /// By source, of those that were asked for: by tree and node, the ports by which it passes on.
+    /// Ports by which each node forwards, by tree and node; by source, computed on demand.
     masks: Vec<Option<Box<[u8]>>>,
 }
 
-/// Where nodes of a torus are: by table, for divisions are slow.
+/// Coordinates of a torus's nodes, tabulated because divisions are slow.
 #[derive(Debug, Clone)]
 struct Torus {
     /// Side and stride of each dimension.
     axes: Vec<[u32; 2]>,
-    /// By node, its coordinates.
+    /// Coordinates of each node, by node.
     places: Vec<u32>,
 }
 
 impl Trees {
-    /// With `count` trees a source: at least 1.
+    /// Creates the tables for `count` trees per source, at least 1.
     pub fn new(graph: Arc<Graph>, count: u8) -> Trees {
         let masks = vec![None; graph.nodes() as usize];
         Trees { count: count.max(1), torus: Torus::new(&graph), masks, graph }
     }
 
-    /// Trees a source.
+    /// Returns the number of trees per source.
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// The ports by which a node passes on what `src` sent along `tree`: a bit each. A tree that there is not has
-    /// none.
+    /// Returns the ports by which a node forwards a broadcast of `src` along `tree`, one bit each; none for a tree that
+    /// does not exist.
     pub fn ports(&mut self, node: u32, src: u32, tree: u8) -> u8 {
         if tree >= self.count || node >= self.graph.nodes() || src >= self.graph.nodes() {
             return 0;
@@ -53,7 +53,7 @@ impl Trees {
         masks[usize::from(tree) * graph.nodes() as usize + node as usize]
     }
 
-    /// The links of a tree.
+    /// Returns the links of a tree.
     pub fn links(&mut self, src: u32, tree: u8) -> Vec<u32> {
         let mut links = Vec::new();
         for node in 0..self.graph.nodes() {
@@ -64,7 +64,7 @@ impl Trees {
         links
     }
 
-    /// The first tree of a source, from `turn` on, that uses none of these links. `None`: all do.
+    /// Returns the first tree of a source, from `turn` on, that uses none of the links `down`; `None` if all do.
     pub fn around(&mut self, src: u32, turn: u8, down: &[u32]) -> Option<u8> {
         let count = u16::from(self.count);
         let mut turns = (0..count).map(|n| ((u16::from(turn) + n) % count) as u8);
@@ -81,7 +81,7 @@ impl Torus {
         Some(Torus { axes: axes.collect(), places: (0..graph.nodes()).flat_map(coordinates).collect() })
     }
 
-    /// Where a node is as seen from another.
+    /// Returns the position of a node relative to another, as a node number.
     fn relative(&self, node: u32, from: u32) -> u32 {
         let place = |node: u32| &self.places[node as usize * self.axes.len()..];
         let both = place(node).iter().zip(place(from));
@@ -99,7 +99,7 @@ fn masks(graph: &Graph, src: u32, count: u8) -> Box<[u8]> {
     for node in (0..graph.nodes()).filter(|node| *node != src) {
         let nearer = |link: &u32| distances[graph.to(*link) as usize] < distances[node as usize];
         let parents: Vec<u32> = graph.links_of(node).filter(nearer).map(|link| graph.reverse(link)).collect();
-        // No way leads to a node without.
+        // No path leads to a node without parents.
         for tree in (0..usize::from(count)).filter(|_| !parents.is_empty()) {
             let link = parents[(node as usize + tree) % parents.len()];
             masks[tree * nodes + graph.from(link) as usize] |= 1 << graph.port(link);
@@ -121,7 +121,7 @@ mod tests {
         vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
     }
 
-    /// Every node gets it once, over as few links as there are other nodes, as soon as it can.
+    /// Every node receives the broadcast once, over as few links as there are other nodes, by a shortest path.
     #[test]
     fn a_broadcast_comes_to_all_once_and_by_shortest_paths() {
         for graph in graphs().into_iter().map(Arc::new) {
@@ -163,7 +163,7 @@ mod tests {
         }
         // 16 sources, 4 trees of 15 links, over 64 links.
         assert!(uses.iter().all(|uses| (8..=24).contains(uses)), "{uses:?}");
-        // Some tree goes without this link; none without all links of a node.
+        // Some tree avoids this link; no tree avoids all links of a node.
         let far = graph.link_to(5, 6).unwrap();
         let around = trees.around(0, 0, &[far]).unwrap();
         assert!(!trees.links(0, around).contains(&far));

@@ -1,33 +1,34 @@
-//! R2C2 packets through a switched network (§6): each in a datagram of its own, behind a header that says which link of
-//! which rack it crosses there.
+//! R2C2 packets through a switched network (§6): each in its own datagram, behind a header that names the rack and the
+//! link that the packet crosses there.
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0-1 | [`MAGIC`] |
 //! | 2 | version: 1 |
 //! | 3 | zero |
-//! | 4-11 | rack: a number that all parts of it share |
+//! | 4-11 | rack: a number that all parts of a rack share |
 //! | 12-15 | link, as its graph numbers them |
 //! | 16-.. | the packet |
 //!
-//! Numbers are in network order. The packet has a checksum of its own; whoever takes it out looks at nothing of it.
+//! Numbers are in network order. The packet has a checksum of its own, which the end of the tunnel does not check.
 
 use super::packet::Malformed;
 
-/// What is before a packet in a tunnel.
+/// Header of a tunnelled packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tunnel {
     pub rack: u64,
     pub link: u32,
 }
 
-/// Of [`Tunnel`], before the packet.
+/// Bytes of [`Tunnel`], before the packet.
 pub const TUNNEL_HEADER: usize = 16;
-/// Such datagrams begin so.
+/// First bytes of such datagrams.
 pub const MAGIC: [u8; 2] = [0x52, 0xC2];
 const VERSION: u8 = 1;
 
 impl Tunnel {
+    /// Encodes the header.
     pub fn encode(self) -> [u8; TUNNEL_HEADER] {
         let mut header = [0; TUNNEL_HEADER];
         header[..2].copy_from_slice(&MAGIC);
@@ -37,7 +38,10 @@ impl Tunnel {
         header
     }
 
-    /// Header and packet of a datagram.
+    /// Decodes the header of a datagram, and returns the packet after it.
+    ///
+    /// # Errors
+    /// If the datagram is too short, or is not one of a tunnel.
     pub fn decode(datagram: &[u8]) -> Result<(Tunnel, &[u8]), Malformed> {
         let (header, packet) = datagram.split_first_chunk::<TUNNEL_HEADER>().ok_or(Malformed::Length)?;
         if header[..3] != [MAGIC[0], MAGIC[1], VERSION] {
@@ -65,7 +69,7 @@ mod tests {
             prop_assert_eq!(Tunnel::decode(&datagram), Ok((tunnel, &packet[..])));
         }
 
-        /// Bytes from anywhere: refused or read, and what is read is what they say.
+        /// Arbitrary bytes are refused, or decoded as they say.
         #[test]
         fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..40), seal: bool) {
             if seal && bytes.len() > 4 {

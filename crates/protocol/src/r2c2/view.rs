@@ -1,7 +1,7 @@
-//! What one node knows of the rack's flows, and the rates that it computes from it.
+//! View of one node: the rack's flows that it knows of, and the rates that it computes from them.
 //!
-//! A broadcast comes every few hundred ns, rates are settled thousands of times less often. So what is heard is only written
-//! down, and read when something depends on it.
+//! A broadcast comes every few hundred ns, but rates are settled thousands of times less often. So broadcasts are only
+//! stored, and processed when something depends on them.
 
 use super::Routing;
 use super::packet::{Broadcast, Event};
@@ -11,39 +11,39 @@ use rapidhash::fast::SeedableState;
 use std::collections::{HashMap, VecDeque};
 use unrack_units::Time;
 
-/// A flow, by its source and the number that it has there.
+/// Name of a flow: its source and its number there.
 pub type Key = (u16, u16);
 
-/// Of one node.
+/// Flows and rates as one node knows them.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// Heard, and not read yet.
+    /// Broadcasts heard and not processed yet.
     unread: Vec<(Time, Broadcast)>,
-    /// Where a flow is among all.
+    /// Index in `flows` of each flow.
     places: HashMap<Key, u32, SeedableState<'static>>,
     flows: Vec<Known>,
     free: Vec<u32>,
-    /// By when they became known, flows that do not count yet; and by when they ended, those that are over. Some mean a flow
-    /// that is no more so.
+    /// Flows that do not count yet, by when they became known; and flows that ended, by when they did. Some entries are
+    /// outdated.
     young: VecDeque<(Time, u32)>,
     over: VecDeque<(Time, u32)>,
-    /// What had ended by then can be forgotten.
+    /// Time before which ended flows can be forgotten.
     forgets: Option<Time>,
-    /// Those that counted, and take other ways from now on.
+    /// Flows that counted, and whose routing has changed.
     rerouted: Vec<u32>,
-    /// When the topology was discovered anew, until those who have flows have said so again.
+    /// Time of a new discovery of the topology, until sources have announced their flows again.
     discovered: Option<Time>,
     rates: Rates,
 }
 
-/// What is known of a flow.
+/// State of a known flow.
 #[derive(Debug, Clone)]
 struct Known {
     since: Time,
-    /// When something was last heard of it.
+    /// Time of the last broadcast about it.
     heard: Time,
     told: Broadcast,
-    /// Old enough to count.
+    /// Slot in `rates`, once the flow is old enough to count.
     slot: Option<Slot>,
     state: State,
 }
@@ -51,14 +51,15 @@ struct Known {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Its end came, perhaps before its start. Kept for an interval: a start that is told again is no news.
+    /// Ended, perhaps before its start was heard. Kept for an interval, so that a repeated start is not taken for a new
+    /// flow.
     Over,
-    /// Nothing is known here.
+    /// Unused entry.
     Free,
 }
 
 impl View {
-    /// That knows of none yet; `rates` of the links, without flows.
+    /// Creates a view without flows; `rates` of the links, without flows.
     pub fn new(rates: Rates) -> View {
         View {
             unread: Vec::new(),
@@ -74,16 +75,17 @@ impl View {
         }
     }
 
-    /// A broadcast has come.
+    /// Stores a broadcast that has come.
     pub fn hear(&mut self, now: Time, told: &Broadcast) {
-        // A node that sends nothing settles no rates.
+        // A node that sends nothing never settles rates, and would store without bound.
         if self.unread.len() == MOST_UNREAD {
             self.read();
         }
         self.unread.push((now, *told));
     }
 
-    /// Reads what was heard, as all do that depend on it: [`View::settle`] then has less to do.
+    /// Processes the stored broadcasts, as every method that depends on them does: [`View::settle`] then has less to
+    /// do.
     pub fn read(&mut self) {
         while let Some(&(since, at)) = self.over.front().filter(|(since, _)| Some(*since) <= self.forgets) {
             self.over.pop_front();
@@ -98,7 +100,7 @@ impl View {
         let mut unread = std::mem::take(&mut self.unread);
         unread.drain(..).for_each(|(then, told)| self.take(then, told));
         self.unread = unread;
-        // Most end before they are old enough.
+        // Most flows end before they are old enough.
         self.young.retain(|(_, at)| self.flows[*at as usize].state == State::Open);
     }
 
@@ -117,7 +119,7 @@ impl View {
                 let at = place.unwrap_or_else(|| self.keep(over));
                 self.over.push_back((now, at));
             }
-            // Told again, perhaps with something else.
+            // A repeated start, perhaps with other requirements.
             (Event::Start | Event::Demand, Some(known)) => {
                 known.heard = now;
                 if let Some(slot) = known.slot.filter(|_| known.told.asked != told.asked) {
@@ -154,7 +156,7 @@ impl View {
         self.free.push(at);
     }
 
-    /// A flow takes other ways from now on (§3.4); after the next [`View::settle`] its rate is of these.
+    /// Changes the routing of a flow (§3.4); its rate follows at the next [`View::settle`].
     pub fn reroute(&mut self, key: Key, routing: Routing) {
         self.read();
         if let Some(at) = self.places.get(&key) {
@@ -173,8 +175,8 @@ impl View {
         }
     }
 
-    /// The topology is another: these are its links, without flows. All flows are announced again (§3.2), and those that
-    /// are not for two intervals are forgotten. `usable` says which routing takes the place of one.
+    /// Replaces the topology: `rates` are those of its links, without flows. All flows are announced again (§3.2), and
+    /// flows that are not for two intervals are forgotten. `usable` returns the routing that replaces one.
     pub fn discover(&mut self, now: Time, rates: Rates, usable: impl Fn(Routing) -> Routing) {
         self.read();
         self.rates = rates;
@@ -187,13 +189,13 @@ impl View {
         }
     }
 
-    /// Knows of no flow.
+    /// Returns whether no flow is open.
     pub fn is_idle(&mut self) -> bool {
         self.read();
         self.flows.iter().all(|known| known.state != State::Open)
     }
 
-    /// The flows that have a rate, in the order of their keys.
+    /// Returns the flows that have a rate, in the order of their keys.
     pub fn counting(&mut self) -> Vec<Broadcast> {
         self.read();
         let counting = self.flows.iter().filter(|known| known.slot.is_some());
@@ -202,7 +204,7 @@ impl View {
         told
     }
 
-    /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
+    /// Adds the flows that have been known for an interval (§3.3.2), and settles all rates.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
         self.read();
         if let Some(at) = self.discovered.filter(|at| *at + interval * 2 <= now) {
@@ -227,7 +229,7 @@ impl View {
         self.rates.settle();
     }
 
-    /// A flow is given a rate, if it is not over meanwhile.
+    /// Adds a flow to `rates`, unless it has ended meanwhile.
     fn count(&mut self, at: u32, weights: &mut Weights) {
         let known = &mut self.flows[at as usize];
         if known.state == State::Open && known.slot.is_none() {
@@ -237,18 +239,18 @@ impl View {
         }
     }
 
-    /// What a flow over these links would get if there were no others.
+    /// Returns the rate in Kb/s that a flow over these links would get alone.
     pub fn alone_kbps(&self, shares: &[Share]) -> u32 {
         self.rates.alone_kbps(shares)
     }
 
-    /// The rate of a flow that is old enough to have one; to be asked for right after [`View::settle`].
+    /// Returns the rate in Kb/s of a flow that is old enough to have one; valid right after [`View::settle`].
     pub fn kbps(&self, key: Key) -> Option<u32> {
         self.places.get(&key).and_then(|at| self.flows[*at as usize].slot).map(|slot| self.rates.kbps(slot))
     }
 }
 
-/// 128 KiB.
+/// Maximum number of broadcasts that are stored: 128 KiB.
 const MOST_UNREAD: usize = 4_096;
 
 #[cfg(test)]

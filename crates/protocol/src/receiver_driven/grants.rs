@@ -1,31 +1,32 @@
-//! What a receiver knows of one transfer.
+//! State of one transfer at its receiver.
 
 use crate::segments::SegmentSet;
 use crate::silence::{STEADY, Silence};
 use crate::turns::Place;
 use unrack_units::Time;
 
-/// Which segments have arrived, and which were granted and have not.
+/// Segments of a transfer that have arrived, and those that were granted and have not.
 #[derive(Debug, Clone)]
 pub struct Grants {
     segments: u32,
     arrived: SegmentSet,
     outstanding: SegmentSet,
-    /// All before have arrived or are outstanding.
+    /// Next segment to grant: all before it have arrived or are outstanding.
     cursor: u32,
-    /// The latest that arrived of those granted since the last [`Grants::expire`] is the one before.
+    /// One past the latest segment that arrived of those granted since the last [`Grants::expire`].
     reached: u32,
-    /// Outstanding, and before the latest that arrived.
+    /// Segments that are outstanding and before the latest that arrived.
     overtaken: u32,
-    /// Since a segment last arrived, with others granted.
+    /// Timeouts since a segment last arrived while others were granted.
     silence: Silence,
     given_up: bool,
-    /// With the scheduler of its receiver.
+    /// Place in the queue of the receiver's scheduler.
     pub(crate) place: Place,
 }
 
 impl Grants {
-    /// The first `unasked` are under way without a grant. `order`: of its opening.
+    /// Creates the state of a transfer whose first `unasked` segments are under way without a grant. `order` is the
+    /// order in which it was opened.
     pub fn new(segments: u32, unasked: u32, order: u32) -> Grants {
         let mut outstanding = SegmentSet::new(segments);
         let cursor = unasked.min(segments);
@@ -46,59 +47,60 @@ impl Grants {
         }
     }
 
-    /// Of the whole transfer.
+    /// Returns the number of segments of the whole transfer.
     pub fn segments(&self) -> u32 {
         self.segments
     }
 
-    /// Segments that have not arrived.
+    /// Returns the number of segments that have not arrived.
     pub fn remaining(&self) -> u32 {
         self.segments - self.arrived.count()
     }
 
+    /// Returns whether all segments have arrived.
     pub fn is_complete(&self) -> bool {
         self.remaining() == 0
     }
 
-    /// Its receiver wants nothing more of it: all is here, or it has given up.
+    /// Returns whether the receiver wants no more of it: all has arrived, or the receiver has given up.
     pub fn is_over(&self) -> bool {
         self.is_complete() || self.given_up
     }
 
-    /// See [`silence`](crate::silence).
+    /// Returns whether the receiver has given up; see [`silence`](crate::silence).
     pub fn has_given_up(&self) -> bool {
         self.given_up
     }
 
-    /// Nothing has come of its grants for long: those of whom something comes go before it.
+    /// Returns whether grants have brought nothing for long: transfers that make progress go before it.
     pub fn is_silent(&self) -> bool {
         self.silence.is_long()
     }
 
-    /// What a scheduler that prefers small transfers goes by, while something is left to be granted.
+    /// Returns the size that a scheduler with preference for small transfers uses; `None` if nothing is left to grant.
     pub fn size(&self) -> Option<u32> {
         let size = if self.is_silent() { u32::MAX } else { self.remaining() };
         self.is_pending().then_some(size)
     }
 
-    /// Granted (or unasked), and not arrived.
+    /// Returns the number of segments that were granted, or need no grant, and have not arrived.
     pub fn outstanding(&self) -> u32 {
         self.outstanding.count()
     }
 
-    /// Of those outstanding, how many were granted after all that has arrived since: the others are overdue.
+    /// Returns how many outstanding segments have not been overtaken by later ones: the others are overdue.
     pub fn unanswered(&self) -> u32 {
         self.outstanding.count() - self.overtaken
     }
 
-    /// Something is left to be granted.
+    /// Returns whether something is left to grant.
     pub fn is_pending(&self) -> bool {
         self.cursor < self.segments && !self.given_up
     }
 
-    /// Whether it had not arrived before.
+    /// Records the arrival of a segment. Returns whether it had not arrived before.
     pub fn arrive(&mut self, segment: u32) -> bool {
-        // What was given up, and comes late, says nothing of what was granted since.
+        // A segment that was given up and comes late says nothing of the later grants.
         let was_outstanding = self.outstanding.remove(segment);
         if was_outstanding && segment >= self.reached {
             let overtaken = (self.reached..segment).filter(|other| self.outstanding.contains(*other));
@@ -115,7 +117,7 @@ impl Grants {
         new
     }
 
-    /// The next segment to be granted, which it is by this.
+    /// Grants the next segment, and returns it.
     pub fn grant(&mut self) -> Option<u32> {
         let segment = self.cursor;
         if !self.is_pending() {
@@ -127,7 +129,7 @@ impl Grants {
         Some(segment)
     }
 
-    /// A grant did not come to its sender: this segment is to be granted again.
+    /// Takes back a grant that did not reach its sender: the segment is to be granted again.
     pub fn give_back(&mut self, segment: u32) {
         if self.outstanding.remove(segment) {
             self.overtaken -= u32::from(segment < self.reached);
@@ -135,8 +137,8 @@ impl Grants {
         }
     }
 
-    /// Nothing has arrived for as long as [`Grants::timeout`]: what is outstanding is lost, and is to be granted again,
-    /// unless its receiver gives up. Where nothing was granted, nothing could arrive.
+    /// Expires the outstanding grants after [`Grants::timeout`] without an arrival, unless the receiver gives up. Where
+    /// nothing was granted, the timeout does not count, since nothing could arrive.
     pub fn handle_timeout(&mut self, timeout: Time) {
         if self.outstanding() > 0 {
             self.given_up = self.silence.handle_timeout(timeout, STEADY).is_none();
@@ -144,12 +146,12 @@ impl Grants {
         self.expire();
     }
 
-    /// How long to wait for something to arrive, where it is at first `timeout`.
+    /// Returns how long to wait for an arrival, where `timeout` is the first wait.
     pub fn timeout(&self, timeout: Time) -> Time {
         self.silence.timeout(timeout, STEADY)
     }
 
-    /// What is outstanding is lost, and is to be granted again.
+    /// Takes all outstanding segments as lost: they are to be granted again.
     pub fn expire(&mut self) {
         self.outstanding.clear();
         (self.cursor, self.reached, self.overtaken) = (0, 0, 0);
@@ -185,7 +187,7 @@ mod tests {
                         prop_assert!(!under_way.contains(&segment) && !arrived.contains(&segment));
                         under_way.push(segment);
                     },
-                    // Late, or twice.
+                    // A late or duplicate arrival.
                     150..170 => {
                         let segment = step % segments;
                         if grants.arrive(segment) {

@@ -1,10 +1,10 @@
-//! What receiver-driven transports share: [`phost`](crate::phost), [`homa`](crate::homa) and
+//! Common parts of the receiver-driven transports [`phost`](crate::phost), [`homa`](crate::homa) and
 //! [`ird`](crate::ird).
 //!
-//! A transfer may send its first segments unasked; all others only when its receiver grants them, one
-//! grant a segment. The sending side of a transfer is a [`Source`]; of the receiving side, [`Grants`]
-//! knows what has arrived and what was granted. Which transfer is granted next is up to the [`Scheduler`]
-//! of its node, and what tells the protocols apart.
+//! A transfer may send its first segments without a grant ("unasked"); all others only when its receiver grants them,
+//! one grant per segment. The sending side of a transfer is a [`Source`]; on the receiving side, [`Grants`] records
+//! what has arrived and what was granted. The [`Scheduler`] of a node decides which transfer is granted next; it is
+//! what differs between the protocols.
 
 mod grants;
 mod source;
@@ -14,22 +14,22 @@ pub use source::{Expiry, Send, Source};
 
 use unrack_units::Time;
 
-/// A transfer, by the number that both ends know it by.
+/// Number of a transfer, known to both ends.
 pub type TransferId = u32;
 
-/// Decides at one receiver who may send, and when.
+/// Decides at one receiver which transfer may send, and when.
 pub trait Scheduler {
-    /// True if only the turns of other transfers, or the pace of its grants, keep it from granting more of this one.
+    /// Returns whether only the turns of other transfers, or the pace of its grants, keep it from granting more of this
+    /// one.
     fn could_grant(&self, grants: &Grants) -> bool;
-    /// What a transfer stands at has changed: it was announced, a segment was granted or has arrived, or
-    /// what was granted is lost.
+    /// Notes that a transfer's state has changed: it was announced, a segment was granted or has arrived, or granted
+    /// segments are lost.
     fn update(&mut self, transfer: TransferId, grants: &mut Grants);
-    /// The transfer of which a segment may be granted now, and the rank that the segment is to have:
-    /// 1 to 7, the lowest first. `outstanding` tells how many granted segments of a transfer have not
-    /// arrived.
+    /// Returns the transfer of which a segment may be granted now, and the rank of that segment: 1 to 7, the lowest
+    /// first. `outstanding` returns how many granted segments of a transfer have not arrived.
     fn poll(&self, now: Time, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)>;
-    /// What [`Scheduler::poll`] said was done. Its segment will take `pace` to arrive.
+    /// Notes that the grant returned by [`Scheduler::poll`] was made. Its segment will take `pace` to arrive.
     fn granted(&mut self, now: Time, pace: Time);
-    /// When [`Scheduler::poll`] may have something, if nothing else happens before.
+    /// Returns when [`Scheduler::poll`] may have something, if nothing else happens before.
     fn next(&self) -> Option<Time>;
 }

@@ -5,31 +5,31 @@ use crate::silence::Silence;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sends its first segments unasked, then what is granted, in the order of grants.
+/// Sends its first segments without a grant, then granted segments, in the order of grants.
 #[derive(Debug, Clone)]
 pub struct Source {
     segments: u32,
-    /// The next of those that need no grant, and their end.
+    /// Segments that need no grant and were not sent yet.
     unasked: std::ops::Range<u32>,
     granted: VecDeque<Granted>,
-    /// No segment from here on was ever granted.
+    /// First segment that was never granted, nor any after it.
     new: u32,
     /// Segments sent at least once.
     sent: SegmentSet,
     expiry: Option<Expiry>,
-    /// What was allowed until now could have been sent by then.
+    /// Time by which everything allowed until now could have been sent.
     allowed_until: Time,
-    /// Nothing has been heard since the deadline was set.
+    /// Time of the next timeout, if nothing is heard before.
     deadline: Time,
     timeout: Time,
-    /// Since the receiver, which was told again, was last heard of.
+    /// Timeouts since the receiver was last heard of, in which it was told of the transfer again.
     silence: Silence,
     done: bool,
     given_up: bool,
 }
 
-/// How long a grant is of use: `after`, from when it has come and all that was allowed before could have been
-/// sent, at one segment in `pace`.
+/// Lifetime of a grant: `after`, counted from when it has come and everything allowed before could have been sent, at
+/// one segment per `pace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
     pub after: Time,
@@ -43,19 +43,20 @@ struct Granted {
     until: Time,
 }
 
-/// What to send.
+/// Segment to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Send {
     pub segment: u32,
-    /// That of its grant. `None`: it needed none.
+    /// Rank of its grant. `None` if it needed none.
     pub rank: Option<u8>,
-    /// It had been sent before.
+    /// True if it had been sent before.
     pub again: bool,
 }
 
 impl Source {
-    /// A transfer of `segments`, of which the first `unasked` need no grant. A grant that is not used
-    /// by its `expiry`, if it has one, is lost. After `timeout` without a word from the receiver, it has to be told again.
+    /// Creates the source of a transfer of `segments` segments, of which the first `unasked` need no grant. A grant
+    /// that is not used by its `expiry`, if there is one, is lost. After `timeout` without a word from the receiver, it
+    /// has to be told again.
     pub fn new(segments: u32, unasked: u32, expiry: Option<Expiry>, timeout: Time, now: Time) -> Source {
         let new = unasked.min(segments);
         let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
@@ -77,31 +78,32 @@ impl Source {
         }
     }
 
-    /// Segments that were never sent.
+    /// Returns the number of segments that were never sent.
     pub fn unsent(&self) -> u32 {
         self.segments - self.sent.count()
     }
 
-    /// Grants that it has and did not use.
+    /// Returns the number of unused grants.
     pub fn granted(&self) -> u32 {
         self.granted.len() as u32
     }
 
-    /// The receiver wants nothing more of it, or the sender has given up.
+    /// Returns whether the receiver wants no more of it, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// See [`silence`](crate::silence).
+    /// Returns whether the sender has given up; see [`silence`](crate::silence).
     pub fn has_given_up(&self) -> bool {
         self.given_up
     }
 
-    /// Whether there may be something to send.
+    /// Returns whether there may be something to send.
     pub fn is_ready(&self) -> bool {
         !self.done && (!self.unasked.is_empty() || !self.granted.is_empty())
     }
 
+    /// Returns the segment to send now.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Send> {
         if self.done {
             return None;
@@ -119,7 +121,7 @@ impl Source {
         Some(Send { segment, rank, again })
     }
 
-    /// What is to be sent already is not sent twice.
+    /// Handles a grant. A segment that is already waiting to be sent is not queued twice.
     pub fn handle_grant(&mut self, now: Time, segment: u32, rank: u8) {
         if self.given_up {
             return;
@@ -142,19 +144,19 @@ impl Source {
         self.granted.push_back(Granted { segment, rank, until });
     }
 
-    /// The receiver wants nothing more: it has it all, or has given up.
+    /// Ends the transfer: the receiver has it all, or has given up.
     pub fn handle_done(&mut self) {
         self.done = true;
         self.granted.clear();
     }
 
-    /// When [`handle_timeout`](Source::handle_timeout) is due.
+    /// Returns when [`handle_timeout`](Source::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         (!self.done).then_some(self.deadline)
     }
 
-    /// Whether the receiver is to be told of the transfer again: not while there is something to send, and
-    /// after twice the time when it was told in vain.
+    /// Handles a timeout. Returns whether the receiver is to be told of the transfer again: not while there is
+    /// something to send. The timeout doubles each time it was told in vain.
     pub fn handle_timeout(&mut self, now: Time) -> bool {
         if self.done || now < self.deadline {
             return false;
@@ -212,7 +214,7 @@ mod tests {
         source.handle_grant(Time::from_us(12), 1, 1);
         assert_eq!(source.poll_timeout(), Some(Time::from_us(22)));
         assert_eq!(segments(&mut source, Time::from_us(14)), [1]);
-        // Three at once: the third could not be used before two microseconds had passed.
+        // Three grants at once: the third could not be used before two microseconds had passed.
         (2..5).for_each(|segment| source.handle_grant(Time::from_us(20), segment, 1));
         assert_eq!(segments(&mut source, Time::from_us(24)), [4]);
     }

@@ -1,28 +1,28 @@
-//! How much may be in flight: the contract between a sender and its congestion control.
+//! Congestion control: the contract between a sender and the owner of its window.
 
 use unrack_units::Time;
 
-/// An acknowledgement, as congestion control sees it.
+/// Acknowledgement, as congestion control sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Acked {
     /// Segments newly known to have arrived.
     pub delivered: u32,
-    /// The receiver echoed a congestion mark.
+    /// True if the receiver echoed a congestion mark.
     pub marked: bool,
     /// First segment not yet acknowledged.
     pub una: u32,
     /// First segment not yet sent.
     pub next: u32,
-    /// The window may grow: not on selective acknowledgements alone (RFC 5681 §3.2 step 1), nor while
-    /// holes are filled (RFC 6675 §5), nor when it did not hold anything back in the last round trip,
-    /// because the sender's own link is the bottleneck (RFC 7661 §4.4).
+    /// True if the window may grow: not on selective acknowledgements alone (RFC 5681 §3.2 step 1), nor while holes are
+    /// filled (RFC 6675 §5), nor when the window was not the limit in the last round trip, because the sender's own
+    /// link is the bottleneck (RFC 7661 §4.4).
     pub may_grow: bool,
     pub now: Time,
-    /// Since the copy of the segment was sent that this acknowledges.
+    /// Round-trip time: since the acknowledged copy of the segment was sent.
     pub rtt: Time,
 }
 
-/// What was outstanding when a loss was noticed.
+/// Segments outstanding when a loss was noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outstanding {
     /// First segment not yet acknowledged.
@@ -32,28 +32,29 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// RFC 5681 §2: FlightSize.
+    /// Returns the FlightSize of RFC 5681 §2, in segments.
     pub fn flight(&self) -> u32 {
         self.next - self.una
     }
 }
 
-/// A time in which a connection had nothing to send.
+/// Period in which a connection had nothing to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Pause {
-    /// When it ends.
+    /// End of the period.
     pub now: Time,
-    /// Since it last sent a segment.
+    /// Time since the connection last sent a segment.
     pub time: Time,
     /// Retransmission timeouts that passed meanwhile.
     pub timeouts: u32,
-    /// Segments that the connection was allowed when it was new.
+    /// Segments that the connection could send when it was new.
     pub initial_window: u32,
 }
 
 impl Pause {
-    /// RFC 5681 §4.1 starts again with the initial window after one timeout. As Linux, and RFC 2861 before: the window is
-    /// halved for each, and slow start leads back to three quarters of what it was.
+    /// Shrinks a window after a pause. RFC 5681 §4.1 starts again with the initial window after one timeout. Here, as
+    /// in Linux and RFC 2861 before, the window is halved for each timeout, and slow start leads back to three quarters
+    /// of what it was.
     pub fn shrink(&self, window: &mut f64, threshold: &mut f64) {
         if self.timeouts == 0 {
             return;
@@ -64,19 +65,20 @@ impl Pause {
     }
 }
 
-/// A congestion control: owns the window, told of every acknowledgement and loss.
+/// Congestion control: owns the window, and is told of every acknowledgement and loss.
 pub trait Control {
-    /// Segments that may be in flight.
+    /// Returns the number of segments that may be in flight.
     fn window(&self) -> u32;
 
+    /// Handles an acknowledgement.
     fn handle_ack(&mut self, ack: &Acked);
 
-    /// A loss was inferred from selective acknowledgements; once per recovery.
+    /// Handles a loss inferred from selective acknowledgements; called once per recovery.
     fn handle_loss(&mut self, lost: Outstanding);
 
-    /// The retransmission timer ran out.
+    /// Handles a retransmission timeout.
     fn handle_timeout(&mut self, lost: Outstanding);
 
-    /// All has arrived, and another stream begins on the connection: segments are numbered from 0 again.
+    /// Prepares for another stream on the connection, after all has arrived: segments are numbered from 0 again.
     fn resume(&mut self, pause: &Pause);
 }

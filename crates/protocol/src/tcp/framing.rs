@@ -1,68 +1,69 @@
-//! Bytes to segments, and segments to bytes on the wire.
+//! Framing: bytes to segments, and segments to bytes on the wire.
 
 use unrack_units::Bytes;
 
-/// How a message is cut into segments and what surrounds each on the wire.
+/// Segmentation of messages, and the bytes around each segment on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
-    /// Payload of a full segment.
+    /// Bytes of payload in a full segment.
     mss: u64,
-    /// On the wire around every payload.
+    /// Bytes on the wire around every payload.
     overhead: u64,
-    /// Smallest packet on the wire.
+    /// Bytes of the smallest packet on the wire.
     minimum: u64,
 }
 
 impl Framing {
-    /// IPv4 (20 B) and TCP (20 B) headers with the timestamp option (RFC 7323, padded to 12 B).
+    /// Bytes of IPv4 (20 B) and TCP (20 B) headers with the timestamp option (RFC 7323, padded to 12 B).
     const IP_TCP: u64 = 20 + 20 + 12;
-    /// Ethernet: preamble and start delimiter 8 B, header 14 B, frame check 4 B, gap 12 B (IEEE 802.3).
+    /// Bytes of Ethernet: preamble and start delimiter 8 B, header 14 B, frame check 4 B, gap 12 B (IEEE 802.3).
     const ETHERNET: u64 = 8 + 14 + 4 + 12;
-    /// The shortest Ethernet frame, 64 B, with preamble and gap.
+    /// Bytes of the shortest Ethernet frame, 64 B, with preamble and gap.
     const ETHERNET_MINIMUM: u64 = 64 + 8 + 12;
 
-    /// TCP over IPv4 over Ethernet with packets (IP header included) of at most `mtu`.
-    /// None if no payload fits.
+    /// Returns the framing of TCP over IPv4 over Ethernet with packets (IP header included) of at most `mtu`. `None` if
+    /// no payload fits.
     pub fn ethernet(mtu: Bytes) -> Option<Framing> {
         let mss = mtu.get().checked_sub(Framing::IP_TCP).filter(|mss| *mss > 0)?;
         let overhead = Framing::IP_TCP + Framing::ETHERNET;
         Some(Framing { mss, overhead, minimum: Framing::ETHERNET_MINIMUM })
     }
 
-    /// Packets of at most `mtu` that carry payload only, as simulators have them that count no headers. One
-    /// without payload takes 8 B. None if no payload fits.
+    /// Returns the framing of packets of at most `mtu` that carry payload only, as in simulators that count no headers.
+    /// A packet without payload takes 8 B. `None` if no payload fits.
     pub fn bare(mtu: Bytes) -> Option<Framing> {
         let mss = Some(mtu.get()).filter(|mss| *mss > 0)?;
         Some(Framing { mss, overhead: 0, minimum: 8 })
     }
 
+    /// Returns the payload of a full segment.
     pub fn mss(&self) -> Bytes {
         Bytes::new(self.mss)
     }
 
-    /// Segments that carry `bytes`. A message of nothing still takes one.
+    /// Returns the number of segments that carry `bytes`. An empty message still takes one.
     pub fn segments(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(self.mss).max(1)).expect("a message of less than 2^32 segments")
     }
 
-    /// Payload of segment `number` of a message of `bytes`.
+    /// Returns the bytes of payload in segment `number` of a message of `bytes`.
     pub fn payload(&self, bytes: u64, number: u32) -> u64 {
         let before = u64::from(number) * self.mss;
         (bytes - before).min(self.mss)
     }
 
-    /// Bytes on the wire of a packet with `payload`.
+    /// Returns the bytes on the wire of a packet with `payload` bytes.
     pub fn wire(&self, payload: u64) -> Bytes {
         Bytes::new((self.overhead + payload).max(self.minimum))
     }
 
-    /// Bytes on the wire of an acknowledgement with `blocks` selective ones: the option takes
-    /// 2 B + 8 B each, padded to a multiple of 4 B (RFC 2018 §3).
+    /// Returns the bytes on the wire of an acknowledgement with `blocks` selective ones: the option takes 2 B + 8 B
+    /// each, padded to a multiple of 4 B (RFC 2018 §3).
     pub fn ack_wire(&self, blocks: usize) -> Bytes {
         self.wire(if blocks == 0 { 0 } else { 4 + 8 * blocks as u64 })
     }
 
-    /// Bytes on the wire of a whole message.
+    /// Returns the bytes on the wire of a whole message.
     pub fn message_wire(&self, bytes: u64) -> u64 {
         let last = self.segments(bytes) - 1;
         u64::from(last) * self.wire(self.mss).get() + self.wire(self.payload(bytes, last)).get()

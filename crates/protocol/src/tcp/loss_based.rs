@@ -1,7 +1,7 @@
-//! Congestion controls that know congestion by loss: NewReno and CUBIC.
+//! Loss-based congestion controls: NewReno and CUBIC.
 //!
-//! Slow start and what a loss means are common to both; they differ in how the window grows after it,
-//! and by how much it is cut.
+//! Slow start and the detection of loss are common to both; they differ in how the window grows after a loss, and by
+//! how much it is cut.
 
 use super::{Acked, Congestion, Control, Outstanding, Params, Pause};
 use unrack_units::Time;
@@ -10,14 +10,14 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct LossBased {
     window: f64,
-    /// Slow start ends here.
+    /// Slow-start threshold, in segments.
     threshold: f64,
-    /// The window was cut; it is not cut again before this segment is acknowledged.
+    /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
     growth: Growth,
 }
 
-/// How the window grows in congestion avoidance.
+/// Growth of the window in congestion avoidance.
 #[derive(Debug, Clone)]
 enum Growth {
     /// One segment per window.
@@ -25,26 +25,27 @@ enum Growth {
     Cubic(Cubic),
 }
 
-/// RFC 9438 §4: what CUBIC remembers of the last congestion.
+/// State of CUBIC since the last congestion (RFC 9438 §4).
 #[derive(Debug, Clone, Default)]
 struct Cubic {
-    /// W_max, to which it returns; 0: there was no congestion yet.
+    /// W_max, the window to which it returns; 0 before the first congestion.
     most: f64,
-    /// cwnd_prior, from which it was cut.
+    /// cwnd_prior, the window before the last cut.
     prior: f64,
     /// W_est, the window that Reno would have.
     reno: f64,
-    /// When the current growth began, and K, seconds until it is back at `most`.
+    /// Start of the current growth, and K, the seconds until the window is back at `most`.
     epoch: Option<(Time, f64)>,
 }
 
-/// RFC 9438 §4.1: C, segments per cubic second; and the factor of a cut.
+/// Constant C, in segments per cubic second; and the factor of a cut (RFC 9438 §4.1).
 const SCALE: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// RFC 5681 §3.1 eq. 4: segments below which a cut never goes.
+/// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
 const MIN_WINDOW: f64 = 2.0;
 
 impl LossBased {
+    /// Creates the congestion control of a new stream.
     pub fn new(params: &Params) -> LossBased {
         LossBased {
             window: f64::from(params.initial_window.max(1)),
@@ -64,7 +65,8 @@ impl LossBased {
         }
     }
 
-    /// RFC 5681 §3.1 eq. 4 (RFC 9438 §4.6): cuts by what was in flight, and not twice for one window.
+    /// Cuts the threshold in proportion to the segments in flight, once per window: RFC 5681 §3.1 eq. 4 (RFC 9438
+    /// §4.6). Returns whether it did.
     fn cut_threshold(&mut self, lost: Outstanding) -> bool {
         if lost.una < self.cut_until {
             return false;
@@ -79,14 +81,15 @@ impl LossBased {
 }
 
 impl Cubic {
-    /// RFC 9438 §4.7, fast convergence: who loses before it is back where it was gives way.
+    /// Notes a congestion. Fast convergence (RFC 9438 §4.7): a stream that loses before it is back at its former window
+    /// yields.
     fn congested(&mut self, window: f64) {
         self.most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
         self.prior = window;
         self.epoch = None;
     }
 
-    /// RFC 9438 §4.2 to §4.5: the window after these segments arrived.
+    /// Returns the window after these segments arrived: RFC 9438 §4.2 to §4.5.
     fn grown(&mut self, window: f64, delivered: f64, now: Time, rtt: Time) -> f64 {
         let seconds = |time: Time| time.as_ps() as f64 * 1e-12;
         let (begin, until_most) = *self.epoch.get_or_insert_with(|| {
@@ -95,7 +98,7 @@ impl Cubic {
             (now, ((self.most - window) / SCALE).cbrt())
         });
         let at = |t: f64| SCALE * (t - until_most).powi(3) + self.most;
-        // §4.3: as fast as Reno, which grows by less than 1 a window for cutting less.
+        // §4.3: as fast as Reno, with growth below 1 per window to make up for the smaller cut.
         let share = if self.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
         self.reno += share * delivered / window;
         let elapsed = seconds(now - begin);
@@ -117,7 +120,7 @@ impl Control for LossBased {
             return;
         }
         let delivered = f64::from(ack.delivered);
-        // RFC 3465 §2.1: count what was acknowledged, not acknowledgements.
+        // RFC 3465 §2.1: count segments acknowledged, not acknowledgements.
         if self.window < self.threshold {
             self.window += delivered;
             return;
@@ -142,7 +145,7 @@ impl Control for LossBased {
 
     fn resume(&mut self, pause: &Pause) {
         self.cut_until = 0;
-        // RFC 9438 §5.8: time in which nothing was sent does not count.
+        // RFC 9438 §5.8: time without sending does not count.
         if let Growth::Cubic(Cubic { epoch: Some((begin, _)), .. }) = &mut self.growth {
             *begin = (*begin + pause.time).min(pause.now);
         }
@@ -166,7 +169,7 @@ mod tests {
         Pair::new(sender, Receiver::new(1, Time::from_us(100)), link, seed)
     }
 
-    /// In congestion avoidance, at `window`, after a loss at `most`.
+    /// Returns a control in congestion avoidance after a loss at a window of `most`.
     fn after_a_loss(congestion: Congestion, most: u32) -> LossBased {
         let mut control = LossBased::new(&Params { initial_window: most, ..params(congestion) });
         control.handle_loss(Outstanding { una: 0, next: most });
@@ -207,7 +210,7 @@ mod tests {
         let mut at = |seconds: u64, control: &mut LossBased| {
             while now < Time::from_us(seconds * 1_000_000) {
                 now += step;
-                // A window each 100 ms: Reno is slower than the cubic here.
+                // One window per 100 ms: Reno is slower than the cubic here.
                 acked(control, control.window(), now);
             }
             control.window()
@@ -223,7 +226,7 @@ mod tests {
     #[test]
     fn cubic_keeps_up_with_reno_where_round_trips_are_short() {
         let mut control = after_a_loss(Congestion::Cubic, 100);
-        // 200 round trips of 100 us: the cubic has not moved, Reno has gained 0.53 a window.
+        // In 200 round trips of 100 us the cubic has not moved; Reno has gained 0.53 per window.
         for n in 0..200u64 {
             let window = control.window();
             acked(&mut control, window, Time::from_us(100 * n));

@@ -1,14 +1,14 @@
-//! The machinery of a TCP connection that is common to every congestion control: a [`Sender`] with
-//! selective acknowledgements and retransmission timeout, a [`Receiver`] that reassembles and
-//! acknowledges, and the [`Control`] trait that decides how much may be in flight.
+//! Machinery of a TCP connection that is common to every congestion control: a [`Sender`] with selective
+//! acknowledgements and retransmission timeout, a [`Receiver`] that reassembles and acknowledges, and the [`Control`]
+//! trait, which decides how much may be in flight.
 //!
-//! The unit is the segment, numbered from 0 (Linux counts its congestion window in segments too).
-//! A stream of `n` segments carries one message or several; the cut of bytes into segments is the
-//! caller's ([`Framing`]). Connections are open when they are created: no SYN, no FIN. One that lasts carries
-//! stream after stream ([`Resting`]), each numbered from 0.
+//! The unit is the segment, numbered from 0 (Linux counts its congestion window in segments too). A stream of `n`
+//! segments carries one message or several; the caller cuts bytes into segments ([`Framing`]). Connections are open
+//! when they are created: no SYN, no FIN. A kept connection carries stream after stream ([`Resting`]), each numbered
+//! from 0.
 //!
-//! A driver calls, in this order, whenever something happened:
-//! 1. `handle_*`, with the time now;
+//! A driver calls, in this order, after every event:
+//! 1. `handle_*`, with the current time;
 //! 2. [`Sender::poll_transmit`] or [`Receiver::poll_ack`] until `None`;
 //! 3. `poll_timeout`, and arms one timer for it.
 
@@ -39,22 +39,22 @@ pub use sender::{MOST_TIMEOUTS, Sender, Timeouts};
 use std::ops::Range;
 use unrack_units::Time;
 
-/// What the header of a data packet says.
+/// Header of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     pub number: u32,
-    /// When this copy was sent (RFC 7323: TSval).
+    /// Time when this copy was sent (RFC 7323: TSval).
     pub sent: Time,
 }
 
-/// What the header of an acknowledgement says.
+/// Header of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// Everything below has arrived.
+    /// Next segment expected: all below have arrived.
     pub next: u32,
     /// [`Segment::sent`] of the segment acknowledged (RFC 7323: TSecr).
     pub echo: Time,
-    /// ECN echo: the network marked what is acknowledged here (RFC 8257 §3.2).
+    /// ECN echo: the network marked the segments acknowledged here (RFC 8257 §3.2).
     pub marked: bool,
     pub sack: Sack,
 }
@@ -62,22 +62,25 @@ pub struct Ack {
 /// Up to three ranges received beyond [`Ack::next`]: as many as fit beside a timestamp (RFC 2018 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sack {
-    /// An empty pair ends the list.
+    /// Ranges as (start, end); an empty pair ends the list.
     blocks: [(u32, u32); 3],
 }
 
 impl Sack {
+    /// No ranges.
     pub const NONE: Sack = Sack { blocks: [(0, 0); 3] };
 
+    /// Returns whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.blocks[0].0 == self.blocks[0].1
     }
 
-    /// Ranges.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         if self.is_empty() { 0 } else { self.blocks().count() }
     }
 
+    /// Returns the ranges.
     pub fn blocks(&self) -> impl Iterator<Item = Range<u32>> {
         self.blocks.iter().take_while(|(start, end)| start < end).map(|&(start, end)| start..end)
     }

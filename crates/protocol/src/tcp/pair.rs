@@ -5,19 +5,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// What the link does to packets. Delays are one way.
+/// Behaviour of the link. Delays are one way.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub delay: Time,
-    /// Up to this much more, drawn for each packet: reorders.
+    /// Maximum extra delay, drawn for each packet: reorders.
     pub jitter: Time,
-    /// A data segment takes this long on the wire.
+    /// Time that a data segment takes on the wire.
     pub slot: Time,
-    /// Chances in a thousand.
+    /// Probabilities in thousandths.
     pub drop_data: u64,
     pub drop_ack: u64,
     pub mark: u64,
-    /// Data packets lost by their count, from 0.
+    /// Data packets to lose, by their count from 0.
     pub drop_nth: Vec<u64>,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct Pair<C> {
     pub now: Time,
     /// Data packets put on the wire.
     pub sent: u64,
-    /// Segments handed on in order, which the driver counts by itself.
+    /// Segments handed on in order, counted by the driver.
     pub handed_on: u32,
     pub timeouts: u32,
     link: Link,
     seed: u64,
     wire_free: Time,
-    /// The timers last asked for: sender's, receiver's. What was asked before fires too, for nothing.
+    /// Timers last asked for: sender's, receiver's. Timers asked for before fire too, without effect.
     armed: [Option<Time>; 2],
     queue: BinaryHeap<Reverse<(Time, u64)>>,
     packets: Vec<Packet>,
@@ -79,7 +79,7 @@ impl<C: Control> Pair<C> {
         }
     }
 
-    /// Runs until the sender is done. Returns the time, or none if it stopped for good.
+    /// Runs until the sender is done. Returns the time, or `None` if it stopped for good.
     pub(crate) fn run(&mut self) -> Option<Time> {
         self.run_until(|pair| pair.sender.is_done())
     }
@@ -157,7 +157,7 @@ impl<C: Control> Pair<C> {
         per_mille > 0 && self.draw() % 1000 < per_mille
     }
 
-    /// SplitMix64.
+    /// Returns a random number (SplitMix64).
     fn draw(&mut self) -> u64 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.seed;

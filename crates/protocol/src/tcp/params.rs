@@ -1,29 +1,29 @@
-//! What can be set about TCP.
+//! Parameters of TCP.
 
 use super::Timeouts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
-/// Which loss-based congestion control.
+/// Loss-based congestion controls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Congestion {
-    /// RFC 9438, Linux's default.
+    /// CUBIC: RFC 9438, Linux's default.
     #[default]
     Cubic,
-    /// RFC 5681 and RFC 6582.
+    /// NewReno: RFC 5681 and RFC 6582.
     NewReno,
 }
 
-/// How long connections last.
+/// Lifetime of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Connections {
-    /// Each message has a new one.
+    /// A new connection for each message.
     #[default]
     Fresh,
-    /// A message takes the one between its ends that was last in use; a new one, if all are in use.
+    /// A message takes the most recently used idle connection between its ends, or a new one if none is idle.
     Kept,
 }
 
@@ -31,6 +31,7 @@ pub enum Connections {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
+    /// Congestion control. Default CUBIC.
     pub congestion: Congestion,
     /// Segments that a new stream may send at once. Default 10 (RFC 6928 §2).
     pub initial_window: u32,
@@ -39,14 +40,15 @@ pub struct Params {
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Each packet of a stream takes the next of equal ways (Dixit et al., INFOCOM 2013) instead of all the same.
-    /// Default: all the same, as their hash says (ECMP, RFC 2992).
+    /// Whether each packet of a stream takes the next of the equal paths (Dixit et al., INFOCOM 2013) instead of all
+    /// the same. Default: all the same, by their hash (ECMP, RFC 2992).
     pub spraying: bool,
-    /// Whether messages share connections, with what these have learned. Default: each has its own.
+    /// Whether messages share connections and the state that these have learned. Default: a connection for each
+    /// message.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
-    /// A lost tail is probed for after two round trips, before the timer runs out (RFC 8985 §7), as Linux does. Default:
-    /// it waits for the timer.
+    /// Whether a lost tail is probed for after two round trips, before the retransmission timer runs out (RFC 8985 §7),
+    /// as Linux does. Default: it waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -66,7 +68,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Retransmission timeouts in a network of this unloaded round-trip time.
+    /// Returns the retransmission timeouts in a network of this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }

@@ -1,13 +1,13 @@
 //! A set of segment numbers as sorted, disjoint, half-open ranges.
 //!
-//! Empty as long as nothing is lost or reordered, so that it neither allocates nor costs anything
-//! on the common path.
+//! Empty as long as no segment is lost or reordered, so that it neither allocates nor costs anything on the common
+//! path.
 
 use std::ops::Range;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Ranges {
-    /// Ascending; no two touch.
+    /// Ranges in ascending order; no two touch.
     ranges: Vec<Range<u32>>,
 }
 
@@ -16,7 +16,7 @@ impl Ranges {
         self.ranges.is_empty()
     }
 
-    /// One past the largest number of the set.
+    /// Returns one past the largest number of the set.
     pub(super) fn end(&self) -> Option<u32> {
         self.ranges.last().map(|r| r.end)
     }
@@ -25,23 +25,23 @@ impl Ranges {
         self.ranges.iter()
     }
 
-    /// The range that holds `number`.
+    /// Returns the range that holds `number`.
     pub(super) fn containing(&self, number: u32) -> Option<&Range<u32>> {
         let at = self.first_ending_after(number);
         self.ranges.get(at).filter(|r| r.start <= number)
     }
 
-    /// The smallest number at or above `number` that is not in the set.
+    /// Returns the smallest number at or above `number` that is not in the set.
     pub(crate) fn gap_from(&self, number: u32) -> u32 {
         self.containing(number).map_or(number, |r| r.end)
     }
 
-    /// How many numbers of the set lie below `number`.
+    /// Returns how many numbers of the set are below `number`.
     pub(super) fn count_below(&self, number: u32) -> u32 {
         self.ranges.iter().take_while(|r| r.start < number).map(|r| r.end.min(number) - r.start).sum()
     }
 
-    /// The `n`th largest number of the set (1: the largest).
+    /// Returns the `n`th largest number of the set (1: the largest).
     pub(super) fn nth_from_top(&self, mut n: u32) -> Option<u32> {
         for range in self.ranges.iter().rev() {
             let len = range.end - range.start;
@@ -53,7 +53,7 @@ impl Ranges {
         None
     }
 
-    /// Adds a range and returns how many of its numbers are new.
+    /// Adds a range. Returns how many of its numbers are new.
     pub(crate) fn insert(&mut self, new: Range<u32>) -> u32 {
         if new.is_empty() {
             return 0;
@@ -71,7 +71,7 @@ impl Ranges {
         merged.end - merged.start - before
     }
 
-    /// Forgets everything below `number`.
+    /// Removes all numbers below `number`.
     pub(crate) fn remove_below(&mut self, number: u32) {
         let gone = self.first_ending_after(number);
         self.ranges.drain(..gone);

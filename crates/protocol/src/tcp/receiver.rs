@@ -12,11 +12,11 @@ use unrack_units::Time;
 /// | what is known | [`next`](Receiver::next) |
 #[derive(Debug, Clone)]
 pub struct Receiver {
-    /// Everything below has been handed on in order.
+    /// Next segment expected: all below have been handed on in order.
     next: u32,
-    /// Arrived out of order.
+    /// Segments that arrived out of order.
     beyond: Ranges,
-    /// The congestion mark of the last segment (RFC 8257 §3.2: DCTCP.CE).
+    /// Congestion mark of the last segment (RFC 8257 §3.2: DCTCP.CE).
     marked: bool,
     /// Segments not yet acknowledged, and the time echoed for them.
     pending: u32,
@@ -29,8 +29,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Acknowledges every `every`th segment in order, at the latest after `delay`
-    /// (RFC 5681 §4.2; 1 acknowledges each).
+    /// Creates a receiver that acknowledges every `every`th segment in order, at the latest after `delay` (RFC 5681
+    /// §4.2; 1 acknowledges each).
     pub fn new(every: u32, delay: Time) -> Receiver {
         Receiver {
             next: 0,
@@ -45,13 +45,13 @@ impl Receiver {
         }
     }
 
-    /// Everything below has arrived and been handed on in order.
+    /// Returns the next segment expected: all below have arrived and been handed on in order.
     pub fn next(&self) -> u32 {
         self.next
     }
 
-    /// A segment arrived, with or without a congestion mark. Returns how many segments are now handed
-    /// on in order: 0 if it was a copy or came too early.
+    /// Takes in a segment, with or without a congestion mark. Returns how many segments are now handed on in order: 0
+    /// if it was a duplicate or came too early.
     pub fn handle_segment(&mut self, now: Time, segment: Segment, marked: bool) -> u32 {
         self.note_mark(marked);
         let in_order = segment.number == self.next && self.beyond.is_empty();
@@ -64,22 +64,25 @@ impl Receiver {
         handed_on
     }
 
-    /// The delayed acknowledgement is due.
+    /// Makes the delayed acknowledgement due, once its time has come.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.due[1] = Some(self.acknowledge(self.next));
         }
     }
 
+    /// Returns the next acknowledgement to send.
     pub fn poll_ack(&mut self) -> Option<Ack> {
         self.due[0].take().or_else(|| self.due[1].take())
     }
 
+    /// Returns when [`handle_timeout`](Receiver::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadline
     }
 
-    /// RFC 8257 §3.2: when the mark changes, what came before is acknowledged with its own mark.
+    /// Notes the mark of a segment. RFC 8257 §3.2: when the mark changes, earlier segments are acknowledged with their
+    /// own mark.
     fn note_mark(&mut self, marked: bool) {
         if marked != self.marked && self.pending > 0 {
             self.due[0] = Some(self.acknowledge(self.next));
@@ -115,9 +118,9 @@ impl Receiver {
         Ack { next: self.next, echo: self.echo, marked: self.marked, sack: self.sack(newest) }
     }
 
-    /// RFC 2018 §4: the block of the newest segment first.
-    // Departure: then the highest others, where the RFC says the most recently reported. They are the
-    // same unless segments arrive out of order.
+    /// Returns the selective acknowledgement, the block of the newest segment first (RFC 2018 §4).
+    // Departure: then the highest others, where the RFC says the most recently reported. They are the same unless
+    // segments arrive out of order.
     fn sack(&self, newest: u32) -> Sack {
         if self.beyond.is_empty() {
             return Sack::NONE;

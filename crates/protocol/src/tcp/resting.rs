@@ -4,7 +4,7 @@ use super::rto::Rto;
 use super::{Control, Pause, Sender};
 use unrack_units::Time;
 
-/// What a connection knows while it has nothing to send: its window, and the round trip.
+/// State of a connection while it has nothing to send: its window, and the round-trip estimate.
 #[derive(Debug, Clone)]
 pub struct Resting<C> {
     pub(super) control: C,
@@ -14,7 +14,8 @@ pub struct Resting<C> {
 }
 
 impl<C: Control> Resting<C> {
-    /// The next stream of the connection. After a time without sending, the window is smaller ([`Pause::shrink`]).
+    /// Starts the next stream of the connection. After a time without sending, the window is smaller
+    /// ([`Pause::shrink`]).
     pub fn resume(mut self, now: Time, segments: u32) -> Sender<C> {
         let time = now - self.last_sent;
         let timeouts = time.as_ps().saturating_sub(1) / self.rto.timeout().as_ps();
@@ -42,13 +43,13 @@ mod tests {
             pause(Time::ZERO, Time::ZERO, timeouts).shrink(&mut window, &mut threshold);
             assert_eq!((window, threshold), (left, back));
         }
-        // What is below the initial window stays, and who was never cut is not.
+        // A window below the initial one stays, and a threshold that was never cut stays infinite.
         let (mut window, mut threshold) = (4.0, f64::INFINITY);
         pause(Time::ZERO, Time::ZERO, 2).shrink(&mut window, &mut threshold);
         assert_eq!((window, threshold), (4.0, f64::INFINITY));
     }
 
-    /// The window of CUBIC after a loss at 10,000 and so many seconds of growth, with a pause after the first.
+    /// Returns the window of CUBIC after a loss at 10,000 and `seconds` of growth, with a pause after the first second.
     fn cubic(seconds: u64, paused: Time) -> u32 {
         let params = Params { congestion: Congestion::Cubic, initial_window: 10_000, ..Params::default() };
         let mut control = LossBased::new(&params);

@@ -1,11 +1,11 @@
-//! The retransmission timeout of RFC 6298.
+//! Retransmission timeout of RFC 6298.
 
 use super::Timeouts;
 use unrack_units::Time;
 
 #[derive(Debug, Clone)]
 pub(super) struct Rto {
-    /// Smoothed round-trip time and its variation, ps; none before the first sample.
+    /// Smoothed round-trip time and its variation, ps; `None` before the first sample.
     smoothed: Option<(u64, u64)>,
     base: Time,
     backoff: u32,
@@ -20,7 +20,7 @@ impl Rto {
         Rto { smoothed: None, base: first, backoff: 0, min, max, probes }
     }
 
-    /// RFC 6298 §2.2 and §2.3. A sample also ends the back-off (§5.7).
+    /// Takes a sample of the round-trip time: RFC 6298 §2.2 and §2.3. A sample also ends the back-off (§5.7).
     pub(super) fn sample(&mut self, rtt: Time) {
         let rtt = rtt.as_ps();
         let (srtt, rttvar) = match self.smoothed {
@@ -33,18 +33,18 @@ impl Rto {
         self.backoff = 0;
     }
 
-    /// RFC 6298 §5.5: back off the timer.
+    /// Doubles the timeout: RFC 6298 §5.5.
     pub(super) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(32);
     }
 
-    /// How many in a row.
+    /// Returns the number of timeouts in a row.
     pub(super) fn timeouts(&self) -> u32 {
         self.backoff
     }
 
-    /// RFC 8985 §7.2: how long to wait before a probe. `None`: for ever, as when nothing is known of the round trip.
-    // Departure: no allowance for delayed acknowledgements of a single segment, which nobody delays here.
+    /// Returns how long to wait before a tail loss probe (RFC 8985 §7.2). `None`: no probe, as before the first sample.
+    // Departure: no allowance for delayed acknowledgements of a single segment, which are not delayed here.
     pub(super) fn probe_timeout(&self) -> Option<Time> {
         let (srtt, _) = self.smoothed.filter(|_| self.probes)?;
         Some(Time::from_ps(2 * srtt))

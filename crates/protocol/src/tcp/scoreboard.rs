@@ -1,32 +1,30 @@
-//! What the sender knows about its segments: acknowledged, selectively acknowledged, lost,
-//! retransmitted (RFC 6675 §3 and §4).
+//! Scoreboard of a sender's segments: acknowledged, selectively acknowledged, lost, retransmitted (RFC 6675 §3 and §4).
 
 use super::ranges::Ranges;
 use super::{Outstanding, Sack};
 
-/// Segments selectively acknowledged above a hole before the hole counts as lost
-/// (RFC 6675 §2: DupThresh).
+/// Segments selectively acknowledged above a hole before the hole counts as lost (RFC 6675 §2: DupThresh).
 const DUP_THRESH: u32 = 3;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scoreboard {
-    /// RFC 6675 HighACK + 1: everything below has arrived.
+    /// RFC 6675 HighACK + 1: every segment below has arrived.
     una: u32,
-    /// RFC 6675 HighData + 1: everything below has been sent.
+    /// RFC 6675 HighData + 1: every segment below has been sent.
     next: u32,
-    /// Arrived above `una`.
+    /// Segments above `una` that have arrived.
     sacked: Ranges,
-    /// What is below and not sacked is lost.
+    /// Bound below which segments that are not sacked are lost.
     lost_below: u32,
-    /// RFC 6675 HighRxt + 1: what is below and not sacked has been retransmitted, in order.
+    /// RFC 6675 HighRxt + 1: segments below that are not sacked have been retransmitted, in order.
     rxt_below: u32,
 }
 
-/// What an acknowledgement brought.
+/// Effect of an acknowledgement.
 pub(super) struct Progress {
     /// Segments now known to have arrived that were not before.
     pub delivered: u32,
-    /// `una` moved.
+    /// True if `una` moved.
     pub advanced: bool,
 }
 
@@ -37,19 +35,20 @@ impl Scoreboard {
     pub(super) fn next(&self) -> u32 {
         self.next
     }
-    /// Something is sent and not acknowledged.
+    /// Returns whether a segment is sent and not acknowledged.
     pub(super) fn outstanding(&self) -> bool {
         self.una < self.next
     }
     pub(super) fn all_sent(&self) -> Outstanding {
         Outstanding { una: self.una, next: self.next }
     }
-    /// RFC 6675 §4: IsLost (una).
+    /// Returns whether the first outstanding segment is lost. RFC 6675 §4: IsLost (una).
     pub(super) fn first_is_lost(&self) -> bool {
         self.lost_below > self.una
     }
 
-    /// RFC 6675 §4: SetPipe (). Sent, neither sacked nor lost; and retransmitted, not sacked.
+    /// Returns the segments in flight. RFC 6675 §4: SetPipe (). Sent, neither sacked nor lost; and retransmitted, not
+    /// sacked.
     pub(super) fn pipe(&self) -> u32 {
         if self.sacked.is_empty() {
             return self.next - self.lost_below.max(self.una) + self.rxt_below.saturating_sub(self.una);
@@ -65,7 +64,7 @@ impl Scoreboard {
         (to - from) - (self.sacked.count_below(to) - self.sacked.count_below(from))
     }
 
-    /// RFC 6675 §4: Update (). The caller has checked that the acknowledgement is for data sent.
+    /// Applies an acknowledgement of data that was sent, which the caller has checked. RFC 6675 §4: Update ().
     pub(super) fn update(&mut self, next: u32, sack: &Sack) -> Progress {
         let advanced = next > self.una;
         let mut delivered = 0;
@@ -86,32 +85,32 @@ impl Scoreboard {
         Progress { delivered, advanced }
     }
 
-    /// RFC 6675 §4: IsLost: DupThresh segments above have been sacked.
+    /// Marks as lost the segments with DupThresh sacked ones above. RFC 6675 §4: IsLost.
     fn mark_lost(&mut self) {
         if let Some(third) = self.sacked.nth_from_top(DUP_THRESH) {
             self.lost_below = self.lost_below.max(third);
         }
     }
 
-    /// Nothing has arrived beyond a hole.
+    /// Returns whether no segment has arrived beyond a hole.
     pub(super) fn is_in_order(&self) -> bool {
         self.sacked.is_empty()
     }
 
-    /// What is below and not sacked is lost.
+    /// Marks as lost all segments below `segment` that are not sacked.
     pub(super) fn lose_below(&mut self, segment: u32) {
         self.lost_below = self.lost_below.max(segment);
     }
 
-    /// Everything outstanding is presumed lost and may be sent again, except what is sacked.
-    // Departure: RFC 2018 §8 forgets the sacks, because a receiver may drop what it has sacked; ours
-    // never does.
+    /// Presumes all outstanding segments lost, except sacked ones; they may be sent again.
+    // Departure: RFC 2018 §8 forgets the sacks, because a receiver may drop what it has sacked; receivers here never
+    // do.
     pub(super) fn lose_all(&mut self) {
         self.lost_below = self.next;
         self.rxt_below = self.una;
     }
 
-    /// RFC 6675 §4: NextSeg () rule 1, and rule 3 if `eager`: the next hole to fill.
+    /// Returns the next hole to fill. RFC 6675 §4: NextSeg () rule 1, and rule 3 if `eager`.
     pub(super) fn hole(&self, eager: bool) -> Option<u32> {
         let hole = self.sacked.gap_from(self.rxt_below.max(self.una));
         let limit = if eager { self.lost_below.max(self.sacked.end().unwrap_or(0)) } else { self.lost_below };
@@ -122,7 +121,7 @@ impl Scoreboard {
         self.rxt_below = segment + 1;
     }
 
-    /// A segment never sent before.
+    /// Counts a segment never sent before as sent, and returns it.
     pub(super) fn send_new(&mut self) -> u32 {
         self.next += 1;
         self.next - 1

@@ -1,4 +1,4 @@
-//! The sending half: what to send, when to send it again.
+//! The sending half: transmission and retransmission of segments.
 
 use super::resting::Resting;
 use super::rto::Rto;
@@ -6,25 +6,26 @@ use super::scoreboard::Scoreboard;
 use super::{Ack, Acked, Control, Outstanding, Sack, Segment};
 use unrack_units::Time;
 
-/// The retransmission timeout before the first sample, and its bounds after it (RFC 6298).
+/// Retransmission timeout before the first sample, and its bounds after it (RFC 6298).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     pub first: Time,
     pub min: Time,
     pub max: Time,
-    /// A lost tail is probed for before the timer runs out (RFC 8985 §7).
+    /// True if a lost tail is probed for before the timer runs out (RFC 8985 §7).
     pub probes: bool,
 }
 
 impl Timeouts {
-    // Departure: RFC 6298 §2.1 waits 1 s before the first sample. In a rack the round-trip time is
-    // known, and the first timeout is what it would be after a sample of it (§2.2).
+    /// Returns the timeouts in a network of this round-trip time, without probes.
+    // Departure: RFC 6298 §2.1 waits 1 s before the first sample. In a rack the round-trip time is known, and the first
+    // timeout is what it would be after a sample of it (§2.2).
     pub fn known(rtt: Time, min: Time, max: Time) -> Timeouts {
         let max = max.max(min);
         Timeouts { first: (rtt * 3).clamp(min, max), min, max, probes: false }
     }
 
-    /// With probes for lost tails, or without.
+    /// Switches probes for lost tails on or off.
     pub fn with_probes(self, probes: bool) -> Timeouts {
         Timeouts { probes, ..self }
     }
@@ -41,33 +42,33 @@ pub struct Sender<C> {
     control: C,
     board: Scoreboard,
     phase: Phase,
-    /// Segments of the stream so far.
+    /// Number of segments of the stream so far.
     total: u32,
     rto: Rto,
     deadline: Option<Time>,
     retransmissions: u32,
-    /// The window held back what would have followed this segment.
+    /// Next segment to send when the window was last the limit.
     held_back_at: u32,
-    /// The window of the connection when it was new.
+    /// Window of the connection when it was new, in segments.
     initial_window: u32,
     last_sent: Time,
     probe: Probe,
 }
 
-/// RFC 8985 §7: what betrays a lost tail, after which nothing comes that would.
+/// Tail loss probe (RFC 8985 §7): reveals a lost tail, which no later segment would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
     None,
-    /// The deadline is that of a probe.
+    /// The deadline is a probe's.
     Armed,
-    /// To be sent, whatever the window says.
+    /// A probe is to be sent, whatever the window says.
     Due,
-    /// Sent then as a copy of this segment, or as a new one, with so much outstanding.
+    /// A probe was sent at `at`: a copy of this segment, or a new one, with these segments outstanding.
     Sent {
         at: Time,
         number: u32,
         is_copy: bool,
-        /// When the one before was sent.
+        /// Time at which the segment before it was sent.
         before: Time,
         outstanding: Outstanding,
     },
@@ -76,24 +77,25 @@ enum Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// RFC 6675 §5: filling holes until everything below `until` is acknowledged. `owed`: the first
-    /// retransmission goes out whatever the window says (step 4.3).
+    /// Fast recovery (RFC 6675 §5): holes are filled until everything below `until` is acknowledged. If `owed`, the
+    /// first retransmission goes out whatever the window says (step 4.3).
     Recovery {
         until: u32,
         owed: bool,
     },
-    /// After a timeout: everything unacknowledged below `until` goes out again, in slow start.
+    /// Recovery from a timeout: everything unacknowledged below `until` is sent again, in slow start.
     Loss {
         until: u32,
     },
-    /// Nothing is sent any more.
+    /// The sender has given up, and sends nothing more.
     GivenUp,
 }
 
-/// RFC 1122 §4.2.3.5: R2, after which a connection is closed; as many as Linux's `tcp_retries2`.
+/// Timeouts in a row after which a connection is closed (RFC 1122 §4.2.3.5: R2); as many as Linux's `tcp_retries2`.
 pub const MOST_TIMEOUTS: u32 = 15;
 
 impl<C: Control> Sender<C> {
+    /// Creates the sender of a new connection's first stream, of `segments` segments.
     pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
         let (initial_window, rto) = (control.window(), Rto::new(timeouts));
         Sender::resumed(Resting { control, rto, initial_window, last_sent: Time::ZERO }, segments)
@@ -116,7 +118,7 @@ impl<C: Control> Sender<C> {
         }
     }
 
-    /// The connection, for another stream: what is under way of this one counts as arrived.
+    /// Returns the connection for another stream; segments of this stream in flight count as arrived.
     pub fn rest(&self) -> Resting<C>
     where
         C: Clone,
@@ -125,11 +127,11 @@ impl<C: Control> Sender<C> {
         Resting { control: self.control.clone(), rto: self.rto.clone(), initial_window, last_sent }
     }
 
-    /// What an answer to all that was sent says by the way (RFC 9293 §3.8.6.3).
-    // Departure: it would echo the timestamp of what it answers; this is that of what was sent last, which is the same
-    // unless something was sent twice without need.
+    /// Returns the acknowledgement that an answer to everything sent implies (RFC 9293 §3.8.6.3).
+    // Departure: an answer would echo the timestamp of the segment that it answers; this is the timestamp of the last
+    // segment sent, which is the same unless something was retransmitted needlessly.
     pub fn acknowledged_by_answer(&self) -> Ack {
-        // Whoever answers late was not lost.
+        // A late answer shows that the segment before the probe was not lost.
         let echo = match self.probe {
             Probe::Sent { before, .. } => before,
             _ => self.last_sent,
@@ -142,33 +144,36 @@ impl<C: Control> Sender<C> {
         self.total += segments;
     }
 
+    /// Returns the congestion control.
     pub fn control(&self) -> &C {
         &self.control
     }
-    /// For controls that others have a say in.
+    /// Returns the congestion control for changes by other subflows.
     pub(crate) fn control_mut(&mut self) -> &mut C {
         &mut self.control
     }
-    /// Everything below is known to have arrived.
+    /// Returns the number of segments acknowledged: all below are known to have arrived.
     pub fn acknowledged(&self) -> u32 {
         self.board.una()
     }
-    /// Everything given to send has been acknowledged, or the sender has given up.
+    /// Returns whether everything given to send has been acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.board.una() == self.total || self.has_given_up()
     }
-    /// As many timeouts in a row as [`MOST_TIMEOUTS`]: nobody seems to be there.
+    /// Returns whether the sender has given up, after [`MOST_TIMEOUTS`] timeouts in a row.
     pub fn has_given_up(&self) -> bool {
         self.phase == Phase::GivenUp
     }
-    /// So many timeouts in a row.
+    /// Returns the number of timeouts in a row.
     pub(crate) fn timeouts(&self) -> u32 {
         self.rto.timeouts()
     }
+    /// Returns the number of segments sent again.
     pub fn retransmissions(&self) -> u32 {
         self.retransmissions
     }
 
+    /// Handles an acknowledgement.
     pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
         // RFC 9293 §3.10.7.4: an acknowledgement of something not sent is dropped.
         if ack.next > self.board.next() || ack.echo > now || self.has_given_up() {
@@ -199,7 +204,8 @@ impl<C: Control> Sender<C> {
         self.arm_probe(now);
     }
 
-    /// RFC 8985 §7.4. The echoed time tells whether it was the probe that arrived (the RFC: a duplicate's SACK).
+    /// Evaluates an acknowledgement after a probe: RFC 8985 §7.4. The echoed time tells whether the probe arrived (the
+    /// RFC uses a duplicate's SACK).
     fn hear_of_probe(&mut self, ack: &Ack) {
         let Probe::Sent { at, number, is_copy, outstanding, .. } = self.probe else { return };
         let arrived = ack.echo == at;
@@ -209,13 +215,13 @@ impl<C: Control> Sender<C> {
                 self.control.handle_loss(outstanding);
             }
         } else if arrived {
-            // RACK, §6.2, for this one segment: what was sent two round trips before it and has not arrived is lost.
+            // RACK, §6.2, for this one segment: segments sent two round trips before it that have not arrived are lost.
             self.probe = Probe::None;
             self.board.lose_below(number);
         }
     }
 
-    /// RFC 8985 §7.2: when the tail that is under way should have been heard of, if nothing else is wrong.
+    /// Arms a probe for the time by which the tail in flight should have been acknowledged: RFC 8985 §7.2.
     fn arm_probe(&mut self, now: Time) {
         if matches!(self.probe, Probe::Armed | Probe::Due) {
             self.probe = Probe::None;
@@ -235,7 +241,7 @@ impl<C: Control> Sender<C> {
         }
     }
 
-    /// RFC 6675 §5, step 4. Not again before the recovery point of a timeout is passed (§5.1).
+    /// Enters fast recovery: RFC 6675 §5, step 4. Not again before the recovery point of a timeout is passed (§5.1).
     fn enter_recovery(&mut self) {
         if self.phase == Phase::Open && self.board.first_is_lost() {
             self.phase = Phase::Recovery { until: self.board.next(), owed: true };
@@ -243,7 +249,7 @@ impl<C: Control> Sender<C> {
         }
     }
 
-    /// The retransmission timer ran out (RFC 6298 §5.4 to §5.6); or a probe is due.
+    /// Handles a retransmission timeout (RFC 6298 §5.4 to §5.6), or makes a probe due.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
@@ -266,7 +272,7 @@ impl<C: Control> Sender<C> {
         self.deadline = Some(now + self.rto.timeout());
     }
 
-    /// The next segment to put on the wire, if the window allows one.
+    /// Returns the next segment to put on the wire, if the window allows one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if self.is_held_back() {
             return None;
@@ -284,18 +290,18 @@ impl<C: Control> Sender<C> {
         Some(Segment { number, sent: now })
     }
 
-    /// Whether [`poll_transmit`](Sender::poll_transmit) would give a segment, for drivers that have
-    /// many senders wait for one link.
+    /// Returns whether [`poll_transmit`](Sender::poll_transmit) would return a segment, for drivers with many senders
+    /// on one link.
     pub fn is_ready(&mut self) -> bool {
         !self.is_held_back() && self.has_next()
     }
 
-    /// Whether the window would let something new out.
+    /// Returns whether the window has room for a new segment.
     pub(crate) fn has_room(&mut self) -> bool {
         !self.is_held_back()
     }
 
-    /// RFC 8985 §7.3: something new, or the last segment again.
+    /// Returns the segment to send as a probe: a new one, or the last again. RFC 8985 §7.3.
     fn next_probe(&mut self, now: Time) -> u32 {
         let outstanding = self.board.all_sent();
         let is_copy = outstanding.next == self.total;
@@ -331,7 +337,7 @@ impl<C: Control> Sender<C> {
             || self.phase != Phase::Open && self.board.hole(recovering).is_some()
     }
 
-    /// RFC 6675 §4: NextSeg ().
+    /// Chooses the next segment. RFC 6675 §4: NextSeg ().
     // Departure: without rule 4 (the rescue of a lost tail), which the RFC makes optional.
     fn next_segment(&mut self) -> Option<u32> {
         if let Some(hole) = self.hole(false) {
@@ -358,7 +364,7 @@ impl<C: Control> Sender<C> {
         Some(hole)
     }
 
-    /// When to call [`handle_timeout`](Sender::handle_timeout) unless something happens before.
+    /// Returns when to call [`handle_timeout`](Sender::handle_timeout) unless something happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadline
     }

@@ -1,4 +1,4 @@
-//! Probes for lost tails (RFC 8985 §7): what they betray, and what they do not.
+//! Tests of probes for lost tails (RFC 8985 §7): losses that they reveal, and those that they do not.
 
 use super::pair::{Link, Pair};
 use super::*;
@@ -9,7 +9,7 @@ fn sender(segments: u32) -> Sender<LossBased> {
     Sender::new(LossBased::new(&params), params.timeouts(Time::from_us(2)), segments)
 }
 
-/// A round trip of 2.12 us; a timeout takes 200.
+/// Runs a pair with a round trip of 2.12 us, where a timeout takes 200 us.
 fn run(segments: u32, lost: &[u64]) -> Pair<LossBased> {
     let link = Link { drop_nth: lost.to_vec(), ..Link::default() };
     let mut pair = Pair::new(sender(segments), Receiver::new(1, Time::ZERO), link, 0);
@@ -26,7 +26,7 @@ fn a_lost_tail_is_sent_again_after_two_round_trips() {
         // Two round trips of waiting, as long as samples differ, and one more.
         let later = pair.now - whole.now;
         assert!(later > Time::from_us(4) && later < Time::from_us(12), "{segments}: {later}");
-        // It was lost for real: that cuts the window.
+        // The segment was really lost: that cuts the window.
         assert!(pair.sender.control().window() < whole.sender.control().window());
     }
 }
@@ -51,7 +51,7 @@ fn before_anything_is_known_of_the_round_trip_there_is_none() {
     assert!(pair.now > Time::from_us(200), "{}", pair.now);
 }
 
-/// Ten segments, of which nine are acknowledged after 10 us: what the probe is, and when.
+/// Returns the probe of a sender of ten segments, of which nine are acknowledged after 10 us.
 fn probed(sender: &mut Sender<LossBased>) -> Segment {
     let ten: Vec<_> = std::iter::from_fn(|| sender.poll_transmit(Time::ZERO)).collect();
     assert_eq!(ten.len(), 10);
@@ -62,7 +62,7 @@ fn probed(sender: &mut Sender<LossBased>) -> Segment {
     sender.handle_timeout(Time::from_us(30));
     let probe = sender.poll_transmit(Time::from_us(30)).unwrap();
     assert_eq!((probe.number, sender.poll_transmit(Time::from_us(30))), (9, None));
-    // From then on the timer runs as always.
+    // Afterwards the retransmission timer runs as always.
     assert_eq!(sender.poll_timeout(), Some(Time::from_us(230)));
     probe
 }
@@ -80,7 +80,7 @@ fn who_is_late_was_not_lost() {
     };
     // The probe arrived first: the last segment was lost, and one was under way.
     assert_eq!(acked(true), (19, 2));
-    // The segment did.
+    // The segment itself arrived.
     let (before, after) = acked(false);
     assert!(after >= before);
 }

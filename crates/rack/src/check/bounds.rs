@@ -1,4 +1,4 @@
-//! What values may be, beyond their type: what the other rooms rely on.
+//! Bounds of values beyond their type, which the other crates rely on.
 
 use std::fmt::Display;
 
@@ -11,21 +11,21 @@ use crate::network::{Buffer, Link, Network, Switch, Topology};
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
 use unrack_units::nearest::hint;
 
-/// Per-node tables stay in memory.
+/// Largest number of nodes: per-node tables stay in memory.
 const MOST_NODES: u32 = 1 << 16;
-/// Ports are numbered in 32 bits, and each has some hundred bytes of its own.
+/// Largest number of switch ports: ports are numbered in 32 bits, and each takes some hundred bytes.
 const MOST_PORTS: u64 = 1 << 24;
-/// The largest fat tree of no more nodes than that.
+/// Ports of the largest fat tree with no more nodes than that.
 const MOST_FAT_TREE_PORTS: u32 = 64;
-/// Messages of a run are numbered in 32 bits.
+/// Largest number of messages of a run, which are numbered in 32 bits.
 const MOST_MESSAGES: u64 = u32::MAX as u64;
 const SMALLEST_MTU: Bytes = Bytes::new(64);
 const LARGEST_MTU: Bytes = Bytes::new(64 << 10);
 const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
-/// Switches have powers of two from 1/128 to 8, and none.
+/// Smallest `alpha`. Switches have powers of two from 1/128 to 8, and none.
 const LEAST_ALPHA: f64 = 1.0 / 1024.0;
 const MOST_ALPHA: f64 = 1024.0;
-/// What takes longer is a slip of units.
+/// Longest delay: a longer one is a slip of units.
 const LONGEST_DELAY: Time = Link::LONGEST;
 
 impl Checker<'_> {
@@ -75,12 +75,12 @@ impl Checker<'_> {
                 }
                 return;
             }
-            // It was checked when its file was read.
+            // A graph was checked when its file was read.
             Topology::Graph(_) => return,
         }
         let nodes = network.topology.nodes();
         let is_star = matches!(network.topology, Topology::Star { .. });
-        // Of none, what makes it so is complained of already.
+        // Without nodes, the zero itself is reported already.
         if !is_star && nodes > 0 && !(2..=MOST_NODES).contains(&nodes) {
             self.complain("network.topology", format!("{nodes} nodes is outside 2 to {MOST_NODES}"));
         } else if network.topology.ports() > MOST_PORTS {
@@ -89,7 +89,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Core switches are there if racks could not reach each other without (DRack, appendix A.1).
+    /// Checks that there are core switches exactly if racks could not reach each other without (DRack, appendix A.1).
     fn check_cores(&mut self, racks: u32, hosts: u32, cores: u32) {
         let path = "network.topology.cores";
         if racks == 0 || hosts == 0 {
@@ -113,7 +113,7 @@ impl Checker<'_> {
         self.within(&format!("{path}.propagation"), link.propagation, Time::ZERO, LONGEST_DELAY);
     }
 
-    /// Where packets do not wait in switches, they share nothing there.
+    /// Refuses shared buffers with protocols whose packets do not wait in switches.
     pub(super) fn check_sharing(&mut self, buffer: Buffer, protocol: Protocol) {
         let why = match (buffer, protocol) {
             (Buffer::Shared(_), Protocol::Ideal) => "`ideal` is a bound without switches",
@@ -173,7 +173,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What depends on the nodes is checked by who makes the messages.
+    /// Checks a collective; limits that depend on the nodes are checked where its messages are made.
     pub(super) fn check_collective(&mut self, collective: &Collective) {
         self.within("workload.compute", collective.compute, Time::ZERO, LONGEST_DELAY);
         match (collective.operation, collective.servers) {
@@ -192,7 +192,7 @@ impl Checker<'_> {
         self.within("workload.messages", messages, 1, MOST_MESSAGES);
     }
 
-    /// Those given in time are compared with the run when its traffic is known.
+    /// Checks margins given in messages; those given in time are compared with the run once its traffic is known.
     fn check_margins(&mut self, workload: &Workload, messages: u64) {
         let count = |margin| match margin {
             Margin::Messages(count) => count,
@@ -217,7 +217,7 @@ impl Checker<'_> {
             Size::File { file, .. } if file.written.is_empty() => {
                 self.complain(&format!("{path}.cdf_file"), "expected a file name");
             }
-            // What a Pareto distribution is, the room of workloads checks.
+            // The workload crate checks the parameters of a Pareto distribution.
             Size::BuiltIn(_) | Size::File { .. } | Size::Pareto { .. } => {}
         }
     }
@@ -233,7 +233,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn within<T: PartialOrd + Display>(&mut self, path: &str, value: T, least: T, most: T) {
-        // Not a number is outside as well.
+        // NaN is outside as well.
         if !(value >= least && value <= most) {
             self.complain(path, format!("{value} is outside {least} to {most}"));
         }

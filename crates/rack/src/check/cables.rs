@@ -1,4 +1,4 @@
-//! The file that lists the cables of a `graph`.
+//! Reading of the file that lists the cables of a `graph`.
 
 use super::Checker;
 use crate::graph::list::Listed;
@@ -6,7 +6,7 @@ use crate::network::{Cabling, Topology};
 use crate::workload::FileRef;
 use unrack_input::read_text;
 
-/// As many cables as fit, and some comments.
+/// Largest file: as many cables as fit, and some comments.
 const MOST_BYTES: u64 = 64 << 20;
 
 impl Checker<'_> {

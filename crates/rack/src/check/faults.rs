@@ -1,4 +1,4 @@
-//! What a scenario says of faults.
+//! Check of a scenario's faults.
 
 use super::Checker;
 use crate::faults::{BitErrors, Failure, Faults};
@@ -86,7 +86,7 @@ impl Checker<'_> {
     }
 }
 
-/// Times count picoseconds in 64 bits; what comes after an outage has room.
+/// Latest time of a failure: times count picoseconds in 64 bits, and events after an outage need room.
 const LATEST: Time = Time::from_us(1_000_000_000_000);
 
 fn switches(topology: &Topology) -> u32 {

@@ -1,4 +1,4 @@
-//! What a scenario says of the inside of hosts.
+//! Check of the inside of hosts.
 
 use super::Checker;
 use crate::host::{Cache, Host};
@@ -6,18 +6,18 @@ use crate::network::{Link, Network};
 use crate::{Protocol, Topology};
 use unrack_units::{Bytes, Time};
 
-/// The granularities of CXL (DRack §2.5).
+/// Least and largest granularity of interleaving in CXL (DRack §2.5).
 const INTERLEAVES: [Bytes; 2] = [Bytes::new(256), Bytes::new(16 << 10)];
-/// A line of a processor, and a section.
+/// Least and largest cache line: a processor's line, and a section.
 const LINES: [Bytes; 2] = [Bytes::new(64), Bytes::new(64 << 10)];
 /// Bytes of a huge page (DRack §4.2).
 const SECTION: u64 = 2 << 20;
 const MOST_PARTS: usize = 8;
 const MOST_CORES: u32 = 1024;
 const MOST_QUEUED: u32 = 1 << 16;
-/// Of a header, one after the other: more than any stack needs.
+/// Largest number of loads of a header, one after the other: more than any stack needs.
 const MOST_LOADS: u32 = 1 << 10;
-/// Each host has a queue for each other of its rack.
+/// Largest number of hosts in a rack: each host has a queue for every other host of its rack.
 const MOST_HOSTS: u32 = 1024;
 const LARGEST_MEMORY: Bytes = Bytes::new(1 << 44);
 

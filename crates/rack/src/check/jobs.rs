@@ -1,16 +1,16 @@
-//! What the jobs of a mix may be. What depends on how they are placed, and on their numbers of ranks, is
-//! checked by who makes their messages.
+//! Check of the jobs of a mix. Limits that depend on their placement and numbers of ranks are checked where their
+//! messages are made.
 
 use super::Checker;
 use crate::workload::jobs::{Embedding, Job, Jobs, KeyValue, Training, WordCount};
 use crate::workload::{Collective, Operation};
 use unrack_units::{Bytes, Time};
 
-/// What takes longer is a slip of units.
+/// Longest time: a longer one is a slip of units.
 const LONGEST: Time = Time::from_us(3_600_000_000);
-/// A graph of 2^24 vertices has some gigabytes.
+/// Largest scale of a graph: 2^24 vertices take some gigabytes.
 const LARGEST_SCALE: u32 = 24;
-/// Words and keys are drawn one by one before the run.
+/// Largest number of words or keys, which are drawn one by one before the run.
 const MOST_DRAWS: u64 = 1 << 28;
 const MOST_JOBS: usize = 4096;
 const MOST_SLOTS: u32 = 1024;
@@ -80,7 +80,7 @@ impl Checker<'_> {
         }
     }
 
-    /// More ranks than the rack has room for are refused before anything is computed for them.
+    /// Refuses more ranks than the rack has room for, before anything is computed for them.
     fn check_hosts(&mut self, path: &str, hosts: u32, nodes: u32, slots: u32) {
         let room = u64::from(nodes) * u64::from(slots);
         if !(2..=room).contains(&u64::from(hosts)) {

@@ -1,4 +1,4 @@
-//! One refusal of serde, in the words of this program.
+//! Error of serde, in the words of this program.
 
 use serde::de::{Error, Expected, Unexpected};
 
@@ -9,21 +9,21 @@ use unrack_units::nearest::{hint, one_of};
 #[derive(Debug)]
 pub(crate) struct Fault {
     message: Message,
-    /// Keys that lead to it, innermost first.
+    /// Keys that lead to the error, innermost first.
     keys: Vec<String>,
     place: Option<Place>,
-    /// A key is missing.
+    /// True if a key is missing.
     pub missing: bool,
 }
 
-/// A message that goes before or after the path.
+/// Message that goes before or after the path.
 #[derive(Debug)]
 enum Message {
-    /// `network.link.rate: ...`
+    /// Message about the value at the path: `network.link.rate: ...`
     Of(String),
-    /// `network.link ...`, of the table around the innermost key.
+    /// Message about the table around the innermost key: `network.link ...`
     Around(String),
-    /// `network.link ...`
+    /// Message about the table at the path: `network.link ...`
     Whole(String),
 }
 
@@ -32,36 +32,40 @@ impl Fault {
         Fault { message, keys: Vec::new(), place: None, missing: false }
     }
 
+    /// Returns the fault of an unknown key, with a suggestion.
     pub fn unknown_key(key: &str, known: &[&str]) -> Fault {
         let shown = key.escape_debug();
         Fault::new(Message::Around(format!("has no key `{shown}`{}", hint(key, known))))
     }
 
+    /// Returns the fault of a value that is not what was expected.
     pub fn wrong(found: &str, expected: &str) -> Fault {
         Fault::new(Message::Of(format!("expected {expected}, found {found}")))
     }
 
+    /// Returns the fault of an unknown word, with a suggestion.
     pub fn unknown_word(found: &str, words: &[&str]) -> Fault {
         Fault::new(Message::Of(format!("no such choice: {found}{}", hint(found.trim_matches('`'), words))))
     }
 
-    /// Notes that this happened at `place`, unless something inside knows better.
+    /// Sets the place, unless a more precise one is set already.
     pub fn at(mut self, place: Place) -> Fault {
         self.place.get_or_insert(place);
         self
     }
 
-    /// The same, inside `key`.
+    /// Returns the fault with `key` added to its path.
     pub fn inside(mut self, key: &str, place: Place) -> Fault {
         self.keys.push(key.into());
         self.at(place)
     }
 
-    /// From the outside in.
+    /// Returns the keys from the outermost to the innermost.
     pub fn keys(&self) -> Vec<String> {
         self.keys.iter().rev().cloned().collect()
     }
 
+    /// Returns the problem to report, with `path` as the path of the outermost table.
     pub fn problem(self, path: &str, otherwise: Place) -> Problem {
         let mut keys = self.keys();
         if let Message::Around(_) = self.message {
@@ -122,7 +126,7 @@ fn shown(found: Unexpected) -> String {
     }
 }
 
-/// What serde expects, in words that a user of the file knows.
+/// Returns the expectation of serde in words that users of the file know.
 fn plain(expected: &str) -> String {
     match expected {
         "u8" => "a whole number from 0 to 255".into(),

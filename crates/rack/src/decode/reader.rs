@@ -1,4 +1,4 @@
-//! serde's view of a tree.
+//! Adapter through which serde reads a tree.
 
 use serde::Deserializer;
 use serde::de::value::StrDeserializer;
@@ -11,7 +11,7 @@ use crate::tree::{Entry, Node, Value};
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub node: &'a Node,
-    /// Keys of this table that somebody else reads.
+    /// Keys of this table that are read elsewhere.
     pub beside: &'a [&'a str],
 }
 
@@ -36,8 +36,8 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         }
     }
 
-    /// Quantities are read from text. A number is handed over as its text, so that the quantity's
-    /// own parser accepts it or says which unit is missing.
+    /// Reads a quantity from text. A number is passed on as its text, so that the quantity's own parser accepts it or
+    /// says which unit is missing.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.value {
             Value::Integer(number) => visitor.visit_str(&number.to_string()),

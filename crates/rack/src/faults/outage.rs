@@ -1,24 +1,24 @@
-//! When a cable is down, and when that is known.
+//! Outages of a cable, and when they are detected.
 
 use unrack_units::Time;
 
-/// A time when something is down, perhaps again and again.
+/// Period in which a cable is down, possibly repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     from: Time,
     length: Time,
-    /// `MAX`: once.
+    /// Time between two starts; `MAX` if it happens once.
     every: Time,
-    /// `MAX`: never.
+    /// Time from each change until it is detected; `MAX` if never.
     detected_after: Time,
 }
 
 impl Outage {
-    /// `until` of `MAX`: for ever. `every`: from the start of one to that of the next. `detected_after`: how long after it
-    /// went down, or came back, that is known.
+    /// Creates an outage. An `until` of `MAX` means for ever; `every` is the time from the start of one to the start of
+    /// the next; `detected_after` is the time from each change until it is detected.
     ///
     /// # Errors
-    /// The rule that these times break, and how.
+    /// Returns the rule that these times break, and how.
     pub fn new(
         from: Time,
         until: Time,
@@ -36,17 +36,17 @@ impl Outage {
         Ok(Outage { from, length, every, detected_after: detected_after.unwrap_or(Time::MAX) })
     }
 
-    /// When it is known for the first time.
+    /// Returns when the outage is detected for the first time.
     pub fn first_known(&self) -> Time {
         Time::from_ps(self.from.as_ps().saturating_add(self.detected_after.as_ps()))
     }
 
-    /// Whether it is known to be down then.
+    /// Returns whether the outage is detected and in force, as known at `now`.
     pub fn is_known(&self, now: Time) -> bool {
         now >= self.detected_after && self.covers(now - self.detected_after)
     }
 
-    /// Whether any of it is within these times, ends included.
+    /// Returns whether any of it is within these times, ends included.
     pub fn meets(&self, first: Time, last: Time) -> bool {
         if first < self.from {
             return last >= self.from;
@@ -55,21 +55,21 @@ impl Outage {
         since < self.length || self.every - since <= last - first
     }
 
-    /// Whether it is down then.
+    /// Returns whether it is down at this time.
     pub fn covers(&self, at: Time) -> bool {
         self.meets(at, at)
     }
 
-    /// When it is over, if it covers `at`. `None`: never.
+    /// Returns when the outage that covers `at` ends; `None` if never.
     pub fn end_after(&self, at: Time) -> Option<Time> {
         let start = at - self.since_start(at);
         start.as_ps().checked_add(self.length.as_ps()).filter(|end| *end < u64::MAX).map(Time::from_ps)
     }
 
-    /// When one of its turns is found to have begun or ended, after `now`.
+    /// Returns when the next start or end is detected, after `now`.
     pub fn next_known(&self, now: Time) -> Option<Time> {
         let Outage { from, length, every, detected_after } = *self;
-        // In the middle of a turn the next to be known is its end, else the start of one.
+        // During an outage the next to be detected is its end, else the start of one.
         let then = now.as_ps().saturating_sub(detected_after.as_ps());
         let start = if then < from.as_ps() || now < detected_after {
             from.as_ps()
@@ -82,7 +82,7 @@ impl Outage {
         known.into_iter().filter(|at| (now.as_ps() + 1..u64::MAX).contains(at)).min().map(Time::from_ps)
     }
 
-    /// How long ago its latest turn began.
+    /// Returns the time since its latest start.
     fn since_start(&self, at: Time) -> Time {
         Time::from_ps((at - self.from).as_ps() % self.every.as_ps())
     }
@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// From one change to the next, what is known stays as it is.
+        /// The known state does not change between one detected change and the next.
         #[test]
         fn changes_are_known_one_after_the_other(
             from in 0u64..40, length in 1u64..30, every in prop::option::of(31u64..60), after in 0u64..50, now in 0u64..300,
@@ -108,7 +108,7 @@ mod tests {
             prop_assert_eq!(outage.next_known(Time::from_ps(now)).map(Time::as_ps), change);
         }
 
-        /// Against asking at every single time.
+        /// An outage meets an interval if and only if it covers some time in it.
         #[test]
         fn an_outage_meets_what_it_covers(
             from in 0u64..50, length in 1u64..20, pause in 0u64..20, first in 0u64..200, more in 0u64..40,

@@ -1,14 +1,15 @@
-//! Which links of a node lead closer to another.
+//! Links of a node that lead closer to another.
 
 use super::{Cube, Graph};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Of graphs without coordinates, for each node that was asked for, how far all others are from it: two bytes each.
+/// Cache for graphs without coordinates: the distances of all nodes to each node asked for, two bytes each.
 #[derive(Clone)]
 pub(super) struct Distances(Box<[OnceLock<Box<[u16]>>]>);
 
 impl Distances {
+    /// Creates an empty cache.
     pub fn new(nodes: usize) -> Distances {
         Distances((0..nodes).map(|_| OnceLock::new()).collect())
     }
@@ -20,7 +21,7 @@ impl fmt::Debug for Distances {
     }
 }
 
-/// They follow from the links.
+/// Always equal: distances follow from the links.
 impl PartialEq for Distances {
     fn eq(&self, _other: &Distances) -> bool {
         true
@@ -29,7 +30,7 @@ impl PartialEq for Distances {
 impl Eq for Distances {}
 
 impl Graph {
-    /// Hops from one node to another.
+    /// Returns the hops from one node to another.
     pub fn distance(&self, from: u32, to: u32) -> u32 {
         match &self.cube {
             Some(cube) => cube.distance(from, to),
@@ -37,7 +38,7 @@ impl Graph {
         }
     }
 
-    /// The ports of a node by which shortest ways lead to another, one bit each.
+    /// Returns the ports of a node by which shortest paths lead to another, one bit each.
     pub fn closer(&self, node: u32, to: u32) -> u8 {
         if let Some(cube) = &self.cube {
             return cube.closer(node, to);
@@ -71,7 +72,7 @@ impl Cube {
         ports
     }
 
-    /// Whether there are nodes up and down a dimension from a coordinate.
+    /// Returns whether there are neighbours up and down a dimension from a coordinate.
     fn neighbours(&self, dimension: usize, at: u32) -> [bool; 2] {
         match self.side(dimension) {
             1 => [false, false],

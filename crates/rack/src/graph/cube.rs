@@ -4,7 +4,7 @@ use super::{GraphError, MOST_NODES};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Dimensions of a cube: of eight, each has one link more.
+/// Largest number of dimensions: each takes at least one of a node's eight ports.
 const MOST_SIDES: usize = 8;
 
 /// Nodes along each dimension: `[8, 8, 8]`.
@@ -15,6 +15,10 @@ pub struct Sides {
 }
 
 impl Sides {
+    /// Creates the sides of a cube.
+    ///
+    /// # Errors
+    /// If there are no sides, more than eight, or one is not from 1 to [`MOST_NODES`].
     pub fn new(sides: &[u32]) -> Result<Sides, GraphError> {
         let fits = (1..=MOST_SIDES).contains(&sides.len())
             && sides.iter().all(|side| (1..=MOST_NODES).contains(side));
@@ -26,11 +30,12 @@ impl Sides {
         Ok(Sides { sides: all, count: sides.len() as u8 })
     }
 
+    /// Returns the nodes along each dimension.
     pub fn as_slice(&self) -> &[u32] {
         &self.sides[..usize::from(self.count)]
     }
 
-    /// Not more than fits.
+    /// Returns the number of nodes, saturating.
     pub fn nodes(&self) -> u32 {
         self.as_slice().iter().fold(1, |nodes, side| nodes.saturating_mul(*side))
     }
@@ -61,15 +66,15 @@ impl<'de> Deserialize<'de> for Sides {
     }
 }
 
-/// One step along a dimension.
+/// Step along a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Direction {
     pub dimension: usize,
-    /// To the next higher coordinate.
+    /// True for a step to the next higher coordinate.
     pub up: bool,
 }
 
-/// A torus or a mesh: where nodes are. Node 0 is at 0 in all dimensions; the last changes fastest.
+/// Torus or mesh: the coordinates of nodes. Node 0 is at 0 in all dimensions; the last dimension changes fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cube {
     sides: Vec<u32>,
@@ -90,39 +95,44 @@ impl Cube {
         Ok(Cube { sides, strides, wraps })
     }
 
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.sides.iter().product()
     }
 
+    /// Returns the number of dimensions.
     pub fn dimensions(&self) -> usize {
         self.sides.len()
     }
 
+    /// Returns the number of nodes along a dimension.
     pub fn side(&self, dimension: usize) -> u32 {
         self.sides[dimension]
     }
 
-    /// How far apart in number neighbours of a dimension are, but where it wraps.
+    /// Returns the difference between the numbers of neighbours in a dimension, except where it wraps.
     pub fn stride(&self, dimension: usize) -> u32 {
         self.strides[dimension]
     }
 
-    /// Every node looks like any other: all sides are rings.
+    /// Returns whether all sides are rings, so that every node looks like any other.
     pub fn is_torus(&self) -> bool {
         self.wraps || self.sides.iter().all(|side| *side <= 2)
     }
 
+    /// Returns the coordinate of a node in a dimension.
     pub fn coordinate(&self, node: u32, dimension: usize) -> u32 {
         node / self.strides[dimension] % self.sides[dimension]
     }
 
-    /// In the order of ports.
+    /// Returns the directions in the order of ports.
     pub fn directions(&self) -> impl Iterator<Item = Direction> + '_ {
         let both = |dimension| [true, false].map(|up| Direction { dimension, up });
         (0..self.dimensions()).flat_map(both).filter(|direction| self.is_way(*direction))
     }
 
-    /// A ring of two has one cable: up from 0 and down from 1 is one direction, up.
+    /// Returns whether a direction has a port. A ring of two has one cable: up from 0 and down from 1 is one direction,
+    /// up.
     fn is_way(&self, direction: Direction) -> bool {
         match self.sides[direction.dimension] {
             1 => false,
@@ -131,7 +141,7 @@ impl Cube {
         }
     }
 
-    /// The neighbour in this direction, if there is one.
+    /// Returns the neighbour in this direction, if there is one.
     pub fn step(&self, node: u32, direction: Direction) -> Option<u32> {
         let Direction { dimension, up } = direction;
         let (side, stride, at) =
@@ -147,7 +157,8 @@ impl Cube {
         Some(node - at * stride + next * stride)
     }
 
-    /// Hops along a dimension from one coordinate to another: up, and down. `None`: there is no such way.
+    /// Returns the hops along a dimension from one coordinate to another: up, and down. `None` where there is no such
+    /// way.
     pub fn hops(&self, dimension: usize, from: u32, to: u32) -> [Option<u32>; 2] {
         let side = self.sides[dimension];
         match (from == to, side, self.wraps) {
@@ -158,6 +169,7 @@ impl Cube {
         }
     }
 
+    /// Returns the hops of a shortest path between two nodes.
     pub fn distance(&self, a: u32, b: u32) -> u32 {
         let along = |dimension| {
             let hops = self.hops(dimension, self.coordinate(a, dimension), self.coordinate(b, dimension));
@@ -166,6 +178,7 @@ impl Cube {
         (0..self.dimensions()).map(along).sum()
     }
 
+    /// Returns the hops between the two nodes that are furthest apart.
     pub fn diameter(&self) -> u32 {
         let along = |side: &u32| if self.wraps { side / 2 } else { side - 1 };
         self.sides.iter().map(along).sum()
@@ -177,7 +190,7 @@ impl Cube {
             let ends = up.filter_map(move |direction| self.step(node, direction));
             ends.map(move |end| (node, end))
         };
-        // Both ends of a ring of two see it.
+        // Both ends of a ring of two list its cable.
         (0..self.nodes())
             .flat_map(ups)
             .filter(|(node, end)| {

@@ -1,4 +1,4 @@
-//! A graph as text: one cable a line, its ends and, if it is not as the others, its rate and propagation.
+//! Graphs as text: one cable per line, with its ends and, if they differ from the network's, its rate and propagation.
 //!
 //! ```text
 //! # Nodes are numbered from 0, and all linked.
@@ -11,26 +11,26 @@ use super::{Graph, GraphError, MOST_NODES};
 use crate::network::Link;
 use unrack_units::{Rate, Time};
 
-/// A graph, and what its cables are like.
+/// Graph, and the properties of its cables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub graph: Graph,
     pub cables: Vec<Cable>,
 }
 
-/// What a line says of a cable besides its ends.
+/// Properties of a cable that its line gives besides its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cable {
-    /// Each way. `None`: as the network's links.
+    /// Rate each way. `None`: as the network's links.
     pub rate: Option<Rate>,
-    /// The same.
+    /// Propagation each way. `None`: as the network's links.
     pub propagation: Option<Time>,
 }
 
-/// What is wrong with a list.
+/// Error in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListError {
-    /// From 1. `None`: the list as a whole.
+    /// Line, from 1. `None` for the list as a whole.
     pub line: Option<usize>,
     pub message: String,
 }
@@ -47,10 +47,10 @@ impl std::fmt::Display for ListError {
 }
 
 impl Listed {
-    /// Reads a list. It has as many nodes as the highest number says.
+    /// Reads a list. The number of nodes follows from the highest number in it.
     ///
     /// # Errors
-    /// The first line that is no cable, or what keeps the cables from being a [`Graph`].
+    /// The first line that is not a cable, or the reason why the cables are not a [`Graph`].
     pub fn read(text: &str) -> Result<Listed, ListError> {
         let (mut lines, mut ends, mut cables) = (Vec::new(), Vec::new(), Vec::new());
         for (n, line) in text.lines().enumerate() {
@@ -146,7 +146,7 @@ mod tests {
             let _ = Listed::read(&text);
         }
 
-        /// What is written reads back.
+        /// A written list reads back.
         #[test]
         fn lists_read_back(words in prop::collection::vec((0..3u8, 1..400u64, 0..9_000u64), 1..40)) {
             let line = |(n, (kind, gbps, ns)): (usize, &(u8, u64, u64))| match kind {

@@ -1,3 +1,5 @@
+//! Tests of graphs: sizes, ports, refusals, and coordinates against a search.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -7,7 +9,7 @@ fn cube(sides: &[u32], wraps: bool) -> Graph {
 
 #[test]
 fn cubes_of_the_paper() {
-    // Sides, wraps, nodes, links of both ways, diameter.
+    // Sides, whether it wraps, nodes, links in both directions, diameter.
     let cases: [(&[u32], bool, u32, u32, u32); 8] = [
         (&[4, 4], true, 16, 64, 4),
         (&[8, 8], true, 64, 256, 8),
@@ -96,7 +98,7 @@ proptest! {
         nodes in 2..20u32,
         drawn in prop::collection::vec((any::<u32>(), any::<u32>()), 0..20),
     ) {
-        // A line, and what else fits.
+        // A line of nodes, and those of the drawn cables that fit.
         let mut cables: Vec<_> = (1..nodes).map(|node| (node - 1, node)).collect();
         for (a, b) in drawn {
             cables.push((a % nodes, b % nodes));
@@ -110,7 +112,7 @@ proptest! {
         }
     }
 
-    /// What coordinates say of distances against a search.
+    /// Distances by coordinates equal those of a search.
     #[test]
     fn coordinates_measure_as_the_links_do(graph in any_cube(), node in any::<u32>()) {
         let node = node % graph.nodes();

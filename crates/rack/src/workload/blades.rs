@@ -1,28 +1,30 @@
-//! Which nodes do what (DDC §2.2).
+//! Roles of nodes (DDC §2.2).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many nodes are blades of each kind; any others idle.
+/// Numbers of nodes that are blades of each kind; any others idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Blades that compute.
 pub struct Blades {
+    /// Blades of memory.
     pub compute: u32,
     pub memory: u32,
-    /// Default none.
+    /// Blades of disk. Default none.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub disk: u32,
-    /// Default mixed (DDC §2.2).
+    /// Spread of the kinds over racks. Default mixed (DDC §2.2).
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub organization: Organization,
-    /// Default datacenter.
+    /// Part of the network in which a compute blade uses resources. Default datacenter.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub scope: Scope,
 }
 
-/// How kinds of blades are spread over racks.
+/// Distribution of the kinds of blades over racks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Organization {
@@ -33,21 +35,23 @@ pub enum Organization {
     Segregated,
 }
 
-/// Where the resources of a compute blade may be.
+/// Part of the network where the resources of a compute blade may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
+    /// Resources in the same rack.
     Rack,
     #[default]
     Datacenter,
 }
 
 impl Blades {
-    /// Half of the nodes compute, the other half hold memory.
+    /// Returns blades where half of the nodes compute and the other half hold memory.
     pub fn half(nodes: u32) -> Blades {
         Blades::new(nodes / 2, nodes - nodes / 2)
     }
 
+    /// Returns blades without disks, with the default organization and scope.
     pub fn new(compute: u32, memory: u32) -> Blades {
         Blades { compute, memory, disk: 0, organization: Organization::default(), scope: Scope::default() }
     }

@@ -4,19 +4,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
-/// One operation, again and again.
+/// Collective operation, repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Collective {
     pub operation: Operation,
-    /// Of each node's data.
+    /// Size of each node's data.
     pub size: Bytes,
-    /// Nodes that hold the data, with `parameter-server`: the last ones.
+    /// Number of nodes that hold the data, with `parameter-server`: the last ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
-    /// Default 1.
+    /// Number of operations. Default 1.
     #[serde(default = "once")]
     pub iterations: u32,
-    /// What each node computes before an iteration. Default none.
+    /// Computing time of each node before an iteration. Default none.
     #[serde(default)]
     pub compute: Time,
 }

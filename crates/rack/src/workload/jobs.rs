@@ -1,35 +1,36 @@
-//! Jobs whose traffic comes from computing them: several at once, placed on hosts.
+//! Jobs whose traffic results from their computation: several at once, placed on hosts.
 
 use crate::workload::{Collective, Operation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
-/// A mix of jobs and who decides where they run.
+/// Mix of jobs, and the policy that places them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jobs {
     /// The jobs, in the order in which they are placed.
     pub jobs: Vec<Job>,
-    /// Default first-fit.
+    /// Placement of jobs. Default first-fit.
     #[serde(default)]
     pub policy: Policy,
-    /// Ranks of jobs that a host has room for, each with a core of its own. Default 1.
+    /// Ranks that a host has room for, each with a core of its own. Default 1.
     #[serde(default = "one")]
     pub slots: u32,
 }
 
-/// Where jobs run, and when they may send.
+/// Policy that decides where jobs run, and when they may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The first hosts that have room.
+    /// Places jobs on the first hosts that have room.
     #[default]
     FirstFit,
-    /// Racks take turns.
+    /// Places ranks on racks in turn.
     RoundRobin,
-    /// In as few racks as can be; jobs that share hosts take turns in sending (Ahmad et al., USENIX ATC 2014).
+    /// Places a job in as few racks as possible; jobs that share hosts take turns in sending (Ahmad et al., USENIX ATC
+    /// 2014).
     ShuffleWatcher,
-    /// As first-fit; what computes much and sends little sends first (Cao et al., SIGCOMM 2024).
+    /// Places jobs as first-fit; jobs that compute much and send little send first (Cao et al., SIGCOMM 2024).
     Crux,
 }
 
@@ -39,13 +40,13 @@ pub struct Job {
     /// Name in results. Default: the application, and a number where there are several of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Ranks, each on a host. Default: as many as there are nodes.
+    /// Number of ranks, each on a host. Default: as many as there are nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<u32>,
-    /// The node of each rank, instead of what the policy would choose.
+    /// Node of each rank, instead of the policy's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<u32>>,
-    /// Time at which it starts. Default: at once.
+    /// Time at which the job starts. Default: at once.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub start: Time,
@@ -66,7 +67,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Names of the applications that it says; one, if it is valid.
+    /// Returns the names of the applications that it has; exactly one if it is valid.
     pub fn applications(&self) -> Vec<&'static str> {
         let all = [
             ("pagerank", self.pagerank.is_some()),
@@ -81,28 +82,31 @@ impl Job {
     }
 }
 
-/// A graph drawn by Graph500's Kronecker generator, cut into a chunk of vertices for each rank.
+/// Graph drawn by Graph500's Kronecker generator, cut into a chunk of vertices for each rank.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kronecker {
-    /// 2^scale vertices.
+    /// Binary logarithm of the number of vertices.
     pub scale: u32,
-    /// Edges to a vertex. Default 16 (Graph500).
+    /// Edges per vertex. Default 16 (Graph500).
     pub degree: u32,
     /// Whether labels of vertices are shuffled, which spreads hubs over ranks.
     pub shuffled: bool,
-    /// Traversed by a rank.
+    /// Edges that a rank traverses in a second.
     pub edges_per_s: u64,
 }
 
-/// PageRank, a superstep after the other.
+/// PageRank in supersteps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageRank {
+    /// Binary logarithm of the number of vertices.
     pub scale: u32,
+    /// Edges per vertex. Default 16 (Graph500).
     #[serde(default = "sixteen")]
     pub degree: u32,
+    /// Whether labels of vertices are shuffled, which spreads hubs over ranks. Default false.
     #[serde(default)]
     pub shuffled: bool,
-    /// Default 100 M: an assumption.
+    /// Edges that a rank traverses in a second. Default 100 M: an assumption.
     #[serde(default = "hundred_million")]
     pub edges_per_s: u64,
     /// Supersteps. Default 10.
@@ -110,20 +114,24 @@ pub struct PageRank {
     pub iterations: u32,
 }
 
-/// Connected components by labels that spread, until none changes.
+/// Connected components by label propagation, until no label changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Components {
+    /// Binary logarithm of the number of vertices.
     pub scale: u32,
+    /// Edges per vertex. Default 16 (Graph500).
     #[serde(default = "sixteen")]
     pub degree: u32,
+    /// Whether labels of vertices are shuffled, which spreads hubs over ranks. Default false.
     #[serde(default)]
     pub shuffled: bool,
-    /// Default 100 M: an assumption.
+    /// Edges that a rank traverses in a second. Default 100 M: an assumption.
     #[serde(default = "hundred_million")]
     pub edges_per_s: u64,
 }
 
 impl PageRank {
+    /// Returns the graph to generate.
     pub const fn graph(&self) -> Kronecker {
         let PageRank { scale, degree, shuffled, edges_per_s, .. } = *self;
         Kronecker { scale, degree, shuffled, edges_per_s }
@@ -131,6 +139,7 @@ impl PageRank {
 }
 
 impl Components {
+    /// Returns the graph to generate.
     pub const fn graph(&self) -> Kronecker {
         let Components { scale, degree, shuffled, edges_per_s } = *self;
         Kronecker { scale, degree, shuffled, edges_per_s }
@@ -141,23 +150,23 @@ impl Components {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Training {
     pub model: Model,
-    /// How gradients are summed up.
+    /// Operation that sums up the gradients.
     pub operation: Operation,
-    /// Ranks that hold parameters, with `parameter-server`: the last ones.
+    /// Number of ranks that hold parameters, with `parameter-server`: the last ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
-    /// Default 1.
+    /// Number of iterations. Default 1.
     #[serde(default = "one")]
     pub iterations: u32,
-    /// Of a rank that works, for each iteration. Default 100 ms: an assumption.
+    /// Computing time of a working rank in each iteration. Default 100 ms: an assumption.
     #[serde(default = "tenth_of_a_second")]
     pub compute: Time,
-    /// Gradients are sent in buckets of about this size. Default 25 MiB (PyTorch's DistributedDataParallel).
+    /// Approximate size of the buckets in which gradients are sent. Default 25 MiB (PyTorch's DistributedDataParallel).
     #[serde(default = "bucket")]
     pub bucket: Bytes,
 }
 
-/// A model by the sizes of its layers.
+/// Model, by the sizes of its layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Model {
     #[serde(rename = "resnet-18")]
@@ -168,108 +177,109 @@ pub enum Model {
     TinyStories33M,
 }
 
-/// Clients ask a store whose keys are spread over servers.
+/// Key-value store: clients ask servers over which its keys are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyValue {
-    /// The first ranks; the others are clients.
+    /// Number of servers: the first ranks; the others are clients.
     pub servers: u32,
-    /// Of all clients together.
+    /// Requests of all clients together.
     pub requests: u32,
-    /// Of each client: each has one request open. Default 50 (memtier_benchmark).
+    /// Connections of each client, each with one request open. Default 50 (memtier_benchmark).
     #[serde(default = "fifty")]
     pub connections: u32,
-    /// Default 10 M (DRack §7.2.2).
+    /// Number of keys. Default 10 M (DRack §7.2.2).
     #[serde(default = "ten_million")]
     pub keys: u32,
-    /// Default Gaussian (DRack §7.2.2).
+    /// Distribution of the keys asked for. Default Gaussian (DRack §7.2.2).
     #[serde(default)]
     pub pattern: KeyPattern,
-    /// Of Zipf's law. Default 0.99 (YCSB).
+    /// Exponent of Zipf's law. Default 0.99 (YCSB).
     #[serde(default = "ycsb_exponent")]
     pub exponent: f64,
-    /// Default by range.
+    /// Assignment of keys to servers. Default by range.
     #[serde(default)]
     pub sharding: Sharding,
-    /// Default 32 B (memtier_benchmark).
+    /// Size of a value. Default 32 B (memtier_benchmark).
     #[serde(default = "short_value")]
     pub value: Bytes,
-    /// Gets to each set. Default 10 (DRack §7.2.2).
+    /// Gets per set. Default 10 (DRack §7.2.2).
     #[serde(default = "ten")]
     pub gets_per_set: u32,
-    /// Of the server's one thread, for each request. Default 5 us: an assumption.
+    /// Time of the server's one thread for each request. Default 5 us: an assumption.
     #[serde(default = "five_us")]
     pub service: Time,
 }
 
-/// Which keys are asked for.
+/// Distribution of the keys asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyPattern {
     Uniform,
-    /// Around the middle key; a sixth of all is the standard deviation (memtier_benchmark).
+    /// Normal distribution around the middle key; a sixth of all keys is the standard deviation (memtier_benchmark).
     #[default]
     Gaussian,
-    /// The first key is the hottest.
+    /// Zipf's law, with the first key the most frequent.
     Zipf,
 }
 
-/// Which server holds a key.
+/// Assignment of keys to servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharding {
-    /// As many neighbouring keys for each.
+    /// Equal ranges of neighbouring keys.
     #[default]
     Range,
-    /// By a hash of the key, as Redis Cluster.
+    /// Hash of the key, as in Redis Cluster.
     Hash,
 }
 
-/// MapReduce: words of a text drawn by Zipf's law are counted.
+/// MapReduce that counts the words of a text drawn by Zipf's law.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WordCount {
-    /// Of each mapper's text.
+    /// Words of each mapper's text.
     pub words: u32,
-    /// Ranks that reduce and do not map: the last ones. Default: all ranks map and reduce.
+    /// Number of ranks that reduce and do not map: the last ones. Default: all ranks map and reduce.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reducers: Option<u32>,
-    /// Different words. Default 50,000.
+    /// Number of different words. Default 50,000.
     #[serde(default = "fifty_thousand")]
     pub vocabulary: u32,
-    /// Of Zipf's law; 0: all words are as frequent. Default 1.
+    /// Exponent of Zipf's law; 0 makes all words equally frequent. Default 1.
     #[serde(default = "one_exactly")]
     pub exponent: f64,
     /// Whether mappers sum up before they send. Default yes.
     #[serde(default = "yes")]
     pub combine: bool,
-    /// Counted by a rank. Default 10 M: an assumption.
+    /// Words that a rank counts in a second. Default 10 M: an assumption.
     #[serde(default = "ten_million")]
     pub words_per_s: u32,
-    /// Texts, one after the other. Default 1.
+    /// Number of texts, one after the other. Default 1.
     #[serde(default = "one")]
     pub iterations: u32,
-    /// Default stages.
+    /// Transfer of the mappers' output to reducers. Default stages.
     #[serde(default)]
     pub shuffle: Shuffle,
 }
 
-/// How the output of mappers gets to reducers.
+/// Transfer of the mappers' output to reducers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shuffle {
-    /// A text is counted everywhere before the next one is read; what sends needs no core.
+    /// A text is counted everywhere before the next one is read; sending needs no core.
     #[default]
     Stages,
-    /// Mappers read on; who sends keeps its core until all has arrived.
+    /// Mappers read on; a sending mapper keeps its core until all has arrived.
     Own,
-    /// As `own`, but mappers share their memory: the first one sends for all, and the next text is mapped by whichever is
-    /// idle (DRack §2.4).
+    /// Own shuffle with shared memory: the first mapper sends for all, and the next text is mapped by any that is idle
+    /// (DRack §2.4).
     First,
 }
 
-/// DLRM inference: each rank asks all for the embeddings of its batch, of 26 tables with the rows of Criteo's data.
+/// DLRM inference: each rank asks all ranks for the embeddings of its batch, from 26 tables with the rows of Criteo's
+/// data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Embedding {
-    /// One after the other, on each rank.
+    /// Batches on each rank, one after the other.
     pub batches: u32,
     /// Samples of a rank's batch. Default 128.
     #[serde(default = "hundred_and_twenty_eight")]
@@ -277,21 +287,21 @@ pub struct Embedding {
     /// Single-precision numbers of an embedding. Default 16 (DLRM's script for Criteo).
     #[serde(default = "sixteen")]
     pub dimension: u32,
-    /// Of Zipf's law, by which rows are asked for. Default 1.05.
+    /// Exponent of Zipf's law for the rows asked for. Default 1.05.
     #[serde(default = "dlrm_exponent")]
     pub exponent: f64,
-    /// Default tables.
+    /// Distribution of embeddings over ranks. Default tables.
     #[serde(default)]
     pub spread: Spread,
-    /// Of an owner. Default 10 M: an assumption.
+    /// Rows that an owner looks up in a second. Default 10 M: an assumption.
     #[serde(default = "ten_million")]
     pub lookups_per_s: u32,
-    /// Of the layers behind, for each batch. Default 1 ms: an assumption.
+    /// Computing time of the following layers for each batch. Default 1 ms: an assumption.
     #[serde(default = "millisecond")]
     pub compute: Time,
 }
 
-/// How embeddings are spread over ranks.
+/// Distribution of embeddings over ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {

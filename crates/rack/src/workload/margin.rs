@@ -1,17 +1,17 @@
-//! What of a run is left out of its figures.
+//! Margins of a run that are left out of its figures.
 
 use unrack_units::{Time, UnitError};
 
-/// The first or last part of what a run submits.
+/// First or last part of what a run submits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Margin {
-    /// `1000`: so many messages.
+    /// Number of messages: `1000`.
     Messages(u64),
-    /// `10us`: those submitted within this time of the run's first or last submission.
+    /// Time from the run's first submission, or to its last: `10us`.
     Time(Time),
 }
 
-/// Nothing.
+/// Defaults to no margin.
 impl Default for Margin {
     fn default() -> Margin {
         Margin::Messages(0)

@@ -1,4 +1,4 @@
-//! Who talks to whom, and when: words, or tables where a word needs a number.
+//! Patterns and arrivals of messages: words, or tables where a word needs a number.
 
 use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
@@ -7,31 +7,31 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use unrack_units::Fraction;
 
-/// Who talks to whom.
+/// Pattern of sources and destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Pattern {
-    /// Each message between a source and a destination of its own, all equally likely.
+    /// All-to-all: each message has its own source and destination, all equally likely.
     #[default]
     AllToAll,
-    /// Each source has one destination, each destination one source, for the whole run.
+    /// Permutation: each source has one destination, each destination one source, for the whole run.
     Permutation,
-    /// All sources ask one destination, the last node that can be one; or `fan_in` of them, evenly spread.
+    /// Incast: all sources ask one destination, the last node that can be one; or `fan_in` of them, evenly spread.
     Incast { fan_in: Option<u32> },
-    /// This share of the messages of each source stays in its rack; the others go to other racks.
+    /// Rack-local: this share of the messages of each source stays in its rack; the others go to other racks.
     RackLocal { fraction: Fraction },
-    /// Destinations by Zipf's law with this exponent.
+    /// Hot spots: destinations by Zipf's law with this exponent.
     HotSpots { exponent: f64 },
 }
 
-/// When messages are submitted.
+/// Distribution of the times at which messages are submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Arrivals {
-    /// Independently: gaps are exponential.
+    /// Independent arrivals: gaps are exponential.
     #[default]
     Poisson,
-    /// At equal gaps.
+    /// Equal gaps.
     Fixed,
-    /// In bursts: gaps are log-normal, and this is the standard deviation of their logarithm.
+    /// Bursts: gaps are log-normal, and `sigma` is the standard deviation of their logarithm.
     LogNormal { sigma: f64 },
 }
 
@@ -45,7 +45,7 @@ enum PatternWord {
     HotSpots,
 }
 
-/// A [`Pattern`] as a table.
+/// Table that stands for a [`Pattern`].
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PatternTable {
@@ -146,7 +146,7 @@ enum ArrivalsWord {
     LogNormal,
 }
 
-/// [`Arrivals`] as a table.
+/// Table that stands for [`Arrivals`].
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ArrivalsTable {

@@ -1,4 +1,4 @@
-//! How large messages are.
+//! Sizes of messages.
 
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
@@ -9,44 +9,43 @@ use unrack_units::Bytes;
 
 use super::FileRef;
 
-/// Distributions that come with the program, by name. Their points and sources are in the room of
-/// workloads.
+/// Names of the distributions that come with the program. Their points and sources are in the crate of workloads.
 pub const BUILT_IN_CDFS: &[&str] =
     &["websearch", "datamining", "imc10", "hadoop", "spark", "sparksql", "graphlab", "memcached"];
 
-/// Always the same, or drawn from a distribution.
+/// Size of messages: fixed, or drawn from a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Size {
-    /// `"64B"`.
+    /// The same size for all: `"64B"`.
     Fixed(Bytes),
-    /// `{ cdf = "websearch" }`: one of [`BUILT_IN_CDFS`].
+    /// Built-in distribution, one of [`BUILT_IN_CDFS`]: `{ cdf = "websearch" }`.
     BuiltIn(String),
-    /// `{ cdf_file = "sizes.toml", unit = "bytes" }`.
+    /// Distribution in a file: `{ cdf_file = "sizes.toml", unit = "bytes" }`.
     File { file: FileRef, unit: SizeUnit },
-    /// `{ pareto = 1.05, mean = "100kB", maximum = "1GB" }`.
+    /// Pareto distribution: `{ pareto = 1.05, mean = "100kB", maximum = "1GB" }`.
     Pareto { shape: f64, scale: Scale, maximum: Option<Bytes> },
 }
 
-/// Where a Pareto distribution begins.
+/// Scale of a Pareto distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// `minimum`: its smallest size.
+    /// Smallest size: `minimum`.
     Minimum(Bytes),
-    /// `mean`: its mean without a maximum.
+    /// Mean without a maximum: `mean`.
     Mean(Bytes),
 }
 
-/// What the sizes of a distribution count.
+/// Unit of the sizes in a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeUnit {
     #[default]
     Bytes,
-    /// Of 1460 bytes.
+    /// Packets of 1460 bytes.
     Packets,
 }
 
-/// A [`Size`] that is a table, as written.
+/// Table that stands for a [`Size`], as written.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Distribution {
@@ -56,7 +55,7 @@ struct Distribution {
     /// File that holds a distribution, relative to the file that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     cdf_file: Option<FileRef>,
-    /// `bytes`, or `packets` of 1460 bytes: what the sizes in `cdf_file` count. Default bytes.
+    /// Unit of the sizes in `cdf_file`: `bytes`, or `packets` of 1460 bytes. Default bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<SizeUnit>,
     /// Shape of a Pareto distribution, which also needs a `minimum` or a `mean`.

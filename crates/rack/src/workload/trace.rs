@@ -1,4 +1,4 @@
-//! The replay of a captured program, or of a list of flows.
+//! Replay of a captured program, or of a list of flows.
 
 use std::path::PathBuf;
 
@@ -11,48 +11,48 @@ use super::{Blades, Margin};
 /// Transfers that a file lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
-    /// A captured `trace.parquet`, or flows: `src,dst,bytes,start_ns[,kind]` as CSV or Parquet.
+    /// Captured `trace.parquet`, or flows: `src,dst,bytes,start_ns[,kind]` as CSV or Parquet.
     pub file: FileRef,
-    /// Default closed-loop.
+    /// Whether transfers wait for earlier ones. Default closed-loop.
     #[serde(default)]
     pub replay: Replay,
-    /// How many nodes run the program and how many hold its memory. Default: half and half.
+    /// Numbers of nodes that run the program and that hold its memory. Default: half and half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blades: Option<Blades>,
-    /// When each copy of the program starts. Default: anywhere within the length of one run.
+    /// Start of each copy of the program. Default: anywhere within the length of one run.
     #[serde(default)]
     pub time_offsets: TimeOffsets,
-    /// Not counted at the beginning. Default nothing.
+    /// Messages or time at the beginning that are not counted. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,
-    /// Not counted at the end. Default nothing.
+    /// Messages or time at the end that are not counted. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub cool_down: Margin,
 }
 
-/// Whether a slow network slows the program.
+/// Dependence of the program on the speed of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replay {
-    /// A thread's next fetch follows the completion of the one before, after the program's own
-    /// computing in between.
+    /// Closed loop: a thread's next fetch follows the completion of the one before, after the program's own computing
+    /// in between.
     #[default]
     ClosedLoop,
-    /// Every transfer at its captured time.
+    /// Open loop: every transfer at its captured time.
     OpenLoop,
 }
 
-/// When the copies of a program start.
+/// Start times of the copies of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeOffsets {
-    /// `none`: all at once.
+    /// All at once: `none`.
     None,
-    /// `run`: each at a time of its own, uniformly within the length of the captured run.
+    /// Uniformly random within the length of the captured run: `run`.
     #[default]
     Run,
-    /// `10ms`: the same, within this time.
+    /// Uniformly random within this time: `10ms`.
     Within(Time),
 }
 
@@ -79,12 +79,12 @@ impl std::fmt::Display for TimeOffsets {
 
 crate::as_text::as_text!(TimeOffsets, "\"none\", \"run\" or a time such as \"10ms\"");
 
-/// A file that a scenario names, relative to the file that names it.
+/// File that a scenario names, relative to the file that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRef {
-    /// As written: in explanations and hashes, which do not depend on where a scenario lies.
+    /// Name as written: used in explanations and hashes, which do not depend on where a scenario lies.
     pub written: String,
-    /// As this process opens it.
+    /// Path by which this process opens it.
     pub path: PathBuf,
 }
 

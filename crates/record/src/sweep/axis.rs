@@ -1,4 +1,4 @@
-//! The column of one key of a sweep, typed by all its values.
+//! Column of one key of a sweep, with a type that fits all its values.
 //!
 //! | values | column | unit, at the end of the name |
 //! |---|---|---|
@@ -17,7 +17,7 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray,
 use toml::Value;
 use unrack_units::{Bytes, Rate, Time};
 
-/// Name and values of the column for `key`, whose values in the order of points are `texts`.
+/// Returns name and values of the column for `key`, whose values in the order of points are `texts`.
 pub(super) fn column(key: &str, texts: &[&str]) -> (String, ArrayRef) {
     let values: Vec<Value> = texts.iter().map(|text| toml_of(text)).collect();
     if let Some(numbers) = all(&values, Value::as_integer) {
@@ -45,14 +45,14 @@ pub(super) fn column(key: &str, texts: &[&str]) -> (String, ArrayRef) {
     (key.into(), Arc::new(StringArray::from_iter_values(values.iter().zip(texts).map(text))))
 }
 
-/// Reads a value as `--set` does: what is no TOML is text.
+/// Reads a value as `--set` does: a value that is not TOML is text.
 fn toml_of(text: &str) -> Value {
     let table = toml::Table::from_str(&format!("value = {text}")).ok();
     let alone = table.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     alone.unwrap_or_else(|| Value::String(text.into()))
 }
 
-/// All values as `of` reads them, if it can read each.
+/// Returns all values as `of` reads them, if it can read each.
 fn all<T>(values: &[Value], of: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     values.iter().map(of).collect()
 }
@@ -66,7 +66,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A written quantity; 0 needs no unit.
+/// Reads a quantity with its unit; 0 needs none.
 fn quantity<T: FromStr>(value: &Value) -> Option<T> {
     match value {
         Value::String(text) => text.parse().ok(),

@@ -1,4 +1,4 @@
-//! The columns of `sweep.parquet`: every name once, every value typed.
+//! Columns of `sweep.parquet`: every name once, every value typed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,15 @@ use crate::{AtomicFile, RecordError};
 /// Name and values of a column, and whether values may be absent.
 type Column = (String, ArrayRef, bool);
 
-/// Key of which the values are figures too.
+/// Key whose values are figures too.
 const SEED: &str = "seed";
 
 impl Sweep {
-    /// Writes a row for each point: a column for each key but the seed, typed by its values (see the module `axis`), the
-    /// hash of the scenario, and a column for each figure, the seed among them.
+    /// Writes a row for each point: a column for each key but the seed, typed by its values (see the module `axis`),
+    /// the hash of the scenario, and a column for each figure, the seed among them.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write_parquet(&self, path: impl AsRef<Path>) -> Result<(), RecordError> {
         let path = path.as_ref();
         let columns = self.columns();

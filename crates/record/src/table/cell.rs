@@ -1,4 +1,4 @@
-//! What a column may hold, and how it looks in Arrow.
+//! Types of a column's values, and their Arrow representation.
 
 use std::sync::Arc;
 
@@ -6,20 +6,26 @@ use arrow_array::types::{ArrowPrimitiveType, Float64Type, UInt32Type, UInt64Type
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_schema::{DataType, Field};
 
-/// Why a column cannot be read: whole, or at one of its rows.
+/// Reason why a column cannot be read: as a whole, or at one of its rows.
 #[derive(Debug, PartialEq)]
 pub enum Mismatch {
     Type,
     Row(usize, String),
 }
 
-/// A value of a column.
+/// Value of a column.
 pub trait Cell: Copy {
-    /// What the column holds, in the words of an error message.
+    /// Type of the column, in the words of an error message.
     const HOLDS: &'static str;
 
+    /// Returns the column's name and type.
     fn field(name: &str) -> Field;
+    /// Returns the column's values as an Arrow array.
     fn array(values: Vec<Self>) -> ArrayRef;
+    /// Reads the values of an Arrow array.
+    ///
+    /// # Errors
+    /// If the array has another type or lacks a value.
     fn values(array: &dyn Array) -> Result<Vec<Self>, Mismatch>;
 }
 
@@ -46,7 +52,7 @@ number_cell!(u32, UInt32Type, "UInt32");
 number_cell!(u64, UInt64Type, "UInt64");
 number_cell!(f64, Float64Type, "Float64");
 
-/// May be absent: null in the file.
+/// Optional value: null in the file if absent.
 impl Cell for Option<u64> {
     const HOLDS: &'static str = "UInt64 or nothing";
 
@@ -85,10 +91,11 @@ macro_rules! kind {
             pub const ALL: &[Kind] = &[$(Kind::$variant,)*];
             const NAMES: &[&str] = &[$($name,)*];
 
-            /// As in files.
+            /// Returns the name in files.
             pub const fn name(self) -> &'static str {
                 Kind::NAMES[self as usize]
             }
+            /// Returns the kind of this name.
             pub fn from_name(name: &str) -> Option<Kind> {
                 Kind::ALL.iter().copied().find(|kind| kind.name() == name)
             }

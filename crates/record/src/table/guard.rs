@@ -1,4 +1,4 @@
-//! Panics of a library that reads what others wrote, caught before anything is printed of them.
+//! Guard against panics of a library that reads files of others: caught before anything is printed of them.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,8 +9,8 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `read` gives, or nothing if it panicked. The panics of other threads, and of this one at other times, go to the
-/// hook that there was before.
+/// Returns the result of `read`, or `None` if it panicked. Panics of other threads, and of this one at other times, go
+/// to the hook installed before.
 pub(crate) fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,3 +1,5 @@
+//! Reading of tables, with a check of schema, metadata and rows.
+
 use std::fs::File;
 use std::path::Path;
 
@@ -14,7 +16,7 @@ use unrack_input::clipped;
 
 const BATCH: usize = 64 * 1024;
 
-/// Rows of a table, at most: messages of a run are numbered in 32 bits.
+/// Largest number of rows of a table: messages of a run are numbered in 32 bits.
 const MOST_ROWS: u64 = u32::MAX as u64;
 
 /// Reads a whole table and checks its schema, its metadata and every row.
@@ -26,7 +28,10 @@ pub(crate) fn read<R: Table>(path: impl AsRef<Path>) -> Result<(R::Meta, Vec<R>)
     guarded(|| read_file(path, file)).unwrap_or_else(|| Err(gave_up(path)))
 }
 
-/// Rows of a Parquet file, as its metadata say.
+/// Returns the number of rows of a Parquet file, by its metadata.
+///
+/// # Errors
+/// If the file cannot be read.
 pub fn rows_of(path: impl AsRef<Path>) -> Result<u64, RecordError> {
     let path = path.as_ref();
     let file = unrack_input::open(path, u64::MAX)?;
@@ -46,7 +51,7 @@ fn damaged(path: &Path, why: impl std::fmt::Display) -> RecordError {
 }
 
 fn builder(path: &Path, file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, RecordError> {
-    // The columns' own types are authoritative, so that tables written by other programs read too.
+    // The columns' own types are authoritative, so that tables written by other programs can be read too.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|why| damaged(path, why))
 }
@@ -59,13 +64,13 @@ fn read_file<R: Table>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>), Rec
     let entries = builder.metadata().file_metadata().key_value_metadata().cloned().unwrap_or_default();
     check_name::<R>(path, &entries)?;
     let mut rows = Vec::new();
-    // No rows, all columns: a wrong schema shows before anything large is read.
+    // A batch without rows but with all columns: a wrong schema is found before anything large is read.
     let empty = RecordBatch::new_empty(builder.schema().clone());
     R::read(&Batch { path, batch: empty, first_row: 0 }, &mut rows)?;
     let meta = meta::<R>(path, &entries)?;
     for batch in builder.with_batch_size(BATCH).build().map_err(|why| damaged(path, why))? {
         let batch = batch.map_err(|why| damaged(path, why))?;
-        // Before it is taken: a file of some bytes can hold a repeated row many million times.
+        // Reserved before it is read: a file of a few bytes can hold a repeated row many million times.
         rows.try_reserve(batch.num_rows()).map_err(|why| damaged(path, why))?;
         read_batch(&Batch { path, batch, first_row: rows.len() }, &mut rows)?;
     }
@@ -85,7 +90,7 @@ fn read_batch<R: Table>(batch: &Batch, rows: &mut Vec<R>) -> Result<(), RecordEr
     Ok(())
 }
 
-/// A file that says it is another table is refused; one that says nothing is judged by its columns.
+/// Refuses a file with the name of another table; a file without a name is judged by its columns.
 fn check_name<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<(), RecordError> {
     let name = entries.iter().find(|entry| entry.key == TABLE_KEY).and_then(|entry| entry.value.clone());
     match name {
@@ -97,7 +102,7 @@ fn check_name<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<(), RecordE
     }
 }
 
-/// The fields of `R::Meta` from the entries of their names.
+/// Returns the metadata, with the fields of `R::Meta` from the entries of their names.
 fn meta<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<R::Meta, RecordError> {
     let mut fields = serde_json::Map::new();
     for KeyValue { key, value } in entries.iter().filter(|entry| entry.key != TABLE_KEY) {
@@ -117,7 +122,7 @@ fn bad_meta<R: Table>(path: &Path, why: impl std::fmt::Display) -> RecordError {
     }
 }
 
-/// Some rows of a file, as columns.
+/// Batch of rows of a file, as columns.
 pub struct Batch<'a> {
     path: &'a Path,
     batch: RecordBatch,
@@ -125,10 +130,15 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.batch.num_rows()
     }
 
+    /// Returns the values of a column.
+    ///
+    /// # Errors
+    /// If the column is missing or has another type.
     pub fn column<C: Cell>(&self, column: &'static str) -> Result<Vec<C>, RecordError> {
         let path = || self.path.to_path_buf();
         let expected = || C::HOLDS;

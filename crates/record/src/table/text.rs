@@ -1,4 +1,4 @@
-//! Columns of a few known words: a dictionary when written, any text when read.
+//! Columns with a few known words: written as a dictionary, read from any text.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) fn field(name: &str) -> Field {
     Field::new(name, words, false)
 }
 
-/// The words whose indices are `keys`.
+/// Returns a column of the words whose indices are `keys`.
 pub(crate) fn array(words: &[&str], keys: impl Iterator<Item = i8>) -> ArrayRef {
     let words = Arc::new(StringArray::from(words.to_vec()));
     Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from_iter_values(keys), words))

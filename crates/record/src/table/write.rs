@@ -1,3 +1,5 @@
+//! Writing of tables.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,10 +16,10 @@ use serde_json::Value;
 use super::{TABLE_KEY, Table};
 use crate::{AtomicFile, RecordError};
 
-/// Rows compressed together: large enough to compress well, small enough to hold in a cache.
+/// Number of rows compressed together: large enough to compress well, small enough to fit in a cache.
 const ROW_GROUP: usize = 128 * 1024;
 
-/// A table being written. The file appears on [`Writer::finish`] and not before.
+/// Table being written. The file appears on [`Writer::finish`] and not before.
 pub struct Writer<R: Table> {
     parquet: ArrowWriter<AtomicFile>,
     schema: Arc<Schema>,
@@ -28,6 +30,10 @@ pub struct Writer<R: Table> {
 }
 
 impl<R: Table> Writer<R> {
+    /// Starts a table in the file `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn create(path: impl AsRef<Path>) -> Result<Writer<R>, RecordError> {
         let path = path.as_ref();
         let schema = Arc::new(Schema::new(R::fields()));
@@ -37,7 +43,10 @@ impl<R: Table> Writer<R> {
         Ok(Writer { parquet, schema, columns: R::Columns::default(), waiting: 0, rows: 0, last: None })
     }
 
-    /// Adds a row. A row that this table cannot hold is an error, and is not added.
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// If this table cannot hold the row, which is then not added, or the file cannot be written.
     pub fn push(&mut self, row: R) -> Result<(), RecordError> {
         R::check(self.last.as_ref(), &row).map_err(|why| RecordError::BadRow {
             path: self.parquet.inner().path().into(),
@@ -49,7 +58,10 @@ impl<R: Table> Writer<R> {
         if self.waiting == ROW_GROUP { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what is left, and gives the file its name.
+    /// Writes the remaining rows, and gives the file its name.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn finish(mut self, meta: &R::Meta) -> Result<(), RecordError> {
         self.flush()?;
         let path = self.parquet.inner().path().to_path_buf();
@@ -68,7 +80,7 @@ impl<R: Table> Writer<R> {
     }
 }
 
-/// Metadata as key and text, this table's name first.
+/// Returns the metadata as key and text, this table's name first.
 fn entries<R: Table>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_json::Error> {
     let mut entries = vec![(TABLE_KEY.to_string(), R::NAME.to_string())];
     if let Value::Object(fields) = serde_json::to_value(meta)? {
@@ -77,7 +89,7 @@ fn entries<R: Table>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_json
     Ok(entries)
 }
 
-/// Numbers vary too much for a dictionary to pay; words are nothing else.
+/// Returns the properties of the file. Numbers vary too much for a dictionary; words always get one.
 pub(crate) fn properties(schema: &Schema) -> WriterProperties {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

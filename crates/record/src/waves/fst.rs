@@ -9,28 +9,32 @@ use fst_writer::{
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-/// A trace being written. Words are vectors of their ASCII codes, from the left, which viewers show as text on demand:
-/// the writer that we use has no strings.
+/// Trace being written. Words are vectors of their ASCII codes, from the left, which viewers show as text on demand:
+/// the writer library has no strings.
 pub struct Fst {
     file: AtomicFile,
     period_ps: u64,
     steps: u64,
     declared: Declared,
-    /// What changes in this step.
+    /// Signals that change in this step.
     changes: Vec<SignalId>,
     body: Option<Body>,
 }
 
-/// What comes after the declarations, and their numbers in it.
+/// Part of the file after the declarations, and the signals' numbers in it.
 struct Body {
     writer: FstBodyWriter<Cursor<Vec<u8>>>,
     ids: Vec<FstSignalId>,
 }
 
-/// Times are in units of so many powers of ten seconds.
+/// Time unit, as a power of ten of a second.
 const PICOSECONDS: i8 = -12;
 
 impl Fst {
+    /// Starts a trace in the file `path`, with steps of `period_ps`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn create(path: impl AsRef<Path>, period_ps: u64) -> Result<Fst, RecordError> {
         let file = AtomicFile::create(path)?;
         let (declared, changes) = (Declared::default(), Vec::new());
@@ -65,7 +69,7 @@ impl Fst {
         Ok(Body { writer: header.finish()?, ids })
     }
 
-    /// Begins a step and writes what changes in it.
+    /// Begins a step and writes its changes.
     fn changed(&mut self) -> Result<(), FstWriteError> {
         let Body { writer, ids } = self.body.as_mut().expect("steps come after declarations");
         writer.time_change(self.steps * self.period_ps)?;

@@ -13,50 +13,59 @@ use crate::RecordError;
 pub use fst::Fst;
 pub use vcd::Vcd;
 
-/// What a signal holds.
+/// Type of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// A vector of at most 64 bits.
+    /// Vector of at most 64 bits.
     Bits(u32),
-    /// A word of at most [`TEXT`] characters.
+    /// Word of at most [`TEXT`] characters.
     Text,
 }
 
-/// The longest word of a [`Signal::Text`], in bytes.
+/// Length of the longest word of a [`Signal::Text`], in bytes.
 pub const TEXT: usize = 8;
 
-/// A signal, by the number of its declaration.
+/// Number of a signal, in the order of declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignalId(usize);
 
-/// A file of waveforms being written: declarations, [`begin`](Waves::begin), then steps. It appears on
+/// File of waveforms being written: declarations, [`begin`](Waves::begin), then steps. It appears on
 /// [`finish`](Waves::finish) and not before.
 pub trait Waves {
-    /// Declares a signal. All of one scope are declared one after the other.
+    /// Declares a signal. Signals of one scope are declared one after the other.
     fn signal(&mut self, scope: &str, name: &str, signal: Signal) -> SignalId;
 
     /// Ends the declarations.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     fn begin(&mut self) -> Result<(), RecordError>;
 
-    /// From this step on.
+    /// Sets the value of a vector from this step on.
     fn bits(&mut self, signal: SignalId, value: u64);
 
-    /// From this step on. Spaces, which would end a word, become underscores.
+    /// Sets the value of a word from this step on. Spaces, which would end a word, become underscores.
     fn text(&mut self, signal: SignalId, value: &str);
 
-    /// The next step.
+    /// Ends the current step.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     fn step(&mut self) -> Result<(), RecordError>;
 
     /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     fn finish(self) -> Result<(), RecordError>;
 }
 
-/// Declarations and current values, which all formats keep.
+/// Declarations and current values, which all formats need.
 #[derive(Debug, Default)]
 struct Declared {
-    /// Scope, name and kind of each.
+    /// Scope, name and type of each signal.
     signals: Vec<(String, String, Signal)>,
-    /// What each holds, in the file's own form.
+    /// Current value of each signal, in the file's own form.
     values: Vec<Vec<u8>>,
 }
 
@@ -67,7 +76,7 @@ impl Declared {
         SignalId(self.signals.len() - 1)
     }
 
-    /// Whether that is another value than before.
+    /// Sets a value. Returns whether it differs from the one before.
     fn set(&mut self, id: SignalId, value: &[u8]) -> bool {
         let known = &mut self.values[id.0];
         let is_new = known != value;
@@ -78,7 +87,7 @@ impl Declared {
         is_new
     }
 
-    /// Signals with their numbers, and whether each is the first and the last of its scope.
+    /// Returns the signals with their numbers, and whether each is the first and the last of its scope.
     fn in_scopes(&self) -> impl Iterator<Item = (SignalId, &(String, String, Signal), bool, bool)> {
         let is_of = |at: usize, scope: &str| self.signals.get(at).is_some_and(|other| other.0 == scope);
         self.signals.iter().enumerate().map(move |(at, signal)| {
@@ -88,7 +97,7 @@ impl Declared {
     }
 }
 
-/// A word as it stands in a file.
+/// Returns a word in the form that files hold.
 fn word(value: &str) -> String {
     debug_assert!(value.len() <= TEXT, "{value} is longer than a word of a waveform");
     value.replace(' ', "_")

@@ -5,7 +5,7 @@ use crate::{AtomicFile, RecordError};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// A dump being written.
+/// Dump being written.
 pub struct Vcd {
     file: BufWriter<AtomicFile>,
     period_ps: u64,
@@ -15,6 +15,10 @@ pub struct Vcd {
 }
 
 impl Vcd {
+    /// Starts a dump in the file `path`, with steps of `period_ps`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn create(path: impl AsRef<Path>, period_ps: u64) -> Result<Vcd, RecordError> {
         let file = BufWriter::new(AtomicFile::create(path)?);
         Ok(Vcd { file, period_ps, steps: 0, declared: Declared::default(), changes: String::new() })
@@ -84,7 +88,7 @@ impl Waves for Vcd {
     }
 }
 
-/// Printable characters, as short as can be.
+/// Returns the identifier of a signal, as few printable characters as possible.
 fn code(SignalId(mut number): SignalId) -> String {
     let mut code = String::new();
     loop {

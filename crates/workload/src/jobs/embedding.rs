@@ -1,5 +1,5 @@
-//! DLRM inference (Naumov et al., 2019): each rank asks the owners for the embeddings that its batch needs, each
-//! once, and computes when it has them all. An owner loads the rows that it is asked for, from anywhere in its tables.
+//! DLRM inference (Naumov et al., 2019): each rank requests the embeddings that its batch needs from their owners, each
+//! once, and computes when it has them all. An owner loads the requested rows, from anywhere in its tables.
 
 use super::tasks::{Builder, Tasks};
 use crate::random::{Purpose, drawn, generator, mix, scale};
@@ -15,14 +15,15 @@ pub const ROWS: [u32; 26] = [
     5_461_306, 10, 5_652, 2_173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
 ];
 
-/// Of a row's number, as DLRM's `int64`.
+/// Bytes of a row's number, as DLRM's `int64`.
 const NUMBER_BYTES: u64 = 8;
-/// Of a processor's cache.
+/// Bytes of a line of a processor's cache.
 const LINE_BYTES: u64 = 64;
-/// Of a number in an embedding, single precision.
+/// Bytes of a number in an embedding, single precision.
 const ELEMENT_BYTES: u64 = 4;
 
-/// All batches: one round. A rank's batches follow each other, and nobody waits for another one's.
+/// Returns all batches as one round. A rank's batches follow each other, and ranks do not wait for the batches of
+/// others.
 pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     let takes = |lookups: u64| Time::from_secs_f64(lookups as f64 / f64::from(spec.lookups_per_s));
     let zipfs = ROWS.map(|rows| Zipf::new(f64::from(rows), spec.exponent).expect("checked: no less than 0"));
@@ -62,7 +63,7 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     vec![Arc::new(builder.finish())]
 }
 
-/// Rows of all tables that an owner has.
+/// Returns the number of rows of all tables that an owner has.
 fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
     let all = ROWS.iter().map(|rows| u64::from(*rows));
     match spec.spread {
@@ -71,7 +72,7 @@ fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
     }
 }
 
-/// Different rows that a batch needs of each owner.
+/// Returns the number of different rows that a batch needs of each owner.
 fn lookups(
     spec: &Embedding,
     draws: &mut crate::random::Generator,
@@ -106,7 +107,7 @@ mod tests {
         Embedding { batches: 3, batch: 256, dimension: 16, exponent, spread, lookups_per_s, compute }
     }
 
-    /// Bytes that each rank sends as an owner: answers are eight times the questions.
+    /// Returns the bytes that each rank sends as an owner: answers are eight times the requests.
     fn answered(spec: &Embedding) -> Vec<u64> {
         let mut answered = vec![0; 8];
         let tasks = &embedding(spec, 8, 1)[0];

@@ -1,11 +1,11 @@
-//! PageRank and connected components, a superstep after the other, on a graph in chunks.
+//! PageRank and connected components on a partitioned graph, in supersteps.
 //!
-//! In a superstep each rank goes through the edges of its active vertices and sums up, for each vertex of another
-//! rank, what that one is to be told: one update for a pair of rank and vertex, of a number and a value. The superstep is
-//! over when all have got theirs, as in Gemini (OSDI 2016).
+//! In a superstep each rank traverses the edges of its active vertices and sums up the updates for each vertex of
+//! another rank: one update for a pair of rank and vertex, of a number and a value. The superstep is over when all
+//! ranks have received theirs, as in Gemini (OSDI 2016).
 //!
-//! It loads the values of its vertices and their edges one after the other, and for each edge the sum for its target, which
-//! is anywhere among those that it tells something; then, for each update that came, the value of the vertex.
+//! A rank loads the values of its vertices and their edges sequentially, and for each edge the sum for its target,
+//! which is anywhere among those that it updates; then, for each update received, the value of the vertex.
 
 use super::kronecker::Graph;
 use super::tasks::{Builder, Tasks};
@@ -15,26 +15,26 @@ use std::sync::Arc;
 use unrack_rack::jobs::{Components, PageRank};
 use unrack_units::Time;
 
-/// Of a vertex in an update, as Gemini's `VertexId`.
+/// Bytes of a vertex number in an update, as Gemini's `VertexId`.
 const NUMBER_BYTES: u64 = 4;
-/// Of a rank, a `double`.
+/// Bytes of a PageRank value, a `double`.
 const RANK_BYTES: u64 = 8;
-/// Of a label: another vertex's number.
+/// Bytes of a label: another vertex's number.
 const LABEL_BYTES: u64 = 4;
-/// Of a line of a processor: what is loaded for a sum, which is alone in it.
+/// Bytes of a processor's cache line: loaded for each sum, which is alone in its line.
 const LINE_BYTES: u64 = 64;
-/// Brin and Page, 1998.
+/// Damping factor (Brin and Page, 1998).
 pub const DAMPING: f64 = 0.85;
 
-/// What was computed, and what that took.
+/// Results of a computation, and the tasks that it took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Supersteps<T> {
-    /// By vertex.
+    /// Value of each vertex, by vertex.
     pub values: Vec<T>,
     pub rounds: Vec<Arc<Tasks>>,
 }
 
-/// Ranks after the supersteps that the job asks for.
+/// Computes PageRank over the supersteps that the job asks for.
 pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let graph = Graph::draw(&spec.graph(), seed);
     let chunks = graph.chunks(ranks);
@@ -44,7 +44,7 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let mut tasks: Option<Arc<Tasks>> = None;
     for _ in 0..spec.iterations {
         let mut next = vec![0.0; vertices];
-        // Vertices without edges give their rank to all: one number, told with the superstep's end.
+        // Vertices without edges give their rank to all: one number, sent with the superstep's end.
         let mut lost = 0.0;
         step.clear();
         for (rank, chunk) in chunks.iter().enumerate() {
@@ -64,14 +64,14 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
         let from_all = (1.0 - DAMPING + DAMPING * lost) / vertices as f64;
         next.iter_mut().for_each(|value| *value = from_all + DAMPING * *value);
         values = next;
-        // All vertices are active in every superstep: what is sent is the same.
+        // All vertices are active in every superstep: each one sends the same.
         tasks.get_or_insert_with(|| Arc::new(step.tasks(RANK_BYTES, spec.edges_per_s)));
     }
     let rounds = tasks.map_or(Vec::new(), |tasks| vec![tasks; spec.iterations as usize]);
     Supersteps { values, rounds }
 }
 
-/// The least vertex of each vertex's component.
+/// Computes the smallest vertex of each vertex's component.
 pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
     let graph = Graph::draw(&spec.graph(), seed).undirected();
     let chunks = graph.chunks(ranks);
@@ -101,18 +101,19 @@ pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
     Supersteps { values, rounds }
 }
 
-/// Who tells whom, in one superstep.
+/// Updates between ranks in one superstep.
 struct Superstep {
     ranks: usize,
-    /// Of each vertex.
+    /// Rank that owns each vertex, by vertex.
     owner: Vec<u32>,
-    /// Of each vertex: the rank that told it last, plus one. Ranks take turns, so that this knows each pair.
+    /// Rank that last updated each vertex, plus one; by vertex. Ranks are processed in turn, so this recognizes each
+    /// pair.
     told_by: Vec<u32>,
-    /// Updates from a rank to another.
+    /// Number of updates from each rank to each other.
     updates: Vec<u64>,
-    /// Gone through by each rank.
+    /// Number of edges that each rank traversed, by rank.
     edges: Vec<u64>,
-    /// Of each rank.
+    /// Number of vertices of each rank, by rank.
     vertices: Vec<u64>,
 }
 
@@ -148,7 +149,7 @@ impl Superstep {
         }
     }
 
-    /// What a rank loads to go through its edges.
+    /// Returns the loads of a rank while it traverses its edges.
     fn goes_through(&self, rank: usize, value_bytes: u64) -> Loads {
         let told: u64 = self.updates[rank * self.ranks..(rank + 1) * self.ranks].iter().sum();
         let edges = self.edges[rank];
@@ -173,7 +174,7 @@ impl Superstep {
             builder.loads(ends + rank as u32, loads);
         }
         for from in 0..self.ranks {
-            // Staggered, so that not all begin with the same one.
+            // Staggered, so that ranks do not all begin with the same one.
             for to in (1..=self.ranks).map(|ahead| (from + ahead) % self.ranks) {
                 let updates = self.updates[from * self.ranks + to];
                 if to == from {
@@ -195,7 +196,7 @@ mod tests {
         PageRank { scale: 10, degree: 8, shuffled: false, edges_per_s: 1_000_000, iterations }
     }
 
-    /// Pull by pull, with nobody's chunks.
+    /// Computes PageRank by pulling, without chunks.
     fn plain_pagerank(graph: &Graph, iterations: u32) -> Vec<f64> {
         let n = graph.vertices();
         let mut sources = vec![Vec::new(); n as usize];
@@ -242,7 +243,7 @@ mod tests {
             for from in 0..graph.vertices() {
                 for to in graph.targets(from) {
                     let (a, b) = (root(&mut parents, from), root(&mut parents, *to));
-                    // The lesser one is the root: as labels.
+                    // The smaller one is the root, as with labels.
                     parents[a.max(b) as usize] = a.min(b);
                 }
             }
@@ -251,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Counted pair by pair.
+    /// Updates equal those counted pair by pair.
     #[test]
     fn an_update_for_each_rank_and_vertex() {
         let spec = pagerank_spec(3);
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!(sum(|loads| loads.again), u64::from(4 * graph.edges() + 8 * graph.vertices()));
         assert_eq!(sum(|loads| loads.scattered.into()), u64::from(graph.edges()) + pairs.len() as u64);
         assert_eq!(sum(|loads| loads.came), bytes);
-        // A million edges a second.
+        // A million edges per second.
         assert_eq!(rounds[0].computed(), Time::from_us(graph.edges().into()));
     }
 

@@ -1,7 +1,8 @@
-//! A sharded key-value store, closed loop: each connection of a client has one request open (memtier_benchmark with
-//! a pipeline of 1). A server's one thread takes requests in turn, as Redis.
+//! Sharded key-value store, closed loop: each connection of a client has one request open (memtier_benchmark with a
+//! pipeline of 1). A server's one thread takes requests in turn, as in Redis.
 //!
-//! A server loads the request, a line of its table of keys, and all lines of an entry that it gives; a client the answer.
+//! A server loads the request, a line of its table of keys, and all lines of an entry that it returns; a client loads
+//! the answer.
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
@@ -11,27 +12,27 @@ use rand_distr::{Distribution, Normal, Zipf};
 use std::sync::Arc;
 use unrack_rack::jobs::{KeyPattern, KeyValue, Sharding};
 
-/// `memtier-` and eight digits.
+/// Bytes of a key: `memtier-` and eight digits.
 const KEY_BYTES: u64 = 16;
-/// Of a processor's cache.
+/// Bytes of a line of a processor's cache.
 const LINE_BYTES: u64 = 64;
-/// RESP: `*2 $3 GET $16 key`, each with its end of line.
+/// Bytes of a GET in RESP: `*2 $3 GET $16 key`, each with its end of line.
 const GET_BYTES: u64 = 4 + 4 + 5 + 5 + KEY_BYTES + 2;
-/// RESP: `+OK`.
+/// Bytes of the answer to a SET in RESP: `+OK`.
 const DONE_BYTES: u64 = 5;
 
-/// RESP: `$length value`.
+/// Returns the bytes of a value in RESP: `$length value`.
 fn value_bytes(value: u64) -> u64 {
     1 + u64::from(value.ilog10() + 1) + 2 + value + 2
 }
 
-/// As many as requests are drawn at most.
+/// Largest number of connections: as many as requests that may be drawn.
 const MOST_CONNECTIONS: u32 = 1 << 28;
 
-/// All requests: one round.
+/// Returns all requests as one round.
 ///
 /// # Errors
-/// If there is no client.
+/// If there is no server or no client, or there are too many connections.
 pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
     if !(1..ranks).contains(&spec.servers) {
         let rule = "has at least 1 of `servers`, and a host that asks";
@@ -45,7 +46,7 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
         return Err(WorkloadError::new("workload.jobs", rule, value));
     };
     let entry = KEY_BYTES + spec.value.get();
-    // A line of the table for each entry.
+    // Each entry has a line of the table.
     let among = u64::from(spec.keys / spec.servers) * (LINE_BYTES + entry.next_multiple_of(LINE_BYTES));
     let mut builder = Builder::new();
     for connection in 0..connections {
@@ -70,7 +71,7 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
     Ok(vec![Arc::new(builder.finish())])
 }
 
-/// What a connection asks for.
+/// Requests of one connection, drawn at random.
 struct Requests<'a> {
     spec: &'a KeyValue,
     keys: Generator,
@@ -83,7 +84,7 @@ impl Requests<'_> {
         Requests { spec, keys: of(Purpose::Keys), kinds: of(Purpose::Kinds) }
     }
 
-    /// The server that holds the next key, and the bytes of request and answer.
+    /// Returns the server that holds the next key, and the bytes of request and answer.
     fn next(&mut self) -> (u32, u64, u64) {
         let key = self.key();
         let value = value_bytes(self.spec.value.get());
@@ -114,7 +115,7 @@ impl Requests<'_> {
     }
 }
 
-/// The server of a key.
+/// Returns the server of a key.
 fn shard(spec: &KeyValue, key: u32) -> u32 {
     match spec.sharding {
         Sharding::Range => (u64::from(key) * u64::from(spec.servers) / u64::from(spec.keys)) as u32,
@@ -142,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Requests to each server.
+    /// Returns the share of requests to each server.
     fn asked(spec: &KeyValue) -> Vec<f64> {
         let tasks = &key_value(spec, 8, 3).unwrap()[0];
         let mut asked = [0.0; 8];
@@ -159,7 +160,7 @@ mod tests {
     fn servers_are_asked_as_keys_are_spread() {
         near(&asked(&spec(KeyPattern::Uniform, Sharding::Range)), [1.0 / 6.0; 6]);
         near(&asked(&spec(KeyPattern::Gaussian, Sharding::Hash)), [1.0 / 6.0; 6]);
-        // A standard deviation each, of what is within three: 2.1, 13.6 and 34.2 %.
+        // One standard deviation each; of what is within three: 2.1, 13.6 and 34.2 %.
         let bell = [0.0215, 0.1363, 0.3422, 0.3422, 0.1363, 0.0215];
         near(&asked(&spec(KeyPattern::Gaussian, Sharding::Range)), bell);
         let zipf = asked(&spec(KeyPattern::Zipf, Sharding::Range));
@@ -170,7 +171,7 @@ mod tests {
     fn gets_and_sets_have_the_bytes_of_their_protocol() {
         let tasks = &key_value(&spec(KeyPattern::Uniform, Sharding::Hash), 8, 3).unwrap()[0];
         let count = |bytes: u64| tasks.messages().filter(|message| message.2 == bytes).count() as f64;
-        // $100, 100 bytes, and both ends of line.
+        // `$100`, 100 bytes, and both ends of line.
         let (gets, sets) = (count(36), count(36 + 108));
         assert_eq!((gets + sets, count(108), count(5)), (20_000.0, gets, sets));
         assert!((9.0..11.0).contains(&(gets / sets)), "{}", gets / sets);

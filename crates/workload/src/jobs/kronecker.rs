@@ -4,21 +4,21 @@ use crate::random::{Generator, Purpose, below, generator, unit};
 use std::ops::Range;
 use unrack_rack::jobs::Kronecker;
 
-/// Graph500 §3.2: the probabilities of an edge's quadrant at each of `scale` levels; the rest is for the last one.
+/// Probabilities of an edge's quadrant at each of `scale` levels (Graph500 §3.2); the rest is for the last quadrant.
 const A: f64 = 0.57;
 const B: f64 = 0.19;
 const C: f64 = 0.19;
 
-/// A directed graph, by source. Loops and repeated edges are kept, as in Graph500.
+/// Directed graph, by source. Loops and repeated edges are kept, as in Graph500.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// Of each vertex, its first target; one more at the end.
+    /// Index of each vertex's first target; and the number of edges.
     starts: Vec<u32>,
     targets: Vec<u32>,
 }
 
 impl Graph {
-    /// The graph that a job describes.
+    /// Draws the graph that a job describes.
     pub fn draw(spec: &Kronecker, seed: u64) -> Graph {
         let vertices = 1u32 << spec.scale;
         let mut draws = generator(seed, Purpose::Edges, 0);
@@ -32,7 +32,7 @@ impl Graph {
         Graph::of(vertices, drawn.collect())
     }
 
-    /// Of these edges.
+    /// Builds a graph of these edges.
     pub fn of(vertices: u32, edges: Vec<(u32, u32)>) -> Graph {
         let mut starts = vec![0; vertices as usize + 1];
         for (from, _) in &edges {
@@ -50,29 +50,33 @@ impl Graph {
         Graph { starts, targets }
     }
 
-    /// With each edge in both directions.
+    /// Returns the graph with each edge in both directions.
     pub fn undirected(&self) -> Graph {
         let both = |from: u32| self.targets(from).iter().flat_map(move |to| [(from, *to), (*to, from)]);
         Graph::of(self.vertices(), (0..self.vertices()).flat_map(both).collect())
     }
 
+    /// Returns the number of vertices.
     pub fn vertices(&self) -> u32 {
         self.starts.len() as u32 - 1
     }
 
+    /// Returns the number of edges.
     pub fn edges(&self) -> u32 {
         self.targets.len() as u32
     }
 
+    /// Returns the targets of a vertex's edges.
     pub fn targets(&self, vertex: u32) -> &[u32] {
         &self.targets[self.starts[vertex as usize] as usize..self.starts[vertex as usize + 1] as usize]
     }
 
+    /// Returns the number of edges that leave a vertex.
     pub fn degree(&self, vertex: u32) -> u32 {
         self.starts[vertex as usize + 1] - self.starts[vertex as usize]
     }
 
-    /// Chunks of neighbouring vertices, one for each rank, that are about equal in |E| + a |V|: the chunks of
+    /// Returns chunks of neighbouring vertices, one for each rank, that are about equal in |E| + a |V|: the chunks of
     /// Gemini (OSDI 2016), with its a = 8 (ranks - 1).
     pub fn chunks(&self, ranks: u32) -> Vec<Range<u32>> {
         let weight = 8 * u64::from(ranks - 1);
@@ -80,7 +84,7 @@ impl Graph {
         let all = until(self.vertices());
         let end = |rank: u32| {
             let share = all * u64::from(rank + 1) / u64::from(ranks);
-            // The first vertex by which the share is reached.
+            // First vertex by which the share is reached.
             let (mut low, mut high) = (0, self.vertices());
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -91,7 +95,7 @@ impl Graph {
             }
             low
         };
-        // Vertices without edges at the end weigh nothing if there is one rank.
+        // With one rank, vertices without edges at the end have no weight.
         let ends: Vec<u32> = (0..ranks - 1).map(end).chain([self.vertices()]).collect();
         (0..ranks as usize).map(|rank| if rank == 0 { 0 } else { ends[rank - 1] }..ends[rank]).collect()
     }
@@ -108,7 +112,7 @@ fn edge(scale: u32, draws: &mut Generator) -> (u32, u32) {
     (from, to)
 }
 
-/// Fisher and Yates.
+/// Returns a random permutation (Fisher and Yates).
 fn shuffled(vertices: u32, draws: &mut Generator) -> Vec<u32> {
     let mut labels: Vec<u32> = (0..vertices).collect();
     for last in (1..vertices).rev() {

@@ -1,16 +1,16 @@
 //! Jobs: work whose messages depend on each other and on what is computed.
 //!
-//! | module | is |
+//! | module | holds |
 //! |---|---|
-//! | [`tasks`] | the one way to say what depends on what |
-//! | [`Jobs`] | runs jobs, as a [`Source`] |
-//! | [`policy`] | on which hosts, and who sends first |
+//! | [`tasks`] | tasks and their dependencies, in one representation for all jobs |
+//! | [`Jobs`] | the [`Source`] that runs jobs |
+//! | [`policy`] | placement on hosts, and priority in sending |
 //! | [`graph`], [`kronecker`] | PageRank and connected components |
 //! | [`training`], [`model`] | data-parallel training by the sizes of layers |
 //! | [`key_value`], [`word_count`], [`embedding`] | a sharded store, MapReduce, DLRM's embeddings |
 //!
-//! Applications are computed when their tasks are made, from the seed: what they send is what their data asks for. How
-//! long they compute is said by rates, since no processor is simulated.
+//! Applications are computed when their tasks are made, from the seed: what they send follows from their data.
+//! Computing times are given by rates, since no processor is simulated.
 
 pub mod embedding;
 pub mod graph;
@@ -34,34 +34,34 @@ use crate::source::{Computing, Outbox, Source};
 use std::sync::Arc;
 use unrack_units::{Rate, Time};
 
-/// What a job does. A round begins when the one before is over everywhere.
+/// Work of a job. A round begins when the one before is over everywhere.
 #[derive(Debug, Clone)]
 pub struct Job {
     pub name: String,
     pub ranks: u32,
     pub rounds: Vec<Arc<Tasks>>,
     pub start: Time,
-    /// The node of each rank, if it is not for the policy to choose.
+    /// Node of each rank; `None` if the policy chooses.
     pub on: Option<Vec<NodeId>>,
 }
 
 impl Job {
-    /// A job of these rounds that starts at once, wherever there is room.
+    /// Creates a job of these rounds that starts at once, wherever there is room.
     pub fn new(name: impl Into<String>, ranks: u32, rounds: Vec<Arc<Tasks>>) -> Job {
         Job { name: name.into(), ranks, rounds, start: Time::ZERO, on: None }
     }
 
-    /// Messages, if no two ranks share a host.
+    /// Returns the number of messages if no two ranks share a host.
     pub fn messages(&self) -> u64 {
         self.sum(|tasks| tasks.messages().count() as u64)
     }
 
-    /// Of these messages.
+    /// Returns the bytes of the messages that [`Job::messages`] counts.
     pub fn bytes(&self) -> u64 {
         self.sum(|tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum())
     }
 
-    /// Rounds are often the same: each is looked at once.
+    /// Sums a quantity over rounds. Rounds are often the same: each is evaluated once.
     fn sum(&self, of: impl Fn(&Tasks) -> u64) -> u64 {
         let mut sum = 0;
         let mut last: Option<(&Arc<Tasks>, u64)> = None;
@@ -77,7 +77,7 @@ impl Job {
     }
 }
 
-/// Jobs, and who decides about them.
+/// Jobs, and the policy that places them.
 #[derive(Debug, Clone)]
 pub struct JobsSpec {
     pub jobs: Arc<Vec<Job>>,
@@ -87,7 +87,10 @@ pub struct JobsSpec {
 }
 
 impl JobsSpec {
-    /// One collective operation on all nodes, again and again.
+    /// Returns one collective operation on all nodes, repeated.
+    ///
+    /// # Errors
+    /// If the operation is not possible on them.
     pub fn collective(spec: &CollectiveSpec, nodes: u32) -> Result<JobsSpec, WorkloadError> {
         let on_all = Job { on: Some((0..nodes).collect()), ..spec.job(nodes)? };
         let jobs = Arc::new(vec![on_all]);
@@ -95,45 +98,45 @@ impl JobsSpec {
     }
 }
 
-/// Runs jobs.
+/// Source that runs jobs.
 pub struct Jobs {
     jobs: Vec<Running>,
     policy: Box<dyn Policy>,
     demands: Vec<Demand>,
     racks: Racks,
-    /// Tasks of all jobs: what follows are the starts of jobs.
+    /// Number of tasks of all jobs; actors from here on are the starts of jobs.
     tasks: u32,
     begun: Vec<Computing>,
     total: u64,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Debug, Clone)]
 pub struct Outcome<'a> {
     pub name: &'a str,
-    /// Of each rank.
+    /// Host of each rank.
     pub hosts: &'a [NodeId],
     pub started: Time,
-    /// `None`: the run ended first, or a message was lost for good.
+    /// Time at which it ended; `None` if the run ended first, or a message was lost for good.
     pub ended: Option<Time>,
-    /// While something of it was under way.
+    /// Time in which a message of it was in flight.
     pub communicated: Time,
-    /// While nothing was, since others were to send first.
+    /// Time in which none was, because other jobs were to send first.
     pub waited: Time,
-    /// Of the rank that computed longest.
+    /// Computing time of the rank that computed longest.
     pub computed: Time,
     pub messages: u64,
     pub bytes: u64,
-    /// How long each request took, if it has requests.
+    /// Duration of each request, if the job has requests.
     pub requests: &'a [Time],
 }
 
 impl Jobs {
-    /// Places `spec` on racks whose hosts send at `rate`. Whoever carries its messages is told what tasks load, if that
-    /// takes time there.
+    /// Places the jobs of `spec` on racks whose hosts send at `rate`. With `loads_take_time`, the carrier of the
+    /// messages is also told what tasks load.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// If there is no room for all ranks, or there are too many messages and tasks.
     pub fn new(
         spec: &JobsSpec,
         racks: Racks,
@@ -163,7 +166,7 @@ impl Jobs {
         Ok(Jobs { jobs, policy, demands, racks, tasks: base as u32, begun: Vec::new(), total })
     }
 
-    /// What became of each job by `now`, the end of the run.
+    /// Returns the outcome of each job at `now`, the end of the run.
     pub fn outcomes(&self, now: Time) -> impl Iterator<Item = Outcome<'_>> {
         self.jobs.iter().map(move |running| Outcome {
             name: &running.job.name,
@@ -179,12 +182,12 @@ impl Jobs {
         })
     }
 
-    /// The job of a task, by its number among those of all jobs.
+    /// Returns the job of a task, by its number among the tasks of all jobs.
     fn job_of(&self, number: u32) -> usize {
         self.jobs.partition_point(|running| running.base <= number) - 1
     }
 
-    /// Sends what jobs want to send, as far as the policy lets them; and says when cores are done.
+    /// Submits what jobs want to send, as far as the policy allows, and starts idle cores.
     fn settle<O: Outbox>(&mut self, now: Time, out: &mut O) {
         for running in &mut self.jobs {
             running.traffic.settle(running.wants_to_send(), now);
@@ -258,7 +261,7 @@ impl Source for Jobs {
         Some(self.total)
     }
 
-    /// Not before the last one has computed, though nothing may be sent any more.
+    /// Returns true only when the last job has computed, even if nothing more will be sent.
     fn is_exhausted(&self) -> bool {
         self.jobs.iter().all(|running| running.ended.is_some())
     }

@@ -1,12 +1,12 @@
-//! Where jobs run and when they may send: policies.
+//! Policies: where jobs run and when they may send.
 //!
-//! A policy more is a type that implements [`Policy`], and a word in the scenario.
+//! A new policy is a type that implements [`Policy`], and a word in the scenario.
 //!
 //! | policy | places | sends |
 //! |---|---|---|
 //! | first-fit | on the first hosts with room | at once |
-//! | round-robin | racks take turns | at once |
-//! | `ShuffleWatcher` | in as few racks as can be | in turns, among jobs that share hosts |
+//! | round-robin | on racks in turn | at once |
+//! | `ShuffleWatcher` | in as few racks as possible | in turns, among jobs that share hosts |
 //! | `Crux` | as first-fit | by intensity, among jobs that share racks |
 
 use super::Job;
@@ -16,15 +16,16 @@ use crate::message::NodeId;
 use unrack_rack::jobs::Policy as Word;
 use unrack_units::{Rate, Time};
 
-/// What can be known of a job before it runs.
+/// Properties of a job that are known before it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// Crux §3.2, equation 2: I = W / t, what all ranks compute over how long the busiest link carries the job's
-    /// bytes. Ours is of the whole job, W in seconds of cores and t for the link of a host.
+    /// Intensity of Crux §3.2, equation 2: I = W / t, the computation of all ranks over the time that the busiest link
+    /// carries the job's bytes. Here it is of the whole job, with W in seconds of cores and t for the link of a host.
     pub intensity: f64,
 }
 
 impl Demand {
+    /// Computes the demand of a job whose hosts send at `rate`.
     pub fn new(job: &Job, rate: Rate) -> Demand {
         let (mut work, mut sent, mut got) =
             (0.0, vec![0u64; job.ranks as usize], vec![0u64; job.ranks as usize]);
@@ -41,36 +42,37 @@ impl Demand {
     }
 }
 
-/// A job among those that run.
+/// State of a running job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sending {
     pub hosts: Vec<NodeId>,
-    /// Something of it is under way.
+    /// True if a message of it is in flight.
     pub is_sending: bool,
-    /// Since when it communicates, if it has something to send.
+    /// Time since which it communicates, if it has something to send.
     pub wants_since: Option<Time>,
     pub intensity: f64,
 }
 
 /// Decides where jobs run, and when they may send.
 pub trait Policy: Send {
-    /// The next host, of those with room: by node, how many ranks more it takes. `ranks` of the job are without a
-    /// host, this one included; `hosts` are those of the ones before.
+    /// Returns the next host among those with room; `room` is the number of ranks that each node still takes. `ranks`
+    /// of the job are without a host, this one included; `hosts` are the hosts of the ranks before.
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId>;
 
-    /// Whether nobody has to ask.
+    /// Returns whether jobs may always send.
     fn always_sends(&self) -> bool {
         true
     }
 
-    /// Whether `job`, which has something to send, may. What is under way stays so. Some job must always be let.
+    /// Returns whether `job`, which has something to send, may send. Messages in flight stay so. At least one job must
+    /// always be allowed.
     fn may_send(&self, job: usize, all: &[Sending], racks: Racks) -> bool {
         let _ = (job, all, racks);
         true
     }
 }
 
-/// The policy that a scenario names.
+/// Returns the policy that a scenario names.
 pub fn policy(word: Word) -> Box<dyn Policy> {
     match word {
         Word::FirstFit => Box::new(FirstFit),
@@ -80,7 +82,7 @@ pub fn policy(word: Word) -> Box<dyn Policy> {
     }
 }
 
-/// The hosts of each job. What says where it runs has its room first.
+/// Returns the hosts of each job. Jobs with given nodes get their room first.
 pub(super) fn place(
     policy: &dyn Policy,
     jobs: &[Job],
@@ -120,7 +122,7 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// Of two ranks of a job, none is on the other's host if that can be.
+/// Returns the first node with room, preferably one without a rank of this job.
 fn first(room: &[u32], hosts: &[NodeId], among: impl Iterator<Item = NodeId> + Clone) -> Option<NodeId> {
     let free = among.filter(|node| room[*node as usize] > 0);
     free.clone().find(|node| !hosts.contains(node)).or_else(|| free.clone().next())
@@ -142,17 +144,17 @@ impl Policy for RoundRobin {
     }
 }
 
-/// Ahmad et al., USENIX ATC 2014, as DRack §7.3 uses it. A shuffle waits while another one loads the network, which
-/// here is: while another job with a rank on the same host sends. Reducers are placed near mappers, here by the whole
-/// job being in as few racks as can be. Not here: the choice among replicas of the input (§3.3 of that paper), the
-/// bounds on unfairness, and elongated shuffles.
+/// Ahmad et al., USENIX ATC 2014, as DRack §7.3 uses it. A shuffle waits while another one loads the network; here:
+/// while another job with a rank on the same host sends. Reducers are placed near mappers; here: the whole job is in as
+/// few racks as possible. Not modelled: the choice among replicas of the input (§3.3 of that paper), the bounds on
+/// unfairness, and elongated shuffles.
 struct ShuffleWatcher;
 
 impl Policy for ShuffleWatcher {
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
         let nodes = |rack: u32| rack * racks.hosts..(rack + 1) * racks.hosts;
         let free = |rack: u32| nodes(rack).map(|node| room[node as usize].min(1)).sum::<u32>();
-        // Where it began, if there is room; else the fullest rack that holds the rest, else the emptiest one.
+        // The rack of the last rank, if it has room; else the fullest rack that holds the rest, else the emptiest one.
         let begun = hosts
             .last()
             .map(|host| racks.rack_of(*host))
@@ -179,10 +181,10 @@ impl Policy for ShuffleWatcher {
     }
 }
 
-/// Cao et al., SIGCOMM 2024, as DRack §7.3 uses it: what is more intense sends, and others that would meet it are
-/// held. Jobs meet in a rack. Not here: the choice of paths (MPTCP takes all), the correction of the intensity for
-/// iterations of different length (§4.2 of that paper), and few levels for many jobs. Messages that are under way are
-/// not stopped.
+/// Cao et al., SIGCOMM 2024, as DRack §7.3 uses it: more intense jobs send, and jobs that would compete with them are
+/// held. Jobs compete in a rack. Not modelled: the choice of paths (MPTCP takes all), the correction of the intensity
+/// for iterations of different length (§4.2 of that paper), and few levels for many jobs. Messages in flight are not
+/// stopped.
 struct Crux;
 
 impl Policy for Crux {
@@ -230,7 +232,7 @@ mod tests {
     fn jobs_are_where_their_policy_puts_them() {
         assert_eq!(placed(Word::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
         assert_eq!(placed(Word::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
-        // The third does not fit beside the first; the fourth does, and leaves the others whole.
+        // The third job does not fit beside the first; the fourth does, and leaves the others whole.
         let compact = placed(Word::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
         assert_eq!(compact, [vec![0, 1, 2], vec![4, 5], vec![8, 9, 10, 11], vec![3]]);
         assert_eq!(placed(Word::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);

@@ -1,4 +1,4 @@
-//! One job that runs: which of its tasks wait, compute or are done, and what it wants to send.
+//! State of a running job: which of its tasks wait, compute or are done, and what it wants to send.
 
 use super::Job;
 use super::tasks::{self, Tasks};
@@ -8,63 +8,64 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// A job on its hosts.
+/// Job on its hosts.
 #[derive(Debug)]
 pub(super) struct Running {
     pub job: Job,
-    /// Of each rank.
+    /// Host of each rank.
     pub hosts: Vec<NodeId>,
-    /// Of its tasks among those of all jobs.
+    /// Number of its first task among the tasks of all jobs.
     pub base: u32,
-    /// Whether what tasks load takes time.
+    /// True if the loads of tasks take time.
     loads_take_time: bool,
     round: usize,
-    /// Tasks of this round that are not done.
+    /// Number of tasks of this round that are not done.
     left: u32,
-    /// By task: inputs that have not come.
+    /// Number of missing inputs of each task, by task.
     missing: Vec<u32>,
-    /// By task, if the round has requests: when it was done.
+    /// Time at which each task was done, by task; only if the round has requests.
     done_at: Vec<Time>,
     cores: Vec<Core>,
-    /// Ready tasks that may be computed on any of these ranks, and where those of them that have begun are.
+    /// Ready tasks that may be computed on any of the ranks in `anywhere_on`; and the ranks on which such tasks have
+    /// begun, by task.
     anywhere: VecDeque<u32>,
     anywhere_on: BTreeSet<u32>,
     moved: BTreeMap<u32, u32>,
-    /// Ranks whose core may be idle while something waits for it to compute.
+    /// Ranks whose core may be idle while a task waits for it to compute.
     changed: Vec<u32>,
-    /// Ranks on which something waits for the core to send.
+    /// Ranks on which a task waits for the core to send.
     to_send: BTreeSet<u32>,
     /// Tasks whose last input has come.
     ready: VecDeque<u32>,
-    /// What it wants to send.
+    /// Messages that it wants to send.
     pub held: Vec<Message>,
     pub traffic: Traffic,
     pub ended: Option<Time>,
-    /// How long each request took.
+    /// Duration of each request.
     pub requests: Vec<Time>,
-    /// Of each rank.
+    /// Computing time of each rank so far.
     pub computed: Vec<Time>,
 }
 
-/// The core of a rank: one task at a time. Those that send come first, then those that compute; else in the order in
-/// which they became ready.
+/// Core of a rank: one task at a time. Tasks that send go before tasks that compute; otherwise in the order in which
+/// they became ready.
 #[derive(Debug, Clone, Default)]
 struct Core {
     is_busy: bool,
-    /// Since when, if it computes.
+    /// Time since which it computes, if it does.
     since: Time,
     to_send: VecDeque<u32>,
     to_compute: VecDeque<u32>,
 }
 
-/// A job's messages.
+/// Messages of a job.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traffic {
-    /// Under way.
+    /// Number of messages in flight.
     pub open: u32,
-    /// Since when some are.
+    /// Time since which messages are in flight.
     open_since: Option<Time>,
-    /// Since when none are, but some wait to be sent.
+    /// Time since which none are, but some wait to be sent.
     waits_since: Option<Time>,
     communicated: Time,
     waited: Time,
@@ -73,29 +74,29 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// How long something was under way by `now`.
+    /// Returns for how long messages were in flight by `now`.
     pub fn communicated(&self, now: Time) -> Time {
         self.communicated + self.open_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// How long nothing was under way by `now`, but something waited to be sent.
+    /// Returns for how long no message was in flight by `now`, but some waited to be sent.
     pub fn waited(&self, now: Time) -> Time {
         self.waited + self.waits_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Since when it has been in a stage of communication, if it is.
+    /// Returns the time since which it has been in a stage of communication, if it is.
     pub fn since(&self) -> Option<Time> {
         self.open_since.or(self.waits_since)
     }
 
-    /// Brings the times up to date: `wants` says whether something waits to be sent.
+    /// Updates the times; `wants` is true if something waits to be sent.
     pub fn settle(&mut self, wants: bool, now: Time) {
         advance(&mut self.open_since, &mut self.communicated, self.open > 0, now);
         advance(&mut self.waits_since, &mut self.waited, self.open == 0 && wants, now);
     }
 }
 
-/// Something that lasts, did so since `since`, and in all for `sum` before.
+/// Updates the time `sum` that a condition has held: it holds from now on if `lasts`, and held from `since` on before.
 fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
     match (*since, lasts) {
         (None, true) => *since = Some(now),
@@ -108,6 +109,7 @@ fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
 }
 
 impl Running {
+    /// Creates a job that has not started.
     pub fn new(job: Job, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> Running {
         let ranks = hosts.len();
         Running {
@@ -138,19 +140,19 @@ impl Running {
         self.job.rounds[self.round].clone()
     }
 
-    /// Starts it.
+    /// Starts the job.
     pub fn start(&mut self, now: Time) {
         self.prepare();
         self.go_on(now);
     }
 
-    /// A message for this task has come.
+    /// Handles the arrival of a message for this task.
     pub fn arrived(&mut self, task: u32, now: Time) {
         self.input(task);
         self.go_on(now);
     }
 
-    /// A rank's core has computed this task.
+    /// Handles the end of a task's computation on a core.
     pub fn computed(&mut self, task: u32, now: Time) {
         let tasks = self.tasks();
         let rank = self.moved.remove(&task).unwrap_or_else(|| tasks.rank_of(task));
@@ -160,13 +162,13 @@ impl Running {
         self.go_on(now);
     }
 
-    /// Whether something waits to be sent.
+    /// Returns whether something waits to be sent.
     pub fn wants_to_send(&self) -> bool {
         let waits = |rank: &u32| !self.cores[*rank as usize].is_busy;
         !self.held.is_empty() || self.to_send.iter().any(waits)
     }
 
-    /// It may send: what takes a core to do so takes it, if it is idle.
+    /// Starts the tasks that send, as the policy allows: each takes its rank's core, if that is idle.
     pub fn take_cores_to_send(&mut self, now: Time) {
         let tasks = self.tasks();
         for rank in std::mem::take(&mut self.to_send) {
@@ -184,7 +186,7 @@ impl Running {
         self.go_on(now);
     }
 
-    /// Idle cores compute what waits for them.
+    /// Starts waiting tasks on idle cores.
     pub fn compute(&mut self, now: Time, begun: &mut Vec<Computing>) {
         for rank in std::mem::take(&mut self.changed) {
             let core = &mut self.cores[rank as usize];
@@ -201,7 +203,7 @@ impl Running {
         }
     }
 
-    /// A task that this rank may compute as well as others.
+    /// Takes a task that this rank may compute as well as others.
     fn take_moving(&mut self, rank: u32) -> Option<u32> {
         if !self.anywhere_on.contains(&rank) {
             return None;
@@ -211,7 +213,7 @@ impl Running {
         Some(task)
     }
 
-    /// What takes time of what a task loads.
+    /// Returns the loads of a task that take time.
     fn loads_of(&self, tasks: &Tasks, task: u32) -> Loads {
         if self.loads_take_time { tasks.loads_of(task) } else { Loads::default() }
     }
@@ -221,7 +223,7 @@ impl Running {
         self.changed.push(rank);
     }
 
-    /// The round that is next: all its tasks wait.
+    /// Begins the current round: all its tasks wait.
     fn prepare(&mut self) {
         let tasks = self.tasks();
         self.left = tasks.len();
@@ -242,7 +244,7 @@ impl Running {
         }
     }
 
-    /// Until nothing is ready, through as many rounds as that takes.
+    /// Processes ready tasks until there are none, through as many rounds as that takes.
     fn go_on(&mut self, now: Time) {
         loop {
             let tasks = self.tasks();
@@ -294,7 +296,7 @@ impl Running {
         let src = self.hosts[tasks.rank_of(task) as usize];
         for output in tasks.outputs_of(task) {
             let dst = self.hosts[tasks.rank_of(output.to) as usize];
-            // Ranks on one host share its memory.
+            // Ranks on the same host share its memory.
             if output.bytes == 0 || dst == src {
                 self.input(output.to);
             } else {

@@ -1,20 +1,19 @@
-//! What ranks do, as tasks: each waits for its inputs, computes, and sends outputs that are inputs of others.
+//! Tasks of ranks: each waits for its inputs, computes, and sends outputs that are inputs of others.
 //!
-//! Tasks are numbered so that outputs go to higher numbers: there is no cycle, and every order of arrivals comes
-//! to an end.
+//! Tasks are numbered so that outputs go to higher numbers: there is no cycle, and every order of arrivals terminates.
 
 use crate::source::Loads;
 use unrack_units::Time;
 
-/// A part of a job that is over when all its tasks are: a superstep, an iteration.
+/// Part of a job that is over when all its tasks are: a superstep, an iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tasks {
     tasks: Vec<Task>,
-    /// By the task that sends them.
+    /// Outputs, grouped by the task that sends them.
     outputs: Vec<Output>,
-    /// Task at whose end a request is answered, and the one at whose end it was asked.
+    /// Tasks whose end answers a request, each with the task whose end asked it; sorted.
     requests: Vec<(u32, u32)>,
-    /// By task, of those that load something.
+    /// Tasks that load something, with their loads; sorted by task.
     loads: Vec<(u32, Loads)>,
 }
 
@@ -22,54 +21,59 @@ pub struct Tasks {
 struct Task {
     rank: u32,
     inputs: u32,
-    /// Of its outputs; those of the next task follow.
+    /// Index of its first output; the next task's outputs follow its own.
     first: u32,
     core: Core,
 }
 
-/// What a task does with the core of its rank.
+/// Use that a task makes of the core of its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Core {
-    /// Computes on it for so long. Of no time, and with no loads that take any, it needs no core.
+    /// Computes on the core for this time. A task of zero time, without loads that take time, needs no core.
     Computes(Time),
-    /// The same, on the first core that is idle among those of the ranks that have such tasks.
+    /// Computes for this time on the first idle core among the ranks that have such tasks.
     Anywhere(Time),
-    /// Takes it to send, and keeps it until a task that frees it is done.
+    /// Takes the core to send, and keeps it until a task that frees it is done.
     Keeps,
+    /// Frees the core.
     Frees,
 }
 
-/// What a task tells another when it is done.
+/// Output of a task that is done, and input of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Output {
     pub to: u32,
-    /// 0: without a message, at once.
+    /// Bytes of the message; 0 means no message: the input is there at once.
     pub bytes: u32,
 }
 
 impl Tasks {
+    /// Returns the number of tasks.
     pub fn len(&self) -> u32 {
         self.tasks.len() as u32
     }
 
+    /// Returns whether there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
+    /// Returns the rank of a task.
     pub fn rank_of(&self, task: u32) -> u32 {
         self.tasks[task as usize].rank
     }
 
-    /// What it waits for.
+    /// Returns the number of inputs that a task waits for.
     pub fn inputs_of(&self, task: u32) -> u32 {
         self.tasks[task as usize].inputs
     }
 
+    /// Returns the task's use of its rank's core.
     pub fn core_of(&self, task: u32) -> Core {
         self.tasks[task as usize].core
     }
 
-    /// How long it computes.
+    /// Returns the computing time of a task.
     pub fn compute_of(&self, task: u32) -> Time {
         match self.core_of(task) {
             Core::Computes(time) | Core::Anywhere(time) => time,
@@ -77,28 +81,30 @@ impl Tasks {
         }
     }
 
+    /// Returns the outputs of a task.
     pub fn outputs_of(&self, task: u32) -> &[Output] {
         let next = self.tasks.get(task as usize + 1).map_or(self.outputs.len(), |next| next.first as usize);
         &self.outputs[self.tasks[task as usize].first as usize..next]
     }
 
-    /// The task at whose end the request was asked that this one's end answers.
+    /// Returns the task whose end asked the request that this one's end answers.
     pub fn asked_by(&self, task: u32) -> Option<u32> {
         let found = self.requests.binary_search_by_key(&task, |request| request.0).ok()?;
         Some(self.requests[found].1)
     }
 
-    /// What it loads while it computes.
+    /// Returns the loads of a task while it computes.
     pub fn loads_of(&self, task: u32) -> Loads {
         let found = self.loads.binary_search_by_key(&task, |loads| loads.0);
         found.map_or(Loads::default(), |place| self.loads[place].1)
     }
 
+    /// Returns whether there are requests.
     pub fn has_requests(&self) -> bool {
         !self.requests.is_empty()
     }
 
-    /// Bytes of each message, with the ranks that send and get it.
+    /// Returns the sending rank, receiving rank and bytes of each message.
     pub fn messages(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
         let of_task = move |task: u32| {
             let sent = self.outputs_of(task).iter().filter(|output| output.bytes > 0);
@@ -107,45 +113,46 @@ impl Tasks {
         (0..self.len()).flat_map(of_task)
     }
 
-    /// What all ranks compute together.
+    /// Returns the computing time of all ranks together.
     pub fn computed(&self) -> Time {
         (0..self.len()).map(|task| self.compute_of(task)).sum()
     }
 }
 
-/// Puts tasks together.
+/// Builder of [`Tasks`].
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
-    /// Rank, and what it does with its core.
+    /// Rank of each task, and its use of the core.
     tasks: Vec<(u32, Core)>,
-    /// From, to, bytes.
+    /// Outputs as (from, to, bytes).
     outputs: Vec<(u32, u32, u32)>,
     requests: Vec<(u32, u32)>,
     loads: Vec<(u32, Loads)>,
 }
 
 impl Builder {
+    /// Creates a builder without tasks.
     pub fn new() -> Builder {
         Builder::default()
     }
 
-    /// A task of a rank, after all that are there.
+    /// Adds a task of a rank, after all others. Returns its number.
     pub fn task(&mut self, rank: u32, compute: Time) -> u32 {
         self.with_core(rank, Core::Computes(compute))
     }
 
-    /// A task of a rank, or of another one that has tasks of this kind and is idle: they reach the same data.
-    /// What it sends is sent by its own rank.
+    /// Adds a task that its rank computes, or any idle rank with tasks of this kind: they reach the same data. Its
+    /// outputs are sent by its own rank.
     pub fn anywhere(&mut self, rank: u32, compute: Time) -> u32 {
         self.with_core(rank, Core::Anywhere(compute))
     }
 
-    /// A task that sends, and keeps its rank's core until one made by [`Builder::frees`] is done.
+    /// Adds a task that sends, and keeps its rank's core until a task made by [`Builder::frees`] is done.
     pub fn keeps(&mut self, rank: u32) -> u32 {
         self.with_core(rank, Core::Keeps)
     }
 
-    /// The end of what one made by [`Builder::keeps`] began.
+    /// Adds a task that frees the core kept by one made by [`Builder::keeps`].
     pub fn frees(&mut self, rank: u32) -> u32 {
         self.with_core(rank, Core::Frees)
     }
@@ -155,22 +162,22 @@ impl Builder {
         self.tasks.len() as u32 - 1
     }
 
-    /// A task of each rank, computing nothing; their numbers follow each other.
+    /// Adds a task without computation for each rank, numbered consecutively. Returns the first number.
     pub fn layer(&mut self, ranks: u32) -> u32 {
         let first = self.tasks.len() as u32;
         self.tasks.extend((0..ranks).map(|rank| (rank, Core::Computes(Time::ZERO))));
         first
     }
 
-    /// `to` waits for `from` to be done.
+    /// Makes `to` wait until `from` is done.
     pub fn after(&mut self, from: u32, to: u32) {
         self.send(from, to, 0);
     }
 
-    /// `to` waits for so many bytes that `from` sends when it is done. Within a rank, nothing is sent.
+    /// Makes `to` wait for `bytes` bytes that `from` sends when it is done. Within a rank, no message is sent.
     ///
     /// # Panics
-    /// If `to` is not behind `from`, or a message is 4 GiB or more.
+    /// If `to` does not come after `from`, or a message is 4 GiB or more.
     pub fn send(&mut self, from: u32, to: u32, bytes: u64) {
         assert!(from < to && (to as usize) < self.tasks.len(), "outputs go to later tasks");
         let inside = self.tasks[from as usize].0 == self.tasks[to as usize].0;
@@ -178,29 +185,31 @@ impl Builder {
         self.outputs.push((from, to, bytes));
     }
 
-    /// The end of `answered` answers a request that was asked at the end of `asked`.
+    /// Notes that the end of `answered` answers a request asked at the end of `asked`.
     pub fn request(&mut self, asked: u32, answered: u32) {
         self.requests.push((answered, asked));
     }
 
+    /// Returns the rank of a task.
     pub fn rank_of(&self, task: u32) -> u32 {
         self.tasks[task as usize].0
     }
 
-    /// `task` loads this while it computes. Said once for a task.
+    /// Sets what `task` loads while it computes; at most once for a task.
     pub fn loads(&mut self, task: u32, loads: Loads) {
         if !loads.is_empty() {
             self.loads.push((task, loads));
         }
     }
 
+    /// Returns the tasks.
     pub fn finish(self) -> Tasks {
         let Builder { tasks, outputs, mut requests, mut loads } = self;
         requests.sort_unstable();
         loads.sort_unstable_by_key(|(task, _)| *task);
         let mut all: Vec<Task> =
             tasks.into_iter().map(|(rank, core)| Task { rank, inputs: 0, first: 0, core }).collect();
-        // A sort by counting, which keeps the order of a task's outputs.
+        // A counting sort, which keeps the order of a task's outputs.
         for (from, to, _) in &outputs {
             all[*from as usize].first += 1;
             all[*to as usize].inputs += 1;

@@ -1,4 +1,4 @@
-//! Jobs on a network that takes any time it likes.
+//! Tests of jobs on a network with arbitrary delays.
 
 use super::tasks::Builder;
 use super::*;
@@ -18,8 +18,8 @@ impl Outbox for Heard {
     }
 }
 
-/// All that was sent, in an order of arrival that `pick` chooses, and when the last wake was. Messages take no time;
-/// those under way arrive before anybody wakes.
+/// Returns all messages sent, in an order of arrival that `pick` chooses, and the time of the last wake. Messages take
+/// no time; those in flight arrive before any actor wakes.
 pub(crate) fn run_in(jobs: &mut Jobs, mut pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
     let (mut heard, mut sent, mut now) = (Heard::default(), Vec::new(), Time::ZERO);
     jobs.start(&mut heard);
@@ -44,13 +44,13 @@ pub(crate) fn run_in(jobs: &mut Jobs, mut pick: impl FnMut(usize) -> usize) -> (
     (sent, now)
 }
 
-/// Jobs on a rack of so many hosts.
+/// Returns jobs on a rack of `nodes` hosts.
 pub(crate) fn jobs_on(nodes: u32, jobs: Vec<Job>, policy: Word, slots: u32) -> Jobs {
     let spec = JobsSpec { jobs: Arc::new(jobs), policy, slots };
     Jobs::new(&spec, nodes.into(), Rate::from_gbps(10), false).unwrap()
 }
 
-/// Each rank computes, then sends to the next one.
+/// Returns a job whose ranks compute, then send to the next rank.
 fn shift(name: &str, ranks: u32, compute: Time, rounds: usize) -> Job {
     let mut builder = Builder::new();
     let all: Vec<u32> = (0..ranks).map(|rank| builder.task(rank, compute)).collect();
@@ -67,7 +67,7 @@ fn tasks_move_to_a_core_that_is_idle() {
     for rank in [0, 0, 0, 1, 0] {
         builder.anywhere(rank, compute);
     }
-    // That of another rank stays there.
+    // The task of another rank stays there.
     builder.task(2, compute);
     let mut jobs = jobs_on(3, vec![Job::new("job", 3, vec![Arc::new(builder.finish())])], Word::FirstFit, 1);
     assert_eq!(run_in(&mut jobs, |_| 0), (Vec::new(), Time::from_us(30)));
@@ -92,7 +92,7 @@ fn ranks_on_one_host_send_each_other_nothing() {
     let job = shift("job", 4, Time::from_us(1), 3);
     assert_eq!((job.messages(), job.bytes()), (12, 12_000));
     let mut jobs = jobs_on(2, vec![job], Word::FirstFit, 2);
-    // Ranks 0 and 2 are on host 0: each sends to a rank on the other.
+    // Ranks 0 and 2 are on host 0: each sends to a rank on the other host.
     assert_eq!(run_in(&mut jobs, |_| 0).0.len(), 12);
     let mut jobs = jobs_on(
         2,
@@ -127,7 +127,7 @@ fn a_request_takes_from_its_question_to_its_answer() {
 }
 
 proptest! {
-    /// Under every policy, with any times and any order, all jobs end and all their bytes are carried once.
+    /// All jobs end and all their bytes are carried once, under every policy, with any times and any order.
     #[test]
     fn every_mix_comes_to_an_end(
         word in prop::sample::select(vec![Word::FirstFit, Word::RoundRobin, Word::ShuffleWatcher, Word::Crux]),
@@ -144,7 +144,7 @@ proptest! {
         let mut jobs = Jobs::new(&spec, racks, Rate::from_gbps(10), false).unwrap();
         let mut picks = picks.into_iter().cycle();
         let (sent, _) = run_in(&mut jobs, |_| picks.next().unwrap());
-        // Three slots on nine hosts are enough for ranks to be apart where a job has no more than nine.
+        // Three slots on nine hosts are enough to separate the ranks of a job with at most nine.
         prop_assert_eq!(sent.iter().map(|message| message.bytes).sum::<u64>(), jobs.outcomes(Time::ZERO).map(|outcome| outcome.bytes).sum::<u64>());
         prop_assert!(sent.iter().map(|message| message.bytes).sum::<u64>() <= expected);
     }

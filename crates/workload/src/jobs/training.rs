@@ -1,9 +1,9 @@
 //! Data-parallel training: each rank computes on its part of a batch, then the gradients are summed up.
 //!
-//! Gradients go in buckets, from the last layer to the first, one bucket after the other. They are not sent while
-//! others are computed: DRack §7.2.1 speaks of a stage that computes and one that communicates.
+//! Gradients are sent in buckets, from the last layer to the first, one bucket after the other. They are not sent while
+//! others are computed: DRack §7.2.1 has a computing stage and a communicating stage.
 //!
-//! While it computes, a rank loads the weights once. What layers hand on depends on the batch, and is not known here.
+//! While it computes, a rank loads the weights once. The activations depend on the batch, and are not modelled.
 
 use super::model::tensors;
 use super::tasks::{Builder, Tasks};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use unrack_rack::jobs::Training;
 use unrack_units::Time;
 
-/// Of a gradient in single precision.
+/// Bytes of a gradient in single precision.
 const BYTES: u64 = 4;
 
-/// An iteration of training for each that the job asks for.
+/// Returns one round per iteration of training.
 ///
 /// # Errors
-/// If so many ranks cannot do it.
+/// If the operation is not possible among `ranks` ranks.
 pub fn training(spec: &Training, operation: Operation, ranks: u32) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
     operation.check(ranks)?;
     let workers = match operation {
@@ -43,7 +43,8 @@ pub fn training(spec: &Training, operation: Operation, ranks: u32) -> Result<Vec
     Ok(vec![iteration; spec.iterations as usize])
 }
 
-/// Bytes of buckets, from the last tensor to the first: full when the next one would not fit.
+/// Returns the bytes of buckets, from the last tensor to the first: a bucket is full when the next tensor would not
+/// fit.
 fn buckets(tensors: &[u64], full: u64) -> Vec<u64> {
     let mut buckets: Vec<u64> = Vec::new();
     for bytes in tensors.iter().rev().map(|parameters| parameters * BYTES) {

@@ -1,4 +1,4 @@
-//! MapReduce (Dean and Ghemawat, CACM 2008): words of a text are counted. Mappers read, and send each reducer its
+//! MapReduce (Dean and Ghemawat, CACM 2008) that counts the words of a text. Mappers read, and send each reducer its
 //! words. Both load what they read, and a line of their table of counts for each word of it.
 
 use super::tasks::{Builder, Tasks};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use unrack_rack::jobs::{Shuffle, WordCount};
 use unrack_units::Time;
 
-/// Beside a word in a record: its end, and a count.
+/// Bytes beside a word in a record: its terminator, and a count.
 const COUNT_BYTES: u64 = 1 + 8;
 
-/// Of a processor's cache: a word's count is alone in it.
+/// Bytes of a line of a processor's cache: a word's count is alone in its line.
 const LINE_BYTES: u64 = 64;
 
-/// What was counted, and what that took.
+/// Result of the count, and the tasks that it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// By word, the most frequent first, over all texts.
+    /// Number of times that each word occurs in all texts; by word, the most frequent first.
     pub counts: Vec<u64>,
     pub rounds: Vec<Arc<Tasks>>,
 }
@@ -27,7 +27,7 @@ pub struct Counted {
 /// Counts the texts that the job asks for.
 ///
 /// # Errors
-/// If nobody maps.
+/// If there is no mapper or no reducer.
 pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, WorkloadError> {
     let reducers = spec.reducers.unwrap_or(ranks);
     if !(1..=ranks).contains(&reducers) || spec.reducers == Some(ranks) {
@@ -53,7 +53,7 @@ pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, Wo
     Ok(Counted { counts, rounds })
 }
 
-/// How often each word is in a text.
+/// Returns how often each word occurs in a text.
 fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
     let zipf = Zipf::new(f64::from(spec.vocabulary), spec.exponent)
         .expect("checked: at least a word, no less than 0");
@@ -65,14 +65,14 @@ fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
     counts
 }
 
-/// From a mapper to a reducer.
+/// Data from a mapper to a reducer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shuffled {
     records: u64,
     bytes: u64,
-    /// Of the text, for these words.
+    /// Bytes of the text that these words take.
     read: u64,
-    /// Words of the text, and different ones.
+    /// Number of words of the text, and of different ones.
     words: u64,
     different: u64,
 }
@@ -92,7 +92,7 @@ fn shuffle(spec: &WordCount, text: &[u32], reducers: u32) -> Vec<Shuffled> {
     shuffled
 }
 
-/// The n-th word is the n-th of a, b, ... z, aa, ab, ...: frequent words are short.
+/// Returns the letters of the n-th word, which is the n-th of a, b, ... z, aa, ab, ...: frequent words are short.
 fn letters(word: u64) -> u64 {
     let (mut letters, mut longer) = (1, 26);
     let mut rest = word;
@@ -108,7 +108,7 @@ fn takes(spec: &WordCount, records: u64) -> Time {
     Time::from_secs_f64(records as f64 / f64::from(spec.words_per_s))
 }
 
-/// What a mapper loads: its text, and its counts if it sums up.
+/// Returns the loads of a mapper: its text, and its counts if it sums up.
 fn map_loads(spec: &WordCount, to: &[Shuffled]) -> Loads {
     let sum = |of: fn(&Shuffled) -> u64| to.iter().map(of).sum::<u64>();
     let scattered = if spec.combine { sum(|to| to.words) as u32 } else { 0 };
@@ -116,20 +116,20 @@ fn map_loads(spec: &WordCount, to: &[Shuffled]) -> Loads {
     Loads { fresh: sum(|to| to.read), scattered, among, ..Loads::default() }
 }
 
-/// What a reducer loads: what came, and its counts.
+/// Returns the loads of a reducer: the data received, and its counts.
 fn reduce_loads(spec: &WordCount, reducers: usize, records: u64, bytes: u64) -> Loads {
     let among = u64::from(spec.vocabulary) / reducers as u64 * LINE_BYTES;
     Loads { came: bytes, scattered: records as u32, among: among.max(LINE_BYTES), ..Loads::default() }
 }
 
-/// All texts: cores map while others send.
+/// Returns the tasks of all texts, where cores map while others send.
 fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) -> Tasks {
     let mut builder = Builder::new();
     for text in texts {
         let map = |(mapper, to): (u32, &Vec<Shuffled>)| {
             let takes = takes(spec, spec.words.into());
             let map = match spec.shuffle {
-                // Any mapper reaches the text, and the others reach what it wrote (DRack §2.4).
+                // Any mapper reaches the text, and the others reach its output (DRack §2.4).
                 Shuffle::First => builder.anywhere(mapper, takes),
                 Shuffle::Stages | Shuffle::Own => builder.task(mapper, takes),
             };
@@ -137,7 +137,7 @@ fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) 
             map
         };
         let maps: Vec<u32> = (0..).zip(text).map(map).collect();
-        // Who sends, and the outputs of whom.
+        // Senders, and the mappers whose outputs each sends.
         let senders: Vec<(u32, &[Vec<Shuffled>])> = match spec.shuffle {
             Shuffle::First => vec![(0, text)],
             Shuffle::Stages | Shuffle::Own => (0..).zip(text.chunks(1)).collect(),
@@ -168,7 +168,7 @@ fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) 
     builder.finish()
 }
 
-/// One text.
+/// Returns the tasks of one text.
 fn stage(spec: &WordCount, shuffled: &[Vec<Shuffled>], first_reducer: u32) -> Tasks {
     let takes = |records| takes(spec, records);
     let mut builder = Builder::new();
@@ -226,7 +226,7 @@ mod tests {
         for (reducers, mappers) in [(None, 6), (Some(2), 4)] {
             let counted = word_count(&spec(reducers, true), 6, 1).unwrap();
             assert_eq!(counted.counts.iter().sum::<u64>(), 2 * mappers * 20_000);
-            // Zipf's law: the first word twice as often as the second, ten times as often as the tenth.
+            // Zipf's law: the first word occurs twice as often as the second, ten times as often as the tenth.
             let ratio = |n: usize| counted.counts[0] as f64 / counted.counts[n - 1] as f64;
             assert!((1.8..2.2).contains(&ratio(2)) && (9.0..11.0).contains(&ratio(10)));
         }
@@ -236,7 +236,7 @@ mod tests {
     fn what_is_not_combined_is_sent_word_by_word() {
         let records = |combine| {
             let rounds = word_count(&spec(Some(3), combine), 6, 1).unwrap().rounds;
-            // Mappers take 20 ms each; the rest is what reducers take, a microsecond for each record.
+            // Mappers take 20 ms each; the rest is the reducers' time, a microsecond for each record.
             (rounds[0].computed() - Time::from_us(60_000)).as_ns() / 1_000
         };
         assert_eq!(records(false), 60_000);
@@ -254,7 +254,7 @@ mod tests {
         assert!(of(Shuffle::First)[0].messages().all(|(from, _, _)| from == 0));
     }
 
-    /// Messages take no time, so that nobody is kept from mapping.
+    /// Every kind of shuffle ends. Messages take no time, so that no mapper is kept from mapping.
     #[test]
     fn all_ways_to_shuffle_come_to_an_end() {
         for shuffle in [Shuffle::Stages, Shuffle::Own, Shuffle::First] {
@@ -263,7 +263,7 @@ mod tests {
                 let job = |seed| Job::new("job", 4, word_count(&spec, 4, seed).unwrap().rounds);
                 let mut jobs = jobs_on(4, vec![job(1), job(2)], policy, 2);
                 let (_, ended) = run_in(&mut jobs, |waiting| waiting / 2);
-                // Three texts of 20 ms, and what reducers take.
+                // Three texts of 20 ms, and the time of reducers.
                 assert!(
                     ended >= Time::from_us(60_000) && ended < Time::from_us(90_000),
                     "{shuffle:?} {ended}"

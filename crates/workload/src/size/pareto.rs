@@ -1,10 +1,10 @@
-//! Pareto sizes: few messages have most of the bytes.
+//! Pareto sizes: a few messages have most of the bytes.
 
 use super::MAX_BYTES;
 use crate::error::WorkloadError;
 
-/// P(size > x) = (minimum / x)^shape from the minimum on; what would be above the maximum has the maximum, so that
-/// below it all is as without.
+/// Pareto distribution with P(size > x) = (minimum / x)^shape from the minimum on. Sizes above the maximum are replaced
+/// by the maximum, so that the distribution below it is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pareto {
     shape: f64,
@@ -12,18 +12,21 @@ pub struct Pareto {
     maximum: f64,
 }
 
-/// Where a Pareto distribution begins.
+/// Scale of a Pareto distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Its smallest size, bytes.
+    /// Smallest size in bytes.
     Minimum(u64),
-    /// What its mean would be without a maximum, bytes: papers say that, and a heavy tail's is far above the mean of
-    /// what a maximum leaves (shape 1.05, 100 KB, up to 4 GiB: 52 KB).
+    /// Mean without a maximum, in bytes. Papers give this mean, and a heavy tail's is far above the mean that a maximum
+    /// leaves (shape 1.05, 100 KB, up to 4 GiB: 52 KB).
     Mean(u64),
 }
 
 impl Pareto {
-    /// `maximum`: [`MAX_BYTES`] unless a scenario says.
+    /// Creates a distribution; `maximum` is [`MAX_BYTES`] unless a scenario sets it.
+    ///
+    /// # Errors
+    /// If a parameter is out of bounds.
     pub fn new(shape: f64, scale: Scale, maximum: u64) -> Result<Pareto, WorkloadError> {
         let refuse = |rule, value| Err(WorkloadError::new("workload.size", rule, value));
         if !(shape > 0.0 && shape <= MAX_SHAPE) {
@@ -47,7 +50,7 @@ impl Pareto {
         Ok(Pareto { shape, minimum, maximum: maximum as f64 })
     }
 
-    /// Of what is drawn, the maximum included.
+    /// Returns the mean of the sizes drawn, with the maximum.
     pub(super) fn mean(&self) -> f64 {
         self.minimum + self.tail(0.0)
     }
@@ -56,12 +59,12 @@ impl Pareto {
         self.minimum * self.minimum + 2.0 * self.tail(1.0)
     }
 
-    /// The size at cumulative probability `p`.
+    /// Returns the size at cumulative probability `p`.
     pub(super) fn at(&self, p: f64) -> f64 {
         (self.minimum * (1.0 - p).powf(-1.0 / self.shape)).min(self.maximum)
     }
 
-    /// The integral of x^power P(size > x) from the minimum to the maximum.
+    /// Returns the integral of x^power P(size > x) from the minimum to the maximum.
     fn tail(&self, power: f64) -> f64 {
         let Pareto { shape, minimum, maximum } = *self;
         let span = (maximum / minimum).ln();
@@ -72,7 +75,7 @@ impl Pareto {
     }
 }
 
-/// Almost all sizes are the minimum then.
+/// Largest shape: almost all sizes are the minimum then.
 const MAX_SHAPE: f64 = 100.0;
 
 #[cfg(test)]
@@ -104,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// Draws at even probabilities: their moments are those said, and each is where the tail says.
+        /// Moments and tail at evenly spaced probabilities equal the computed ones.
         #[test]
         fn draws_have_the_moments_and_tail(
             shape in prop::sample::select(vec![0.7, 1.0, 1.05, 1.5, 2.0, 3.0]),

@@ -1,4 +1,4 @@
-//! When the messages of one sender come.
+//! Arrival times of the messages of one sender.
 
 use crate::error::WorkloadError;
 use crate::random::unit;
@@ -6,18 +6,18 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 use unrack_units::Time;
 
-/// Times between the messages of one sender.
+/// Distribution of the times between the messages of one sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// Exponential.
+    /// Exponential gaps.
     Poisson,
-    /// All the same, each sender with a phase of its own.
+    /// Equal gaps, each sender with a phase of its own.
     Fixed,
-    /// Log-normal, with this standard deviation of the logarithm: bursts, and long silences.
+    /// Log-normal gaps, with this standard deviation of the logarithm: bursts, and long silences.
     LogNormal { sigma: f64 },
 }
 
-/// The variance of a gap over its square mean is `e^(sigma^2) - 1`: eight thousand.
+/// Largest sigma. The variance of a gap over its square mean, `e^(sigma^2) - 1`, is then eight thousand.
 const MOST_SIGMA: f64 = 3.0;
 
 impl Arrivals {
@@ -30,7 +30,7 @@ impl Arrivals {
         }
     }
 
-    /// The time to the next message.
+    /// Draws the time to the next message.
     pub(super) fn gap(&self, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
         let gap = match self {
             Arrivals::Poisson => -(1.0 - unit(draws)).ln(),
@@ -41,14 +41,13 @@ impl Arrivals {
         Time::from_ps((gap * mean_ps).round() as u64)
     }
 
-    /// The time to the first message for somebody who begins to look at any time: then the rate is right
-    /// from the start.
+    /// Draws the time to the first message as seen from a random moment: then the rate is right from the start.
     pub(super) fn first(&self, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
         let first = match self {
             Arrivals::Poisson => return self.gap(mean_ps, draws),
             Arrivals::Fixed => unit(draws),
-            // Who looks at any time is in a gap by its length: log-normal too, with m + sigma^2; and
-            // anywhere in it.
+            // A random moment lies in a gap with probability proportional to its length: log-normal too, with m +
+            // sigma^2; and anywhere in it.
             Arrivals::LogNormal { sigma } => unit(draws) * log_normal(sigma * sigma / 2.0, *sigma, draws),
         };
         Time::from_ps((first * mean_ps) as u64)
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
     use crate::random::{Purpose, generator};
 
-    /// Mean and its standard error.
+    /// Returns the mean and its standard error.
     fn mean(values: &[f64]) -> (f64, f64) {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_right_from_the_start() {
-        // Of many senders, in the first two mean gaps: two messages each.
+        // Many senders, in the first two mean gaps: two messages each.
         for arrivals in [Arrivals::Poisson, Arrivals::Fixed, Arrivals::LogNormal { sigma: 1.5 }] {
             let counts: Vec<f64> = (0..40_000)
                 .map(|sender| {

@@ -1,8 +1,7 @@
 //! Synthetic traffic, open loop: messages come at their times whatever the fabric does.
 //!
-//! Every sender draws its own arrivals, kinds, sizes and destinations, each from a generator of its
-//! own. **Load** is the payload offered to the busiest direction of any host link, requests
-//! included, over that link's rate.
+//! Every sender draws its own arrivals, kinds, sizes and destinations, each from a generator of its own. **Load** is
+//! the payload offered to the busiest direction of any host link, requests included, over that link's rate.
 
 mod arrivals;
 mod pattern;
@@ -20,16 +19,16 @@ use crate::source::{Outbox, Source};
 use rand_pcg::Pcg64Mcg;
 use unrack_units::{Rate, Time};
 
-/// What synthetic traffic looks like.
+/// Parameters of synthetic traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticSpec {
     pub traffic: Traffic,
     pub size: Size,
     pub pattern: Pattern,
-    /// Which nodes ask and which hold memory. `None`: every node does both.
+    /// Nodes that ask and nodes that hold memory. `None` if every node does both.
     pub blades: Option<Blades>,
     pub arrivals: Arrivals,
-    /// Above 0, at most 1.
+    /// Offered load, above 0 and at most 1.
     pub load: f64,
     pub messages: u64,
 }
@@ -40,36 +39,36 @@ pub enum Traffic {
     Flows,
 }
 
-/// A mix of reads, read-modify-writes and, for the rest, writes.
+/// Mix of reads, read-modify-writes and, for the rest, writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Memory {
     pub read_fraction: f64,
     /// Bytes of a read's request.
     pub request: u32,
     pub rmw_fraction: f64,
-    /// Bytes of a read-modify-write's request: the address, and what its operation needs.
+    /// Bytes of a read-modify-write's request: the address, and the arguments of its operation.
     pub rmw_request: u32,
-    /// Bytes of its answer.
+    /// Bytes of a read-modify-write's answer.
     pub rmw_answer: u64,
-    /// What goes to disk blades. `None`: nothing.
+    /// Messages to disk blades; `None` if there are none.
     pub disk: Option<Disk>,
 }
 
-/// Reads and writes of disk blades, in the ratio of those of memory.
+/// Reads and writes of disk blades, in the same ratio as those of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Disk {
-    /// Among all messages.
+    /// Share among all messages.
     pub fraction: f64,
     pub size: Size,
 }
 
 impl Traffic {
-    /// Reads with a request of 8 bytes (EDM §2.3), and writes.
+    /// Returns reads with a request of 8 bytes (EDM §2.3), and writes.
     pub fn memory(read_fraction: f64) -> Traffic {
         Traffic::mixed(read_fraction, 0.0)
     }
 
-    /// Reads, compare-and-swaps of 24 bytes that are answered with a byte (EDM §2.3), and writes.
+    /// Returns reads, compare-and-swaps of 24 bytes that are answered with a byte (EDM §2.3), and writes.
     pub fn mixed(read_fraction: f64, rmw_fraction: f64) -> Traffic {
         Traffic::Memory(Memory {
             read_fraction,
@@ -82,7 +81,7 @@ impl Traffic {
     }
 }
 
-/// The source of synthetic traffic.
+/// Source of synthetic traffic.
 pub struct Synthetic {
     spec: SyntheticSpec,
     partners: Partners,
@@ -101,7 +100,10 @@ struct Sender {
 }
 
 impl Synthetic {
-    /// Traffic among the nodes of `racks` (or so many nodes of one rack) on links of `rate`.
+    /// Creates traffic among the nodes of `racks` (or a number of nodes in one rack) on links of `rate`.
+    ///
+    /// # Errors
+    /// The parameter that is out of bounds.
     pub fn new(
         spec: SyntheticSpec,
         racks: impl Into<Racks>,
@@ -120,12 +122,12 @@ impl Synthetic {
         Ok(Synthetic { spec, partners, disks, mean_gap_ps, senders, submitted: 0 })
     }
 
-    /// Mean time between two messages of one sender.
+    /// Returns the mean time between two messages of one sender.
     pub fn mean_gap(&self) -> Time {
         Time::from_ps(self.mean_gap_ps.round() as u64)
     }
 
-    /// From the first to the last submission, on average.
+    /// Returns the mean time from the first to the last submission.
     pub fn mean_length(&self) -> Time {
         Time::from_ps((self.mean_gap_ps * self.spec.messages as f64 / self.senders.len() as f64) as u64)
     }
@@ -211,7 +213,7 @@ impl SyntheticSpec {
         }
     }
 
-    /// Refuses traffic that is expected to come for longer than simulated time lasts.
+    /// Refuses traffic whose expected length exceeds simulated time.
     fn check_length(&self, mean_gap_ps: f64, senders: usize) -> Result<(), WorkloadError> {
         let length_ps = mean_gap_ps * (self.messages as f64 / senders as f64).max(1.0);
         if length_ps < Time::END.as_ps() as f64 {
@@ -232,7 +234,7 @@ impl SyntheticSpec {
         }
     }
 
-    /// Mean bytes on the busiest direction of any link, per message of one source.
+    /// Returns the mean bytes on the busiest direction of any link, per message of one source.
     fn busiest(&self, partners: &Partners, disks: Option<&Partners>) -> f64 {
         let data = self.size.mean();
         let Traffic::Memory(memory) = &self.traffic else {
@@ -252,7 +254,7 @@ impl SyntheticSpec {
     }
 }
 
-/// Mean bytes on the busiest direction of any link, per message of one source, if a message brings `out`
+/// Returns the mean bytes on the busiest direction of any link, per message of one source, if a message brings `out`
 /// bytes from source to destination and `back` bytes back.
 fn busiest(partners: &Partners, out: f64, back: f64) -> f64 {
     let heaviest = partners.heaviest();
@@ -314,7 +316,7 @@ impl Memory {
         if others > 0.0 { self.read_fraction / others } else { 0.0 }
     }
 
-    /// Mean payload of a message to memory from its source to its destination, and back.
+    /// Returns the mean payload of a message to memory, from its source to its destination and back.
     fn bytes_per_message(&self, data: f64) -> (f64, f64) {
         let (reads, rmws) = (self.read_fraction, self.rmw_fraction);
         let writes = (1.0 - reads - rmws).max(0.0);
@@ -323,5 +325,5 @@ impl Memory {
     }
 }
 
-/// `0.7 + 0.3` need not be 1.
+/// Tolerance for rounding: `0.7 + 0.3` need not be 1.
 const ROUNDING: f64 = 1e-9;

@@ -1,4 +1,4 @@
-//! Who talks to whom.
+//! Traffic patterns: the sources and destinations of messages.
 
 use crate::blades::{Blades, ByRack, Racks, Scope};
 use crate::error::WorkloadError;
@@ -6,50 +6,53 @@ use crate::message::NodeId;
 use crate::random::{Purpose, below, generator, unit};
 use rand_pcg::Pcg64Mcg;
 
-/// Who talks to whom.
+/// Pattern of sources and destinations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pattern {
-    /// Every source to every destination but itself, drawn anew for each message.
+    /// Every source to every destination but itself, drawn for each message.
     AllToAll,
-    /// Every source to one destination for the whole run, and no more sources to one than must be.
+    /// Every source to one destination for the whole run, with as few sources per destination as possible.
     Permutation,
     /// All sources to the last node that can be a destination.
     Incast,
-    /// So many sources, evenly spread, to the last node that can be a destination. The others are silent.
+    /// The given number of sources, evenly spread, to the last node that can be a destination. The others are silent.
     FanIn(u32),
     /// This share of each source's messages to destinations of its own rack, the others to other racks; all
-    /// there equally likely.
+    /// destinations there equally likely.
     RackLocal(f64),
-    /// Destinations by Zipf's law: the k-th has the weight `k^-exponent`. Racks take turns in having the
-    /// next hottest; node 0 is the hottest where all are destinations.
+    /// Destinations by Zipf's law: the k-th has the weight `k^-exponent`. Racks take turns in having the next hottest;
+    /// node 0 is the hottest where all are destinations.
     HotSpots(f64),
 }
 
-/// A pattern on the nodes of a network.
+/// Pattern on the nodes of a network.
 pub(super) struct Partners {
     pub sources: Vec<NodeId>,
     destinations: ByRack,
     racks: Racks,
-    /// Every node is both a source and a destination; none is its own.
+    /// True if every node is both a source and a destination; no node is its own destination.
     both: bool,
     choice: Choice,
 }
 
-/// How a source's destination is drawn.
+/// Method of drawing a source's destination.
 enum Choice {
     Uniform,
     Near(f64),
-    /// Cumulative weights of the destinations, the hottest first.
+    /// Nodes, the hottest first, with the cumulative weights of the destinations.
     Zipf {
         hottest: Vec<NodeId>,
         cumulative: Vec<f64>,
     },
-    /// Of the n-th source.
+    /// Destination of the n-th source.
     Fixed(Vec<NodeId>),
 }
 
 impl Partners {
-    /// With blades, those that compute ask those that hold memory; else every node does both.
+    /// Creates the pattern. With blades, those that compute ask those that hold memory; else every node does both.
+    ///
+    /// # Errors
+    /// If the pattern is not possible on these nodes.
     pub fn new(
         pattern: Pattern,
         blades: Option<Blades>,
@@ -73,7 +76,10 @@ impl Partners {
         Partners::among(blades.compute_nodes(racks), blades.memory_nodes(racks), pattern, racks, seed)
     }
 
-    /// From the blades that compute to those of disk.
+    /// Creates the pattern from the blades that compute to the blades of disk.
+    ///
+    /// # Errors
+    /// If the pattern is not possible on these nodes.
     pub fn disks(blades: Blades, racks: Racks, seed: u64) -> Result<Partners, WorkloadError> {
         let pattern = match blades.scope {
             Scope::Rack => Pattern::RackLocal(1.0),
@@ -112,7 +118,7 @@ impl Partners {
         Ok(partners)
     }
 
-    /// Every source has somebody in its rack to talk to, and somebody elsewhere, where it shall.
+    /// Checks that every source has a destination in its rack, and one in another, as far as `share` needs them.
     fn check_near(&self, share: f64) -> Result<(), WorkloadError> {
         let refuse = |rule, value: String| Err(WorkloadError::new("workload.pattern.fraction", rule, value));
         if !(0.0..=1.0).contains(&share) {
@@ -137,7 +143,7 @@ impl Partners {
         Ok(())
     }
 
-    /// The destination of a message of the `n`-th source.
+    /// Draws the destination of a message of the `n`-th source.
     pub fn destination(&self, n: u32, draws: &mut Pcg64Mcg) -> NodeId {
         let (src, to) = (self.sources[n as usize], &self.destinations);
         let place = match &self.choice {
@@ -169,12 +175,12 @@ impl Partners {
         other + u32::from(self.both && other >= src)
     }
 
-    /// Whether sources and destinations are the same nodes.
+    /// Returns whether sources and destinations are the same nodes.
     pub fn nodes_do_both(&self) -> bool {
         self.both
     }
 
-    /// Messages that the destination with the most gets per message of one source.
+    /// Returns the number of messages that the busiest destination gets per message of one source.
     pub fn heaviest(&self) -> f64 {
         let even = self.sources.len() as f64 / f64::from(self.destinations.len());
         match &self.choice {
@@ -188,7 +194,7 @@ impl Partners {
             Choice::Near(share) => self.heaviest_near(*share),
             Choice::Zipf { hottest, cumulative } => {
                 let weight = |n: usize| cumulative[n] - if n == 0 { 0.0 } else { cumulative[n - 1] };
-                // Of a source that is a destination too, without its own.
+                // Share of a source that is a destination too, which excludes itself.
                 let of = |n: usize| 1.0 / (1.0 - weight(n));
                 match self.both {
                     true => weight(0) * (1..hottest.len()).map(of).sum::<f64>(),
@@ -205,7 +211,7 @@ impl Partners {
         self.sources.iter().for_each(|src| sources[self.racks.rack_of(*src) as usize] += 1.0);
         let to = |rack| self.destinations.of(rack).len() as f64;
         let all = f64::from(self.destinations.len());
-        // What one destination outside of a rack gets from the sources in it.
+        // Messages that one destination outside of a rack gets from the sources in it.
         let far = |rack: u32| match sources[rack as usize] {
             0.0 => 0.0,
             _ if share == 1.0 => 0.0,
@@ -223,7 +229,7 @@ impl Partners {
     }
 }
 
-/// `count` of `nodes`, evenly spread.
+/// Returns `count` of `nodes`, evenly spread.
 fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
     if count == 0 || count as usize > nodes.len() {
         let rule = "is at least 1 and at most the number of other nodes";
@@ -236,7 +242,7 @@ fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
     Ok((0..count as usize).map(|n| nodes[n * nodes.len() / count as usize]).collect())
 }
 
-/// Destinations with their cumulative weights.
+/// Returns destinations with their cumulative weights.
 fn zipf(to: &[NodeId], racks: Racks, exponent: f64) -> Result<Choice, WorkloadError> {
     if !(0.0..=MOST_EXPONENT).contains(&exponent) {
         return Err(WorkloadError::new("workload.pattern.exponent", "is from 0 to 4", exponent));
@@ -252,16 +258,16 @@ fn zipf(to: &[NodeId], racks: Racks, exponent: f64) -> Result<Choice, WorkloadEr
     Ok(Choice::Zipf { cumulative: cumulative.collect(), hottest })
 }
 
-/// Beyond this, the hottest has nine in ten of all.
+/// Largest exponent: the hottest destination has nine in ten of all messages then.
 const MOST_EXPONENT: f64 = 4.0;
 
-/// The first whose cumulative weight is above `p`.
+/// Returns the first index whose cumulative weight is above `p`.
 fn weighed(cumulative: &[f64], p: f64) -> usize {
     cumulative.partition_point(|sum| *sum <= p).min(cumulative.len() - 1)
 }
 
-/// Each source's destination: among the same nodes, a random cycle (Sattolo), so that no node is its
-/// own; else the destinations in a random order, again and again.
+/// Returns each source's destination: among the same nodes, a random cycle (Sattolo), so that no node is its own; else
+/// the destinations in a random order, repeated.
 fn permutation(sources: usize, destinations: &[NodeId], seed: u64) -> Vec<NodeId> {
     let mut draws = generator(seed, Purpose::Permutation, 0);
     let mut to = destinations.to_vec();

@@ -1,10 +1,10 @@
-//! A captured program, and its replay on a rack.
+//! Captured program, and its replay on a rack.
 //!
 //! | module | holds |
 //! |---|---|
-//! | this one | [`CapturedTrace`]: what each thread fetched, and how long it computed in between |
-//! | [`placement`] | which node computes and which holds a page (DDC §4.1) |
-//! | [`replay`] | the closed- or open-loop source, and the run time it predicts |
+//! | this one | [`CapturedTrace`]: the fetches of each thread, and its computing time in between |
+//! | [`placement`] | the nodes that compute and that hold pages (DDC §4.1) |
+//! | [`replay`] | the closed- or open-loop source, and the run time that it predicts |
 
 pub mod placement;
 pub mod replay;
@@ -15,73 +15,76 @@ pub use replay::{Mode, Offsets, Replay, ReplaySpec};
 use crate::error::WorkloadError;
 use unrack_units::Time;
 
-/// One transfer between a captured program and its remote memory: a row of `trace.parquet`.
+/// Transfer between a captured program and its remote memory: a row of `trace.parquet`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Since the run's start.
+    /// Time since the run's start.
     pub t_ns: u64,
     pub thread: u32,
     pub page: u64,
-    /// To remote memory, while nobody waits; else from it, for a thread that does.
+    /// True for a transfer to remote memory, which no thread waits for; false for one from it, for a thread that waits.
     pub write_back: bool,
     pub bytes: u32,
-    /// What the thread waited.
+    /// Time that the thread waited.
     pub wait_ns: u64,
     /// Pager time since the thread's previous fetch that real hardware would not take.
     pub overhead_ns: u64,
 }
 
-/// What the threads of a program did to remote memory, cut down to what a replay needs.
+/// Transfers of a program's threads to remote memory, reduced to what a replay needs.
 ///
-/// A thread's timeline between two fetches is its own computing: the wait and the pager's overhead
-/// are taken out of the captured times (`docs/decisions/0001`).
+/// A thread's timeline between two fetches is its own computing: the wait and the pager's overhead are removed from the
+/// captured times (`docs/decisions/0001`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedTrace {
     steps: Vec<Step>,
-    /// Where each thread's steps begin; one more than there are threads.
+    /// Index of each thread's first step; and the number of steps.
     threads: Vec<usize>,
     window: Window,
     leader: Option<Leader>,
-    /// What the program computed in the whole captured run.
+    /// Computing time of the program in the whole captured run.
     computed: Time,
 }
 
-/// The thread whose timeline is taken for the program's: the one that remote memory held up longest.
+/// Thread whose timeline stands for the program's: the one that waited longest for remote memory.
 ///
-/// What a thread waited for another cannot be told from its computing. So a thread that slept while
-/// others fetched seems to have computed all the time, on any network; the one that fetched most is
-/// the one whose waits the others waited for.
+/// The time that a thread waited for another cannot be told from its computing. So a thread that slept while others
+/// fetched seems to have computed all the time, on any network; the thread that waited longest for remote memory is
+/// taken as the one that the others waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leader {
     thread: u32,
-    /// From its last fetch to the end of the window.
+    /// Time from its last fetch to the end of the window.
     tail: Time,
 }
 
-/// One transfer in a thread's timeline.
+/// Transfer in a thread's timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// From the completion of the thread's last fetch (or its start) to this transfer.
+    /// Time from the completion of the thread's last fetch (or its start) to this transfer.
     pub after: Time,
-    /// From the window's start to this transfer as it was captured.
+    /// Time from the window's start to this transfer as it was captured.
     pub captured: Time,
     pub page: u64,
     pub bytes: u32,
     pub write_back: bool,
 }
 
-/// The part of a captured run that is replayed.
+/// Part of a captured run that is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     pub from: Time,
     pub until: Time,
-    /// Transfers within, and in the whole run.
+    /// Number of transfers within, and in the whole run.
     pub rows: u64,
     pub rows_in_all: u64,
 }
 
 impl CapturedTrace {
-    /// The whole run, which took `run`. Rows must be sorted by time.
+    /// Creates the trace of the whole run, which took `run`. Rows must be sorted by time.
+    ///
+    /// # Errors
+    /// If the rows are not sorted, or one is out of bounds.
     pub fn new(rows: &[Row], run: Time) -> Result<CapturedTrace, WorkloadError> {
         check(rows)?;
         let end = rows.last().map_or(Time::ZERO, |row| ns(row.t_ns + row.wait_ns));
@@ -89,8 +92,11 @@ impl CapturedTrace {
         Ok(CapturedTrace { computed: whole.run_time_at(Time::ZERO), ..whole })
     }
 
-    /// The middle of the run, at most `limit` transfers: the same number is left out before and
-    /// after, so that neither start-up nor the end weighs in. The whole run if it has no more.
+    /// Creates the trace of the middle of the run, at most `limit` transfers: the same number is left out before and
+    /// after, so that neither start-up nor the end matters. The whole run if it has no more.
+    ///
+    /// # Errors
+    /// If the rows are not sorted, one is out of bounds, or `limit` is 0.
     pub fn middle(rows: &[Row], run: Time, limit: u64) -> Result<CapturedTrace, WorkloadError> {
         if limit == 0 {
             return Err(WorkloadError::new("workload.messages", "is at least one transfer per replica", 0));
@@ -105,9 +111,9 @@ impl CapturedTrace {
         Ok(CapturedTrace { computed, ..middle })
     }
 
-    /// The same program, computing as fast as in a native run that took `native`: what it computed
-    /// between fetches when captured also holds what paging cost besides the waits (cold caches, and
-    /// whatever else ran on the machine).
+    /// Returns the same program, computing as fast as in a native run that took `native`. The computing time between
+    /// captured fetches also includes the cost of paging besides the waits (cold caches, and other work of the
+    /// machine).
     pub fn at_native_pace(mut self, native: Time) -> CapturedTrace {
         if native >= self.computed {
             return self; // nothing on top
@@ -122,52 +128,56 @@ impl CapturedTrace {
         self
     }
 
+    /// Returns the number of threads.
     pub fn threads(&self) -> u32 {
         self.threads.len() as u32 - 1
     }
 
+    /// Returns the steps of a thread.
     pub fn steps(&self, thread: u32) -> &[Step] {
         &self.steps[self.threads[thread as usize]..self.threads[thread as usize + 1]]
     }
 
-    /// Transfers of all threads.
+    /// Returns the number of transfers of all threads.
     pub fn len(&self) -> u64 {
         self.steps.len() as u64
     }
 
+    /// Returns whether there are no transfers.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
+    /// Returns the part of the run that is replayed.
     pub fn window(&self) -> Window {
         self.window
     }
 
-    /// From the last fetch of `thread` to the end of the window, if it is the thread whose timeline is
-    /// taken for the program's: the one that waited longest for remote memory.
+    /// Returns the time from the last fetch of `thread` to the end of the window, if it is the thread whose timeline
+    /// stands for the program's: the one that waited longest for remote memory.
     pub fn tail(&self, thread: u32) -> Option<Time> {
         self.leader.filter(|leader| leader.thread == thread).map(|leader| leader.tail)
     }
 
-    /// How long the program takes if every fetch takes `latency`, without replaying it. Zero gives
-    /// the program's own computing.
+    /// Returns the run time of the program if every fetch takes `latency`, without replaying it. Zero gives the
+    /// program's own computing time.
     pub fn run_time_at(&self, latency: Time) -> Time {
         let Some(leader) = self.leader else { return self.length() };
         let fetches = self.steps(leader.thread).iter().filter(|step| !step.write_back);
         fetches.fold(leader.tail, |time, step| time + step.after + latency)
     }
 
-    /// What the program computed in the whole run, of which a window may be replayed.
+    /// Returns the computing time of the program in the whole run, of which a window may be replayed.
     pub fn computed(&self) -> Time {
         self.computed
     }
 
-    /// Whether no thread waited for remote memory.
+    /// Returns whether no thread waited for remote memory.
     pub fn only_computes(&self) -> bool {
         self.leader.is_none()
     }
 
-    /// Length of the window as it was captured.
+    /// Returns the length of the window as it was captured.
     fn length(&self) -> Time {
         self.window.until - self.window.from
     }
@@ -177,7 +187,7 @@ fn ns(ns: u64) -> Time {
     Time::from_ps(ns.saturating_mul(1_000))
 }
 
-/// A captured run longer than this (60 days) would not fit in picoseconds with room to add.
+/// Longest captured run (60 days): a longer one would not fit in picoseconds with room to add.
 const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
 
 fn check(rows: &[Row]) -> Result<(), WorkloadError> {
@@ -200,10 +210,10 @@ fn check(rows: &[Row]) -> Result<(), WorkloadError> {
     }
 }
 
-/// Threads may be without a transfer in a window, but not more than this many without any at all.
+/// Largest number of threads that may have no transfer at all; in a window, any number may.
 const MOST_IDLE_THREADS: usize = 1 << 16;
 
-/// The rows of one window, by thread.
+/// Returns the rows of one window, by thread.
 fn cut(rows: &[Row], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace {
     let count = rows.iter().map(|row| row.thread as usize + 1).max().unwrap_or(0);
     let mut threads = vec![0; count + 1];
@@ -229,7 +239,7 @@ fn leader(rows: &[Row], threads: usize, until: Time) -> Option<Leader> {
     Some(Leader { thread, tail: until.saturating_sub(end) })
 }
 
-/// One thread's steps.
+/// Returns one thread's steps.
 fn timeline(rows: &[&Row], from: Time) -> Vec<Step> {
     let mut resumed = from;
     let mut steps: Vec<Step> = Vec::with_capacity(rows.len());
@@ -246,8 +256,8 @@ fn timeline(rows: &[&Row], from: Time) -> Vec<Step> {
     steps
 }
 
-/// A write-back goes out no later than the fetch it came before: the overhead that was taken out of
-/// the fetch may have held the write-back.
+/// Keeps a write-back no later than the fetch that it preceded: the overhead removed from the fetch may have delayed
+/// the write-back.
 fn keep_order(steps: &mut [Step]) {
     let mut limit = Time::MAX;
     for step in steps.iter_mut().rev() {

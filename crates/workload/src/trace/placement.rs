@@ -1,13 +1,13 @@
-//! Which node does what for a replayed program: where it computes, and where a page lives.
+//! Placement of a replayed program: the node where it computes, and the nodes of its pages.
 //!
-//! DDC §4.1: every server of the traced cluster is split into blades, and each CPU's address space
-//! is uniformly partitioned across all memory blades (§2.2) of its scope.
+//! DDC §4.1: every server of the traced cluster is split into blades, and each CPU's address space is uniformly
+//! partitioned across all memory blades (§2.2) of its scope.
 
 use crate::blades::{Blades, ByRack, Racks, Scope};
 use crate::message::NodeId;
 use crate::random::{mix, scale};
 
-/// Where replicas run and where their pages are.
+/// Nodes of the replicas and of their pages.
 pub struct Placement {
     compute: Vec<NodeId>,
     memory: ByRack,
@@ -17,6 +17,7 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Creates the placement on these blades.
     pub fn new(blades: Blades, racks: Racks, seed: u64) -> Placement {
         Placement {
             compute: blades.compute_nodes(racks),
@@ -27,16 +28,17 @@ impl Placement {
         }
     }
 
-    /// One replica on each compute blade.
+    /// Returns the number of replicas: one on each compute blade.
     pub fn replicas(&self) -> u32 {
         self.compute.len() as u32
     }
 
+    /// Returns the compute blade of a replica.
     pub fn compute_node(&self, replica: u32) -> NodeId {
         self.compute[replica as usize]
     }
 
-    /// The memory blade that holds a page of a replica: any of its scope, all equally likely, always the
+    /// Returns the memory blade that holds a page of a replica: any of its scope with equal probability, and always the
     /// same.
     pub fn memory_node(&self, replica: u32, page: u64) -> NodeId {
         let hash = mix(mix(self.seed ^ u64::from(replica)) ^ page);

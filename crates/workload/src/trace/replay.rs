@@ -1,12 +1,11 @@
-//! The replay of a captured program on many compute blades at once.
+//! Replay of a captured program on many compute blades at once.
 //!
-//! Closed loop: each thread of each replica is an actor of its own. It fetches, waits for the
-//! completion, computes as long as it did when captured, and fetches again; so a slow fabric slows
-//! the traffic as it would slow the program. Write-backs go out at their place in the thread's
-//! timeline, and nobody waits for them. Threads do not wait for each other: what one thread waited
-//! for another by other means than remote memory counts as its computing. The program is over when
-//! the thread is that remote memory held up longest in the captured run: where threads hand work to
-//! one another, the waits of the others come on top, and the replay says too little.
+//! Closed loop: each thread of each replica is an actor of its own. It fetches, waits for the completion, computes as
+//! long as it did when captured, and fetches again; so a slow fabric slows the traffic as it would slow the program.
+//! Write-backs are sent at their place in the thread's timeline, and no thread waits for them. Threads do not wait for
+//! each other: time that one thread waited for another by other means than remote memory counts as its computing. The
+//! program is over when the thread that waited longest for remote memory in the captured run is over: where threads
+//! hand work to one another, the waits of the others come on top, and the replay predicts too little.
 //!
 //! Open loop: every transfer at its captured time, whatever the fabric does.
 
@@ -20,7 +19,7 @@ use crate::source::{Outbox, Source};
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// Whether a slow network slows the program.
+/// Dependence of the program on the speed of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     #[default]
@@ -28,19 +27,19 @@ pub enum Mode {
     OpenLoop,
 }
 
-/// When the replicas start.
+/// Start times of the replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Offsets {
     /// All at once.
     None,
-    /// Each at a time of its own, uniformly within the length of the replayed window.
+    /// Uniformly random within the length of the replayed window.
     #[default]
     Window,
-    /// The same, within this time.
+    /// Uniformly random within this time.
     Within(Time),
 }
 
-/// How a trace is replayed.
+/// Parameters of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplaySpec {
     pub blades: Blades,
@@ -49,16 +48,15 @@ pub struct ReplaySpec {
     pub seed: u64,
 }
 
-/// The source that replays a trace. It shares the trace with other runs and holds 16 bytes per
-/// thread and replica besides.
+/// Source that replays a trace. It shares the trace with other runs and holds another 16 bytes per thread and replica.
 pub struct Replay {
     trace: Arc<CapturedTrace>,
     mode: Mode,
     placement: Placement,
     starts: Vec<Time>,
-    /// One per replica and thread, replica by replica.
+    /// Actors, one per replica and thread, replica by replica.
     actors: Vec<Actor>,
-    /// When each replica's program was over.
+    /// End of each replica's program.
     ends: Vec<Time>,
     submitted: u64,
     total: u64,
@@ -66,16 +64,19 @@ pub struct Replay {
 
 #[derive(Clone, Copy)]
 struct Actor {
-    /// When its last fetch was complete.
+    /// Completion time of its last fetch.
     resumed: Time,
     next: usize,
 }
 
-/// The tag of a message that nobody waits for.
+/// Tag of a message that no thread waits for.
 const NOBODY: u32 = u32::MAX;
 
 impl Replay {
-    /// On these racks, or so many nodes of one rack.
+    /// Creates a replay on these racks, or on a number of nodes in one rack.
+    ///
+    /// # Errors
+    /// If the blades do not fit, or there are too many transfers.
     pub fn new(
         trace: Arc<CapturedTrace>,
         spec: &ReplaySpec,
@@ -98,13 +99,14 @@ impl Replay {
         Ok(Replay { trace, mode: spec.mode, placement, starts, actors, ends, submitted: 0, total })
     }
 
+    /// Returns the replayed trace.
     pub fn trace(&self) -> &CapturedTrace {
         &self.trace
     }
 
-    /// How long the program took on each replica, once the run is done.
+    /// Returns the run time of the program on each replica, once the run is done.
     ///
-    /// The last completion of the thread that is taken for the program, and its computing after it
+    /// It ends with the last completion of the thread that stands for the program, and its computing after it
     /// ([`CapturedTrace::tail`]). Meaningless in open loop.
     pub fn run_times(&self) -> impl Iterator<Item = Time> + '_ {
         self.ends.iter().zip(&self.starts).map(|(end, start)| *end - *start)
@@ -126,7 +128,7 @@ impl Replay {
         actor / self.trace.threads()
     }
 
-    /// Lets an actor sleep until its next transfer; without one, its thread is done.
+    /// Lets an actor sleep until its next transfer; without one, ends its thread.
     fn go_on<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
         match self.step(actor) {
             Some(step) => out.wake_at(self.due(actor, &step).max(now), actor),

@@ -1,3 +1,5 @@
+//! Tests of captured traces: timelines, windows, and the replay on a rack.
+
 use super::*;
 
 fn fetch(t_ns: u64, thread: u32, wait_ns: u64, overhead_ns: u64) -> Row {
@@ -32,7 +34,7 @@ fn a_write_back_keeps_its_place_before_the_next_fetch() {
 
 #[test]
 fn a_thread_that_sleeps_does_not_hide_the_one_that_waits() {
-    // Thread 1 waits for 0 most of the time: its 890 ns between two fetches are no computing.
+    // Thread 1 waits for thread 0 most of the time: its 890 ns between two fetches are not computing.
     let rows = [fetch(0, 1, 10, 0), fetch(100, 0, 300, 0), fetch(500, 0, 390, 0), fetch(900, 1, 10, 0)];
     let trace = CapturedTrace::new(&rows, Time::from_ns(1_000)).unwrap();
     assert_eq!([trace.tail(0), trace.tail(1)], [Some(Time::from_ns(110)), None]);

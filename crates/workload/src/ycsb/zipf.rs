@@ -2,19 +2,19 @@
 //!
 //! Cooper et al., "Benchmarking Cloud Serving Systems with YCSB" (SoCC 2010), as `ZipfianGenerator` and
 //! `ScrambledZipfianGenerator` of its core package draw them: the method of Gray et al., "Quickly Generating
-//! Billion-Record Synthetic Databases" (SIGMOD 1994, §3.2). The two first ranks have Zipf's probabilities exactly, the
-//! others those of a curve through them.
+//! Billion-Record Synthetic Databases" (SIGMOD 1994, §3.2). The first two ranks have exactly the probabilities of
+//! Zipf's law, the others follow a curve through them.
 
 use rand::RngExt;
 
-/// `ZipfianGenerator.ZIPFIAN_CONSTANT`.
+/// Exponent: `ZipfianGenerator.ZIPFIAN_CONSTANT`.
 pub const CONSTANT: f64 = 0.99;
-/// `ScrambledZipfianGenerator.ITEM_COUNT`: ranks are drawn among as many, whatever there is.
+/// Number of ranks, whatever the number of records: `ScrambledZipfianGenerator.ITEM_COUNT`.
 pub const RANKS: u64 = 10_000_000_000;
-/// `ScrambledZipfianGenerator.ZETAN`: the sum of `1 / i^0.99` up to [`RANKS`].
+/// Sum of `1 / i^0.99` up to [`RANKS`]: `ScrambledZipfianGenerator.ZETAN`.
 pub const ZETA: f64 = 26.469_028_201_783_02;
 
-/// Ranks from 0 on, the first the likeliest.
+/// Distribution of ranks from 0 on, the first the likeliest.
 #[derive(Debug, Clone, Copy)]
 pub struct Zipf {
     count: f64,
@@ -25,12 +25,12 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// YCSB's own.
+    /// Returns YCSB's own distribution.
     pub fn ycsb() -> Zipf {
         Zipf::new(RANKS, CONSTANT, ZETA)
     }
 
-    /// `zeta`: the sum of `1 / i^theta` up to `count`.
+    /// Creates a distribution of `count` ranks; `zeta` is the sum of `1 / i^theta` up to `count`.
     pub fn new(count: u64, theta: f64, zeta: f64) -> Zipf {
         let two = 1.0 + 0.5f64.powf(theta);
         let count = count as f64;
@@ -38,7 +38,7 @@ impl Zipf {
         Zipf { count, theta, zeta, alpha: 1.0 / (1.0 - theta), eta }
     }
 
-    /// The rank of a number from 0 to 1.
+    /// Returns the rank of a number from 0 to 1.
     pub fn rank(&self, unit: f64) -> u64 {
         let scaled = unit * self.zeta;
         if scaled < 1.0 {
@@ -50,11 +50,12 @@ impl Zipf {
         (self.count * (self.eta * unit - self.eta + 1.0).powf(self.alpha)) as u64
     }
 
+    /// Draws a rank.
     pub fn draw(&self, random: &mut impl RngExt) -> u64 {
         self.rank(random.random())
     }
 
-    /// How likely ranks below `rank` are: the inverse of [`rank`](Zipf::rank).
+    /// Returns the probability of ranks below `rank`: the inverse of [`rank`](Zipf::rank).
     pub fn below(&self, rank: u64) -> f64 {
         let of_two = [0.0, 1.0 / self.zeta, (1.0 + 0.5f64.powf(self.theta)) / self.zeta];
         match of_two.get(rank as usize) {
@@ -67,7 +68,7 @@ impl Zipf {
     }
 }
 
-/// `Utils.fnvhash64`: FNV-1a over the bytes of a number, lowest first; its sign is dropped.
+/// Returns the hash `Utils.fnvhash64`: FNV-1a over the bytes of a number, lowest first; its sign is dropped.
 pub fn scatter(number: u64) -> u64 {
     let hash = number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -81,7 +82,7 @@ mod tests {
     use rand::SeedableRng;
     use rand_pcg::Pcg64Mcg;
 
-    /// Euler and Maclaurin: the first terms one by one, the rest as an integral with its corrections.
+    /// Computes zeta by Euler and Maclaurin: the first terms one by one, the rest as an integral with its corrections.
     fn zeta(count: u64, theta: f64) -> f64 {
         let term = |i: f64| i.powf(-theta);
         let from = 1000f64;
@@ -105,7 +106,7 @@ mod tests {
         let mut random = Pcg64Mcg::seed_from_u64(7);
         let mut ranks: Vec<u64> = (0..DRAWS).map(|_| zipf.draw(&mut random)).collect();
         ranks.sort_unstable();
-        // Kolmogorov and Smirnov: at 1.95 / sqrt(n), one seed in a thousand fails, and this is not one.
+        // Kolmogorov-Smirnov test: at 1.95 / sqrt(n), one seed in a thousand fails, and this one does not.
         let bound = 1.95 / (DRAWS as f64).sqrt();
         let mut at = 0;
         for rank in (1..40).map(|power| 1.8f64.powi(power) as u64) {
@@ -113,7 +114,7 @@ mod tests {
             let share = at as f64 / DRAWS as f64;
             assert!((share - zipf.below(rank)).abs() < bound, "{rank}: {share} {}", zipf.below(rank));
         }
-        // Zipf's law itself, for the two that have it exactly, within four standard deviations.
+        // The two ranks that follow Zipf's law exactly are within four standard deviations.
         for (rank, expected) in [(0, 1.0 / ZETA), (1, 0.5f64.powf(CONSTANT) / ZETA)] {
             let share = ranks.iter().filter(|&&drawn| drawn == rank).count() as f64 / DRAWS as f64;
             let deviation = (expected * (1.0 - expected) / DRAWS as f64).sqrt();
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Few ranks: all are drawn, none beyond, and numbers map to ranks in order.
+    /// All of a few ranks are drawn and none beyond, and numbers map to ranks in order.
     #[test]
     fn ranks_stay_inside() {
         let zipf = Zipf::new(50, CONSTANT, zeta_of(50));
@@ -137,7 +138,7 @@ mod tests {
         (1..=count).map(|i| f64::from(i).powf(-CONSTANT)).sum()
     }
 
-    /// Values that FNV's authors publish for 64 bits are of texts; this one is of eight zero bytes, by its definition.
+    /// FNV's authors publish 64-bit values for texts only; this one is for eight zero bytes, by definition.
     #[test]
     fn scattered_as_fnv_does() {
         let prime = 0x0000_0100_0000_01b3u64;

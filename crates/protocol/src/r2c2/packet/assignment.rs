@@ -1,12 +1,13 @@
 //! Announcements of chosen routings (§3.4): pairs of four bytes for the flow, its source and number, and one for the
-//! routing; 300 of them in a packet of 1,500 bytes. Like a broadcast of a flow, one has what names it and its tree before it:
+//! routing; 300 of them in a packet of 1,500 bytes. As in a broadcast of a flow, a header with its source, number and
+//! tree comes first:
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0 | type: 5 in the upper half |
 //! | 1 | tree |
 //! | 2-3 | src: the node that chose |
-//! | 4-5 | number of the announcement, of those of its source |
+//! | 4-5 | number of the announcement at its source |
 //! | 6-11 | zero |
 //! | 12-15 | CRC-32 of all else |
 
@@ -14,7 +15,7 @@ use super::crc::crc32;
 use super::{BROADCAST, Malformed};
 use crate::r2c2::Routing;
 
-/// What is before the pairs of an announcement.
+/// Header of an announcement, before its pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement {
     pub tree: u8,
@@ -25,15 +26,15 @@ pub struct Announcement {
 const ANNOUNCEMENT: u8 = 5 << 4;
 
 impl Announcement {
-    /// Whether these are the bytes of one, as far as the first says.
+    /// Returns whether these are the bytes of an announcement, by the first byte.
     pub fn is(packet: &[u8]) -> bool {
         packet.first() == Some(&ANNOUNCEMENT)
     }
 
-    /// Writes the header before pairs that are in their place already.
+    /// Writes the header before pairs that are already in place.
     ///
     /// # Panics
-    /// If there is no room for it.
+    /// If the packet is shorter than the header.
     pub fn seal(self, packet: &mut [u8]) {
         packet[..BROADCAST].fill(0);
         (packet[0], packet[1]) = (ANNOUNCEMENT, self.tree);
@@ -43,7 +44,10 @@ impl Announcement {
         packet[12..BROADCAST].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Header and pairs of a packet.
+    /// Decodes header and pairs of a packet.
+    ///
+    /// # Errors
+    /// If the length, type, checksum, a field or a pair is invalid.
     pub fn decode(packet: &[u8]) -> Result<(Announcement, impl Iterator<Item = Assignment>), Malformed> {
         let header: &[u8; BROADCAST] = packet.first_chunk().ok_or(Malformed::Length)?;
         if !Announcement::is(packet) {
@@ -64,7 +68,7 @@ fn checksum(packet: &[u8]) -> u32 {
     crc32([&packet[..12], &packet[BROADCAST..]])
 }
 
-/// A flow is to use this routing from now on.
+/// Decision that a flow uses this routing from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assignment {
     pub src: u16,
@@ -72,15 +76,15 @@ pub struct Assignment {
     pub routing: Routing,
 }
 
-/// Pairs in a packet.
+/// Maximum number of pairs in a packet.
 pub const MOST_ASSIGNMENTS: usize = 300;
 const PAIR: usize = 5;
 
 impl Assignment {
-    /// Of one pair.
+    /// Bytes of one pair.
     pub const BYTES: usize = PAIR;
 
-    /// Writes up to [`MOST_ASSIGNMENTS`] pairs; returns how many, and of how many bytes.
+    /// Writes up to [`MOST_ASSIGNMENTS`] pairs. Returns the number of pairs and of bytes written.
     pub fn encode(assignments: &[Assignment], packet: &mut [u8]) -> (usize, usize) {
         let pairs = packet.chunks_exact_mut(PAIR).take(MOST_ASSIGNMENTS);
         let written = assignments.iter().zip(pairs).map(|(assignment, pair)| {
@@ -92,7 +96,10 @@ impl Assignment {
         (count, count * PAIR)
     }
 
-    /// All pairs of a packet, or what is wrong with it.
+    /// Decodes all pairs of a packet.
+    ///
+    /// # Errors
+    /// If the length is not that of whole pairs, or a routing is unknown.
     pub fn decode(packet: &[u8]) -> Result<impl Iterator<Item = Assignment>, Malformed> {
         let (pairs, rest) = packet.as_chunks::<PAIR>();
         if !rest.is_empty() || pairs.len() > MOST_ASSIGNMENTS {

@@ -1,4 +1,4 @@
-//! Checksums.
+//! Checksums of packets.
 
 const CRC16: [u16; 256] = table16();
 
@@ -18,14 +18,14 @@ const fn table16() -> [u16; 256] {
     table
 }
 
-/// CRC-32 of IEEE 802.3, of these bytes one after the other.
+/// Returns the CRC-32 of IEEE 802.3 of these parts, one after the other.
 pub fn crc32<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     parts.into_iter().for_each(|part| hasher.update(part));
     hasher.finalize()
 }
 
-/// CRC-16 of CCITT, from all ones.
+/// Returns the CRC-16 of CCITT, with all ones as the initial value.
 pub fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(!0, |rest, byte| rest << 8 ^ CRC16[usize::from((rest >> 8) as u8 ^ byte)])
 }
@@ -34,7 +34,7 @@ pub fn crc16(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// The check values of the catalogue of parametrised CRC algorithms: CRC-32/ISO-HDLC, CRC-16/IBM-3740.
+    /// Check values of the catalogue of parametrised CRC algorithms: CRC-32/ISO-HDLC, CRC-16/IBM-3740.
     #[test]
     fn check_values() {
         assert_eq!(crc32([&b"1234"[..], b"56789"]), 0xCBF4_3926);

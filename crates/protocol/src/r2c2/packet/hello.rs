@@ -1,5 +1,5 @@
-//! Keep-alives. Neighbours send them to each other all the time, so that silence says something. Each has what its sender knows
-//! of links that failed once, so that what is lost of that is there again with the next:
+//! Keep-alives. Neighbours send them to each other continually, so that silence indicates a failure. Each carries all
+//! that its sender knows of links that failed once, so that the next keep-alive makes up for a lost one:
 //!
 //! | bytes | |
 //! |---|---|
@@ -12,27 +12,27 @@ use super::Malformed;
 use super::crc::crc32;
 use crate::r2c2::links::LinkState;
 
-/// A keep-alive.
+/// Codec of keep-alives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello;
 
-/// Before its links.
+/// Bytes before the links.
 const HEADER: usize = 8;
 const LINK: usize = 8;
 const HELLO: u8 = 6 << 4;
 
 impl Hello {
-    /// Whether these are the bytes of one, as far as the first says.
+    /// Returns whether these are the bytes of a keep-alive, by the first byte.
     pub fn is(packet: &[u8]) -> bool {
         packet.first() == Some(&HELLO)
     }
 
-    /// Links that fit into a packet of so many bytes.
+    /// Returns how many links fit into a packet of `bytes` bytes.
     pub const fn fit(bytes: usize) -> usize {
         bytes.saturating_sub(HEADER) / LINK
     }
 
-    /// Writes one into an empty packet.
+    /// Writes a keep-alive into an empty packet.
     pub fn encode(states: &[LinkState], packet: &mut Vec<u8>) {
         packet.clear();
         packet.resize(HEADER, 0);
@@ -45,7 +45,10 @@ impl Hello {
         packet[4..HEADER].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// The links of a packet.
+    /// Decodes the link states of a packet.
+    ///
+    /// # Errors
+    /// If the length, type, checksum or a field is invalid.
     pub fn decode(packet: &[u8]) -> Result<impl Iterator<Item = LinkState>, Malformed> {
         let header: &[u8; HEADER] = packet.first_chunk().ok_or(Malformed::Length)?;
         if header[0] != HELLO {

@@ -1,3 +1,5 @@
+//! Tests of the packet formats: what is encoded reads back, and arbitrary bytes are refused or decoded.
+
 use super::*;
 use crate::r2c2::links::LinkState;
 use proptest::prelude::*;
@@ -41,7 +43,7 @@ proptest! {
         prop_assert_eq!(data.encode(&payload, &mut packet[..length - 1]), None);
     }
 
-    /// Each node takes the next port, and what comes to the end is what was sent.
+    /// Each node takes the next port, and the packet that arrives is the one that was sent.
     #[test]
     fn a_packet_goes_its_way((data, payload) in any_data()) {
         let data = Data { ridx: 0, ..data };
@@ -57,7 +59,7 @@ proptest! {
         prop_assert_eq!(Data::decode(packet), Ok((arrived, &payload[..])));
     }
 
-    /// One wrong bit anywhere but where hops are counted.
+    /// One flipped bit is noticed anywhere but in the hop counter.
     #[test]
     fn a_flipped_bit_is_seen((data, payload) in any_data(), bit in any::<prop::sample::Index>()) {
         let mut packet = [0; 300];
@@ -124,7 +126,7 @@ proptest! {
         prop_assert_eq!(&read[..], &assignments[..count]);
     }
 
-    /// Bytes from anywhere: refused or read, and what is read is what they say. Half of them with a right checksum.
+    /// Arbitrary bytes are refused, or decoded as they say. Half of them have a correct checksum.
     #[test]
     fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), kind in 0u8..9, seal: bool) {
         if seal && !bytes.is_empty() {
@@ -154,7 +156,7 @@ proptest! {
     }
 }
 
-/// Bit by bit: what others would have to write.
+/// Formats match the documentation bit by bit, as another implementation would have to write them.
 #[test]
 fn formats_are_as_told() {
     let mut route = Route::default();

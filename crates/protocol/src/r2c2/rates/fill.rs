@@ -1,4 +1,4 @@
-//! Settling: the rates of one class after the other rise, until links are full.
+//! Settling: the rates of one class after another rise, until links are full.
 
 use super::waiting::Waiting;
 use super::{Class, GRAIN, Level, Load, Rates, Slot};
@@ -6,44 +6,46 @@ use crate::r2c2::weights::Share;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is empty between calls, and keeps its memory.
+/// Working memory, empty between calls but kept allocated.
 #[derive(Debug, Clone)]
 pub(super) struct Space {
     waiting: Waiting,
-    /// Flows, by the level at which they have their top.
+    /// Flows limited by their tops, by the level at which they reach them.
     limited: BinaryHeap<Reverse<(Level, Slot)>>,
-    /// Flows whose rates rise.
+    /// Number of flows whose rates rise.
     rising: u32,
 }
 
 impl Space {
+    /// Creates empty working memory for `links` links.
     pub fn new(links: usize) -> Space {
         Space { waiting: Waiting::new(links), limited: BinaryHeap::new(), rising: 0 }
     }
 }
 
-/// What a class finds of links.
+/// Capacity of links that a class finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// All: it is the first.
+    /// All of it: the class is the first.
     All,
-    /// What the classes before it leave.
+    /// The rest that the classes before it leave.
     Left,
 }
 
 impl Rates {
-    /// `from` says where to begin with a class if nothing is served before it.
+    /// Settles rates, beginning with the first class that has changes. `from` returns the level at which a class
+    /// changes.
     pub(super) fn settle_from(&mut self, from: impl Fn(&Class) -> Level) {
         self.watch();
         let mut classes = std::mem::take(&mut self.classes);
         let first = classes.values().position(|class| from(class) < Level::NEVER);
         if let Some(first) = first {
-            // What a class takes, those after it cannot have: they begin anew.
+            // Later classes cannot have the capacity that this class takes: they begin anew.
             for class in classes.values_mut().skip(first.max(1)) {
                 self.release(class);
             }
             for (n, class) in classes.values_mut().enumerate().skip(first) {
-                // How soon links fill is known only where nobody was served before.
+                // The level at which links fill is known only for the first class served.
                 match n {
                     0 => self.reopen(class, from(class)),
                     _ => self.open_fresh(class, Room::Left),
@@ -61,7 +63,7 @@ impl Rates {
         class.fresh.retain(is_there);
     }
 
-    /// All flows of a class give back what they took, and wait.
+    /// Gives back the capacity of all flows of a class; they wait to rise again.
     fn release(&mut self, class: &mut Class) {
         self.forget_the_gone(class);
         for (slot, _) in &class.settled {
@@ -73,14 +75,15 @@ impl Rates {
         class.fresh.append(&mut class.settled);
     }
 
-    /// The flows of the first class that were settled at this level or above give back what they took, and rise.
+    /// Reopens the flows of the first class that were settled at this level or above: they give back their capacity and
+    /// rise.
     fn reopen(&mut self, class: &mut Class, from: Level) {
         self.forget_the_gone(class);
         let kept = class.settled.partition_point(|(slot, _)| self.marks[*slot as usize].level < from);
         let entries = |flows: &[(Slot, u32)]| -> usize {
             flows.iter().map(|(slot, _)| self.flows[*slot as usize].watched().len()).sum()
         };
-        // Either way leads to the same: what changes is changed back, or what stays is put on empty links.
+        // Both ways give the same result: undo the flows that change, or place the flows that stay on empty links.
         let (stay, change) = class.settled.split_at(kept);
         if entries(change) + entries(&class.fresh) <= self.watched.len() + entries(stay) {
             for (slot, _) in &class.settled[kept..] {
@@ -105,7 +108,7 @@ impl Rates {
         class.fresh.clear();
     }
 
-    /// The rates of all that are fresh rise.
+    /// Opens all fresh flows of a class.
     fn open_fresh(&mut self, class: &mut Class, room: Room) {
         for (slot, _) in std::mem::take(&mut class.fresh) {
             let flow = &self.flows[slot as usize];
@@ -114,7 +117,7 @@ impl Rates {
         }
     }
 
-    /// The rate of a flow rises from now on: until a link is full, or to its top, if nothing is full by then for certain.
+    /// Opens a flow: its rate rises until a link is full, or to its top, if that comes before any link can fill.
     fn open(&mut self, class: &Class, slot: Slot, room: Room) {
         let flow = &self.flows[slot as usize];
         self.marks[slot as usize].level = Level::RISING;
@@ -124,8 +127,8 @@ impl Rates {
         }
     }
 
-    /// Whether a link has too little room for all flows of a class at their tops. To be asked before any is settled, if
-    /// there are classes before it.
+    /// Returns whether a link has too little room for all flows of a class at their tops. With `Room::Left`, valid only
+    /// before any flow of the class is settled.
     fn may_fill(&self, class: &Class, link: u32, room: Room) -> bool {
         let room = match room {
             Room::All => self.capacity[link as usize],
@@ -134,7 +137,7 @@ impl Rates {
         class.uses[link as usize].tops > room >> GRAIN
     }
 
-    /// Raises the rates of those that are open until all are settled.
+    /// Raises the rates of the open flows until all are settled.
     fn fill(&mut self, class: &mut Class, room: Room) {
         for link in &self.watched {
             let Load { left, rising } = self.loads[*link as usize];
@@ -150,10 +153,10 @@ impl Rates {
         class.from = Level::NEVER;
     }
 
-    /// One event after the other: a link is full, or a flow has its top.
+    /// Processes events in order of level: a link becomes full, or a flow reaches its top.
     fn rise(&mut self, class: &mut Class, mut now: Level) {
         while self.space.rising > 0 {
-            // As others are settled, there is more left for those that rise.
+            // As other flows are settled, more is left for those that rise.
             let level = |link: u32| {
                 let Load { left, rising } = self.loads[link as usize];
                 (rising > 0).then(|| Level::of(left, rising))
@@ -161,7 +164,8 @@ impl Rates {
             let link = self.space.waiting.first(level);
             let flow = self.space.limited.peek().map(|Reverse(flow)| *flow);
             match (flow, link) {
-                // At the same level links are first: then it does not matter which of them may fill a flow's.
+                // At the same level links come first: then the order among links that may fill does not matter to a
+                // flow.
                 (Some((level, slot)), link) if link.is_none_or(|link| level < link.0) => {
                     self.space.limited.pop();
                     if self.marks[slot as usize].level == Level::RISING {
@@ -178,7 +182,7 @@ impl Rates {
         }
     }
 
-    /// A link is full: the rates of all who use it are settled.
+    /// Settles all rising flows of a full link.
     fn settle_link(&mut self, class: &mut Class, link: u32, now: Level) {
         let mut users = std::mem::take(&mut self.users[link as usize]);
         users.retain(|(slot, serial)| {
@@ -202,7 +206,7 @@ impl Rates {
     }
 }
 
-/// Rate and weight of a flow, off its links.
+/// Subtracts rate and weight of a flow from its links.
 fn take(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
     for Share { link, share } in shares {
         let load = &mut loads[*link as usize];
@@ -211,7 +215,7 @@ fn take(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
     }
 }
 
-/// The opposite for the rate: the weight is added, too.
+/// Gives back the rate of a flow, and adds its weight to those that rise.
 fn give_back(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
     for Share { link, share } in shares {
         let load = &mut loads[*link as usize];

@@ -1,3 +1,5 @@
+//! Tests of the rates, against a textbook water-filling with real numbers and against settling anew.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -13,7 +15,7 @@ fn shares(of: &[(u32, f64)]) -> Arc<[Share]> {
         .collect()
 }
 
-/// What is asked, and the share of the flow on each link.
+/// Requirements of a flow, and its share on each link.
 type Drawn = (Asked, Arc<[Share]>);
 
 fn any_flow() -> impl Strategy<Value = Drawn> {
@@ -32,7 +34,7 @@ fn any_links() -> impl Strategy<Value = Vec<Rate>> {
     prop::collection::vec((0u64..40).prop_map(gbps), LINKS)
 }
 
-/// The textbook: all rates rise by small steps, computed with real numbers and dense matrices.
+/// Returns rates by the textbook: all rise in small steps, computed with real numbers and dense matrices.
 fn textbook(links: &[Rate], headroom: f64, flows: &[Drawn]) -> Vec<f64> {
     let mut left: Vec<f64> = links.iter().map(|rate| rate.as_bps() as f64 * (1.0 - headroom) / 1e3).collect();
     let mut rates = vec![0.0; flows.len()];
@@ -73,13 +75,13 @@ proptest! {
         let slots: Vec<Slot> = flows.iter().map(|(asked, shares)| rates.add(*asked, shares.clone())).collect();
         rates.settle();
         for (slot, expected) in slots.iter().zip(textbook(&links, headroom, &flows)) {
-            // Whole Kb/s: each flow that is settled leaves a part of one to others, of whom a link may carry 1/64.
+            // Whole Kb/s: each settled flow leaves a fraction of one to others, of which a link may carry 1/64.
             let got = f64::from(rates.kbps(*slot));
             prop_assert!((got - expected).abs() < 10_000.0 + expected * 1e-5, "{got} for {expected}");
         }
     }
 
-    /// Whatever comes and goes: no link is promised more than it has, and no rate depends on the past.
+    /// No link is promised more than it has, and no rate depends on the past, whatever flows come and go.
     #[test]
     fn what_changes_is_settled_as_all_would_be(
         links in any_links(),
@@ -105,7 +107,7 @@ proptest! {
                 rates.settle();
                 let mut anew = rates.clone();
                 anew.settle_anew();
-                // As one who has just heard of all.
+                // As a node that has just heard of all flows.
                 let mut other = Rates::new(links.iter().copied(), 0.05);
                 let add = |(_, (asked, shares)): &(Slot, Drawn)| other.add(*asked, shares.clone());
                 let of_other: Vec<Slot> = there.iter().map(add).collect();
@@ -134,7 +136,8 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever was tried before: rates are those of flows that have no other ways. Of thin ones, tops are cut.
+    /// Rates of a trial are those of flows without other choices, whatever was tried before. Tops on thin links are
+    /// cut.
     #[test]
     fn a_trial_is_as_if_there_were_no_other_choices(
         links in any_links(),
@@ -167,7 +170,8 @@ proptest! {
     }
 }
 
-/// R2C2 fig. 4: links 1-4, 1-3, 2-3, 3-4 of one; half of the first flow takes the way by 3, all of the second does.
+/// Example of R2C2 fig. 4: links 1-4, 1-3, 2-3, 3-4 of equal capacity; half of the first flow goes through node 3, all
+/// of the second does.
 #[test]
 fn two_flows_of_the_paper() {
     let mut rates = Rates::new([gbps(1); 4], 0.0);

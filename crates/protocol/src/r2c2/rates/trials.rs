@@ -1,13 +1,13 @@
-//! Rates of the same flows under one choice of ways after another: what a search for routings asks for (§3.4).
+//! Rates of the same flows under many choices of paths, one after another, as a search for routings needs them (§3.4).
 //!
-//! The lists of all choices are laid out once. A trial then costs what differs from the one before, and one filling from
-//! empty links. The rates are those of [`Rates`] with these flows, to the bit.
+//! The lists of all choices are laid out once. A trial then costs only the differences from the one before, and one
+//! filling from empty links. The rates are those of [`Rates`] with these flows, to the bit.
 //!
-//! - **Long lists are rows**, with a place for every link: they are added and taken away without looking up links.
-//! - **Who may use a link is known beforehand**; those that use others now are passed over.
-//! - **The smaller part is counted.** When a link is full, what its users take is taken away; or, if that is more, the
-//!   weights of those that are left are summed again: what is gone rose at one level.
-//! - **Whether a link can fill is asked when it would.** The tops of few of its flows show it.
+//! - **Long lists are rows**, with an entry for every link: they are added and subtracted without looking up links.
+//! - **Possible users of a link are known beforehand**; choices that are not in use are skipped.
+//! - **The smaller part is summed.** When a link is full, the use of its flows is subtracted; or, if these are more,
+//!   the weights of the remaining flows are summed again: flows that stop had risen at one level.
+//! - **Whether a link can fill is computed only when it would.** The tops of few of its flows decide it.
 
 use super::waiting::Waiting;
 use super::{Asked, GRAIN, Level, Rates, Top, UNLIMITED, tops};
@@ -18,14 +18,14 @@ use std::ops::Range;
 
 /// Flows, each with several lists of links that it could use.
 pub struct Trials<'a> {
-    /// Of each link, in the units of [`Share::ONE`] and Kb/s.
+    /// Capacity of each link, in Kb/s times [`Share::ONE`].
     capacity: Vec<u64>,
-    /// Of all flows, those of one after those of the other.
+    /// Choices of all flows, flow by flow.
     choices: Vec<Choice<'a>>,
     flows: Vec<Flow>,
     classes: Vec<Class>,
     users: Users,
-    /// By choice: it is the one in use, and its rate rises.
+    /// True if the choice is in use and its rate rises; by choice.
     rises: Vec<bool>,
     rates: Vec<u32>,
     links: Links,
@@ -39,22 +39,22 @@ struct Choice<'a> {
 
 enum List<'a> {
     Short(&'a [Share]),
-    /// By link.
+    /// Share of each link, by link.
     Row(Box<[u32]>),
 }
 
-/// The choices with short lists that cross a link, in use or not.
+/// Choices with short lists that cross a link, in use or not.
 struct Users {
-    /// By link, where they begin among all; and one more.
+    /// Index in `all` of each link's first choice, by link; and the length of `all`.
     first: Vec<u32>,
-    /// With their shares.
+    /// Choices, with their shares.
     all: Vec<(u32, u32)>,
 }
 
 struct Flow {
     asked: Asked,
     choices: Range<u32>,
-    /// Among all.
+    /// Choice in use, as an index in `Trials::choices`.
     chosen: u32,
 }
 
@@ -62,25 +62,25 @@ struct Flow {
 struct Class {
     priority: u8,
     flows: Vec<u32>,
-    /// By link, what the choices in use add to it for each Kb/s of their level.
+    /// Sum of the weights times shares of the choices in use, by link.
     weights: Vec<u64>,
 }
 
-/// Links while rates rise, and who is left.
+/// State of links while rates rise, and of the flows that still rise.
 struct Links {
     left: Vec<u64>,
     rising: Vec<u64>,
-    /// What was left before the first flow of the class took anything.
+    /// Capacity left before the first flow of the class took anything.
     room: Vec<u64>,
     waiting: Waiting,
     limited: BinaryHeap<Reverse<(Level, u32)>>,
-    /// Choices that rise, and the lengths of their lists.
+    /// Number of choices that rise, and the sum of the lengths of their lists.
     count: usize,
     entries: usize,
     /// Choices in use that are rows: all, and those of which some may rise.
     rows: Vec<u32>,
     rising_rows: Vec<u32>,
-    /// Those that a full link stops.
+    /// Scratch space: choices that a full link stops.
     stopped: Vec<u32>,
     sums: Vec<u64>,
 }
@@ -93,7 +93,7 @@ impl List<'_> {
         }
     }
 
-    /// 0 if it is no row.
+    /// Returns the row's share of a link; 0 for a short list.
     fn of_row(&self, link: u32) -> u32 {
         match self {
             List::Short(_) => 0,
@@ -120,8 +120,8 @@ impl List<'_> {
 }
 
 impl<'a> Trials<'a> {
-    /// On the links of `empty`, whose flows do not count. Of each flow what it asks for and its choices; of these, at first
-    /// the first is in use.
+    /// Creates trials on the links of `empty`, whose flows do not count. `flows` gives each flow's requirements and its
+    /// choices, of which the first is in use at first.
     ///
     /// # Panics
     /// If a flow has no choice, or a weight of 0.
@@ -162,7 +162,7 @@ impl<'a> Trials<'a> {
         Trials { capacity, choices, flows: all, classes, users, rises, rates, links }
     }
 
-    /// The rate of each flow, in Kb/s, if each uses this one of its choices.
+    /// Returns the rate of each flow, in Kb/s, if each uses this one of its choices.
     pub fn rate(&mut self, chosen: &[u8]) -> &[u32] {
         for class in &mut self.classes {
             for n in class.flows.iter().map(|flow| *flow as usize) {
@@ -184,7 +184,7 @@ impl<'a> Trials<'a> {
         &self.rates
     }
 
-    /// The rates of a class rise until all have stopped: as `Rates::rise` has it.
+    /// Raises the rates of a class until all have stopped, as `Rates::rise` does.
     fn fill(&mut self, class: &Class) {
         self.open(class);
         let mut now = Level::ZERO;
@@ -239,8 +239,8 @@ impl<'a> Trials<'a> {
         }
         for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
             let top = self.choices[flow.chosen as usize].top;
-            // Of those that would fill a link it is found out when that is the next to be full: no later than they have their
-            // tops, unless these are cut.
+            // A flow that would fill a link is handled when that link is the next to be full, which is no later than
+            // the flow reaches its top, unless tops are cut.
             let at_once = |link| top.kbps == UNLIMITED && !self.may_fill(class, link);
             if top.link.is_none_or(at_once) {
                 self.links.limited.push(Reverse((Level::of_top(flow.asked, top), flow.chosen)));
@@ -248,7 +248,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Whether a link had too little room for all flows of a class at their tops.
+    /// Returns whether a link had too little room for all flows of a class at their tops.
     fn may_fill(&self, class: &Class, link: u32) -> bool {
         let room = self.links.room[link as usize] >> GRAIN;
         let mut sum = 0;
@@ -269,7 +269,7 @@ impl<'a> Trials<'a> {
                 .any(|(choice, share)| is_used(*choice) && is_too_much(*choice, *share))
     }
 
-    /// A link has room for all: those that would have filled it go on to their tops.
+    /// Drops a link that has room for all of its flows; flows that would have filled it rise on to their tops.
     fn let_be(&mut self, link: u32) {
         self.links.waiting.drop_first();
         let short = self.users.of(link).iter().map(|(choice, _)| choice);
@@ -282,7 +282,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// A link is full.
+    /// Stops the flows that rise on a full link.
     fn stop_users(&mut self, class: &Class, link: u32, now: Level) {
         let mut stopped = std::mem::take(&mut self.links.stopped);
         let short = self.users.of(link).iter().map(|(choice, _)| *choice);
@@ -311,7 +311,7 @@ impl<'a> Trials<'a> {
         self.links.entries -= self.choices[choice as usize].list.len();
     }
 
-    /// Notes the rate of a flow, and takes it and its weight off its links.
+    /// Records the rate of a flow, and subtracts it and the flow's weight from its links.
     fn take(&mut self, choice: u32, now: Level) {
         let rate = self.settle(choice, now);
         let Choice { flow, list, .. } = &self.choices[choice as usize];
@@ -327,8 +327,8 @@ impl<'a> Trials<'a> {
         rate
     }
 
-    /// The same for many that stop, by what is left of the others. What is taken meanwhile from a link of what is more than
-    /// their tops is given back: sums may wrap until then.
+    /// Stops many flows by summing the others that still rise. Capacity that this takes beyond their tops is given
+    /// back: sums may wrap until then.
     fn keep(&mut self, class: &Class, stopped: &[u32], now: Level) {
         let sums = &mut self.links.sums;
         sums.fill(0);

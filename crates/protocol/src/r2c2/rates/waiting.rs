@@ -1,8 +1,7 @@
-//! The links that are not full yet, by a level at which they are not: which of them is the next to be?
+//! Priority queue of the links that are not full yet, by a lower bound of the level at which they fill.
 //!
-//! Levels only rise while others are settled, and most links are looked at again before it is their turn. So they lie
-//! in piles by a few leading bits of their levels, where one is put in no time; only those of the present pile are in
-//! order.
+//! Levels only rise while flows are settled, and most links are re-examined before their turn. So links lie in piles by
+//! a few leading bits of their levels, where insertion takes constant time; only the current pile is sorted.
 
 use super::Level;
 use std::cmp::Reverse;
@@ -11,16 +10,16 @@ use std::collections::binary_heap::PeekMut;
 
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
-    /// By pile, the first of its links; by link, the next of its pile.
+    /// First link of each pile, by pile; and the next link in the same pile, by link.
     piles: Vec<u32>,
     next: Vec<u32>,
-    /// The present pile, in order: level and link in one word. Piles before it are empty.
+    /// Links of the current pile in order, level and link in one word. Earlier piles are empty.
     present: BinaryHeap<Reverse<u64>>,
     pile: usize,
 }
 
 const NONE: u32 = u32::MAX;
-/// Leading bits beside the first.
+/// Bits of a level, after its leading one, that choose its pile.
 const BITS: u32 = 5;
 const PILES: usize = (33 - BITS as usize) << BITS;
 
@@ -31,11 +30,12 @@ fn pile_of(level: Level) -> usize {
 }
 
 impl Waiting {
+    /// Creates an empty queue for `links` links.
     pub fn new(links: usize) -> Waiting {
         Waiting { piles: vec![NONE; PILES], next: vec![NONE; links], present: BinaryHeap::new(), pile: 0 }
     }
 
-    /// A link that is not there.
+    /// Adds a link that is not in the queue.
     pub fn push(&mut self, level: Level, link: u32) {
         match pile_of(level) {
             pile if pile > self.pile => self.put(pile, link),
@@ -47,8 +47,8 @@ impl Waiting {
         self.next[link as usize] = std::mem::replace(&mut self.piles[pile], link);
     }
 
-    /// The first link to be full, and of those the one of least number; `level` says when a link is now, which is not
-    /// before it was said to be, or that it will not be.
+    /// Returns the first link to fill, of equals the one with the lowest number, and its level; it stays in the queue.
+    /// `level` returns the level at which a link now fills, not below the one given before, or `None` if it never will.
     pub fn first(&mut self, level: impl Fn(u32) -> Option<Level>) -> Option<(Level, u32)> {
         loop {
             let Some(mut top) = self.present.peek_mut() else {
@@ -72,7 +72,7 @@ impl Waiting {
         }
     }
 
-    /// What [`Waiting::first`] found is no more there.
+    /// Removes the link that [`Waiting::first`] returned.
     pub fn drop_first(&mut self) {
         self.present.pop();
     }
@@ -92,6 +92,7 @@ impl Waiting {
         Some(())
     }
 
+    /// Removes all links.
     pub fn clear(&mut self) {
         self.piles.fill(NONE);
         self.present.clear();
@@ -127,7 +128,7 @@ mod tests {
         for round in 0..3 {
             let first = |link: u32| Level(link * 7_919 % 1_009 * 1_000 + round);
             (0..links).for_each(|link| waiting.push(first(link), link));
-            // Every third one will not be full, and every other later than was said.
+            // Every third link will not be full, and every second one later than its first level.
             let now =
                 |link: u32| (!link.is_multiple_of(3)).then(|| Level(first(link).0 + link % 2 * 300_000));
             let mut expected: Vec<(Level, u32)> =

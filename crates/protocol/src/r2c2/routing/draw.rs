@@ -1,4 +1,4 @@
-//! The way of one packet, drawn from those of its flow.
+//! Random choice of one packet's route among those of its flow.
 
 use super::Routing;
 use crate::r2c2::packet::Route;
@@ -8,15 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use unrack_rack::graph::{Cube, Direction, Graph};
 
-/// Draws ways over a graph. What it keeps is the price of graphs without coordinates: for each destination, 10 bytes a
-/// node.
+/// Draws routes over a graph. Its memory serves graphs without coordinates: 10 bytes per node for each destination.
 #[derive(Debug, Clone)]
 pub struct Router {
     graph: Arc<Graph>,
     fields: HashMap<u32, Field>,
 }
 
-/// How far all nodes are from one, and by how many shortest paths.
+/// Distance of each node to one node, and the number of shortest paths.
 #[derive(Debug, Clone)]
 struct Field {
     distances: Vec<u16>,
@@ -24,11 +23,12 @@ struct Field {
 }
 
 impl Router {
+    /// Creates a router over a graph.
     pub fn new(graph: Arc<Graph>) -> Router {
         Router { graph, fields: HashMap::new() }
     }
 
-    /// The way of a packet. `random` gives 64 random bits.
+    /// Draws the route of a packet. `random` returns 64 random bits.
     pub fn draw(&mut self, ways: Ways, random: &mut impl FnMut() -> u64) -> Route {
         let Router { graph, fields } = self;
         let graph = &**graph;
@@ -64,13 +64,13 @@ impl Router {
     }
 }
 
-/// Along one of all shortest paths.
+/// Extends a walk to `dst` along one of all shortest paths, all equally likely.
 fn spray(fields: &mut HashMap<u32, Field>, walk: &mut Walk, dst: u32, random: &mut impl FnMut() -> u64) {
     match walk.graph.as_cube() {
         Some(cube) => {
             let mut sides = choose(cube, (walk.at, dst), false, random);
             let mut left: u32 = sides.iter().map(|leg| leg.hops).sum();
-            // Of the shortest paths, as many go on in a dimension as it has of the hops that are left.
+            // A dimension's share of the shortest paths is its share of the hops left.
             while left > 0 {
                 let mut drawn = below(random, left);
                 let fits = |leg: &Leg| {
@@ -125,7 +125,7 @@ impl Field {
     }
 }
 
-/// A way around each dimension.
+/// Draws a direction in each dimension.
 fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut() -> u64) -> Vec<Leg> {
     let one = |dimension| {
         let ways = legs(cube, dimension, ends, weighted);
@@ -139,7 +139,7 @@ fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut
     (0..cube.dimensions()).map(one).collect()
 }
 
-/// To a node of the box between source and destination, and on to its other corner.
+/// Extends a walk to a random node of the box between source and destination, and on to the opposite corner.
 fn through_a_box(
     walk: &mut Walk,
     cube: &Cube,
@@ -163,12 +163,12 @@ fn shuffled(count: usize, random: &mut impl FnMut() -> u64) -> Vec<usize> {
     order
 }
 
-/// A number below `limit`: biased by less than 2^-32.
+/// Returns a random number below `limit`, biased by less than 2^-32.
 fn below(random: &mut impl FnMut() -> u64, limit: u32) -> u32 {
     ((u128::from(random()) * u128::from(limit)) >> 64) as u32
 }
 
-/// A way as it is put together.
+/// Route under construction.
 struct Walk<'a> {
     graph: &'a Graph,
     at: u32,

@@ -1,14 +1,15 @@
-//! What a rack is worth, as a scenario says it: an expression of the rates of its flows.
+//! Utility of a rack as a scenario states it: an expression of the rates of its flows.
 //!
-//! `rate` is each flow's, in Gb/s. `sum(e)`, `mean(e)`, `min(e)`, `max(e)` and `percentile(p, e)` make one number of what
-//! is each flow's; `log(e)` and `sqrt(e)`, `+ - * /`, a sign and brackets are what they are elsewhere, flow by flow where
-//! a side is each flow's. `aggregate` is `sum(rate)`, `tail` is `percentile(5, rate)` and `count` the number of flows.
+//! `rate` is the rate of each flow, in Gb/s. `sum(e)`, `mean(e)`, `min(e)`, `max(e)` and `percentile(p, e)` reduce
+//! values per flow to one number; `log(e)` and `sqrt(e)`, `+ - * /`, a sign and brackets have their usual meaning, flow
+//! by flow where an operand has a value per flow. `aggregate` is `sum(rate)`, `tail` is `percentile(5, rate)` and
+//! `count` the number of flows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One number for all rates: the more, the better.
+/// Utility: one number computed from all rates; more is better.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
@@ -21,10 +22,10 @@ enum Node {
     Number(f64),
     Rate,
     Count,
-    /// Flow by flow, or of one number.
+    /// Function of each flow's value, or of one number.
     Map(fn(f64) -> f64, Box<Node>),
     Combine(fn(f64, f64) -> f64, Box<[Node; 2]>),
-    /// One number of all.
+    /// Reduction of all flows' values to one number.
     Fold(Fold, Box<Node>),
 }
 
@@ -32,15 +33,15 @@ enum Node {
 enum Fold {
     Sum,
     Mean,
-    /// The smallest that this share of all, in percent, does not exceed.
+    /// Nearest-rank percentile, in percent.
     Percentile(f64),
 }
 
-/// What is wrong with an expression, and at which character.
+/// Error in an expression, and the character where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnExpression {
     text: String,
-    /// From 0.
+    /// Index of the character in `text`, from 0.
     at: usize,
     why: String,
 }
@@ -54,26 +55,28 @@ impl fmt::Display for NotAnExpression {
     }
 }
 
-/// Of characters.
+/// Maximum number of characters of an expression.
 const MOST: usize = 1_000;
-/// Of brackets, signs and functions in each other.
+/// Deepest nesting of brackets, signs and functions.
 const DEEPEST: u32 = 50;
 
 const NAMES: &str = "rate, aggregate, tail, count, sum, mean, min, max, percentile, log, sqrt";
 
 impl Expression {
-    /// All that flows send.
+    /// Returns the utility `aggregate`: the sum of all rates.
     pub fn aggregate() -> Expression {
         Expression { text: "aggregate".into(), root: aggregate() }
     }
 
+    /// Parses an expression.
+    ///
     /// # Errors
-    /// Says what is wrong, below which character.
+    /// Describes the error and the character where it is.
     pub fn parse(text: &str) -> Result<Expression, NotAnExpression> {
         let letters: Vec<char> = text.chars().collect();
         let mut parser = Parser { letters: &letters, at: 0, depth: 0 };
         let fail = |at, why| {
-            // A long line does not help: what is before the place is enough.
+            // Long expressions are shown in part: the text before the place of the error is enough.
             let from = usize::saturating_sub(at, 60);
             let shown = letters[from..letters.len().min(from + 80)].iter();
             let shown = shown.map(|letter| if letter.is_control() { ' ' } else { *letter });
@@ -91,7 +94,7 @@ impl Expression {
         Ok(Expression { text: text.into(), root })
     }
 
-    /// At these rates in Kb/s. What is no number is worth least.
+    /// Evaluates the expression at these rates in Kb/s. A value that is not a number counts as the worst.
     pub fn of(&self, rates: &[u32]) -> f64 {
         match self.root.value(rates) {
             Value::One(value) if !value.is_nan() => value,
@@ -171,7 +174,7 @@ impl Node {
 }
 
 impl Fold {
-    /// 0 if there is none.
+    /// Reduces values to one number; 0 if there are none.
     fn of(self, mut values: Vec<f64>) -> f64 {
         if values.is_empty() {
             return 0.0;
@@ -205,7 +208,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The next letter that is no space.
+    /// Returns the next character that is not white space.
     fn next(&mut self) -> Option<char> {
         while self.letters.get(self.at).is_some_and(|letter| letter.is_whitespace()) {
             self.at += 1;

@@ -1,4 +1,4 @@
-//! What one node looks for: other routings for the flows that it knows of.
+//! Selection problem of one node: other routings for the flows that it knows of.
 
 use super::{Candidate, Search, Selection, Utility, worth};
 use crate::r2c2::Routing;
@@ -7,24 +7,24 @@ use crate::r2c2::packet::{Assignment, Broadcast};
 use crate::r2c2::rates::Rates;
 use crate::r2c2::weights::Ways;
 
-/// All that a search needs to know: it can be done elsewhere, and later.
+/// Complete input of a search, which can be solved elsewhere, and later.
 #[derive(Debug, Clone)]
 pub struct Problem {
     selection: Selection,
-    /// Without flows.
+    /// Rates of the links, without flows.
     links: Rates,
     told: Vec<Broadcast>,
     flows: Vec<Candidate>,
-    /// Of each flow.
+    /// Routings that each flow may choose.
     choices: Vec<Vec<Routing>>,
 }
 
 impl Problem {
-    /// For the flows `told` on what is left of a rack, with these links. `None`: there are no flows.
+    /// Creates the problem of the flows `told` on a rack without its failed links. `None` if there are no flows.
     pub fn new(selection: &Selection, map: &mut Map, links: Rates, told: Vec<Broadcast>) -> Option<Problem> {
         let routings = selection.routings.iter().copied().filter(|of| map.usable(*of) == *of);
         let routings: Vec<Routing> = routings.collect();
-        // A flow may keep what it has, whatever that is.
+        // A flow may keep its routing, whatever that is.
         let choices = |told: &Broadcast| -> Vec<Routing> {
             let other = (!routings.contains(&told.routing)).then_some(told.routing);
             routings.iter().copied().chain(other).collect()
@@ -39,7 +39,7 @@ impl Problem {
         (!flows.is_empty()).then(|| Problem { selection: selection.clone(), links, told, flows, choices })
     }
 
-    /// The flows that should take other ways. None, if no search finds better.
+    /// Returns the flows that should change their routing; none if the search finds no improvement.
     pub fn solve(&self, random: &mut impl FnMut() -> u64) -> Vec<Assignment> {
         let both = || self.told.iter().zip(&self.choices);
         let gene = |(told, choices): (&Broadcast, &Vec<Routing>)| {

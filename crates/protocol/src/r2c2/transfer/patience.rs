@@ -1,36 +1,36 @@
-//! How long a sender waits for its destination before it sends again: as round trips are, not as somebody guessed.
+//! Retransmission timeout of a flow, from measured round trips rather than a fixed guess.
 //!
-//! RFC 6298: a sender times one segment at a time, the last of as many as are acknowledged at once, and none that was sent
-//! twice (§3, Karn). News starts the wait anew (§5.3), a time-out in vain doubles it
-//! (§5.5). Waits are up to an eighth longer, by the flow: flows that lost at the same time do not come back at the same.
+//! RFC 6298: a sender times one segment at a time, the last of those that are acknowledged together, and none that was
+//! sent twice (§3, Karn). Progress restarts the timer (§5.3), a timeout doubles it (§5.5). Waits are up to an eighth
+//! longer, depending on the flow, so that flows that lost at the same time do not retransmit at the same time.
 
 use super::Sender;
 use crate::silence::Silence;
 use unrack_units::Time;
 
-/// Of one flow, at its source.
+/// Retransmission timer of one flow, kept by its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     least: Time,
-    /// Round trips, smoothed, and how far they are from that (§2.3).
+    /// Smoothed round-trip time, and its variation (§2.3).
     round_trip: Option<(Time, Time)>,
-    /// A segment under way, and since when.
+    /// Segment being timed, and when it was sent.
     timed: Option<(u32, Time)>,
     silence: Silence,
-    /// Since when it waits for news.
+    /// Time since which it waits for an acknowledgement.
     since: Time,
-    /// Of the flow.
+    /// Salt of the flow, from which its extra wait is drawn.
     salt: u32,
 }
 
 impl Patience {
-    /// That never lasts less than `least`. `salt` is another one for other flows.
+    /// Creates a timer that never waits less than `least`. `salt` should differ between flows.
     pub fn new(least: Time, salt: u32) -> Patience {
         let (round_trip, timed, silence, since) = (None, None, Silence::default(), Time::ZERO);
         Patience { least, round_trip, timed, silence, since, salt }
     }
 
-    /// A segment was sent, and `ack_every` segments are acknowledged at once.
+    /// Records that a segment was sent; the receiver acknowledges `ack_every` segments at once.
     pub fn sent(&mut self, now: Time, (segment, is_again): (u32, bool), ack_every: u32) {
         match self.timed {
             Some((timed, _)) if timed == segment => self.timed = None,
@@ -39,7 +39,7 @@ impl Patience {
         }
     }
 
-    /// An acknowledgement brought something new; `sender` knows what.
+    /// Handles an acknowledgement of new segments, which `sender` knows.
     pub fn heard(&mut self, now: Time, sender: &Sender) {
         self.silence.end();
         self.since = now;
@@ -61,24 +61,24 @@ impl Patience {
         });
     }
 
-    /// All was sent that there is to send: it waits from now on.
+    /// Starts the wait, when all that may be sent was sent.
     pub fn begin(&mut self, now: Time) {
         self.since = now;
     }
 
-    /// Until when it waits.
+    /// Returns the time until which it waits.
     pub fn until(&self) -> Time {
         let timeout = self.silence.timeout(self.timeout(), 0).as_ps();
         let drawn = u64::from((self.salt ^ self.since.as_ns() as u32).wrapping_mul(0x9E37_79B9) >> 24);
         Time::from_ps(self.since.as_ps().saturating_add(timeout).saturating_add(timeout / 2048 * drawn))
     }
 
-    /// It has waited in vain. Whether there is any more of it: `false` says to give up, when TCP would.
+    /// Doubles the timeout after a wait in vain. Returns `false` if it is time to give up, as TCP would.
     pub fn run_out(&mut self) -> bool {
         self.silence.handle_timeout(self.timeout(), 0).is_some()
     }
 
-    /// §2.4: the first time-out after news.
+    /// Returns the first timeout after progress (§2.4).
     pub fn timeout(&self) -> Time {
         let measured = self.round_trip.map_or(Time::ZERO, |(smoothed, variance)| smoothed + variance * 4);
         measured.max(self.least)
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(patience.timeout(), LEAST);
     }
 
-    /// Karn: nobody knows which of two was acknowledged.
+    /// Karn's algorithm: the acknowledgement does not say which of two transmissions it answers.
     #[test]
     fn what_was_sent_twice_is_not_timed() {
         let (mut patience, mut sender) = (Patience::new(LEAST, 1), Sender::new(16));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// News starts the wait anew, time-outs double it, and it ends; whatever round trips were.
+        /// Acknowledgements restart the wait, timeouts double it, and it ends, whatever the round trips were.
         #[test]
         fn it_ends(salt: u32, took_us in 0u64..10_000_000, now_us in 0u64..1_000_000) {
             let now = Time::from_us(now_us);

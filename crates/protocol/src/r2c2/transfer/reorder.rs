@@ -1,36 +1,37 @@
-//! The re-order buffer of a flow's destination (§5.2): what came before its turn waits, up to a bound.
+//! Re-order buffer of a flow's destination (§5.2): parts that come too early wait, up to a bound.
 
 use std::collections::VecDeque;
 
-/// Parts of a flow, given out in order. A part is whatever holds its bytes: they are not copied.
+/// Parts of a flow, delivered in order. `T` holds a part's bytes: they are not copied.
 #[derive(Debug, Clone)]
 pub struct Reorder<T> {
-    /// All below were given out, or can be: parts of `waiting` from its front on.
+    /// Next part to deliver: all below were.
     next: u32,
-    /// From `next` on.
+    /// Parts from `next` on, `None` where one is missing.
     waiting: VecDeque<Option<T>>,
     window: u32,
-    /// Parts of the flow, when its last has come.
+    /// Number of parts of the flow, once its last has come.
     parts: Option<u32>,
-    /// Came since the last acknowledgement.
+    /// Parts that came since the last acknowledgement.
     unsaid: u32,
-    /// Something came that others had waited for for long: whoever sends again is to know at once (RFC 5681 §4.2).
+    /// True if a part came that more than 64 places had waited for: a sender that retransmits is to know at once (RFC
+    /// 5681 §4.2).
     fills: bool,
 }
 
-/// What became of a part.
+/// Outcome of a part's arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed<T> {
-    /// It waits for its turn, which may be now: see [`Reorder::pop`].
+    /// The part waits for its turn, which may be now: see [`Reorder::pop`].
     Waits,
-    /// It was there already.
+    /// The part was there already.
     Again(T),
-    /// It is further ahead than there is room for, or beyond the last: as if it were lost.
+    /// The part is beyond the window, or beyond the last: it counts as lost.
     Refused(T),
 }
 
 impl<T> Reorder<T> {
-    /// That holds parts less than `window` after the next. At least 1.
+    /// Creates a buffer for parts less than `window` after the next; at least 1.
     pub fn new(window: u32) -> Reorder<T> {
         Reorder {
             next: 0,
@@ -42,13 +43,13 @@ impl<T> Reorder<T> {
         }
     }
 
-    /// A part has come.
+    /// Takes in a part that has come.
     pub fn put(&mut self, number: u32, is_last: bool, part: T) -> Placed<T> {
         self.unsaid += 1;
         let Some(ahead) = number.checked_sub(self.next) else { return Placed::Again(part) };
         let ends = is_last.then_some(number.saturating_add(1));
         let is_beyond = self.parts.is_some_and(|parts| number >= parts);
-        // A last part that others are beyond of, or another than the one that was last.
+        // A last part that is not behind all others, or differs from the one that was last.
         let contradicts = ends.is_some_and(|end| {
             self.parts.is_some_and(|parts| parts != end)
                 || end < self.next.saturating_add(self.waiting.len() as u32)
@@ -65,13 +66,13 @@ impl<T> Reorder<T> {
             return Placed::Again(part);
         }
         *place = Some(part);
-        // Fewer are ahead of each other's turn without loss (§5.2: 51 at the most), and acknowledgements tell of those.
+        // Without loss, fewer parts wait at once (§5.2: 51 at the most), and acknowledgements cover those.
         self.fills |= ahead == 0 && self.waiting.len() > 64;
         self.parts = self.parts.or(ends);
         Placed::Waits
     }
 
-    /// The next part in order, with its number, if it is there.
+    /// Returns the next part in order, with its number, if it is there.
     pub fn pop(&mut self) -> Option<(u32, T)> {
         let part = self.waiting.front_mut()?.take()?;
         self.waiting.pop_front();
@@ -79,22 +80,22 @@ impl<T> Reorder<T> {
         Some((self.next - 1, part))
     }
 
-    /// All of the flow was given out.
+    /// Returns whether all of the flow was delivered.
     pub fn is_complete(&self) -> bool {
         self.parts == Some(self.next)
     }
 
-    /// Whether this is the part whose turn it is.
+    /// Returns whether this is the next part to deliver.
     pub fn is_next(&self, number: u32) -> bool {
         self.next == number
     }
 
-    /// Places that what waits takes up.
+    /// Returns the length of the buffer in use, gaps included, in parts.
     pub fn span(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether so much has come since the last acknowledgement that another is due, which is told then.
+    /// Returns whether an acknowledgement is due, because enough has come since the last; it then counts as sent.
     pub fn is_due(&mut self, ack_every: u32) -> bool {
         let is_due = self.unsaid >= ack_every || self.is_complete() || self.fills;
         if is_due {
@@ -103,7 +104,8 @@ impl<T> Reorder<T> {
         is_due
     }
 
-    /// All parts below are there, and of the 64 from there on those of the mask.
+    /// Returns the acknowledgement: all parts below the number have arrived, and of the 64 from there on those in the
+    /// mask.
     pub fn acknowledgement(&self) -> (u32, u64) {
         let first = self.waiting.iter().take_while(|part| part.is_some()).count();
         let beyond = self.waiting.iter().skip(first).take(64).enumerate();
@@ -119,8 +121,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is lost, comes again or in another order: all parts once and in order, as long as the sender goes on;
-        /// and it ends only when it is so.
+        /// All parts are delivered once and in order as long as the sender goes on, whatever is lost, repeated or
+        /// reordered; and the transfer ends only then.
         #[test]
         fn all_comes_in_order(
             parts in 1u32..200, window in 1u32..80, ack_every in 1u32..20,
@@ -137,7 +139,7 @@ mod tests {
                     Some((part, _)) => {
                         sender.sent(part);
                         let (fate, _) = fates.next().unwrap();
-                        // One in four is lost, one doubled.
+                        // One in four is lost, one duplicated.
                         (0..[0, 2, 1, 1][usize::from(fate)]).for_each(|_| wire.push(part));
                     }
                     None => {
@@ -168,7 +170,7 @@ mod tests {
             prop_assert!(given.into_iter().eq(0..parts));
         }
 
-        /// Numbers from anywhere: nothing is given out twice or out of order, and nothing beyond the end.
+        /// Arbitrary numbers: no part is delivered twice or out of order, and none beyond the end.
         #[test]
         fn any_numbers(numbers in prop::collection::vec((prop_oneof![0u32..40, any::<u32>()], any::<bool>()), 0..200)) {
             let mut buffer = Reorder::new(16);

@@ -1,9 +1,9 @@
-//! The expected number of times that a packet crosses each link: by arithmetic, not by sampling.
+//! Expected number of times that a packet crosses each link, by arithmetic rather than sampling.
 
 use crate::r2c2::Routing;
 use unrack_rack::graph::{Cube, Direction, Graph};
 
-/// What a flow puts on each link, for one unit that it sends.
+/// Load of a flow on each link, for one unit that it sends.
 #[derive(Debug, Clone)]
 pub struct Loads {
     of_link: Vec<f64>,
@@ -11,6 +11,7 @@ pub struct Loads {
 }
 
 impl Loads {
+    /// Creates the loads of a graph, all 0.
     pub fn new(graph: &Graph) -> Loads {
         Loads { of_link: vec![0.0; graph.links() as usize], touched: Vec::new() }
     }
@@ -26,37 +27,40 @@ impl Loads {
         *place += load;
     }
 
+    /// Returns the load of a link.
     pub fn of(&self, link: u32) -> f64 {
         self.of_link[link as usize]
     }
 
-    /// The links that are used, in order.
+    /// Returns the links with a load, in ascending order.
     pub fn used(&mut self) -> &[u32] {
         self.touched.sort_unstable();
         &self.touched
     }
 
+    /// Sets all loads to 0.
     pub fn clear(&mut self) {
         self.touched.drain(..).for_each(|link| self.of_link[link as usize] = 0.0);
     }
 }
 
-/// Ways over a graph, with what their computation needs.
+/// Computes loads over a graph, with working memory.
 #[derive(Debug, Clone)]
 pub struct Exact<'a> {
     graph: &'a Graph,
-    /// By node: its place among those on the ways in question.
+    /// Index of each node among those on the paths in question, by node; `NOWHERE` between calls.
     place: Vec<u32>,
 }
 
 const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Exact<'a> {
+    /// Creates a computation over a graph.
     pub fn new(graph: &'a Graph) -> Exact<'a> {
         Exact { graph, place: vec![NOWHERE; graph.nodes() as usize] }
     }
 
-    /// Adds to `loads` what `amount` sent from `src` to `dst` puts on each link.
+    /// Adds to `loads` the load on each link of `amount` sent from `src` to `dst`.
     pub fn add(&mut self, routing: Routing, ends: (u32, u32), flow: u32, amount: f64, loads: &mut Loads) {
         let (src, dst) = ends;
         match (routing, self.graph.as_cube()) {
@@ -84,13 +88,14 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// All shortest paths, equally: at each node, ports in the ratio of the paths that go on from there.
+    /// Adds the load of all shortest paths, equally: at each node, in the ratio of the paths that continue by each
+    /// port.
     fn spray(&mut self, src: u32, dst: u32, amount: f64, loads: &mut Loads) {
         if src == dst {
             return;
         }
         let towards = Towards::new(self.graph, dst);
-        // Nodes on the ways, those nearer to the source first.
+        // Nodes on the paths, those nearer to the source first.
         let mut nodes = vec![src];
         self.place[src as usize] = 0;
         let mut next = 0;
@@ -142,7 +147,7 @@ impl<'a> Exact<'a> {
     }
 }
 
-/// Shortest ways to one node.
+/// Shortest paths to one node.
 #[derive(Debug, Clone, Copy)]
 pub struct Towards<'a> {
     graph: &'a Graph,
@@ -150,18 +155,19 @@ pub struct Towards<'a> {
 }
 
 impl<'a> Towards<'a> {
+    /// Creates the shortest paths to `dst`.
     pub fn new(graph: &'a Graph, dst: u32) -> Towards<'a> {
         Towards { graph, dst }
     }
 
-    /// The links of a node that lead closer, in the order of ports.
+    /// Returns the links of a node that lead closer, in the order of ports.
     pub fn closer(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
         let ports = self.graph.closer(node, self.dst);
         let links = self.graph.links_of(node);
         links.enumerate().filter(move |(port, _)| ports >> port & 1 == 1).map(|(_, link)| link)
     }
 
-    /// The one of them that the flow with this hash takes.
+    /// Returns the link among these that the flow with this hash takes.
     pub fn by_hash(&self, node: u32, flow: u32) -> u32 {
         let count = self.closer(node).count();
         let turn = scramble(flow ^ node.wrapping_mul(0x9E37_79B9)) as usize % count;
@@ -176,14 +182,14 @@ fn scramble(mut hash: u32) -> u32 {
     hash ^ (hash >> 16)
 }
 
-/// Ways within boxes: hops in one direction in each dimension.
+/// Paths within boxes: hops in one direction in each dimension.
 struct Boxes<'a, 'b> {
     graph: &'a Graph,
     cube: &'a Cube,
     loads: &'b mut Loads,
 }
 
-/// One way around a dimension, and how likely it is.
+/// Way around one dimension, and its probability.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leg {
     pub up: bool,
@@ -191,12 +197,12 @@ pub(crate) struct Leg {
     pub chance: f64,
 }
 
-/// The ways along a dimension that a routing chooses from.
+/// Returns the ways along a dimension that a routing chooses from.
 pub(crate) fn legs(cube: &Cube, dimension: usize, ends: (u32, u32), weighted: bool) -> Vec<Leg> {
     let [from, to] = [ends.0, ends.1].map(|node| cube.coordinate(node, dimension));
     let [up, down] = cube.hops(dimension, from, to);
     let (side, least) = (f64::from(cube.side(dimension)), up.into_iter().chain(down).min());
-    // RLB: (k - d) / k for a way of d hops. Minimal: the shorter, and of two equal ones either.
+    // RLB: (k - d) / k for a way of d hops. Minimal: the shorter, and of two equal ones either with probability 1/2.
     let chance = |hops: u32| match (up, down) {
         (Some(_), Some(_)) if weighted => (side - f64::from(hops)) / side,
         (Some(up), Some(down)) if up == down => 0.5,
@@ -222,7 +228,7 @@ impl Boxes<'_, '_> {
         }
     }
 
-    /// One hop that this much takes.
+    /// Adds the load of one hop. Returns the node that it leads to.
     fn hop(&mut self, from: u32, direction: Direction, amount: f64) -> u32 {
         let to = self.cube.step(from, direction).expect("a way within the cube");
         let link = self.graph.link_to(from, to).expect("a step is a link");
@@ -230,7 +236,7 @@ impl Boxes<'_, '_> {
         to
     }
 
-    /// Through a node drawn from a box, for each box of which source and destination are opposite corners.
+    /// Adds paths through a random node of a box, for each box with source and destination at opposite corners.
     fn two_phases(&mut self, src: u32, dst: u32, amount: f64, weighted: bool) {
         let ways: Vec<_> =
             (0..self.cube.dimensions()).map(|d| legs(self.cube, d, (src, dst), weighted)).collect();
@@ -250,8 +256,8 @@ impl Boxes<'_, '_> {
         }
     }
 
-    /// From one corner of a box to a node drawn from all of it: dimension by dimension, in an order drawn. And, what
-    /// is the same backwards, from such a node to the opposite corner.
+    /// Adds paths from one corner of a box to a random node of it, dimension by dimension in random order; and, by
+    /// symmetry, from such a node to the opposite corner.
     fn through(&mut self, src: u32, sides: &[Leg], amount: f64) {
         let nodes: u32 = sides.iter().map(|leg| leg.hops + 1).product();
         for number in 0..nodes {
@@ -266,7 +272,7 @@ impl Boxes<'_, '_> {
                 .collect();
             for dimension in (0..sides.len()).filter(|d| at[*d] < sides[*d].hops) {
                 let there = crossing(sides, &at, dimension);
-                // Backwards, the link is the one that ends as far from the other corner.
+                // In reverse, the link is the one that ends as far from the other corner.
                 let mirrored: Vec<u32> = at
                     .iter()
                     .zip(sides)
@@ -294,10 +300,11 @@ impl Boxes<'_, '_> {
     }
 }
 
-/// How likely a packet from the corner to a node drawn from the box crosses the link from `at` along `dimension`.
+/// Returns the probability that a packet from the corner to a random node of the box crosses the link from `at` along
+/// `dimension`.
 ///
-/// Those dimensions that were gone before are at the drawn node's coordinate, which is any equally likely; those that
-/// come after, at 0. Summed over which are gone before; a set of s out of n - 1 others comes before with probability
+/// Dimensions traversed before are at the random node's coordinate, uniformly distributed; those after are at 0. The
+/// sum runs over the sets of dimensions traversed before; a set of s out of n - 1 others comes first with probability
 /// s! (n - 1 - s)! / n!.
 fn crossing(sides: &[Leg], at: &[u32], dimension: usize) -> f64 {
     let others: Vec<usize> = (0..sides.len()).filter(|d| *d != dimension && sides[*d].hops > 0).collect();

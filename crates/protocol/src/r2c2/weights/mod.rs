@@ -1,9 +1,9 @@
-//! What share of a flow crosses each link (§3.3.1): exact, and kept.
+//! Shares of a flow on each link (§3.3.1): exact, and cached.
 //!
-//! On a torus every node looks like any other, and so does every direction of a dimension: what is kept for one
-//! pair of nodes serves all pairs that are as far apart in each dimension (at 8x8x8: 125 of 262,144), turned and
-//! moved when asked for. Elsewhere each pair is kept for itself. What is kept of a routing has a bound; when it
-//! is reached, all of it is forgotten.
+//! On a torus every node looks like any other, and so does every direction of a dimension: the cached shares of one
+//! pair of nodes serve all pairs that are as far apart in each dimension (at 8x8x8: 125 of 262,144), reflected and
+//! translated on demand. On other graphs each pair is cached for itself. The cache of a routing is bounded; at the
+//! bound, all of it is dropped.
 
 pub mod exact;
 mod turn;
@@ -20,34 +20,35 @@ use unrack_rack::graph::{FAR, Graph};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     pub link: u32,
-    /// In units of [`Share::ONE`]; at most two of them, for a way that may come by a link twice.
+    /// Share in units of [`Share::ONE`]; at most two of them, for a path that may use a link twice.
     pub share: u32,
 }
 
 impl Share {
+    /// Share of a flow whose packets all cross a link once.
     pub const ONE: u32 = 1 << 30;
 }
 
-/// A flow, as far as its ways go.
+/// Routing and ends of a flow, which determine its paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ways {
     pub routing: Routing,
     pub src: u32,
     pub dst: u32,
-    /// Its hash: one path of several is chosen by it.
+    /// Hash of the flow, which ECMP uses to choose among paths.
     pub flow: u32,
 }
 
-/// Bytes kept for one routing (§4.2: "less than 6 MB").
+/// Maximum number of bytes cached for one routing (§4.2: "less than 6 MB").
 const MOST_BYTES: usize = 6_000_000;
 
-/// Shares of all flows of a graph.
+/// Cache of the shares of all flows of a graph.
 #[derive(Debug, Clone)]
 pub struct Weights {
     graph: Arc<Graph>,
     torus: Option<Torus>,
     kept: Vec<Kept>,
-    /// What all nodes at once would get from each node, sprayed: Valiant's first phase. By node.
+    /// Load of spraying one unit from each node to all nodes, Valiant's first phase; by node.
     spread: HashMap<u32, Arc<[f32]>>,
 }
 
@@ -58,22 +59,24 @@ struct Kept {
 }
 
 impl Weights {
+    /// Creates an empty cache for a graph.
     pub fn new(graph: Arc<Graph>) -> Weights {
         let torus = Torus::new(&graph);
         Weights { graph, torus, kept: vec![Kept::default(); Routing::ALL.len()], spread: HashMap::new() }
     }
 
+    /// Returns the graph.
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
-    /// Bytes kept for a routing.
+    /// Returns the bytes cached for a routing.
     pub fn bytes(&self, routing: Routing) -> usize {
         let spread = if routing == Routing::Vlb { self.spread.len() } else { 0 };
         self.kept[usize::from(routing.code())].bytes + spread * self.graph.links() as usize * 4
     }
 
-    /// The shares of a flow: none, if no way leads there. Links come in no order, each once.
+    /// Returns the shares of a flow, each link once, in no order; empty if no path leads to its destination.
     pub fn shares(&mut self, ways: Ways) -> Arc<[Share]> {
         let Ways { routing, src, dst, .. } = ways;
         if src == dst {
@@ -81,7 +84,7 @@ impl Weights {
         }
         let turn = match &self.torus {
             Some(torus) if routing != Routing::Ecmp => torus.turn(src, dst),
-            // Soon computed, and not soon asked for again.
+            // Quickly computed, and seldom asked for again.
             _ if routing == Routing::Ecmp => return self.computed(ways),
             _ => return self.kept(ways),
         };
@@ -119,7 +122,8 @@ impl Weights {
         links.into_iter().filter_map(|link| share(link, loads.of(link))).collect()
     }
 
-    /// What all nodes would get from the source, and, the same backwards, what the destination gets from all.
+    /// Returns Valiant's shares: spraying from the source to all nodes, and, by symmetry, from all nodes to the
+    /// destination.
     fn valiant(&mut self, src: u32, dst: u32) -> Arc<[Share]> {
         let (from, to) = (self.spread_from(src), self.spread_from(dst));
         let load = |link: u32| from[link as usize] + to[self.graph.reverse(link) as usize];

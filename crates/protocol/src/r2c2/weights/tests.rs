@@ -1,3 +1,5 @@
+//! Tests of the weights: conservation of flow, cached against computed shares, and examples of the paper.
+
 use super::*;
 use proptest::prelude::*;
 use unrack_rack::graph::Sides;
@@ -10,7 +12,7 @@ fn any_graph() -> impl Strategy<Value = Arc<Graph>> {
     let cube = (prop::collection::vec(1u32..6, 1..4), any::<bool>())
         .prop_filter("at least two nodes", |(sides, _)| sides.iter().product::<u32>() > 1)
         .prop_map(|(sides, wraps)| cube(&sides, wraps));
-    // A ring, so that all is connected, and chords.
+    // A ring, so that the graph is connected, and chords.
     let drawn =
         (3u32..20, prop::collection::vec((any::<u32>(), any::<u32>()), 0..20)).prop_map(|(n, chords)| {
             let mut cables: Vec<_> = (0..n).map(|node| (node, (node + 1) % n)).collect();
@@ -39,8 +41,8 @@ fn exact(graph: &Graph, routing: Routing, ends: (u32, u32)) -> Loads {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// One unit leaves the source, one comes to the destination, and elsewhere as much leaves as comes. Minimal ways
-    /// are as long as the distance.
+    /// One unit leaves the source and one arrives at the destination; at other nodes as much leaves as arrives. Minimal
+    /// paths are as long as the distance.
     #[test]
     fn flows_are_conserved(graph in any_graph(), src in any::<u32>(), dst in any::<u32>()) {
         let (src, dst) = (src % graph.nodes(), dst % graph.nodes());
@@ -62,7 +64,7 @@ proptest! {
         }
     }
 
-    /// What is turned and moved is what would be computed, to the precision of a share.
+    /// Cached shares, reflected and translated, equal computed ones to the precision of a share.
     #[test]
     fn what_is_kept_is_exact(graph in any_graph(), pairs in prop::collection::vec((any::<u32>(), any::<u32>()), 1..6)) {
         let mut weights = Weights::new(graph.clone());
@@ -86,7 +88,7 @@ proptest! {
     }
 }
 
-/// All shortest paths, listed one by one.
+/// Spraying, compared with an enumeration of all shortest paths.
 #[test]
 fn spraying_takes_all_shortest_paths_equally() {
     for graph in [cube(&[4, 4], true), cube(&[3, 3, 3], true), cube(&[4, 3], false), cube(&[2, 2], false)] {
@@ -112,7 +114,7 @@ fn spraying_takes_all_shortest_paths_equally() {
     }
 }
 
-/// R2C2 fig. 3: half of the flow on either side of a square.
+/// Example of R2C2 fig. 3: half of the flow on either side of a square.
 #[test]
 fn the_square_of_the_paper() {
     let square = cube(&[2, 2], false);
@@ -124,7 +126,7 @@ fn the_square_of_the_paper() {
 
 #[test]
 fn what_is_kept_has_a_bound() {
-    // Of a mesh, what is asked for each source costs a computation for each: fewer.
+    // In a mesh, each source needs a computation of its own: fewer pairs.
     for (graph, pairs) in [(cube(&[8, 8, 8], true), 500), (cube(&[8, 8, 8], false), 40)] {
         let mut weights = Weights::new(graph.clone());
         for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Vlb, Routing::Romm] {

@@ -1,23 +1,23 @@
-//! How a torus is turned and moved so that what holds for the way from node 0 to one node holds for another.
+//! Symmetries of a torus: maps the shares of a flow from node 0 to one node onto those of another pair of nodes.
 
 use super::Share;
 use std::sync::Arc;
 use unrack_rack::graph::{Direction, Graph};
 
-/// As many as a graph has dimensions at the most: two ports each, of eight.
+/// Bound on the number of dimensions of a graph: a node has at most eight ports.
 const MOST: usize = 8;
 
-/// What is asked of a torus for every link that is moved: by table, for divisions are slow.
+/// Coordinates and ports of a torus's links, tabulated because divisions are slow.
 #[derive(Debug, Clone)]
 pub(super) struct Torus {
     ports: u32,
     axes: Vec<Axis>,
-    /// Of all dimensions.
+    /// Sum of the sides of all dimensions.
     coordinates: usize,
-    /// By port.
+    /// Direction of each port, by port.
     directions: Vec<Direction>,
-    /// By link: for each dimension, where a [`Turn`] says to what the coordinate of the node where it begins is moved; and its
-    /// port.
+    /// Place of each link, by link: for each dimension, the index in `Turn::moved` of the coordinate of the node where
+    /// the link begins; and the link's port.
     places: Vec<([u16; MOST], u8)>,
 }
 
@@ -27,27 +27,30 @@ struct Axis {
     stride: u32,
 }
 
-/// Of one pair of nodes.
+/// Reflection and translation for one pair of nodes.
 pub(super) struct Turn {
     like: u32,
-    /// 0; then by coordinate, of one dimension after the other: what is added to the number of a node for where it is moved.
+    /// Contribution of each coordinate to the number of the node that it is mapped to: 0; then by coordinate, for one
+    /// dimension after another.
     moved: Vec<u32>,
-    /// By port at node 0.
+    /// Image of each port, by port at node 0.
     ports: [u8; 8],
 }
 
 impl Turn {
-    /// The pair is like node 0 and this one.
+    /// Returns the node to which node 0 stands in the same relation as the pair's nodes.
     pub fn like(&self) -> u32 {
         self.like
     }
 }
 
 impl Torus {
+    /// Returns the tables of a graph; `None` if it is not a torus.
     pub fn new(graph: &Graph) -> Option<Torus> {
         let cube = graph.as_cube().filter(|cube| cube.is_torus())?;
         let coordinates: u32 = (0..cube.dimensions()).map(|dimension| cube.side(dimension)).sum();
-        // No ring whose coordinates do not fit in 16 bits: its ways would not fit into packets by far.
+        // A ring whose coordinates do not fit in 16 bits is not supported: its routes would not fit into packets by
+        // far.
         u16::try_from(coordinates).ok()?;
         let axis = |dimension| Axis { side: cube.side(dimension), stride: cube.stride(dimension) };
         let place = |link| {
@@ -67,6 +70,7 @@ impl Torus {
         })
     }
 
+    /// Returns the symmetry that maps paths from node 0 onto those from `src` to `dst`.
     pub fn turn(&self, src: u32, dst: u32) -> Turn {
         let mut turn = Turn { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
         turn.moved.push(0);
@@ -87,9 +91,9 @@ impl Torus {
         turn
     }
 
-    /// Of links, where they are moved to.
+    /// Returns the shares with their links mapped.
     pub fn turned(&self, turn: &Turn, shares: &[Share]) -> Arc<[Share]> {
-        // One after the other, all dimensions of most racks: the others' coordinates are 0.
+        // The first three dimensions cover most racks: the coordinates in unused ones are 0.
         match self.axes.len() {
             ..=3 => shares.iter().map(|share| self.moved::<3>(turn, *share)).collect(),
             _ => shares.iter().map(|share| self.moved::<MOST>(turn, *share)).collect(),
