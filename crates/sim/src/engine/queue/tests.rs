@@ -1,9 +1,9 @@
-//! Against a sorted list, over densities that make the calendar refit and overflow.
+//! The event queue against a sorted list, over densities that make the calendar refit and overflow.
 
 use super::*;
 
 impl Tied for u64 {
-    /// Of every eighth: what is left of its number.
+    /// Ties of every eighth number: what remains of its eighth modulo 16. All others are [`Tie::HERE`].
     fn tie(&self) -> u32 {
         if self.is_multiple_of(8) { (*self / 8 % 16) as u32 } else { Tie::HERE }
     }
