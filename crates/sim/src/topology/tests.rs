@@ -1,4 +1,4 @@
-//! Ways lead where they should, on random topologies, and flows spread over all of them.
+//! Routes on random topologies lead where they should, and flows spread over all of them.
 
 use super::*;
 use proptest::prelude::*;

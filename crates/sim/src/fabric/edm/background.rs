@@ -18,12 +18,12 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::NodeId;
 use unrack_workload::random::{Generator, Purpose, below, generator, unit};
 
-/// Traffic that is not memory's.
+/// Ethernet traffic besides that of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
-    /// Share of each node's link that they take, with all that surrounds a frame. Frames come at random times (Poisson) and
-    /// go to any other node.
+    /// Share of each node's link that frames take, including preamble, header, check sequence and gap. Frames come at
+    /// random times (Poisson) and go to any other node.
     pub load: Fraction,
     /// Bytes of each frame. Default 1500 B.
     #[serde(default = "mtu")]

@@ -14,27 +14,27 @@ use unrack_units::{Bytes, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdmConfig {
-    /// The most that one grant allows. Default 256 B (§4.3).
+    /// Most bytes that one grant allows. Default 256 B (§4.3).
     pub chunk: Bytes,
-    /// X: active notifications per sender and destination. Default 3 (§3.1.2, §4.3).
+    /// Active notifications per sender and destination (X). Default 3 (§3.1.2, §4.3).
     pub max_active: u32,
-    /// Which message goes first. Default `by-tail` (§3.1.1 (4)).
+    /// Order in which the scheduler serves messages. Default `by-tail` (§3.1.1 (4)).
     pub policy: Order,
     /// Messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
     pub pairs_in_order: bool,
-    /// A sender batches messages that wait for one destination into one of at most this size, with one
-    /// notification (§3.1.2, "mega" message): writes only, since each read needs its request. Default: it
-    /// does not.
+    /// Size of the batches into which a sender joins messages that wait for one destination, at most, each with one
+    /// notification (§3.1.2, "mega" message). Only writes are batched, since each read needs its request. Default: no
+    /// batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mega: Option<Bytes>,
-    /// How long a memory node is busy with a read-modify-write, and with no other request (§3.2.1). Default 0:
-    /// the time of memory is no part of the fabric's.
+    /// Time for which a read-modify-write keeps a memory node busy, so that it serves no other request (§3.2.1).
+    /// Default 0: memory time is not counted as the fabric's.
     pub atomic: Time,
     /// Time after which a read that was not answered ends with a NULL response (§3.3). Default: never; the paper
     /// names no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_timeout: Option<Time>,
-    /// Everything is mirrored to a second switch (§3.3), so that no single failure loses anything. Default
+    /// Whether everything is mirrored to a second switch (§3.3), so that no single failure loses anything. Default
     /// false.
     pub backup: bool,
     /// Ethernet frames on the same links. Default: none.
@@ -69,15 +69,17 @@ impl Default for EdmConfig {
     }
 }
 
-/// Message that the scheduler prefers.
+/// Order in which the scheduler serves messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). Heavy is a tail above an
-    /// exponential's ([`Size::is_heavy_tailed`](unrack_workload::Size::is_heavy_tailed)).
-    /// Before [`EdmConfig::for_tail`] says which, as `srpt`.
+    /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). A tail is heavy if it is above an exponential's
+    /// ([`Size::is_heavy_tailed`](unrack_workload::Size::is_heavy_tailed)). The same as `srpt` until
+    /// [`EdmConfig::for_tail`] resolves it.
     ByTail,
+    /// First come, first served.
     Fcfs,
+    /// Shortest remaining message first.
     Srpt,
 }
 
