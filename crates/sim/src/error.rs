@@ -15,13 +15,13 @@ pub struct SetupError {
 }
 
 impl SetupError {
-    /// Error for a parameter `key` whose `value` breaks `rule`; found before the run.
+    /// Creates an error for a parameter `key` whose `value` breaks `rule`, found before the run.
     pub fn new(key: &'static str, rule: &'static str, value: impl std::fmt::Display) -> SetupError {
         SetupError { key, rule, value: value.to_string(), ended: None }
     }
 
-    /// Error of a run whose last event was at `ended` and whose next event is beyond [`Time::END`]. `key` names the
-    /// parameter behind the wait.
+    /// Creates the error of a run whose last event was at `ended` and whose next event is beyond [`Time::END`]. `key`
+    /// names the parameter behind the wait.
     pub(crate) fn out_of_time(key: &'static str, ended: Time, finished: u64) -> SetupError {
         let rule = "ends within 106 days of simulated time";
         let value = format!(

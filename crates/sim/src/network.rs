@@ -16,19 +16,19 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Pace of a link of this rate.
+    /// Creates the pace of a link of this rate.
     pub fn new(rate: Rate) -> Pace {
         let bps = rate.as_bps();
         let exact = 8_000_000_000_000u64.is_multiple_of(bps);
         Pace { rate, ps_per_byte: if exact { 8_000_000_000_000 / bps } else { 0 } }
     }
 
-    /// Rate of the link.
+    /// Returns the rate of the link.
     pub fn rate(self) -> Rate {
         self.rate
     }
 
-    /// Time to put `bytes` on the wire.
+    /// Returns the time to put `bytes` on the wire.
     pub fn transmit(self, bytes: u64) -> Time {
         match self.ps_per_byte {
             // A division of 64 bits where they are enough.
@@ -40,7 +40,7 @@ impl Pace {
         }
     }
 
-    /// Number of bytes sent in `time`, rounded down.
+    /// Returns the number of bytes sent in `time`, rounded down.
     pub fn bytes_in(self, time: Time) -> u64 {
         match self.ps_per_byte {
             0 => (time.as_ps() as u128 * self.rate.as_bps() as u128 / 8_000_000_000_000) as u64,
@@ -67,17 +67,17 @@ pub struct Departure {
 }
 
 impl Port {
-    /// Idle port of a link of this pace.
+    /// Creates the idle port of a link of this pace.
     pub fn new(pace: Pace) -> Port {
         Port { pace, free_at: Time::ZERO }
     }
 
-    /// Bytes not yet on the wire at `now`: those that wait, and the rest of the packet in transmission.
+    /// Returns the bytes not yet on the wire at `now`: those that wait, and the rest of the packet in transmission.
     pub fn backlog(&self, now: Time) -> u64 {
         self.pace.bytes_in(self.free_at.saturating_sub(now))
     }
 
-    /// Time at which the last queued packet has left.
+    /// Returns the time at which the last queued packet has left.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
@@ -100,18 +100,18 @@ pub struct Network {
 }
 
 impl Network {
-    /// Network of one switch.
+    /// Creates the network of a star.
     pub fn star(star: &Star) -> Network {
         let link = Link { pace: star.pace(), propagation: star.propagation };
         Network { topology: Topology::star(star.nodes, link), switch_latency: star.switch_latency }
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.topology.nodes()
     }
 
-    /// Rate of a node's link: loads are relative to it.
+    /// Returns the rate of a node's link: loads are relative to it.
     pub fn host_rate(&self) -> Rate {
         self.topology.host_link().pace.rate()
     }
@@ -143,8 +143,8 @@ impl Network {
         std::iter::once(self.topology.attachment_link(first)).chain(ports.map(link))
     }
 
-    /// Lower bound of the completion time of a message on any fabric: its bits at the rate of the slowest link, plus
-    /// propagation. The bits of an answer cannot start before the request has arrived.
+    /// Returns a lower bound of the completion time of a message on any fabric: its bits at the rate of the slowest
+    /// link, plus propagation. The bits of an answer cannot start before the request has arrived.
     pub fn ideal(&self, message: &Message) -> Time {
         if let Some((distance, pace)) = self.topology.nearest(message.src, message.dst) {
             let bits = pace.transmit(message.bytes);
@@ -187,12 +187,12 @@ pub struct Star {
 }
 
 impl Star {
-    /// Pace of every link.
+    /// Returns the pace of every link.
     pub fn pace(&self) -> Pace {
         Pace::new(self.rate)
     }
 
-    /// Time from a bit leaving one node to its arrival at another, cut-through, with nothing in the way.
+    /// Returns the time from a bit leaving one node to its arrival at another, cut-through, with nothing in the way.
     pub fn crossing(&self) -> Time {
         self.propagation * 2 + self.switch_latency
     }

@@ -21,7 +21,7 @@ const UNFINISHED: Time = Time::MAX;
 const GIVEN_UP: Time = Time::from_ps(u64::MAX - 1);
 
 impl Outcome {
-    /// Outcome of a message that was measured, not simulated. `completed` is `None` if it was given up.
+    /// Creates the outcome of a message that was measured, not simulated. `completed` is `None` if it was given up.
     pub fn measured(submitted: Time, completed: Option<Time>, retransmissions: u32) -> Outcome {
         Outcome { submitted, completed: completed.unwrap_or(GIVEN_UP), retransmissions, drops: 0 }
     }
@@ -61,17 +61,17 @@ impl Outcome {
         self.drops += part.drops;
     }
 
-    /// Time of completion; `None` if the message did not finish.
+    /// Returns the time of completion; `None` if the message did not finish.
     pub fn completed(&self) -> Option<Time> {
         (self.completed < GIVEN_UP).then_some(self.completed)
     }
 
-    /// True if the sender, or the node that waited for the message, gave up.
+    /// Returns whether the sender, or the node that waited for the message, gave up.
     pub fn is_given_up(&self) -> bool {
         self.completed == GIVEN_UP
     }
 
-    /// Time from submission to completion.
+    /// Returns the time from submission to completion.
     pub fn completion(&self) -> Option<Time> {
         self.completed().map(|at| at - self.submitted)
     }
@@ -91,7 +91,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Reason why messages are unfinished in a run that ended this way.
+    /// Returns the reason why messages are unfinished in a run that ended this way.
     pub const fn why_unfinished(self) -> &'static str {
         match self {
             Ending::Done => "who sent or awaited them gave up",
@@ -121,17 +121,18 @@ pub struct Run {
 }
 
 impl Run {
-    /// True if the run ended because every message finished, and none was given up.
+    /// Returns whether the run ended because every message finished, and none was given up.
     pub fn is_complete(&self) -> bool {
         self.ending == Ending::Done && self.finished() == self.messages.len() as u64
     }
 
-    /// Number of messages that completed.
+    /// Returns the number of messages that completed.
     pub fn finished(&self) -> u64 {
         self.outcomes.iter().filter(|outcome| outcome.completed().is_some()).count() as u64
     }
 
-    /// Slowdown of message `index`: completion time over unloaded completion time. `None` if it did not finish.
+    /// Returns the slowdown of message `index`: completion time over unloaded completion time. `None` if it did not
+    /// finish.
     pub fn slowdown(&self, index: usize) -> Option<f64> {
         let completion = self.outcomes[index].completion()?;
         Some(completion.as_ps() as f64 / self.unloaded[index].as_ps() as f64)

@@ -11,7 +11,7 @@ pub struct BusyTimes {
 }
 
 impl BusyTimes {
-    /// Time in which this direction of a link carried bits.
+    /// Returns the time in which this direction of a link carried bits.
     pub fn of(&self, link: LinkId) -> Time {
         let (links, number) = match link {
             LinkId::Host(number) => (&self.hosts, number),

@@ -88,7 +88,7 @@ pub(super) enum Event<E> {
 }
 
 impl<E: Tied, O: Observer> Core<E, O> {
-    /// Present simulated time.
+    /// Returns the present simulated time.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -100,7 +100,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.queue.push(at, Event::Fabric(event));
     }
 
-    /// Message of this id.
+    /// Returns the message of this id.
     pub fn message(&self, id: MessageId) -> &Message {
         &self.messages[id.index()]
     }
@@ -143,7 +143,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
             self.observer.waits(id, wait(), self.now);
         }
     }
-    /// True if the message is neither complete nor given up.
+    /// Returns whether the message is neither complete nor given up.
     pub fn is_open(&self, id: MessageId) -> bool {
         let outcome = &self.outcomes[id.index()];
         outcome.completed().is_none() && !outcome.is_given_up()
@@ -207,7 +207,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         Core::with(Arc::default(), observer)
     }
 
-    /// Core that knows all messages from the beginning.
+    /// Creates a core that knows all messages from the beginning.
     pub(super) fn with(messages: Arc<Vec<Message>>, observer: O) -> Self {
         Core {
             now: Time::ZERO,
@@ -249,7 +249,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         id
     }
 
-    /// Submits, now, a message that was known from the beginning.
+    /// Submits a message now that was known from the beginning.
     pub(super) fn submit(&mut self, id: MessageId) {
         self.outcomes[id.index()].submitted = self.now;
     }
@@ -259,7 +259,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.queue.pop_before(end)
     }
 
-    /// Lower bound of the time of the next event; `None` if there is none.
+    /// Returns a lower bound of the time of the next event; `None` if there is none.
     pub(super) fn earliest(&self) -> Option<Time> {
         self.queue.earliest()
     }
@@ -285,7 +285,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.completions.clear();
     }
 
-    /// True if every message submitted so far has finished.
+    /// Returns whether every message submitted so far has finished.
     pub(super) fn is_idle(&self) -> bool {
         self.finished == self.submitted()
     }

@@ -52,14 +52,14 @@ pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
 const PROGRESS_EVERY: u64 = 1 << 16;
 
 impl<F: Fabric, S: Source> Sim<F, S> {
-    /// Run of `source` on `fabric`, without an observer.
+    /// Creates a run of `source` on `fabric`, without an observer.
     pub fn new(fabric: F, source: S) -> Self {
         Sim::observed(fabric, source, Unobserved)
     }
 }
 
 impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
-    /// Run of `source` on `fabric`, seen by `observer`.
+    /// Creates a run of `source` on `fabric`, seen by `observer`.
     pub fn observed(fabric: F, source: S, observer: O) -> Self {
         let core = Core::new(observer);
         Sim { core, fabric, source, pending: Pending::default(), time_limit: Time::MAX }
@@ -170,8 +170,9 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
     }
 }
 
-/// Time at which a run ends whose messages have all finished at `now`. A split run checks for this once per window,
-/// each as long as the lookahead; a run that is not split does the same. Without a lookahead, it ends at once.
+/// Returns the time at which a run ends whose messages have all finished at `now`. A split run checks for this once
+/// per window, each as long as the lookahead; a run that is not split does the same. Without a lookahead, it ends at
+/// once.
 fn end_of_window(now: Time, lookahead: Time) -> Time {
     match lookahead {
         Time::ZERO => now,
@@ -182,7 +183,7 @@ fn end_of_window(now: Time, lookahead: Time) -> Time {
 /// Last picosecond at which anything happens.
 const BEFORE_END: Time = Time::from_ps(Time::END.as_ps() - 1);
 
-/// Ending of a run whose next event is beyond `limit`, or beyond the end of simulated time.
+/// Returns the ending of a run whose next event is beyond `limit`, or beyond the end of simulated time.
 fn ending_after(limit: Time) -> Ending {
     if limit < Time::END { Ending::TimeLimit } else { Ending::OutOfTime }
 }

@@ -97,7 +97,7 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Time at which the last bit is at the other end.
+    /// Returns the time at which the last bit is at the other end.
     pub fn arrival(&self) -> Time {
         self.last + self.propagation
     }
@@ -136,7 +136,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Packet with these fields only; the others say nothing.
+    /// Creates a packet with these fields; the others say nothing.
     pub fn new(kind: PacketKind, src: NodeId, dst: NodeId) -> Packet {
         let sack = [(0, 0); 3];
         let (sent, priority, marked, echo) = (None, 0, false, false);
@@ -174,7 +174,7 @@ impl PacketKind {
         [Data, Request, Ack, Nack, Header, Notification, Grant, Pause, Congestion]
     };
 
-    /// Name of the kind in lower case.
+    /// Returns the name of the kind in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             PacketKind::Data => "data",
@@ -216,7 +216,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Name of the reason in lower case, such as `grant-turn`.
+    /// Returns the name of the reason in lower case, such as `grant-turn`.
     pub const fn name(self) -> &'static str {
         match self {
             Wait::Nothing => "nothing",

@@ -25,7 +25,7 @@ use unrack_units::Time;
 /// A split run has one queue for each part. Events that two parts push have no order of insertion between them, so
 /// their ties must differ.
 pub trait Tied: Copy {
-    /// Tie of this event; default [`Tie::HERE`].
+    /// Returns the tie of this event; by default [`Tie::HERE`].
     fn tie(&self) -> u32 {
         Tie::HERE
     }
@@ -76,7 +76,7 @@ const FIRST_SHIFT: u32 = 10;
 const SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
 
 impl<E: Tied> EventQueue<E> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         EventQueue {
             shift: FIRST_SHIFT,
@@ -91,12 +91,12 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// Number of events in the queue.
+    /// Returns the number of events in the queue.
     pub fn len(&self) -> usize {
         self.current.len() - self.read + self.ring.len() + self.far.len()
     }
 
-    /// True if the queue has no event.
+    /// Returns whether the queue has no event.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -150,7 +150,7 @@ impl<E: Tied> EventQueue<E> {
         Some((Time::from_ps(key), event))
     }
 
-    /// Lower bound of the time of the first event; `None` if the queue is empty.
+    /// Returns a lower bound of the time of the first event; `None` if the queue is empty.
     pub fn earliest(&self) -> Option<Time> {
         match self.current.get(self.read) {
             Some((key, _)) => Some(Time::from_ps(*key)),
@@ -158,7 +158,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// First day after today that has events.
+    /// Returns the first day after today that has events.
     fn next_day(&self) -> Option<u64> {
         match self.ring.next_day(self.today) {
             Some(day) => Some(day),

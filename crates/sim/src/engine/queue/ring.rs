@@ -22,24 +22,24 @@ const FEWEST_DAYS: usize = 1 << 10;
 const MOST_DAYS: usize = 1 << 18;
 
 impl<E: Copy> Ring<E> {
-    /// Empty ring with about as many days as there will be events.
+    /// Creates an empty ring with about as many days as there will be events.
     pub fn new(events: usize) -> Ring<E> {
         let days = days_for(events);
         Ring { days: vec![NONE; days], occupied: vec![0; days / 64], nodes: Vec::new(), unused: NONE, len: 0 }
     }
 
-    /// Number of events in the ring.
+    /// Returns the number of events in the ring.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if the number of days is about right for this number of events.
+    /// Returns whether the number of days is about right for this number of events.
     pub fn fits(&self, events: usize) -> bool {
         let wanted = days_for(events);
         wanted <= 2 * self.days.len() && self.days.len() <= 8 * wanted
     }
 
-    /// True if the ring has a place for the day that is `ahead` days after today.
+    /// Returns whether the ring has a place for the day that is `ahead` days after today.
     #[inline]
     pub fn reaches(&self, ahead: u64) -> bool {
         ahead < self.days.len() as u64
@@ -70,7 +70,7 @@ impl<E: Copy> Ring<E> {
         }
     }
 
-    /// First day from `today` on that has events.
+    /// Returns the first day from `today` on that has events.
     pub fn next_day(&self, today: u64) -> Option<u64> {
         if self.len == 0 {
             return None;

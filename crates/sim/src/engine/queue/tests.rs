@@ -9,7 +9,7 @@ impl Tied for u64 {
     }
 }
 
-/// xorshift64.
+/// Returns the next number of xorshift64.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

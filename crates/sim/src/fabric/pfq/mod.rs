@@ -108,7 +108,7 @@ pub enum Event {
     Free(u32),
     /// The node at the end of this link wants no more packets of a flow by it.
     Hold { flow: u32, link: u32 },
-    /// That node takes packets of the flow again.
+    /// The same node takes packets of the flow again.
     Release { flow: u32, link: u32 },
 }
 
