@@ -1,6 +1,6 @@
 //! Links and switches that fail, and bits that flip. All faults are known before the run, so that the loss of a
 //! packet on a link depends only on the link and on the times at which the packet crosses it. Faults cost no events,
-//! and a run without faults does not ask.
+//! and a run without faults does not look for them.
 //!
 //! A cable has both directions of a link, and a failure breaks both. A switch that is down is one whose cables all
 //! are. A lost packet has still taken its time on the link: the sender does not notice the loss.

@@ -12,9 +12,9 @@
 //! | [`setup`] | a run from plain parts: any fabric, any work |
 //! | [`scenario`] | a run from a checked scenario file |
 //! | [`memory`] | how much memory a scenario will take |
-//! | [`run`] | what a run leaves behind: messages, outcomes, counters |
+//! | [`run`] | the results of a run: messages, outcomes, counters |
 //! | [`summary`] | the figures of a run |
-//! | [`warnings`] | what else than the fabric decides the figures |
+//! | [`warnings`] | what decides the figures besides the fabric |
 //!
 //! Time is whole picoseconds. A run depends on its inputs alone: the same scenario and seed give
 //! the same bytes.

@@ -130,8 +130,8 @@ impl Network {
         Ok(Star { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
     }
 
-    /// Links between two nodes, in order. All ways between them are alike; where links between nodes differ, each is
-    /// taken to be as good as the best on the shortest ways.
+    /// Returns the links between two nodes, in order. All ways between them are alike; where links between nodes
+    /// differ, each is taken to be as good as the best on the shortest ways.
     pub fn links(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Link> + '_ {
         let ports = self.topology.path(src, dst, 0);
         let first = self.topology.attachment(src, dst, 0);

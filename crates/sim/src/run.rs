@@ -139,5 +139,5 @@ impl Run {
     }
 }
 
-// What a message costs in memory, as promised above.
+// Memory per message, as promised above.
 const _: () = assert!(size_of::<Message>() + size_of::<Outcome>() + size_of::<Time>() <= 64);

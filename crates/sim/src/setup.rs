@@ -141,7 +141,7 @@ impl Setup {
         self.unobserved(work, &mut progress)
     }
 
-    /// Does the same with an observer, in about twice the time.
+    /// Runs `work` with an observer, in about twice the time.
     ///
     /// # Errors
     /// As [`Setup::run`].
@@ -255,7 +255,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Does the same on several threads, with the same results.
+    /// Runs `work` on several threads, with the same results as [`Setup::run`].
     ///
     /// # Errors
     /// If the fabric, the network or the work cannot be split like this, or as [`Setup::run`].

@@ -153,7 +153,7 @@ impl Topology {
         Topology { graph: Some(graph), ..topology }
     }
 
-    /// Creates such a network (see [`Topology::direct`]) with different links, by number of their cable
+    /// Creates a network like that of [`Topology::direct`] with different links, by number of their cable
     /// ([`Graph::cable`]). Each node reaches its own switch at the rate of the node with most.
     pub fn direct_by(graph: Arc<Graph>, cables: &[Link]) -> Topology {
         if cables.iter().all(|cable| *cable == cables[0]) {

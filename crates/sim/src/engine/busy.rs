@@ -20,7 +20,8 @@ impl BusyTimes {
         links.get(number as usize).copied().unwrap_or(Time::ZERO)
     }
 
-    /// Links that carried something: first those of nodes, then those of switch ports, each in order of number.
+    /// Returns the links that carried something: first those of nodes, then those of switch ports, each in order of
+    /// number.
     pub fn iter(&self) -> impl Iterator<Item = (LinkId, Time)> + '_ {
         let hosts = (0..).zip(&self.hosts).map(|(number, time)| (LinkId::Host(number), *time));
         let ports = (0..).zip(&self.ports).map(|(number, time)| (LinkId::Port(number), *time));

@@ -307,7 +307,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
     }
 }
 
-/// Longest queue that is told apart, in bytes: no switch buffers a terabyte.
+/// Largest queue length that is recorded, in bytes; longer ones count as this. No switch buffers a terabyte.
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
 /// Significant digits of recorded queue lengths.
 const QUEUE_DIGITS: u8 = 3;

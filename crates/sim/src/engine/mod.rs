@@ -147,8 +147,8 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         }
     }
 
-    /// Passes what the source asked for to the fabric, and completions to the source, until neither has anything left
-    /// to say at this instant.
+    /// Passes what the source asked for to the fabric, and completions to the source, until neither produces more at
+    /// this instant.
     fn settle(&mut self) {
         loop {
             for (at, actor) in self.pending.wakes.drain(..) {

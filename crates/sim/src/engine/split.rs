@@ -1,4 +1,4 @@
-//! One run over several threads, with the results of one.
+//! One run over several threads, with the results of a single thread.
 //!
 //! The switches, each with its nodes, are dealt to parts. Each part has an event queue and a fabric of its own, and
 //! the fabric hands over whatever crosses to another part. A packet that leaves a switch affects the next one after a

@@ -43,7 +43,7 @@ use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node,
 use unrack_units::Time;
 use unrack_workload::{Kind, Message, MessageId};
 
-/// CXL on any network.
+/// CXL on a network.
 pub struct Cxl {
     alone: Alone,
     topology: Topology,

@@ -323,8 +323,8 @@ impl Transport for Ends {
         }
     }
 
-    /// Releases the transfers of demands that are lost on the way to the arbiter. Such packets are of several
-    /// transfers.
+    /// Releases the transfers of demands that are lost on the way to the arbiter. One such packet may hold demands of
+    /// several transfers.
     fn lost<O: Observer>(&mut self, net: &mut Net<Self, O>, header: &Header) {
         let Header::Words(words) = *header else { return };
         match std::mem::replace(&mut self.words[words], Words::Slots(Vec::new())) {

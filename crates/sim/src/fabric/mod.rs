@@ -122,8 +122,8 @@ pub trait Fabric {
         None
     }
 
-    /// Returns a time before which nothing that happens at one switch, or at its nodes, affects another. Zero: there
-    /// is no such time.
+    /// Returns the least time after which an event at one switch, or at its nodes, can affect another switch. Zero:
+    /// there is no such time.
     fn lookahead(&self) -> Time {
         Time::ZERO
     }

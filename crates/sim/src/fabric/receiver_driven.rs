@@ -506,7 +506,7 @@ impl Ird {
     /// Creates the idealized transport on a network.
     ///
     /// # Errors
-    /// If the network does not fit.
+    /// If a parameter of the network is out of range.
     pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let timeout = IRD_TIMEOUT.max(plan.patience());

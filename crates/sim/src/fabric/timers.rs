@@ -16,7 +16,7 @@ pub struct Alarm {
     pub(in crate::fabric) side: Side,
 }
 
-/// End of a transfer.
+/// One of the two ends of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Sender,

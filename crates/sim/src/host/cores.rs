@@ -1,7 +1,7 @@
 //! Cores that handle packets, one task after the other.
 //!
-//! Tasks of the network stack and of programs take turns, as far as both wait, as with Linux's soft interrupts and
-//! the thread that they are left to under load.
+//! Tasks of the network stack and of programs take turns while both wait, as with Linux's soft interrupts and the
+//! thread that they are left to under load.
 
 use std::collections::VecDeque;
 use unrack_units::Time;

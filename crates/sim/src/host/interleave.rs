@@ -1,7 +1,7 @@
 //! Placement of a transfer in memories.
 
-/// Returns the bytes of `bytes` from `address` on in each memory of a set that takes turns, `granule` bytes at a
-/// time. Memories come in the order in which their first byte is met, each once; those without any do not come.
+/// Divides `bytes` from `address` on over memories that hold `granule` bytes each in turn; returns memories with
+/// their shares. Memories come in the order of their first byte, each once; memories without a share do not come.
 pub(super) fn shares(
     memories: u32,
     granule: u64,

@@ -5,8 +5,8 @@
 //! piece is all lines of the transfer in one memory. Links forward without waiting for all of a piece (cut-through).
 //!
 //! A core has at most w loads outstanding. If a memory takes s for each line, and a line alone comes after t (s not
-//! counted), line i + w is asked for when line i has come: so of l lines the last comes after t + ((l - 1) mod w + 1)
-//! s + floor((l - 1) / w) max(w s, t + s).
+//! counted), line i + w is asked for when line i has come: so of l lines the last comes after
+//! t + ((l - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
 
 use super::interleave::shares;
 use super::plan::Plan;

@@ -174,9 +174,9 @@ fn long_flows_share_as_max_min_fairness_says() {
     }
 }
 
-/// DCTCP §3.3: with N long flows, the queue oscillates between K + N (8) and that less its height 1/2 sqrt(2 N (C RTT
-/// + K)) (9), (10), if all flows are synchronized. They are not quite, so the height is a bound; the mean of a
-/// saw-tooth is its middle.
+/// DCTCP §3.3: with N long flows, the queue oscillates between K + N (8) and that less its height
+/// 1/2 sqrt(2 N (C RTT + K)) (9), (10), if all flows are synchronized. They are not quite, so the height is a bound;
+/// the mean of a saw-tooth is its middle.
 #[test]
 fn the_queue_of_dctcp_is_a_saw_tooth() {
     const K: f64 = 65.0;

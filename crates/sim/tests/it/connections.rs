@@ -120,7 +120,7 @@ fn who_sends_while_a_connection_is_in_use_opens_another() {
         });
         let run = run(&setup(star(), 1 << 30, fabric), messages.collect());
         let times: Vec<_> = run.outcomes.iter().map(|outcome| outcome.completion().unwrap()).collect();
-        // Both messages at once share a link, on which a message takes 2 us.
+        // The first two messages share a link, on which a message takes 2 us.
         assert!(times[..2].iter().all(|time| *time >= first[n] && *time < first[n] + Time::from_us(3)));
         assert_eq!(times[2..], [first[n]; 2]);
     }

@@ -76,7 +76,7 @@ fn exactly_those_that_need_it_are_reported_and_all_others_finish() {
                     if needs(message) { outcome.is_given_up() } else { outcome.completed().is_some() };
                 assert!(as_expected, "{protocol}, {what:?}: {message:?} {outcome:?}");
             }
-            // About the patience of TCP, and no more.
+            // About as long as TCP would try, and no more.
             let wait = Time::from_us(13_000_000)..Time::from_us(60_000_000);
             assert!(wait.contains(&run.ended), "{protocol}, {what:?}: {}", run.ended);
         }

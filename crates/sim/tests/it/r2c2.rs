@@ -476,7 +476,7 @@ fn flows_go_around_what_is_down_for_good() {
             failing(&[4, 4], &[(Broken::Between(0, 1), 400, None), (Broken::Between(0, 4), 900, None)]);
         let run = run(r2c2(&network, &ethernet(LARGE, true), routing), between_all(16));
         assert!(run.is_complete() && run.counters.dropped_packets > 0, "{routing}");
-        // Losses before the failure is known cost a timeout, not the patience of TCP.
+        // Losses before the failure is known cost a timeout, and not as long as TCP would try.
         let last = run.outcomes.iter().filter_map(|outcome| outcome.completed()).max().unwrap();
         assert!(last < Time::from_us(60_000), "{routing}: {last}");
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Tied for u64 {
-    /// Ties of every eighth number: what remains of its eighth modulo 16. All others are [`Tie::HERE`].
+    /// Returns (number / 8) mod 16 for multiples of 8, and [`Tie::HERE`] for all other numbers.
     fn tie(&self) -> u32 {
         if self.is_multiple_of(8) { (*self / 8 % 16) as u32 } else { Tie::HERE }
     }

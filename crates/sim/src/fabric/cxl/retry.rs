@@ -30,7 +30,7 @@ impl Cxl {
     }
 
     /// Loses the last lines of `link`. The node that asked gets an error instead, at once.
-    // Departure: CXL reports that after a time-out of some milliseconds (CXL 3.x §12.3, isolation).
+    // Departure: CXL reports that after a timeout of some milliseconds (CXL 3.x §12.3, isolation).
     pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, lost: Range<usize>) {
         for _ in lost {
             let wire = &mut self.links[link as usize].wire;

@@ -22,9 +22,9 @@ pub struct EdmConfig {
     pub policy: Order,
     /// Messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
     pub pairs_in_order: bool,
-    /// Size of the batches into which a sender joins messages that wait for one destination, at most, each with one
-    /// notification (§3.1.2, "mega" message). Only writes are batched, since each read needs its request. Default: no
-    /// batches.
+    /// Largest batch: a sender joins messages that wait for one destination into a batch of at most this size, with
+    /// one notification (§3.1.2, "mega" message). Only writes are batched, since each read needs its request.
+    /// Default: no batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mega: Option<Bytes>,
     /// Time for which a read-modify-write keeps a memory node busy, so that it serves no other request (§3.2.1).
@@ -34,8 +34,8 @@ pub struct EdmConfig {
     /// names no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_timeout: Option<Time>,
-    /// Whether everything is mirrored to a second switch (§3.3), so that no single failure loses anything. Default
-    /// false.
+    /// Whether everything is mirrored to a second switch (§3.3), so that no single failure loses anything.
+    /// Default false.
     pub backup: bool,
     /// Ethernet frames on the same links. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -129,7 +129,7 @@ pub enum Event {
     Timeout(MessageId),
     /// A node has a frame to send.
     NewFrame(NodeId),
-    /// A frame is due to have left, unless memory has displaced it.
+    /// A frame is due to have left, unless memory traffic has displaced it.
     FrameEnd(u32),
     /// A frame has arrived at the switch, to go on to a node.
     FrameAtSwitch(NodeId),

@@ -25,8 +25,8 @@ pub(super) struct Alone {
     carried: RefCell<BTreeMap<(Kind, u64), Time>>,
 }
 
-/// Parameters of the time besides bytes: number of links on the way, whether the ends are in one rack, whether there
-/// is an answer, the bytes of the request and, with hosts, the places of the ends in their racks.
+/// Parameters that determine the time, besides bytes: number of links on the way, whether the ends are in one rack,
+/// whether there is an answer, the bytes of the request and, with hosts, the places of the ends in their racks.
 type Kind = (usize, bool, bool, u32, [u32; 2]);
 
 fn kind(network: &Network, message: &Message) -> Kind {

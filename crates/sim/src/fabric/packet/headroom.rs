@@ -2,9 +2,9 @@
 //!
 //! Each link of a switch has *headroom* for packets that still arrive after that. With a buffer for each port, the
 //! rest of the buffer is the link's. With a shared buffer, the headroom of all links is set aside, the links share
-//! the rest, and a link may hold alpha times the part of it that is free: DCQCN §4, whose dynamic threshold is beta
-//! (B - 8 n t_flight - s) / 8 with beta = 8, hence alpha = 1. (Its 8 are priorities; here one is paused.) A paused
-//! link goes on when the bytes held are two full packets below the threshold, or none.
+//! the rest, and a link may hold alpha times the part of it that is free. This is DCQCN §4, whose dynamic threshold
+//! is `beta (B - 8 n t_flight - s) / 8` with beta = 8, hence alpha = 1. (Its 8 are priorities; here one is paused.) A
+//! paused link goes on when the bytes held are two full packets below the threshold, or none.
 //!
 //! So nothing is dropped: a link that is not asked to pause when a packet comes holds at most alpha times the free
 //! bytes, which are not below 0 then; later packets fit in the headroom of the link.

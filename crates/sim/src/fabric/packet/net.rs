@@ -85,8 +85,8 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         self.core.schedule(at, Event::Transport(timer));
     }
 
-    /// Sets an alarm for this end of a transfer, if it is open then. Nearly all alarms should be set the same time
-    /// ahead.
+    /// Sets an alarm for this end of a transfer; it is ignored if the transfer has ended by then. Nearly all alarms
+    /// should be set the same time ahead.
     pub(super) fn set_alarm(&mut self, at: Time, transfer: u32, side: Side) {
         let place = &mut self.wires.transfers[transfer];
         if at >= place.alarms[side as usize] {

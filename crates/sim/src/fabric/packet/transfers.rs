@@ -32,7 +32,7 @@ pub struct Transfer {
     answers: Option<u32>,
 }
 
-/// Part of a transfer in its message.
+/// Purpose of a transfer in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Carries the data of a message, which is complete at the end of it.

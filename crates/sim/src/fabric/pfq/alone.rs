@@ -22,8 +22,8 @@ impl Pfq {
         }
     }
 
-    /// Returns a lower bound of the time at which this many bytes of full packets have left the source, by all links
-    /// that begin shortest ways.
+    /// Returns a lower bound of the time at which this many bytes of full packets have left the source, over all
+    /// links by which shortest ways begin.
     fn start(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let ports = self.graph.closer(src, dst);
         let links = self.graph.links_of(src).enumerate().filter(|(port, _)| ports >> port & 1 == 1);

@@ -58,7 +58,7 @@ struct Link {
     /// Number of the opposite direction among the links of the node at the other end.
     back_port: u8,
     free_at: Time,
-    /// A [`Event::Free`] is scheduled, at which the link is asked what it sends next.
+    /// An [`Event::Free`] is scheduled, at which the link is asked what it sends next.
     is_due: bool,
 }
 

@@ -119,7 +119,7 @@ impl R2c2 {
         }
     }
 
-    /// Reports to its source a broadcast that a node had to drop (§3.2).
+    /// Tells the source of a broadcast that a node had to drop it (§3.2).
     pub(super) fn report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
         if node == news.src() {
             return self.repeat_later(core, news);
@@ -135,7 +135,7 @@ impl R2c2 {
         self.send_report(core, node, news);
     }
 
-    /// Repeats reports of broadcasts that a node has not heard again for too long.
+    /// Repeats reports of broadcasts that a node has dropped and not heard again for too long.
     pub(super) fn report_again<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
         let (now, timeout) = (core.now(), self.params.timeout);
         while let Some((news, next)) = self.nodes[node as usize].reports.poll(now, timeout) {

@@ -93,7 +93,7 @@ impl R2c2 {
         }
     }
 
-    /// Reports new rates that a node had to drop to the controller.
+    /// Tells the controller which new rates a node had to drop.
     pub(super) fn report_rates<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, list: u32) {
         match node == self.params.controller {
             true => self.give_again(list),
@@ -114,7 +114,7 @@ impl R2c2 {
         controller.lists.release(list);
     }
 
-    /// Forgets rates of whose loss the controller will not hear: the flows keep their present rates.
+    /// Forgets lost rates without telling the controller: the flows keep their present rates.
     pub(super) fn forget_rates(&mut self, list: u32) {
         if let Some(controller) = &mut self.controller {
             controller.lists.release(list);

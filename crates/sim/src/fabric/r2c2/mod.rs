@@ -130,7 +130,7 @@ pub enum Event {
         flow: u32,
         turn: u32,
     },
-    /// A source repeats news of which it heard that a copy was lost.
+    /// A source repeats news, since a copy of it was lost.
     Repeat {
         spread: u32,
     },
@@ -154,7 +154,7 @@ impl Tied for Event {
     }
 }
 
-/// Most nodes times links: 13 GB as measured; a torus of 6,600 nodes in three dimensions.
+/// Limit of nodes times links: 13 GB as measured; a torus of 6,600 nodes in three dimensions.
 const MOST_KNOWN: u64 = 1 << 28;
 
 impl R2c2 {
@@ -413,7 +413,7 @@ impl Fabric for R2c2 {
             true => (message.dst, message.src),
             false => (message.src, message.dst),
         };
-        // Where links differ, the time over the best of them alone is not a bound of the ideal time.
+        // Where links differ, the time by the best of them may be less than the ideal time.
         (request + alone(src, dst, message.bytes)).max(self.network.ideal(message))
     }
 }

@@ -4,7 +4,7 @@ use crate::topology::Link;
 use unrack_protocol::tcp::Framing;
 use unrack_units::Time;
 
-/// Parameters of the time of a lone stream.
+/// Parameters that determine the time of a lone stream.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Alone {
     /// Faster link before `links`, on which nothing waits.

@@ -18,8 +18,8 @@ pub(super) struct Lone {
     known: RefCell<BTreeMap<Key, Time>>,
 }
 
-/// Parameters of the time: number of links on the way, whether the ends are in one rack, whether there is an answer,
-/// the bytes of the message and of the request and, with hosts, the places of the ends in their racks.
+/// Parameters that determine the time: number of links on the way, whether the ends are in one rack, whether there is
+/// an answer, the bytes of the message and of the request and, with hosts, the places of the ends in their racks.
 type Key = (usize, bool, bool, u64, u32, [u32; 2]);
 
 impl Lone {

@@ -97,7 +97,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the parameters of the time of a lone stream between two nodes.
+    /// Returns the parameters that determine the time of a lone stream between two nodes.
     pub(in super::super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
         let mut links: Vec<_> = self.network.links(src, dst).collect();
         let lead = self.network.topology.graph().map(|_| links.remove(0));
@@ -169,7 +169,7 @@ impl Plan {
         (round_trip * 3).max(round_trip + port)
     }
 
-    /// Returns a time before which a packet that leaves a switch does not affect the next. Zero: there is no next
+    /// Returns the least time after which a packet that leaves a switch can affect the next. Zero: there is no next
     /// switch.
     pub(in super::super) fn lookahead(&self) -> Time {
         match self.network.topology.is_star() {
