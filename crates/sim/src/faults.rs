@@ -134,7 +134,7 @@ impl Faults {
         None
     }
 
-    /// Returns whether any failure is known by now: before that, all ways are taken.
+    /// Returns whether any failure is known by now: before that, all paths are used.
     pub fn any_known(&self, now: Time) -> bool {
         now >= self.first_detected
     }

@@ -5,7 +5,7 @@
 //! | [`engine`] | time, the event queue, the run loop; what a fabric may do ([`Core`]) |
 //! | [`fabric`] | the [`Fabric`] contract, and one leaf per fabric |
 //! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
-//! | [`topology`] | how nodes and switches are wired, and which way a packet goes |
+//! | [`topology`] | how nodes and switches are wired, and which path a packet takes |
 //! | [`faults`] | links and switches that fail, bits that flip |
 //! | [`host`] | what is inside nodes: memory, NICs, cores, a cache |
 //! | [`observe`] | more views of a run: links over time, packets, where a message spent its time |

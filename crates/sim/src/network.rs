@@ -130,8 +130,8 @@ impl Network {
         Ok(Star { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
     }
 
-    /// Returns the links between two nodes, in order. All ways between them are alike; where links between nodes
-    /// differ, each is taken to be as good as the best on the shortest ways.
+    /// Returns the links between two nodes, in order. All paths between them are alike; where links between nodes
+    /// differ, each is taken to be as good as the best on the shortest paths.
     pub fn links(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Link> + '_ {
         let ports = self.topology.path(src, dst, 0);
         let first = self.topology.attachment(src, dst, 0);
@@ -153,7 +153,7 @@ impl Network {
                 false => bits + distance,
             };
         }
-        // Without switches, a message may take many ways at once: all links of its two ends.
+        // Without switches, a message may take many paths at once: all links of its two ends.
         let is_direct = self.topology.graph().is_some();
         let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);
         // Pooled NICs may each carry a part.

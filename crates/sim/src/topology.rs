@@ -2,13 +2,13 @@
 //!
 //! Switch ports are numbered densely over all switches, so that a fabric can keep its state per port in an array.
 //! Routes are computed, not looked up: a packet goes up to a switch that is above both ends, chosen by the hash of
-//! its flow (ECMP, RFC 2992), and down the only way there is. All packets of a flow go the same way.
+//! its flow (ECMP, RFC 2992), and down the only path there is. All packets of a flow take the same path.
 //!
 //! On a leaf-spine network of r leaves with h hosts each and s spines, the ports of leaf l are those from l (h + s) on,
 //! to its hosts and then to the spines; after those of all leaves, the ports of spine i are the r from i r on, to the
 //! leaves. A packet with hash n goes by spine n mod s. Its hash is the finalizer of MurmurHash3 of the name of its
 //! stream or transfer (with `cxl`: of the numbers of its ends, `src << 16 | dst`); where packets of a node take all
-//! ways in turn, it is the packet's number among all that the node has sent, from 1.
+//! paths in turn, it is the packet's number among all that the node has sent, from 1.
 
 mod attachment;
 mod cables;
@@ -171,7 +171,7 @@ impl Topology {
         Topology { graph: Some(graph), cables: Some(Arc::new(cables)), ..topology }
     }
 
-    /// Returns the best rate and propagation of any link on the shortest ways between two nodes that forward for each
+    /// Returns the best rate and propagation of any link on the shortest paths between two nodes that forward for each
     /// other. A bound.
     pub fn best_link(&self, src: NodeId, dst: NodeId) -> Link {
         self.cables.as_ref().map_or(self.core_link, |cables| cables.best(src, dst))
@@ -334,7 +334,7 @@ impl Topology {
         }
     }
 
-    /// Returns a port that avoids links known to be down. A flow keeps its way while it is up; others share what is
+    /// Returns a port that avoids links known to be down. A flow keeps its path while it is up; others share what is
     /// left.
     fn around(&self, faults: &Faults, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
         if let (Some(graph), Shape::Direct { .. }) = (&self.graph, self.shape)
@@ -355,7 +355,7 @@ impl Topology {
         up().nth(turn % up().count().max(1))
     }
 
-    /// Returns whether a way from this port to `dst` is known to have no link that is down.
+    /// Returns whether a path from this port to `dst` is known to have no link that is down.
     fn leads_on(&self, faults: &Faults, port: u32, dst: NodeId, now: Time) -> bool {
         !faults.known_down(port, now)
             && match self.end(port) {
@@ -399,7 +399,7 @@ impl Topology {
         }
     }
 
-    /// Returns the number that decides between equal ways at this switch: another part of the hash at each tier.
+    /// Returns the number that decides between equal-cost paths at this switch: another part of the hash at each tier.
     fn turn(&self, switch: u32, hash: u32) -> u32 {
         match self.shape {
             Shape::FatTree { half } if switch >= 2 * half * half => hash / half,
@@ -486,8 +486,8 @@ impl Topology {
         }
     }
 
-    /// Returns the number of ways between two nodes: packets with this many successive hashes share no link between
-    /// switches.
+    /// Returns the number of disjoint paths between two nodes: packets with this many successive hashes share no link
+    /// between switches.
     pub fn ways(&self, src: NodeId, dst: NodeId) -> u32 {
         match self.shape {
             _ if self.switch_of(src) == self.switch_of(dst) => 1,
@@ -506,7 +506,7 @@ impl Topology {
         }
     }
 
-    /// Returns the switch ports on the way of a flow, in order.
+    /// Returns the switch ports on the path of a flow, in order.
     pub fn path(&self, src: NodeId, dst: NodeId, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = End::Switch(self.switch_at(self.attachment(src, dst, hash)));
         std::iter::from_fn(move || {

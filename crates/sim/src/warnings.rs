@@ -1,4 +1,4 @@
-//! Warnings about a run whose figures depend on more than the fabric, for those who would compare fabrics by them.
+//! Warnings about a run whose figures depend on more than the fabric, for readers who compare fabrics by them.
 //!
 //! | key | fires when |
 //! |---|---|

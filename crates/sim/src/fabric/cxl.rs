@@ -3,7 +3,7 @@
 //! Any topology, each link carrying flits both ways. A message is cut into lines of 64 B, each a request and an
 //! answer of the link layer: see [`unrack_protocol::cxl`]. A read or rmw is complete when all its data is at `src`, a
 //! write or flow when all its data is at `dst`. A line takes its whole 64 B even if the message needs fewer of them.
-//! All lines between two nodes go the same way.
+//! All lines between two nodes take the same path.
 //!
 //! Networks of several switches cannot lock up either: a line goes up and then down, so no two queues of a class wait
 //! for each other, and answers always drain at the node that asked.

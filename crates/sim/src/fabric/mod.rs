@@ -20,7 +20,7 @@
 //! what has arrived. Ports, queues, routes, pauses, faults, acknowledgement of requests by their answers and the life
 //! of transfers are the business of `packet::PacketNetwork`. `pfabric.rs` is the shortest example.
 //!
-//! Faults: ask [`Topology::route_at`](crate::topology::Topology::route_at) for the way, and
+//! Faults: ask [`Topology::route_at`](crate::topology::Topology::route_at) for the next port, and
 //! [`Topology::loses`](crate::topology::Topology::loses) once for each packet and link, when the departure is known,
 //! host links ([`LinkId::Host`](crate::LinkId)) included. A lost packet has taken its time on the link: book it, call
 //! `dropped`, and forget the packet. Without faults both calls cost one test of an option. A protocol whose peer is

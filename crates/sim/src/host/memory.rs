@@ -1,4 +1,4 @@
-//! Ways between cores, NICs and memories, and loads of many lines at once.
+//! Paths between cores, NICs and memories, and loads of many lines at once.
 //!
 //! A transfer crosses, piece by piece, the links between the agent and each memory that has a part of it: a NIC's own
 //! link to its host or, where NICs are pooled, to the CXL switch, and the CXL ports of the hosts on both sides. A

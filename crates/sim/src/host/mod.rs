@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`timeline`] | a link or a memory that serves one transfer at a time |
 //! | [`interleave`] | placement of a transfer in memories |
-//! | [`memory`] | ways between cores, NICs and memories, and loads of many lines at once |
+//! | [`memory`] | paths between cores, NICs and memories, and loads of many lines at once |
 //! | [`buffers`] | sections of the pool, divided into buffers |
 //! | [`cache`] | the DRAM cache of a host |
 //! | [`queues`] | virtual NICs: what is posted, what has come, when to interrupt |
@@ -19,7 +19,7 @@
 //! | [`plan`] | the numbering of hosts, queues and cores |
 //! | [`sparse`] | items that are made when they are first changed |
 //!
-//! A packet's way: a core handles it (*send*), posts it and rings the NIC's doorbell; the DMA engine reads
+//! A packet's path: a core handles it (*send*), posts it and rings the NIC's doorbell; the DMA engine reads
 //! descriptors and data; the packet crosses the network. At the other end the engine writes it to a receive buffer,
 //! and its completion beside it; a batch of completions raises an interrupt; a core handles each packet (*stack*: it
 //! loads the header from wherever the buffer is), and TCP is told; the program loads what is in order (*read*).

@@ -155,7 +155,7 @@ fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let switch = End::Switch(network.topology.switch_with(port));
     let mut came = hops.iter().filter(|other| end_of(network, other.link) == switch);
     match hop.packet.offset {
-        // Where packets have no offset, they keep their order, and all ways are the same.
+        // Where packets have no offset, they keep their order, and all paths are the same.
         None => {
             let told_before = hops.iter().take_while(|other| *other != hop);
             came.nth(told_before.filter(|other| other.link == hop.link).count()).copied()

@@ -120,7 +120,7 @@ struct Leg {
     kind: PacketKind,
     src: NodeId,
     sent: Vec<Sent>,
-    /// Times at which packets were queued for the last link on their way, and were of use at its end; by first byte.
+    /// Times at which packets were queued for the last link on their path, and were of use at its end; by first byte.
     arrivals: BTreeMap<Option<u64>, Vec<(Time, Time)>>,
     /// Times at which packets were lost, in order; by first byte.
     lost: BTreeMap<Option<u64>, Vec<Time>>,
@@ -230,7 +230,7 @@ fn first_links<'a>(network: &Network, mut hops: Vec<&'a Hop>) -> Vec<&'a Hop> {
     hops
 }
 
-/// Returns whether this link is the last on a packet's way.
+/// Returns whether this link is the last on a packet's path.
 fn is_last(network: &Network, hop: &Hop) -> bool {
     match end_of(network, hop.link) {
         End::Node(_) => true,

@@ -1,4 +1,4 @@
-//! Views of a run from inside, collected while it happens, for those who ask.
+//! Views of a run from inside, collected on request while it happens.
 //!
 //! | to see | ask for |
 //! |---|---|

@@ -72,7 +72,7 @@ impl Cables {
         nearest.into()
     }
 
-    /// Returns the highest rate and the least propagation of any link on the shortest ways between two nodes.
+    /// Returns the highest rate and the least propagation of any link on the shortest paths between two nodes.
     pub fn best(&self, src: u32, dst: u32) -> Link {
         let (mut seen, mut nodes) = (BTreeSet::from([src]), vec![src]);
         let mut best: Option<Link> = None;
@@ -106,7 +106,7 @@ mod tests {
         let graph = Arc::new(Graph::of_cables(4, &[(0, 1), (1, 2), (2, 3), (3, 0)]).unwrap());
         let cables = Cables::new(graph, &[link(10, 100), link(40, 100), link(10, 900), link(1, 50)]);
         assert_eq!((cables.nearest(0, 2), cables.nearest(2, 0)), (Time::from_ns(200), Time::from_ns(200)));
-        // From 2 to 3 the direct link is the longest way.
+        // From 2 to 3 the direct link is the longest path.
         assert_eq!(cables.nearest(2, 3), Time::from_ns(250));
         assert_eq!([0, 1].map(|node| cables.all_of(node).rate()), [Rate::from_gbps(11), Rate::from_gbps(50)]);
         assert_eq!(cables.best(0, 2), link(40, 50));

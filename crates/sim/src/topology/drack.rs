@@ -1,4 +1,4 @@
-//! Racks with pooled NICs as a network: numbers for switches and ports, and ways between them.
+//! Racks with pooled NICs as a network: numbers for switches and ports, and paths between them.
 //!
 //! A host has two kinds of links: through its CXL port to the CXL switch of its rack, which leads to the other hosts
 //! of the rack, and through each of the rack's NICs, which its hosts share. NIC i has the number of host i. Switches
@@ -6,7 +6,7 @@
 //! switches to their hosts; of each aggregation switch to its NICs, then to the core switches; of each core switch to
 //! the aggregation switches.
 //!
-//! The hash of a flow selects its NIC at the sender, among those with a shortest way. A packet to a rack arrives at a
+//! The hash of a flow selects its NIC at the sender, among those with a shortest path. A packet to a rack arrives at a
 //! NIC that the network selects, and reaches any host of that rack by it. With n NICs to a rack, flows whose hashes
 //! are 0 to n - 1 leave by NICs of their own and share no link between NICs, wherever all racks have as many NICs at
 //! each switch.
@@ -91,7 +91,7 @@ impl Drack {
         Route { first: shifted(a, first), then: shifted(b, first) }
     }
 
-    /// Returns the number that decides between equal ways at a switch.
+    /// Returns the number that decides between equal-cost paths at a switch.
     pub fn turn(&self, switch: u32, hash: u32) -> u32 {
         let (m, n) = (self.wiring.racks, self.wiring.hosts_per_rack);
         match switch.checked_sub(m) {
@@ -173,7 +173,7 @@ mod tests {
             let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
             prop_assert!(path.iter().all(|port| *port < topology.ports()));
             let End::Node(last) = topology.end(*path.last().unwrap()) else { panic!("{path:?}") };
-            // The way ends at the host itself if by the CXL switch, else at any NIC of its rack.
+            // The path ends at the host itself if by the CXL switch, else at any NIC of its rack.
             let (from, to) = (src / n, dst / n);
             match path.len() {
                 1 if from == to => prop_assert_eq!(last, dst),

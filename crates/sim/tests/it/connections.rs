@@ -128,7 +128,7 @@ fn who_sends_while_a_connection_is_in_use_opens_another() {
 
 #[test]
 fn a_kept_connection_keeps_its_way() {
-    // There are two ways from rack to rack: 40 connections take both, and one that is kept takes one.
+    // There are two paths from rack to rack: 40 connections take both, and one that is kept takes one.
     let topology = || Topology::leaf_spine(2, 1, 2, link(100, 200), link(100, 200));
     let ways = |connections| {
         let params = Params { connections, ..Default::default() };

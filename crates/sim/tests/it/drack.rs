@@ -63,7 +63,7 @@ fn unloaded_is_exact_in_a_rack_in_a_pod_and_between_pods() {
             assert_unloaded_is_exact_between(Dctcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
             let params = tcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };
             assert_unloaded_is_exact_between(Tcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
-            // Between pods, ways that are taken in turn may meet at a core switch, depending on their hashes.
+            // Between pods, paths that are taken in turn may meet at a core switch, depending on their hashes.
             let params = tcp::Params { spraying: dst != 2, ..params };
             assert_unloaded_is_exact_between(Tcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
             let params = mptcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };

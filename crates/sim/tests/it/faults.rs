@@ -95,7 +95,7 @@ fn flows_go_around_a_switch_once_that_is_known() {
     let messages = || {
         (0..8).map(|n| (Time::from_ns(u64::from(n)), Message::write(n, 8 + n, 100_000))).collect::<Vec<_>>()
     };
-    // Fabrics whose packets go all ways find one that is up by themselves.
+    // Fabrics whose packets take all paths find one that is up by themselves.
     for protocol in [Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric] {
         let down = |detected_after| {
             let failure = Failure { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };

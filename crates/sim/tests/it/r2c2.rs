@@ -75,7 +75,7 @@ fn a_lone_flow_takes_what_arithmetic_says() {
     }
 }
 
-/// Full packets by a single way: the headroom leaves gaps between them, so that none waits for anything.
+/// Full packets by a single path: the headroom leaves gaps between them, so that none waits for anything.
 #[test]
 fn full_packets_by_one_way_take_exactly_what_arithmetic_says() {
     for (sides, routing) in [(&[2][..], Routing::Spraying), (&[5], Routing::Vlb), (&[5], Routing::Ecmp)] {
@@ -90,7 +90,7 @@ fn full_packets_by_one_way_take_exactly_what_arithmetic_says() {
             for (n, message) in run.messages.iter().enumerate() {
                 let least = run.unloaded[n].as_ps();
                 match routing {
-                    // Ways of this routing differ.
+                    // Paths of this routing differ.
                     Routing::Vlb => assert!(completion_ps(&run, n) >= least),
                     _ => assert_eq!(completion_ps(&run, n), least, "{routing} {message:?}"),
                 }
@@ -191,7 +191,7 @@ fn a_flow_under_way_takes_other_ways_when_a_rule_says_so() {
     let r2c2 = R2c2::new(&network, &ethernet(LARGE, true), &params, 7).unwrap();
     let run = run(r2c2, vec![(Time::ZERO, Message::flow(0, 10, bytes))]);
     assert_conserved(&run);
-    // One way of 9.5 Gb/s for 10 ms, then four.
+    // One path of 9.5 Gb/s for 10 ms, then four.
     let ms = completion_ps(&run, 0) as f64 / 1e9;
     let expected = 10.0 + (50.0 * 8.0 * 1_500.0 / 1_464.0 - 95.0) / 38.0;
     assert!((expected * 0.97..expected * 1.05).contains(&ms), "{ms} for {expected}");
@@ -207,7 +207,7 @@ fn selection(period_us: u64, utility: &str) -> Selection {
     }
 }
 
-/// Selection on a ring whose flows all go three hops ahead: shortest ways leave half of the ring empty.
+/// Selection on a ring whose flows all go three hops ahead: shortest paths leave half of the ring empty.
 #[test]
 fn routings_are_chosen_for_what_the_rack_is_worth() {
     let network = network(topology(&[8], true));
@@ -293,7 +293,7 @@ fn what_a_controller_costs_is_on_its_links() {
     assert_eq!((told, given, all), (8 * 2 * (36 + 16), 7 * (36 + 6), 8 * 2 + 7));
 }
 
-/// A lone sprayed flow uses all links on its ways: across a square torus of 4 x 4 it has four at the source, and more
+/// A lone sprayed flow uses all links on its paths: across a square torus of 4 x 4 it has four at the source, and more
 /// than three times a link's rate.
 #[test]
 fn a_long_flow_uses_all_its_ways() {

@@ -11,7 +11,7 @@ pub(super) struct Alone {
     params: Params,
 }
 
-/// One link of a way.
+/// One link of a path.
 #[derive(Debug, Clone, Copy)]
 struct Leg {
     /// Transmission time of a flit.

@@ -2,8 +2,8 @@
 //!
 //! The choice of a subflow for each segment depends on when acknowledgements come: there is no arithmetic for that.
 //! But the segments of a message are sent as the first ones of a longer message are, and nothing behind them is in
-//! their way. So one message is carried for all that go by ways of the same length ([`Pattern`]), and a shorter
-//! message ends when its segments did there; only its last packet, which may be short, is traced over its way again.
+//! their way. So one message is carried for all that go by paths of the same length ([`Pattern`]), and a shorter
+//! message ends when its segments did there; only its last packet, which may be short, is traced over its path again.
 //! Where this need not hold, a message is carried itself: inside hosts, in shared buffers, after a loss, and from the
 //! first segment on that another has overtaken.
 
@@ -25,7 +25,7 @@ pub(super) struct Alone {
     carried: RefCell<BTreeMap<(Kind, u64), Time>>,
 }
 
-/// Parameters that determine the time, besides bytes: number of links on the way, whether the ends are in one rack,
+/// Parameters that determine the time, besides bytes: number of links on the path, whether the ends are in one rack,
 /// whether there is an answer, the bytes of the request and, with hosts, the places of the ends in their racks.
 type Kind = (usize, bool, bool, u32, [u32; 2]);
 
@@ -104,12 +104,12 @@ impl Fabric for One {
     }
 }
 
-/// Segments of a message that was carried alone: their times and ways.
+/// Segments of a message that was carried alone: their times and paths.
 #[derive(Default)]
 struct Pattern {
-    /// Time and way of each segment.
+    /// Times of each segment.
     ways: Vec<Way>,
-    /// Steps of each segment in order, one for each link on the way.
+    /// Steps of each segment in order, one for each link on the path.
     steps: Vec<Step>,
     /// Number of leading segments that were neither lost nor overtaken, and that no retransmission delayed.
     sound: usize,
@@ -181,10 +181,10 @@ impl Pattern {
     }
 }
 
-/// Observer that notes the ways of segments.
+/// Observer that notes the paths of segments.
 struct Tracer<'a> {
     plan: &'a Plan,
-    /// Number of links on each way.
+    /// Number of links on each path.
     links: usize,
     pattern: Pattern,
     disturbed: bool,
@@ -291,7 +291,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Checks on ways that meet, that drop packets, and that do neither.
+        /// Checks on paths that meet, that drop packets, and that do neither.
         #[test]
         fn a_part_of_another_takes_as_long_as_if_carried_itself(
             which in 0usize..5,

@@ -62,7 +62,7 @@ struct Host<H> {
     waking: bool,
     /// Packets that leave before any of the transport's.
     control: VecDeque<Packet<H>>,
-    /// Number of packets sent so far, if packets take all ways in turn.
+    /// Number of packets sent so far, if packets take all paths in turn.
     sprayed: u32,
     /// Only control may be sent.
     paused: bool,

@@ -15,7 +15,7 @@ pub(in crate::fabric) trait Transport: Sized {
     type Queue: Queue;
     /// Name in scenarios and tables.
     const NAME: &'static str;
-    /// Whether the packets of a node take all ways in turn, control included. If not, those of a transfer all take
+    /// Whether the packets of a node take all paths in turn, control included. If not, those of a transfer all take
     /// the same.
     const SPRAYS: bool;
     /// Whether the transport can be split: what it does at the nodes of a switch depends only on these nodes, and on

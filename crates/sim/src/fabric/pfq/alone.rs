@@ -15,7 +15,7 @@ impl Pfq {
         let (full_there, last_there) =
             (start(before) + self.way(src, dst, full), start(last) + self.way(src, dst, wire));
         match self.alike {
-            // By one way, the last packet waits for the full one before it.
+            // By one path, the last packet waits for the full one before it.
             Some((pace, _)) if self.has_one_way(src, dst) => last_there.max(full_there + pace.transmit(wire)),
             // A short last packet may overtake the full one before it.
             _ => full_there.max(last_there),
@@ -23,7 +23,7 @@ impl Pfq {
     }
 
     /// Returns a lower bound of the time at which this many bytes of full packets have left the source, over all
-    /// links by which shortest ways begin.
+    /// links by which shortest paths begin.
     fn start(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let ports = self.graph.closer(src, dst);
         let links = self.graph.links_of(src).enumerate().filter(|(port, _)| ports >> port & 1 == 1);
@@ -40,7 +40,7 @@ impl Pfq {
         }
     }
 
-    /// Returns the time from the start of a packet to its arrival, by the shortest way that is fastest for it.
+    /// Returns the time from the start of a packet to its arrival, by the shortest path that is fastest for it.
     fn way(&self, src: u32, dst: u32, wire: u64) -> Time {
         let (latency, hops) = (self.network.switch_latency, u64::from(self.graph.distance(src, dst)));
         if let Some((pace, propagation)) = self.alike {

@@ -2,7 +2,7 @@
 //!
 //! Nodes forward for each other, and none loses a packet: [`unrack_protocol::pfq`] decides what each link of a node
 //! sends. A packet goes on by any link that leads closer to its destination: by one that is idle, drawn where several
-//! are, and else by the first of them at which its flow's turn comes. So packets are sprayed over all shortest ways,
+//! are, and else by the first of them at which its flow's turn comes. So packets are sprayed over all shortest paths,
 //! as in the paper, and split between them as load allows: the paper's bound is not held to fixed splits (§5.2, of
 //! long flows).
 //!
@@ -450,7 +450,7 @@ impl Fabric for Pfq {
         }
     }
 
-    /// Returns the completion time alone. Where links are alike, it is exact by a single shortest way, and for one
+    /// Returns the completion time alone. Where links are alike, it is exact by a single shortest path, and for one
     /// packet; else a lower bound, because packets of one flow may meet again after they parted.
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);

@@ -54,7 +54,7 @@ fn wire_time(bytes: u64) -> f64 {
 fn a_lone_flow_takes_what_arithmetic_says() {
     let sizes = [1, 7, 64, 1_463, 1_464, 1_465, 2_928, 4_096, 300_000];
     let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
-    // One shortest way, of one hop or more; then several.
+    // One shortest path, of one hop or more; then several.
     let cases = [
         (cube(&[2], false), 1, true),
         (cube(&[5], false), 4, true),
@@ -120,7 +120,7 @@ fn a_flow_uses_all_its_ways() {
     assert!((3.98..=4.0).contains(&links), "{links}");
 }
 
-/// One way is full of other flows, so the flow takes the other way. Fixed splits would give it 2/3 at most.
+/// One path is full of other flows, so the flow takes the other path. Fixed splits would give it 2/3 at most.
 #[test]
 fn load_decides_between_ways() {
     let bytes = 6_000_000;

@@ -57,7 +57,7 @@ impl R2c2 {
         Pace { first, alone, interval: self.params.interval }
     }
 
-    /// Returns the narrowest link of the widest shortest way between these nodes.
+    /// Returns the narrowest link of the widest shortest path between these nodes.
     fn widest(&self, src: u32, dst: u32) -> Share {
         let rate = |link: u32| self.links[link as usize].pace.rate();
         let mut best = BTreeMap::from([(src, None)]);
@@ -78,7 +78,7 @@ impl R2c2 {
         Share { link, share: Share::ONE }
     }
 
-    /// Returns the time from the start of a packet to its arrival by a shortest way.
+    /// Returns the time from the start of a packet to its arrival by a shortest path.
     fn way_alone(&self, src: u32, dst: u32, wire: u32) -> Time {
         let (topology, hops) = (&self.network.topology, u64::from(self.graph.distance(src, dst)));
         let link = match self.params.routing {

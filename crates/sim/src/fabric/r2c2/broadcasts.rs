@@ -146,7 +146,7 @@ impl R2c2 {
 
     fn send_report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
         let src = news.src();
-        // If no way leads there, the source will be told of this failure and announce its flows again.
+        // If no path leads there, the source will be told of this failure and announce its flows again.
         let ways = Ways { routing: Routing::Spraying, src: node, dst: src, flow: 0 };
         let Some(route) = self.draw(ways) else { return };
         let wire = self.wire(BROADCAST as u64);

@@ -126,7 +126,7 @@ impl R2c2 {
         self.controller.as_ref().map_or(NONE, |controller| controller.lists[list].node)
     }
 
-    /// Sends a packet of no flow by a sprayed route. Without a way it is lost: once there is one, sources announce
+    /// Sends a packet of no flow by a sprayed route. Without a path it is lost: once there is one, sources announce
     /// their flows again.
     fn unicast<O: Observer>(
         &mut self,

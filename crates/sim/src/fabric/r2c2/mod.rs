@@ -85,7 +85,7 @@ pub struct R2c2 {
     selects: bool,
     /// Number of choices of routings so far.
     selections: u32,
-    /// State of the random numbers of the search. They are separate, so that packets take the same ways without a
+    /// State of the random numbers of the search. They are separate, so that packets take the same paths without a
     /// search.
     search_random: u64,
     /// Rules that hold from a later time on are scheduled.
@@ -242,7 +242,7 @@ impl R2c2 {
         self.turns
     }
 
-    /// Draws a route; `None` if no way is known.
+    /// Draws a route; `None` if no path is known.
     fn draw(&mut self, ways: Ways) -> Option<Route> {
         let random = &mut self.random;
         self.map.draw(ways, &mut || {
@@ -400,9 +400,9 @@ impl Fabric for R2c2 {
         }
     }
 
-    /// Returns a lower bound: the shortest way, with no packet or broadcast in another's way, in the first interval
+    /// Returns a lower bound: the shortest path, with no packet or broadcast in another's way, in the first interval
     /// at the rate at which flows begin, then at the rate of a flow alone. It is exact for one packet, and for full
-    /// packets within an interval by a single way of like links.
+    /// packets within an interval by a single path of like links.
     fn unloaded(&self, message: &Message) -> Time {
         let alone = |src, dst, bytes| self.alone(src, dst, bytes);
         let request = match message.kind.is_answered() {

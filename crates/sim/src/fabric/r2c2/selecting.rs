@@ -36,7 +36,7 @@ impl R2c2 {
         }
     }
 
-    /// Returns the flows that should take other ways, from the view of a node; none if the search finds nothing
+    /// Returns the flows that should take other paths, from the view of a node; none if the search finds nothing
     /// better.
     fn better(&mut self, node: u32) -> Vec<Assignment> {
         let Some(selection) = &self.params.selection else { return Vec::new() };

@@ -91,7 +91,7 @@ impl R2c2 {
         }
         let ways = Ways { routing: told.routing, src, dst, flow: u32::from(told.flow) };
         let Some(route) = self.draw(ways) else {
-            // A flow waits for a way as it does for an acknowledgement.
+            // A flow waits for a path as it does for an acknowledgement.
             let sender = &mut self.flows[flow].sender;
             sender.turn = 0;
             if sender.alarm == 0 {

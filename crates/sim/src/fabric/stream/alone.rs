@@ -15,7 +15,7 @@ pub(in super::super) struct Alone {
     pub framing: Framing,
     pub cut_through: bool,
     pub initial_window: u64,
-    /// Number of ways that packets take in turn. 1: all take the same.
+    /// Number of paths that packets take in turn. 1: all take the same.
     pub ways: u32,
     /// Time from the start of a packet to that of the next. `None`: no break.
     pub spacing: Option<Time>,
@@ -83,7 +83,7 @@ impl Alone {
         start + packet * (number - first)
     }
 
-    /// Returns when these packets, sent on the same way in this order and stored at each switch, arrive at the last
+    /// Returns when these packets, sent on the same path in this order and stored at each switch, arrive at the last
     /// port.
     fn last_port<const N: usize>(&self, packets: [Sent; N]) -> [Time; N] {
         let mut at = packets.map(|packet| packet.start);
@@ -97,7 +97,7 @@ impl Alone {
         at
     }
 
-    /// Returns the time until `full` full packets and this one after them have arrived by ways of their own. Where
+    /// Returns the time until `full` full packets and this one after them have arrived by paths of their own. Where
     /// switches store and forward, a short last packet may overtake full ones, and be in their way at the last port.
     fn sprayed(&self, full: u64, packet: Sent) -> Time {
         let of = |number| Sent { start: self.start(number), wire: self.full() };

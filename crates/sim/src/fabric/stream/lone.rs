@@ -1,6 +1,6 @@
 //! Completion time of a message that is alone, found by carrying it where there is no arithmetic for it.
 //!
-//! Ways of one length count as alike, so each size is carried once for each length.
+//! Paths of one length count as alike, so each size is carried once for each length.
 
 use super::{Event, Streams};
 use crate::engine::{Core, Observer, Sim};
@@ -18,7 +18,7 @@ pub(super) struct Lone {
     known: RefCell<BTreeMap<Key, Time>>,
 }
 
-/// Parameters that determine the time: number of links on the way, whether the ends are in one rack, whether there is
+/// Parameters that determine the time: number of links on the path, whether the ends are in one rack, whether there is
 /// an answer, the bytes of the message and of the request and, with hosts, the places of the ends in their racks.
 type Key = (usize, bool, bool, u64, u32, [u32; 2]);
 

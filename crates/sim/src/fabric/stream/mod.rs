@@ -121,9 +121,9 @@ struct Stream<C> {
     segments: u32,
     /// Name that both ends know the stream by.
     name: u32,
-    /// Hash of the connection, which selects one of equal ways.
+    /// Hash of the connection, which selects one of equal-cost paths.
     hash: u32,
-    /// Number of data packets sent so far, where packets take equal ways in turn.
+    /// Number of data packets sent so far, where packets take equal-cost paths in turn.
     sprayed: u32,
     /// Serial number that tells the stream from others with the same index.
     serial: u32,
@@ -160,7 +160,7 @@ enum Role {
 }
 
 impl<C> Stream<C> {
-    /// Returns the hash that selects one of equal ways for the next data packet.
+    /// Returns the hash that selects one of equal-cost paths for the next data packet.
     fn hash(&self) -> u32 {
         self.hash.wrapping_add(self.sprayed)
     }
@@ -341,7 +341,7 @@ impl<C: Control + Clone> Streams<C> {
         self.schedule_refill(core, nic);
     }
 
-    /// Sends up to a quantum: one packet, where each goes another way. Returns whether the stream has more to send.
+    /// Sends up to a quantum: one packet, where each takes another path. Returns whether the stream has more to send.
     fn take_turn<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
         let quantum = if self.plan.spraying { 1 } else { QUANTUM };
         let mut sent = 0;
@@ -394,8 +394,8 @@ pub(super) fn transfer_name(message: MessageId, is_answer: bool) -> u32 {
     message.0.wrapping_mul(2) | u32::from(is_answer)
 }
 
-/// Returns the hash that selects one of equal ways for a transfer. Finalizer of MurmurHash3: neighbours in number go
-/// separate ways.
+/// Returns the hash that selects one of equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours in
+/// number take separate paths.
 pub(super) fn flow_hash(name: u32) -> u32 {
     let mut hash = name;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);

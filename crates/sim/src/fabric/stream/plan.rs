@@ -33,7 +33,7 @@ pub(in super::super) struct Plan {
     pub cut_through: bool,
     /// Segments that a stream may send before the first acknowledgement.
     pub initial_window: u32,
-    /// Data packets take equal ways in turn.
+    /// Data packets take equal-cost paths in turn.
     pub spraying: bool,
     /// Connections are kept between messages.
     pub kept: bool,
@@ -197,7 +197,7 @@ impl Plan {
     }
 }
 
-/// Buffer that counts as unlimited: nobody waits for ports with more to empty.
+/// Buffer from which on a port counts as unlimited: timeouts do not allow for the time to empty it.
 const MOST_BUFFER: Bytes = Bytes::new(1 << 26);
 
 /// Largest packet: IPv4's length field ends here.

@@ -1,4 +1,4 @@
-//! A packet's way: from a node's link through switch ports to its end.
+//! A packet's path: from a node's link through switch ports to its end.
 
 use super::packet::{Body, Packet};
 use super::{Event, FROM_NODE, Streams};
