@@ -132,7 +132,7 @@ impl Finished {
 }
 
 impl Setup {
-    /// Runs `work`, and calls `progress` about once every million events, and at the end.
+    /// Runs `work`, and calls `progress` some 20 times a second, and at the end.
     ///
     /// # Errors
     /// If a parameter of the fabric, the network or the work does not fit, or simulated time ends before the run

@@ -107,7 +107,7 @@ impl Receive {
         late
     }
 
-    /// Hands all packets that have come to a core.
+    /// Returns the packets that have come since the last call, for a core to handle.
     pub fn take(&mut self) -> Vec<u32> {
         self.handled += self.completed.len() as u32;
         std::mem::take(&mut self.completed)

@@ -213,7 +213,7 @@ impl Hosts {
         self.give(now, self.plan.core(self.plan.host_of_queue(queue), queue), Task::Interrupt(queue));
     }
 
-    /// Hands the packets that have come to the cores of their streams.
+    /// Distributes the packets that have come over the cores of their streams.
     fn look(&mut self, now: Time, queue: u32) {
         let mut batch = self.receive[queue as usize].take();
         for number in batch.drain(..) {

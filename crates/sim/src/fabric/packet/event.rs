@@ -23,7 +23,7 @@ pub struct Packet<H> {
     pub header: H,
     /// Switch port that the packet is on its way to, or in.
     pub(super) port: u32,
-    /// Hash that selects one of equal-cost paths.
+    /// Hash that selects one of several equal-cost paths.
     pub(super) hash: u32,
     /// Time at which the packet joined the queue of the next link.
     pub(super) ready: Time,

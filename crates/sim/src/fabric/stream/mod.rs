@@ -121,7 +121,7 @@ struct Stream<C> {
     segments: u32,
     /// Name that both ends know the stream by.
     name: u32,
-    /// Hash of the connection, which selects one of equal-cost paths.
+    /// Hash of the connection, which selects one of several equal-cost paths.
     hash: u32,
     /// Number of data packets sent so far, where packets take equal-cost paths in turn.
     sprayed: u32,
@@ -160,7 +160,7 @@ enum Role {
 }
 
 impl<C> Stream<C> {
-    /// Returns the hash that selects one of equal-cost paths for the next data packet.
+    /// Returns the hash that selects one of several equal-cost paths for the next data packet.
     fn hash(&self) -> u32 {
         self.hash.wrapping_add(self.sprayed)
     }
@@ -394,7 +394,7 @@ pub(super) fn transfer_name(message: MessageId, is_answer: bool) -> u32 {
     message.0.wrapping_mul(2) | u32::from(is_answer)
 }
 
-/// Returns the hash that selects one of equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours in
+/// Returns the hash that selects one of several equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours in
 /// number take separate paths.
 pub(super) fn flow_hash(name: u32) -> u32 {
     let mut hash = name;

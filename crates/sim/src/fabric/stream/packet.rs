@@ -14,7 +14,7 @@ pub(super) struct Packet {
     pub to: NodeId,
     /// Switch port that the packet is on its way to, or in.
     pub port: u32,
-    /// Hash that selects one of equal-cost paths.
+    /// Hash that selects one of several equal-cost paths.
     pub hash: u32,
     pub wire: u32,
     pub payload: u32,
