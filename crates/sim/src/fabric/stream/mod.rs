@@ -394,8 +394,8 @@ pub(super) fn transfer_name(message: MessageId, is_answer: bool) -> u32 {
     message.0.wrapping_mul(2) | u32::from(is_answer)
 }
 
-/// Returns the hash that selects one of several equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours in
-/// number take separate paths.
+/// Returns the hash that selects one of several equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours
+/// in number take separate paths.
 pub(super) fn flow_hash(name: u32) -> u32 {
     let mut hash = name;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
