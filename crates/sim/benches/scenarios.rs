@@ -1,9 +1,9 @@
-//! How fast the simulator is on fixed scenarios, and what it costs as they grow:
+//! Speed of the simulator on fixed scenarios, and its cost as they grow:
 //! `cargo bench -p unrack-sim [-- --json] [FILTER]`.
 //!
-//! One line per scenario, or one JSON object each with `--json`. Rates are per second of processor time; of runs that
-//! are split, `split` says by how much the wall clock was faster than on one thread in the same process. Memory is the peak of a process that does nothing else, over its messages. Compare figures of one run
-//! only.
+//! Prints one line per scenario, or one JSON object each with `--json`. Rates are per second of processor time. For
+//! runs that are split, `split` is the speedup of the wall clock over one thread in the same process. Memory is the
+//! peak of a process that does nothing else, divided by its messages. Compare figures of one run only.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Scenario {
 
     fn setup(&self) -> Setup {
         let protocol = Protocol::from_name(self.fabric).expect("a fabric");
-        // 36 KiB, as in pFabric's evaluation; but on a star streams are to lose nothing.
+        // 36 KiB, as in pFabric's evaluation; but on a star no stream is to lose anything.
         let deep = self.on.is_star() && matches!(protocol, Protocol::Dctcp | Protocol::Tcp);
         let buffer = if deep { u64::MAX } else { 36 << 10 };
         let (mtu, buffer) = (Bytes::new(1500), Buffer::Private(Bytes::new(buffer)));
@@ -60,12 +60,12 @@ fn star(nodes: u32) -> Topology {
     Topology::star(nodes, link(100, 10))
 }
 
-/// 144 hosts: that of pFabric's and pHost's evaluations.
+/// Creates the network of pFabric's and pHost's evaluations: 144 hosts.
 fn leaf_spine() -> Topology {
     Topology::leaf_spine(9, 16, 4, link(10, 200), link(40, 200))
 }
 
-/// R2C2's network of 512 nodes (§5.2).
+/// Creates R2C2's network of 512 nodes (§5.2).
 fn torus() -> Topology {
     let sides = Sides::new(&[8, 8, 8]).expect("a cube");
     Topology::direct(Arc::new(Graph::cube(sides, true).expect("a torus")), link(10, 100))
@@ -76,7 +76,7 @@ fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
     Topology::drack(Wiring { racks, hosts_per_rack, cores }, link(100, 200), link(100, 200), link(500, 55))
 }
 
-/// Hosts as of DRack's defaults; their CXL ports are as fast as [`drack`]'s.
+/// Returns hosts with DRack's defaults, and CXL ports as fast as those of [`drack`].
 fn inside() -> Inside {
     Inside { spec: Arc::new(unrack_rack::Host::default()), cxl: link(500, 55) }
 }
@@ -132,18 +132,18 @@ fn scenarios() -> Vec<Scenario> {
     add(&["dctcp", "homa", "ndp", "pfc-dcqcn"], star(129), "20 kB, incast 128:1, load 0.8", many);
     let tree = Topology::fat_tree(16, link(10, 200), link(10, 200));
     add(&["tcp", "dctcp", "pfabric", "homa"], tree, "imc10, load 0.6", flows(cdf("imc10"), 0.6, 20_000));
-    // Without switches: R2C2 §5.2's network and sizes, a flow each microsecond: hops count.
+    // Without switches: R2C2 §5.2's network and sizes, with one flow per microsecond: the cost of hops.
     let pareto = Pareto::new(1.05, Scale::Mean(100_000), 10_000_000).expect("is a distribution");
     let direct = ["r2c2", "pfq", "tcp"];
     add(&direct, torus(), "Pareto, load 0.009", flows(Size::Pareto(pareto), 0.009, 10_000));
-    // Racks that pool their NICs, as DRack's prototype and larger.
+    // Racks that pool their NICs: DRack's prototype, and a larger one.
     for (racks, hosts) in [(4, 2), (16, 32)] {
         let flows = |load, messages| flows(cdf("websearch"), load, messages);
         add(&["mptcp", "tcp"], drack(racks, hosts), "websearch, load 0.4", flows(0.4, 1_000));
         let inside = drack(racks, hosts).with_hosts(inside());
         add(&["mptcp", "tcp"], inside, "inside hosts too, websearch, load 0.1", flows(0.1, 300));
     }
-    // As nodes grow, at so many messages; as messages grow, on so many nodes.
+    // Growing numbers of nodes with the same messages, and growing numbers of messages on the same nodes.
     for nodes in [144, 1_024, 2_048] {
         add(&["edm"], star(nodes), "growing: 64 B, load 0.8", memory(line.clone(), 0.8, 1_000_000));
     }
@@ -161,7 +161,7 @@ fn scenarios() -> Vec<Scenario> {
     for messages in [100_000, 1_000_000, 3_000_000] {
         add(&["homa"], star(144), "longer: 4 KiB, load 0.6", flows(Size::Fixed(4096), 0.6, messages));
     }
-    // One run on two threads.
+    // Single runs on two threads.
     let tree = Topology::fat_tree(16, link(100, 200), link(100, 200));
     for fabric in ["tcp", "dctcp", "pfabric", "ndp"] {
         let (spec, on) = (flows(cdf("websearch"), 0.6, 3_000), tree.clone());
@@ -170,7 +170,7 @@ fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// The argument by which this program runs one scenario, in a process of its own.
+/// Argument by which this program runs one scenario, in a process of its own.
 const ONE: &str = "--one";
 
 fn main() {
@@ -251,7 +251,7 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Most memory that this process had so far.
+/// Returns the peak memory of this process so far, in bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux says how processes are");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

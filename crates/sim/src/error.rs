@@ -1,25 +1,27 @@
-//! Why a run cannot be set up, or cannot go on.
+//! Errors: why a run cannot be set up, or cannot go on.
 
 use unrack_units::Time;
 use unrack_workload::WorkloadError;
 
-/// A parameter that makes no sense: which, what it must be, what it was.
+/// A parameter that makes no sense: its name, the rule it breaks, and its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {rule}, but is {value}")]
 pub struct SetupError {
     pub key: &'static str,
     pub rule: &'static str,
     pub value: String,
-    /// Simulated time at which a run ended by it; `None` if it was found before the run.
+    /// Simulated time at which the error ended a run; `None` if it was found before the run.
     pub ended: Option<Time>,
 }
 
 impl SetupError {
+    /// Creates an error for a parameter `key` whose `value` breaks `rule`, found before the run.
     pub fn new(key: &'static str, rule: &'static str, value: impl std::fmt::Display) -> SetupError {
         SetupError { key, rule, value: value.to_string(), ended: None }
     }
 
-    /// A run whose last event was at `ended`, and whose next is beyond [`Time::END`]. `key` says what it waits for.
+    /// Creates the error of a run whose last event was at `ended` and whose next event is beyond [`Time::END`]. `key`
+    /// names the parameter behind the wait.
     pub(crate) fn out_of_time(key: &'static str, ended: Time, finished: u64) -> SetupError {
         let rule = "ends within 106 days of simulated time";
         let value = format!(

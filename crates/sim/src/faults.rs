@@ -1,9 +1,9 @@
-//! Links and switches that fail, and bits that flip: known before the run, so that whether a packet gets
-//! over a link is a function of the link and of when the packet crosses it. Nothing happens in between,
-//! and a run without faults does not ask.
+//! Links and switches that fail, and bits that flip. All faults are known before the run, so that the loss of a
+//! packet on a link depends only on the link and on the times at which the packet crosses it. Faults cost no events,
+//! and a run without faults does not look for them.
 //!
-//! A cable has both ways of a link; what breaks it breaks both. A switch that is down is one whose
-//! cables all are. What is lost has still taken its time on the link: a sender knows nothing of it.
+//! A cable has both directions of a link, and a failure breaks both. A switch that is down is one whose cables all
+//! are. A lost packet has still taken its time on the link: the sender does not notice the loss.
 
 use crate::engine::LinkId;
 use crate::error::SetupError;
@@ -15,20 +15,20 @@ use unrack_units::Time;
 use unrack_workload::NodeId;
 use unrack_workload::random::mix;
 
-/// Something that is down for a while.
+/// A part of the network that is down for a while, once or repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     pub what: Broken,
     pub from: Time,
-    /// `MAX`: for ever.
+    /// End of the outage; `MAX` if it lasts for ever.
     pub until: Time,
-    /// Again and again: from the start of one outage to that of the next.
+    /// Time from the start of one outage to that of the next; `None` if there is only one.
     pub every: Option<Time>,
-    /// How long after it went down, or came back, packets take other ways, or this one again.
-    /// `None`: they never do.
+    /// Time after which packets avoid the failed part, or use it again. `None`: they never do.
     pub detected_after: Option<Time>,
 }
 
+/// Part of the network that a failure breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// The cable of a node; in a network without switches, all of its cables.
@@ -49,10 +49,11 @@ pub struct BitErrors {
 /// All faults of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults {
-    /// By switch port: a cable of a node has the number of its link, one between switches a number above those.
+    /// Number of the cable of each switch port: the cable of a node has the number of its link, and one between
+    /// switches a number above those.
     cable_of_port: Vec<u32>,
     outages: Vec<Vec<Outage>>,
-    /// When the first outage is known.
+    /// Time at which the first outage is known.
     first_detected: Time,
     host: Option<Errors>,
     core: Option<Errors>,
@@ -60,8 +61,10 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Creates the faults of a network.
+    ///
     /// # Errors
-    /// If something is to break that this network does not have.
+    /// If a failure names a part that this network does not have.
     pub fn new(
         topology: &Topology,
         failures: &[Failure],
@@ -90,18 +93,18 @@ impl Faults {
         })
     }
 
-    /// Whether a packet is lost on a link: the link is down while it crosses, or a bit of it is flipped.
+    /// Returns whether a packet is lost on a link: the link is down while it crosses, or a bit of it is flipped.
     pub fn loses(&self, topology: &Topology, link: LinkId, crossing: Departure) -> bool {
         self.is_down(topology, link, crossing) || self.corrupts(topology, link, crossing)
     }
 
-    /// Whether the link is down while a packet crosses it.
+    /// Returns whether the link is down while a packet crosses it.
     pub fn is_down(&self, topology: &Topology, link: LinkId, Departure { first, last }: Departure) -> bool {
         let arrived = last + topology.propagation(link);
         self.outages[self.cable(link)].iter().any(|outage| outage.meets(first, arrived))
     }
 
-    /// Whether a bit of what crosses a link then is flipped: drawn by the link and the time.
+    /// Returns whether a bit of a packet that crosses a link is flipped: drawn by the link and the time.
     pub fn corrupts(&self, topology: &Topology, link: LinkId, Departure { first, last }: Departure) -> bool {
         let (number, is_host) = match link {
             LinkId::Host(node) => (u64::from(node) << 1, true),
@@ -109,7 +112,7 @@ impl Faults {
         };
         let Some(errors) = (if is_host { &self.host } else { &self.core }) else { return false };
         let crossing = match link {
-            // What as many bits would take at the pace that survival is reckoned by.
+            // Time that as many bits take at the pace for which survival is computed.
             LinkId::Port(port) if topology.nearest(0, 1).is_some() && !is_host => {
                 topology.core_link().pace.transmit(topology.link(port).pace.bytes_in(last - first))
             }
@@ -118,7 +121,7 @@ impl Faults {
         mix(mix(self.seed ^ mix(number)) ^ first.as_ps()) > errors.survival(crossing)
     }
 
-    /// When the link is up, from `at` on; `None`: never again.
+    /// Returns when the link is up, from `at` on; `None` if never again.
     pub fn up_again(&self, link: LinkId, mut at: Time) -> Option<Time> {
         let outages = &self.outages[self.cable(link)];
         // Outages that take turns for ever would never end.
@@ -131,22 +134,22 @@ impl Faults {
         None
     }
 
-    /// Whether any failure is known by now: before, all ways are taken.
+    /// Returns whether any failure is known by now: before that, all paths are used.
     pub fn any_known(&self, now: Time) -> bool {
         now >= self.first_detected
     }
 
-    /// When what is known may change next: something is found to be down, or up again.
+    /// Returns when a part of the network is next found to be down, or up again.
     pub fn next_known(&self, now: Time) -> Option<Time> {
         self.outages.iter().flatten().filter_map(|outage| outage.next_known(now)).min()
     }
 
-    /// Whether a switch port is known to lead nowhere.
+    /// Returns whether a switch port is known to lead nowhere.
     pub fn known_down(&self, port: u32, now: Time) -> bool {
         self.known(self.cable_of_port[port as usize], now)
     }
 
-    /// Whether a link by which nodes send is known to lead nowhere.
+    /// Returns whether a link by which nodes send is known to lead nowhere.
     pub fn known_down_host(&self, attachment: u32, now: Time) -> bool {
         self.known(attachment, now)
     }
@@ -163,15 +166,15 @@ impl Faults {
     }
 }
 
-/// Outages of one link that follow each other without a break: more than anyone describes.
+/// Most outages of one link that follow each other without a break: more than anyone describes.
 const MOST_TURNS: u32 = 1_000;
 
-/// The cables of a network, and which of them a failure breaks.
+/// Cables of a network, by which failures are resolved.
 struct Cables<'a> {
     topology: &'a Topology,
     count: u32,
     of_port: Vec<u32>,
-    /// Between switches, the lower number first.
+    /// Cables between switches, the lower number first.
     between: BTreeMap<(u32, u32), u32>,
 }
 
@@ -197,7 +200,7 @@ impl Cables<'_> {
         let refuse = |rule, value: String| Err(SetupError::new("failures", rule, value));
         let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
         match what {
-            // Without switches, others reach each other by way of it.
+            // Without switches, other nodes reach each other through this node.
             Broken::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
             Broken::Node(node) if node < nodes => Ok(vec![node]),
             Broken::Node(node) => refuse("name nodes of the network", format!("node {node} of {nodes}")),
@@ -224,7 +227,7 @@ impl Cables<'_> {
     }
 }
 
-/// Bit errors of a class of links. In whole numbers, so that every machine draws the same.
+/// Bit errors of a class of links, in whole numbers, so that every machine draws the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Errors {
     pace: Pace,
@@ -244,7 +247,7 @@ impl Errors {
         Errors { pace, intact }
     }
 
-    /// Probability that what takes this long arrives as it was sent, in units of 2^-64.
+    /// Returns the probability that a transmission of this length arrives without error, in units of 2^-64.
     fn survival(&self, length: Time) -> u64 {
         let bits = self.pace.bytes_in(length) * 8;
         let of_powers = self.intact.iter().enumerate().filter(|(power, _)| bits >> power & 1 == 1);
@@ -321,7 +324,7 @@ mod tests {
         let star = Topology::star(2, link());
         let errors = BitErrors { host: 1e-4, core: 0.0 };
         let faults = Faults::new(&star, &[], errors, 7).unwrap();
-        // 1000 bits take 10 ns.
+        // Each packet has 1000 bits, which take 10 ns.
         let packet = |n: u64| crossing(n * 20_000, n * 20_000 + 10_000);
         let lost = (0..100_000).filter(|n| faults.loses(&star, LinkId::Host(0), packet(*n))).count();
         let expected = 100_000.0 * (1.0 - (1.0f64 - 1e-4).powi(1000));

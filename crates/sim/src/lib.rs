@@ -5,16 +5,16 @@
 //! | [`engine`] | time, the event queue, the run loop; what a fabric may do ([`Core`]) |
 //! | [`fabric`] | the [`Fabric`] contract, and one leaf per fabric |
 //! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
-//! | [`topology`] | who is wired to whom, and which way a packet goes |
+//! | [`topology`] | how nodes and switches are wired, and which path a packet takes |
 //! | [`faults`] | links and switches that fail, bits that flip |
 //! | [`host`] | what is inside nodes: memory, NICs, cores, a cache |
-//! | [`observe`] | what is seen of a run besides: links over time, packets, where a message spent its time |
+//! | [`observe`] | more views of a run: links over time, packets, where a message spent its time |
 //! | [`setup`] | a run from plain parts: any fabric, any work |
-//! | [`scenario`] | the same from a checked scenario file |
+//! | [`scenario`] | a run from a checked scenario file |
 //! | [`memory`] | how much memory a scenario will take |
-//! | [`run`] | what a run leaves behind: messages, outcomes, counters |
-//! | [`summary`] | its figures |
-//! | [`warnings`] | what decides the figures beside the fabric |
+//! | [`run`] | the results of a run: messages, outcomes, counters |
+//! | [`summary`] | the figures of a run |
+//! | [`warnings`] | what decides the figures besides the fabric |
 //!
 //! Time is whole picoseconds. A run depends on its inputs alone: the same scenario and seed give
 //! the same bytes.

@@ -1,50 +1,51 @@
-//! How much memory a scenario will take, reckoned before anything is built.
+//! Memory that a scenario will take, computed before anything is built.
 //!
-//! What is sure (a row for every message, tables for every pair of nodes, the data that jobs are computed from) is told
-//! apart from what depends on how the run goes (messages that wait for each other in a network that does not keep up).
-//! The constants were measured: peak resident memory of `unrack sim` on stars of 64 to 4096 nodes, fat trees and tori, with
-//! 1,000 to 4,000,000 messages of 64 B at loads of 0.5 and 1, less that of an empty run, over what there was most of. A
-//! test of the command measures again, over a grid, and holds the reckoning to [`FACTOR`] both ways.
+//! The certain part (a row for every message, tables for every pair of nodes, the data that jobs are computed from)
+//! is kept apart from the part that depends on how the run goes (messages that wait for each other in a network that
+//! does not keep up). The constants were measured: peak resident memory of `unrack sim` on stars of 64 to 4096 nodes,
+//! fat trees and tori, with 1,000 to 4,000,000 messages of 64 B at loads of 0.5 and 1, less that of an empty run,
+//! over the number of whatever there was most of. A test of the command measures again, over a grid, and holds the
+//! estimate to [`FACTOR`] both ways.
 
 mod jobs;
 
 use crate::scenario::mean_size;
 use unrack_rack::{Memory, Protocol, Topology, ValidScenario, Workload};
 
-/// What was reckoned is at most so many times what is used, and at least one of so many parts of it.
+/// Accuracy of the estimate: at most this many times the memory used, and at least the memory used divided by it.
 pub const FACTOR: f64 = 3.0;
 
-/// Memory that a scenario will take, by what takes it.
+/// Memory that a scenario will take, by cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
-    /// The largest first.
+    /// Parts, the largest first.
     pub parts: Vec<Part>,
 }
 
 /// One part of a [`Need`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Key of the scenario that it grows with.
+    /// Key of the scenario that the part grows with; empty for the program itself.
     pub key: &'static str,
     pub what: &'static str,
-    /// Bytes; of absurd scenarios, more than any integer holds.
+    /// Bytes; for absurd scenarios, more than any integer holds.
     pub bytes: f64,
-    /// True unless it depends on how the run goes.
+    /// True unless the part depends on how the run goes.
     pub is_sure: bool,
 }
 
-/// Bytes of an empty run: the program, its libraries and what they keep.
+/// Bytes of an empty run: the program, its libraries and their data.
 const PROGRAM: f64 = 14e6;
-/// Bytes of a message that is known, from its submission to the summary: 64 of the run's tables, and figures of it.
+/// Bytes of a known message, from its submission to the summary: 64 in the run's tables, and the rest in its figures.
 const MESSAGE: f64 = 72.0;
 
 /// Bytes that a protocol keeps.
 struct Cost {
-    /// Of a switch port, or of a link without switches.
+    /// Bytes of a switch port, or of a link without switches.
     port: f64,
-    /// Of a pair of nodes.
+    /// Bytes of a pair of nodes.
     pair: f64,
-    /// Of a message under way, at all places that know of it.
+    /// Bytes of a message under way, at all places that know of it.
     open: f64,
     /// Bytes on the wire that a packet brings along, there and back.
     overhead: f64,
@@ -55,7 +56,7 @@ impl Cost {
         let cost = |port, pair, open, overhead| Cost { port, pair, open, overhead };
         match protocol {
             Protocol::Ideal => cost(10.0, 0.0, 10.0, 0.0),
-            // The queues of the scheduler (16 bytes) and of who may announce (9).
+            // Queues of the scheduler (16 bytes) and of announcements (9).
             Protocol::Edm => cost(100.0, 25.0, 60.0, 6.0),
             Protocol::Cxl => cost(600.0, 0.5, 30.0, 6.0),
             Protocol::Dctcp => cost(80.0, 0.0, 550.0, ETHERNET),
@@ -74,21 +75,21 @@ impl Cost {
     }
 }
 
-/// Bytes of a frame without its payload, and of a frame that answers it.
+/// Bytes of a frame without its payload, plus those of a frame that answers it.
 const ETHERNET: f64 = 78.0 + 84.0;
-/// R2C2: bytes that each node keeps of each link, whose rates it computes.
+/// R2C2: bytes that each node keeps for each link, whose rates it computes.
 const LINK_AT_NODE: f64 = 75.0;
-/// R2C2: bytes that each node keeps of each flow that is under way.
+/// R2C2: bytes that each node keeps for each flow under way.
 const FLOW_AT_NODE: f64 = 145.0;
-/// R2C2 §3.2: bytes of the broadcasts of a flow that cross each link of a tree, its start and its end.
+/// R2C2 §3.2: bytes of the broadcasts of a flow, its start and its end, that cross each link of a tree.
 const BROADCASTS: f64 = 2.0 * 16.0;
-/// Messages under way to each node, where the network keeps up: more than what was seen.
+/// Messages under way to each node, where the network keeps up: more than was ever seen.
 const OPEN_AT_NODE: f64 = 50.0;
-/// Bytes of a port's cable and of what its failures may be.
+/// Bytes of a port's cable and of its possible failures.
 const FAULTY_PORT: f64 = 40.0;
 
 impl Need {
-    /// Of a scenario that was checked, of which no file has been read.
+    /// Computes the memory of a checked scenario, none of whose files has been read.
     pub fn of_scenario(scenario: &ValidScenario) -> Need {
         let mut need = Need { parts: Vec::new() };
         need.sure("", "the program itself", PROGRAM);
@@ -102,37 +103,37 @@ impl Need {
             Workload::Collective(collective) => {
                 need.collective(collective, scenario.network.topology.nodes());
             }
-            // Known when its file has been read.
+            // Unknown until the file has been read.
             Workload::Trace(_) => {}
         }
         need.sorted()
     }
 
-    /// The same with the rows of a captured trace or a list, of which each is replayed so many times.
+    /// Adds the rows of a captured trace or a list, each of which is replayed `copies` times.
     pub fn with_rows(mut self, rows: u64, copies: u32) -> Need {
         self.sure("workload.file", "its rows", rows as f64 * ROW);
         self.sure("workload.blades", "messages of all copies", rows as f64 * f64::from(copies) * MESSAGE);
         self.sorted()
     }
 
-    /// The same with samples of links: of each that has `length / every` intervals.
+    /// Adds samples of links, of which each has `intervals` intervals.
     pub fn with_samples(mut self, scenario: &ValidScenario, intervals: f64) -> Need {
         let ports = scenario.network.topology.ports() as f64 + f64::from(scenario.network.topology.nodes());
         self.sure("--every", "samples of links", ports * intervals * SAMPLE);
         self.sorted()
     }
 
-    /// Bytes that the run takes however it goes.
+    /// Returns the bytes that the run takes however it goes.
     pub fn sure_bytes(&self) -> f64 {
         self.parts.iter().filter(|part| part.is_sure).map(|part| part.bytes).sum()
     }
 
-    /// Bytes that it is expected to take.
+    /// Returns the bytes that the run is expected to take.
     pub fn bytes(&self) -> f64 {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    /// The part that takes most of what is sure.
+    /// Returns the largest of the certain parts that a key of the scenario causes.
     pub fn driver(&self) -> Option<&Part> {
         self.parts.iter().find(|part| part.is_sure && !part.key.is_empty())
     }
@@ -167,7 +168,8 @@ impl Need {
         }
     }
 
-    /// Messages that come whatever the network does: the load, their mean bytes, and those of a request.
+    /// Adds messages that come whatever the network does. `offered` is the load, the mean bytes of data, and those of
+    /// requests.
     fn messages(&mut self, scenario: &ValidScenario, messages: u64, offered: (f64, f64, f64)) {
         let messages = messages as f64;
         self.sure("workload.messages", "messages", messages * MESSAGE);
@@ -183,16 +185,16 @@ impl Need {
 
 /// Bytes of a row of a trace as it is read, and of the step that it becomes.
 const ROW: f64 = 56.0 + 48.0 + 8.0 + 40.0;
-/// Bytes of one link in one interval.
+/// Bytes of the sample of one link in one interval.
 const SAMPLE: f64 = 64.0;
 
-/// Load, mean bytes of data, and those of requests.
+/// Returns the load, the mean bytes of data, and those of requests.
 fn offered_memory(memory: &Memory) -> (f64, f64, f64) {
     (memory.load.get(), mean_size(&memory.size), memory.request_size.get() as f64)
 }
 
-/// Share of the messages that are under way at the end of the arrivals, where headers and answers make more of the load
-/// than links carry.
+/// Returns the share of the messages that are under way at the end of the arrivals, where headers and answers raise
+/// the load beyond the capacity of links.
 fn share_open(scenario: &ValidScenario, (load, size, request): (f64, f64, f64)) -> f64 {
     let cost = Cost::of(scenario.protocol);
     let packets = (size / scenario.network.mtu.get() as f64).ceil().max(1.0);

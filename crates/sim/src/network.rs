@@ -1,5 +1,5 @@
-//! What fabrics are built from: the pace of a link, a port whose departures are known on arrival, and
-//! the network of a run; for those that know one switch only, the star.
+//! Building blocks of fabrics: the pace of a link, a port whose departures are known on arrival, and the network of a
+//! run; for fabrics that know one switch only, the star.
 
 use crate::error::SetupError;
 use crate::topology::{End, Link, Topology};
@@ -11,25 +11,27 @@ use unrack_workload::{Message, NodeId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     rate: Rate,
-    /// 0: a byte does not take a whole number of picoseconds.
+    /// Picoseconds per byte; 0 if that is not a whole number.
     ps_per_byte: u64,
 }
 
 impl Pace {
+    /// Creates the pace of a link of this rate.
     pub fn new(rate: Rate) -> Pace {
         let bps = rate.as_bps();
         let exact = 8_000_000_000_000u64.is_multiple_of(bps);
         Pace { rate, ps_per_byte: if exact { 8_000_000_000_000 / bps } else { 0 } }
     }
 
+    /// Returns the rate of the link.
     pub fn rate(self) -> Rate {
         self.rate
     }
 
-    /// Time to put `bytes` on the wire.
+    /// Returns the time to put `bytes` on the wire.
     pub fn transmit(self, bytes: u64) -> Time {
         match self.ps_per_byte {
-            // A division of 64 bits, where they are enough.
+            // A division of 64 bits where they are enough.
             0 => match bytes.checked_mul(8_000_000_000_000) {
                 Some(bits) => Time::from_ps(bits.div_ceil(self.rate.as_bps())),
                 None => self.rate.transmit(Bytes::new(bytes)),
@@ -38,7 +40,7 @@ impl Pace {
         }
     }
 
-    /// How many bytes take this long, rounded down.
+    /// Returns the number of bytes sent in `time`, rounded down.
     pub fn bytes_in(self, time: Time) -> u64 {
         match self.ps_per_byte {
             0 => (time.as_ps() as u128 * self.rate.as_bps() as u128 / 8_000_000_000_000) as u64,
@@ -47,39 +49,40 @@ impl Pace {
     }
 }
 
-/// The sending end of a link, first in first out. It needs no event when a packet leaves: all that
-/// is ahead of a packet is known when it arrives, and so is its departure.
+/// Sending end of a link, first in first out. No event is needed when a packet leaves: everything ahead of a packet
+/// is known when it arrives, and so is its departure.
 #[derive(Debug, Clone, Copy)]
 pub struct Port {
     pace: Pace,
     free_at: Time,
 }
 
-/// When a packet is on the wire.
+/// Times at which a packet is on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// Its first bit leaves.
+    /// Time at which the first bit leaves.
     pub first: Time,
-    /// Its last bit has left.
+    /// Time at which the last bit has left.
     pub last: Time,
 }
 
 impl Port {
+    /// Creates the idle port of a link of this pace.
     pub fn new(pace: Pace) -> Port {
         Port { pace, free_at: Time::ZERO }
     }
 
-    /// Bytes not yet on the wire at `now`: waiting, and the rest of the packet under way.
+    /// Returns the bytes not yet on the wire at `now`: those that wait, and the rest of the packet in transmission.
     pub fn backlog(&self, now: Time) -> u64 {
         self.pace.bytes_in(self.free_at.saturating_sub(now))
     }
 
-    /// When all that it has is on the wire.
+    /// Returns the time at which the last queued packet has left.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// Queues a packet at `now`. Calls must not go back in time.
+    /// Queues a packet at `now`, and returns its departure. Calls must not go back in time.
     pub fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
         let first = self.free_at.max(now);
         self.free_at = first + self.pace.transmit(bytes);
@@ -87,30 +90,36 @@ impl Port {
     }
 }
 
-/// What connects the nodes of a run.
+/// Topology and switch latency that connect the nodes of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     pub topology: Topology,
-    /// Of each switch, from a bit's arrival to its departure, when nothing is ahead of it.
+    /// Time from a bit's arrival at a switch to its departure, when nothing is ahead of it; the same for every
+    /// switch.
     pub switch_latency: Time,
 }
 
 impl Network {
+    /// Creates the network of a star.
     pub fn star(star: &Star) -> Network {
         let link = Link { pace: star.pace(), propagation: star.propagation };
         Network { topology: Topology::star(star.nodes, link), switch_latency: star.switch_latency }
     }
 
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.topology.nodes()
     }
 
-    /// Of the links of nodes: what loads are measured by.
+    /// Returns the rate of a node's link: loads are relative to it.
     pub fn host_rate(&self) -> Rate {
         self.topology.host_link().pace.rate()
     }
 
-    /// For a fabric that is built around one switch.
+    /// Returns the network as a star, for a fabric that is built around one switch.
+    ///
+    /// # Errors
+    /// If the topology is not a star.
     pub fn as_star(&self, fabric: &'static str) -> Result<Star, SetupError> {
         if !self.topology.is_star() {
             let rule = "is star for a fabric that is built around one switch";
@@ -121,8 +130,8 @@ impl Network {
         Ok(Star { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
     }
 
-    /// The links between two nodes, in order. All ways between them are alike; where links between nodes are not,
-    /// each is as the best on the shortest ways.
+    /// Returns the links between two nodes, in order. All paths between them are alike; where links between nodes
+    /// differ, each is taken to be as good as the best on the shortest paths.
     pub fn links(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Link> + '_ {
         let ports = self.topology.path(src, dst, 0);
         let first = self.topology.attachment(src, dst, 0);
@@ -134,8 +143,8 @@ impl Network {
         std::iter::once(self.topology.attachment_link(first)).chain(ports.map(link))
     }
 
-    /// What a message takes at the least, whatever carries it: its bits at the rate of the slowest link,
-    /// the distance, and nothing else. Those of an answer cannot start before the request is in.
+    /// Returns a lower bound of the completion time of a message on any fabric: its bits at the rate of the slowest
+    /// link, plus propagation. The bits of an answer cannot start before the request has arrived.
     pub fn ideal(&self, message: &Message) -> Time {
         if let Some((distance, pace)) = self.topology.nearest(message.src, message.dst) {
             let bits = pace.transmit(message.bytes);
@@ -144,10 +153,10 @@ impl Network {
                 false => bits + distance,
             };
         }
-        // Without switches, a message may take many ways at once: all links of its ends.
+        // Without switches, a message may take many paths at once: all links of its two ends.
         let is_direct = self.topology.graph().is_some();
         let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);
-        // Of pooled NICs, all may carry a part.
+        // Pooled NICs may each carry a part.
         let between = self.topology.switch_of(message.src) != self.topology.switch_of(message.dst);
         let shares = if between { u64::from(self.topology.pooled()) } else { 1 };
         let (mut request, bytes) = (Time::ZERO, message.bytes / shares);
@@ -171,18 +180,19 @@ impl Network {
 pub struct Star {
     pub nodes: u32,
     pub rate: Rate,
-    /// Of one link, one way.
+    /// Propagation of one link, one way.
     pub propagation: Time,
-    /// From a bit's arrival at the switch to its departure, when nothing is ahead of it.
+    /// Time from a bit's arrival at the switch to its departure, when nothing is ahead of it.
     pub switch_latency: Time,
 }
 
 impl Star {
+    /// Returns the pace of every link.
     pub fn pace(&self) -> Pace {
         Pace::new(self.rate)
     }
 
-    /// From a bit leaving one node to its arrival at another, cut-through, nothing in the way.
+    /// Returns the time from a bit leaving one node to its arrival at another, cut-through, with nothing in the way.
     pub fn crossing(&self) -> Time {
         self.propagation * 2 + self.switch_latency
     }

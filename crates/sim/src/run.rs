@@ -1,4 +1,4 @@
-//! What a run leaves behind, under 100 bytes per message.
+//! Results of a run, under 100 bytes per message.
 
 use crate::engine::{BusyTimes, Counters};
 use crate::host::Counts;
@@ -6,22 +6,22 @@ use hdrhistogram::Histogram;
 use unrack_units::Time;
 use unrack_workload::Message;
 
-/// What became of one message.
+/// Result of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     pub submitted: Time,
-    /// [`UNFINISHED`] until it is.
+    /// Time of completion, [`GIVEN_UP`], or [`UNFINISHED`].
     completed: Time,
     pub retransmissions: u32,
     pub drops: u32,
 }
 
 const UNFINISHED: Time = Time::MAX;
-/// Instead of the time of completion.
+/// Value of `completed` for a message that was given up.
 const GIVEN_UP: Time = Time::from_ps(u64::MAX - 1);
 
 impl Outcome {
-    /// Of a message that was not simulated. `completed` is `None` if it was given up.
+    /// Creates the outcome of a message that was measured, not simulated. `completed` is `None` if it was given up.
     pub fn measured(submitted: Time, completed: Option<Time>, retransmissions: u32) -> Outcome {
         Outcome { submitted, completed: completed.unwrap_or(GIVEN_UP), retransmissions, drops: 0 }
     }
@@ -30,19 +30,21 @@ impl Outcome {
         Outcome { submitted: now, completed: UNFINISHED, retransmissions: 0, drops: 0 }
     }
 
+    /// Sets the time of completion.
+    ///
     /// # Panics
-    /// If it already was: a fabric completes a message once.
+    /// If the message is already complete or given up: a fabric completes a message once.
     pub(crate) fn complete(&mut self, now: Time) {
         assert!(self.completed == UNFINISHED, "a message completed twice");
         self.completed = now;
     }
 
-    /// It is neither complete nor given up, whatever was said before.
+    /// Marks the message as neither complete nor given up, whatever was recorded before.
     pub(crate) fn reopen(&mut self) {
         self.completed = UNFINISHED;
     }
 
-    /// It will not be complete. Whether it was open.
+    /// Marks the message as given up if it is still open; returns whether it was open.
     pub(crate) fn give_up(&mut self) -> bool {
         let was_open = self.completed == UNFINISHED;
         if was_open {
@@ -51,35 +53,36 @@ impl Outcome {
         was_open
     }
 
-    /// Of another part of the same run: one at the most knows how it ended, all count what they saw.
+    /// Merges the outcome of the same message in another part of a split run: at most one part knows how the message
+    /// ended, and each part counts the losses that it saw.
     pub(crate) fn add(&mut self, part: &Outcome) {
         self.completed = self.completed.min(part.completed);
         self.retransmissions += part.retransmissions;
         self.drops += part.drops;
     }
 
-    /// When it was complete; `None`: it did not finish.
+    /// Returns the time of completion; `None` if the message did not finish.
     pub fn completed(&self) -> Option<Time> {
         (self.completed < GIVEN_UP).then_some(self.completed)
     }
 
-    /// Whoever sent it, or waited for it, gave up.
+    /// Returns whether the sender, or the node that waited for the message, gave up.
     pub fn is_given_up(&self) -> bool {
         self.completed == GIVEN_UP
     }
 
-    /// From submission to completion.
+    /// Returns the time from submission to completion.
     pub fn completion(&self) -> Option<Time> {
         self.completed().map(|at| at - self.submitted)
     }
 }
 
-/// Why a run ended.
+/// Reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Every message finished or was given up.
     Done,
-    /// Nothing was left to happen. Messages that are unfinished then are stuck: the fabric lost them.
+    /// No event was left. Messages that are still unfinished are stuck: the fabric lost them.
     Idle,
     /// The time limit came first.
     TimeLimit,
@@ -88,7 +91,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Why messages of a run that ended so are unfinished.
+    /// Returns the reason why messages are unfinished in a run that ended this way.
     pub const fn why_unfinished(self) -> &'static str {
         match self {
             Ending::Done => "who sent or awaited them gave up",
@@ -103,36 +106,38 @@ impl Ending {
 pub struct Run {
     pub messages: Vec<Message>,
     pub outcomes: Vec<Outcome>,
-    /// Completion time of the same message alone on the same fabric.
+    /// Completion times of the same messages, each alone on the same fabric.
     pub unloaded: Vec<Time>,
     pub counters: Counters,
     /// Bytes found waiting ahead by each data packet at each switch port.
     pub queue_bytes: Histogram<u64>,
-    /// How long each link carried bits.
+    /// Time in which each link carried bits.
     pub busy: BusyTimes,
-    /// What happened inside hosts, if anything takes time there.
+    /// Counts from inside hosts, if anything takes time there.
     pub hosts: Option<Counts>,
-    /// When the run ended, in simulated time.
+    /// Simulated time at which the run ended.
     pub ended: Time,
     pub ending: Ending,
 }
 
 impl Run {
-    /// Every message finished.
+    /// Returns whether the run ended because every message finished, and none was given up.
     pub fn is_complete(&self) -> bool {
         self.ending == Ending::Done && self.finished() == self.messages.len() as u64
     }
 
+    /// Returns the number of messages that completed.
     pub fn finished(&self) -> u64 {
         self.outcomes.iter().filter(|outcome| outcome.completed().is_some()).count() as u64
     }
 
-    /// Completion over unloaded completion of the n-th message.
+    /// Returns the slowdown of message `index`: completion time over unloaded completion time. `None` if it did not
+    /// finish.
     pub fn slowdown(&self, index: usize) -> Option<f64> {
         let completion = self.outcomes[index].completion()?;
         Some(completion.as_ps() as f64 / self.unloaded[index].as_ps() as f64)
     }
 }
 
-// What a message costs in memory, as promised above.
+// Memory per message, as promised above.
 const _: () = assert!(size_of::<Message>() + size_of::<Outcome>() + size_of::<Time>() <= 64);

@@ -1,5 +1,4 @@
-//! From a checked scenario to a run: the one place where the words of scenarios meet those of the
-//! simulator.
+//! Conversion of a checked scenario to a run: the one place where the terms of scenarios meet those of the simulator.
 
 mod jobs;
 mod margins;
@@ -27,7 +26,10 @@ use unrack_workload::{
 };
 
 impl Setup {
-    /// The network and fabric that a scenario describes.
+    /// Creates the network and fabric that a scenario describes.
+    ///
+    /// # Errors
+    /// If the fabric's parameters, the links or the faults do not fit.
     pub fn from_scenario(scenario: &mut ValidScenario) -> Result<Setup, ScenarioError> {
         let fabric = match scenario.protocol {
             Protocol::Ideal => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Ideal),
@@ -57,7 +59,7 @@ impl Setup {
         Ok(Setup { network, ..setup })
     }
 
-    /// The network of a scenario with another fabric in its place.
+    /// Creates the network of a scenario with another fabric.
     pub fn with_fabric(scenario: &ValidScenario, fabric: FabricConfig) -> Setup {
         let rack::Network { topology, link, core_link, cxl_link, switch, mtu, headers } = &scenario.network;
         let link_of = |link: &rack::Link| Link { pace: Pace::new(link.rate), propagation: link.propagation };
@@ -135,7 +137,7 @@ fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<Faults, Setup
 }
 
 impl FabricConfig {
-    /// A protocol with its defaults, those of its paper.
+    /// Returns a protocol with its default parameters, those of its paper.
     pub fn default_of(protocol: Protocol) -> FabricConfig {
         match protocol {
             Protocol::Ideal => FabricConfig::Ideal,
@@ -158,8 +160,11 @@ impl FabricConfig {
 }
 
 impl Work {
-    /// Traffic that the scenario says all of. `None` if the scenario names a trace: read the file, and
-    /// then call [`Work::captured`] or [`Work::listed`].
+    /// Returns traffic that the scenario describes completely. `None` if the scenario names a trace: read the file,
+    /// and then call [`Work::captured`] or [`Work::listed`].
+    ///
+    /// # Errors
+    /// If a parameter of the workload is out of range.
     pub fn drawn(scenario: &ValidScenario) -> Result<Option<Work>, ScenarioError> {
         let spec = match &scenario.workload {
             rack::Workload::Memory(memory) => memory_spec(memory),
@@ -179,9 +184,12 @@ impl Work {
         spec.map(|spec| Some(Work::Synthetic(spec))).map_err(|error| error.in_scenario(scenario))
     }
 
-    /// The replay of a captured program: the rows of its `trace.parquet`, sorted by time, how long the
-    /// run took, and a native run, if that is known. At most `limit` transfers are replayed over all replicas: a window in the
-    /// middle of the run ([`CapturedTrace::middle`]), which the summary reports.
+    /// Returns the replay of a captured program: the rows of its `trace.parquet`, sorted by time, the time of the
+    /// run, and that of a native run, if it is known. At most `limit` transfers are replayed over all replicas: a
+    /// window in the middle of the run ([`CapturedTrace::middle`]), which the summary reports.
+    ///
+    /// # Errors
+    /// If the rows make no trace.
     pub fn captured(
         rows: &[Row],
         (run_time, native): (Time, Option<Time>),
@@ -197,13 +205,13 @@ impl Work {
         Ok(Work::Replay(Arc::new(trace), spec))
     }
 
-    /// Messages at given times, sorted.
+    /// Returns messages at given times, sorted.
     pub fn listed(messages: Vec<(Time, Message)>) -> Work {
         Work::Listed(Arc::new(messages))
     }
 }
 
-/// How a scenario wants its trace replayed.
+/// Returns the way in which a scenario wants its trace replayed.
 pub fn replay_spec(trace: &rack::Trace, nodes: u32, seed: u64) -> ReplaySpec {
     ReplaySpec {
         blades: trace.blades.map_or(Blades::half(nodes), blades),
@@ -221,13 +229,13 @@ pub fn replay_spec(trace: &rack::Trace, nodes: u32, seed: u64) -> ReplaySpec {
 }
 
 impl SetupError {
-    /// Shown where the scenario says it.
+    /// Converts the error to one that shows the place in the scenario.
     pub fn in_scenario(&self, scenario: &ValidScenario) -> ScenarioError {
         scenario.error_at(self.key, format!("{}, but is {}", self.rule, self.value))
     }
 }
 
-/// The parameters of a fabric that has none.
+/// Parameters of a fabric that has none.
 #[derive(Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct NoParams {}

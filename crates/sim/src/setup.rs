@@ -1,7 +1,6 @@
-//! A run from plain parts: any fabric on any network it can do, with any work.
+//! A run from plain parts: any fabric, on any network that suits it, with any work.
 //!
-//! The engine is generic; here, once, the choice of fabric and work becomes one of its compiled
-//! loops.
+//! The engine is generic; here, in one place, the choice of fabric and work selects one of its compiled loops.
 
 use crate::engine::{Observer, Progress, Sim, Split, Unobserved, run_split};
 use crate::error::SetupError;
@@ -34,15 +33,15 @@ use unrack_workload::{
     Synthetic, SyntheticSpec, forecast, size,
 };
 
-/// A network and who carries on it.
+/// A network with its fabric.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub network: Network,
-    /// What packet networks ask besides.
+    /// Further parameters of packet networks.
     pub ethernet: Ethernet,
     pub fabric: FabricConfig,
     pub seed: u64,
-    /// Ends the run even if messages are unfinished. Default: never.
+    /// Time at which the run ends even if messages are unfinished. Default: never.
     pub time_limit: Time,
 }
 
@@ -71,7 +70,7 @@ const CANNOT_SPLIT: &str =
 
 const ONE_LINK: &str = "has one link to a node for fabrics other than ideal, dctcp, tcp and mptcp";
 
-/// What is asked of the network. Cheap to clone: traces and lists are shared.
+/// Work for the network. Cheap to clone: traces and lists are shared.
 #[derive(Debug, Clone)]
 pub enum Work {
     Synthetic(SyntheticSpec),
@@ -82,7 +81,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether the tail of its sizes is above an exponential's.
+    /// Returns whether the tail of the message sizes is above an exponential's.
     pub fn is_heavy_tailed(&self) -> bool {
         match self {
             Work::Synthetic(spec) => spec.size.is_heavy_tailed(),
@@ -105,26 +104,26 @@ impl Work {
                 }
                 size::heavy_tailed(mean / count, square / count)
             }
-            // Pages, or chunks, all of one size.
+            // Pages or chunks, all of one size.
             Work::Replay(..) | Work::Collective(_) => false,
         }
     }
 }
 
-/// A run that has ended.
+/// Results of a run that has ended.
 pub struct Finished {
     pub run: Run,
     pub fabric: &'static str,
     pub nodes: u32,
     pub seed: u64,
-    /// What a closed-loop replay says about the program. `None` if it did not come to its end.
+    /// Results of a closed-loop replay for the program. `None` for other work, or if it did not come to its end.
     pub program: Option<Program>,
-    /// What became of each job, by its name, if there are jobs.
+    /// Results of each job, by name, if there are jobs.
     pub jobs: BTreeMap<String, JobSummary>,
 }
 
 impl Finished {
-    /// Its figures.
+    /// Returns the figures of the run.
     pub fn summary(&self, excluded: Excluded) -> Summary {
         let Finished { fabric, nodes, seed, .. } = *self;
         let labels = Labels { fabric, nodes, seed, excluded };
@@ -133,12 +132,19 @@ impl Finished {
 }
 
 impl Setup {
-    /// Runs `work`; `progress` is told about once every million events, and at the end.
+    /// Runs `work`, and calls `progress` some 20 times a second, and at the end.
+    ///
+    /// # Errors
+    /// If a parameter of the fabric, the network or the work does not fit, or simulated time ends before the run
+    /// does.
     pub fn run(&self, work: &Work, mut progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
         self.unobserved(work, &mut progress)
     }
 
-    /// The same run, with somebody who looks on. It takes about twice as long.
+    /// Runs `work` with an observer, in about twice the time.
+    ///
+    /// # Errors
+    /// As [`Setup::run`].
     pub fn watched(
         &self,
         work: &Work,
@@ -148,7 +154,7 @@ impl Setup {
         self.with_watch(work, watch, &mut progress)
     }
 
-    // These two are not generic, so that the loops of all fabrics are compiled twice and not for each
+    // The next two functions are not generic, so that the loops of all fabrics are compiled twice and not once per
     // caller.
 
     fn unobserved(&self, work: &Work, progress: &mut dyn FnMut(Progress)) -> Result<Finished, SetupError> {
@@ -164,7 +170,7 @@ impl Setup {
         self.observed(work, watch, progress)
     }
 
-    /// Whether the fabric can use several links of a node, if there are.
+    /// Checks that the fabric can use several links of a node, and the insides of hosts, if there are any.
     pub(crate) fn check_links(&self) -> Result<(), SetupError> {
         use FabricConfig::{Dctcp, Ideal, Mptcp, Tcp};
         let uses_all = matches!(self.fabric, Ideal | Dctcp(_) | Tcp(_) | Mptcp(_));
@@ -238,7 +244,7 @@ impl Setup {
         }
     }
 
-    /// Most fabrics are told what switches do.
+    /// Checks that the network has switches, if the fabric needs them.
     fn check_topology(&self) -> Result<(), SetupError> {
         use FabricConfig::{Dctcp, Ideal, Pfq, R2c2, Tcp};
         let forwards = matches!(self.fabric, Ideal | Dctcp(_) | Pfq | R2c2(_) | Tcp(_));
@@ -249,7 +255,10 @@ impl Setup {
         Ok(())
     }
 
-    /// The same run on several threads, with the same results.
+    /// Runs `work` on several threads, with the same results as [`Setup::run`].
+    ///
+    /// # Errors
+    /// If the fabric, the network or the work cannot be split like this, or as [`Setup::run`].
     pub fn split(
         &self,
         work: &Work,
@@ -297,7 +306,10 @@ impl Setup {
         }
     }
 
-    /// The messages that `work` submits, each at its time. `None`: some wait for others.
+    /// Returns the messages that `work` submits, each with its time; `None` if some wait for others.
+    ///
+    /// # Errors
+    /// If a parameter of the work does not fit the network.
     pub fn calls(&self, work: &Work) -> Result<Option<Vec<(Time, Message)>>, SetupError> {
         let waits = match work {
             Work::Replay(_, spec) => spec.mode == Mode::ClosedLoop,
@@ -307,7 +319,10 @@ impl Setup {
         Ok(if waits { None } else { Some(forecast(self.asker(work)?)) })
     }
 
-    /// From the first to the last submission, about; zero where only the run tells.
+    /// Returns the approximate time from the first to the last submission; zero if only the run tells.
+    ///
+    /// # Errors
+    /// If a parameter of the work does not fit the network.
     pub fn length_of(&self, work: &Work) -> Result<Time, SetupError> {
         Ok(match work {
             Work::Synthetic(spec) => {
@@ -385,7 +400,7 @@ impl Setup {
     }
 }
 
-/// An error if simulated time ended before the run did.
+/// Returns an error if simulated time ended before the run did.
 fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
     let key = match work {
         Work::Synthetic(_) => "workload.load",
@@ -398,7 +413,7 @@ fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
     }
 }
 
-/// Whoever asks: one type, so that the loop of a fabric is compiled once.
+/// Source of the messages of a run: one type, so that the loop of a fabric is compiled once.
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Asker {
     Synthetic(Synthetic),
@@ -407,7 +422,7 @@ enum Asker {
     Jobs(Jobs),
 }
 
-/// Hands a call on to the source that there is.
+/// Passes a call on to the present source.
 macro_rules! ask {
     ($asker:expr, $source:ident => $call:expr) => {
         match $asker {

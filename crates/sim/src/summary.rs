@@ -1,4 +1,4 @@
-//! The figures of a run, as `unrack sim --json` prints them.
+//! Figures of a run, as `unrack sim --json` prints them.
 
 use crate::host::Counts;
 use crate::run::Run;
@@ -9,57 +9,56 @@ use unrack_units::Time;
 use unrack_workload::jobs::Outcome;
 use unrack_workload::{Jobs, Kind, Message, Replay};
 
-/// Which messages count: the first and last of a run are not under its full load.
+/// Messages that do not count: the first and last of a run are not under its full load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Excluded {
-    /// So many of the first submitted.
+    /// Number of the first submitted messages that do not count.
     pub warm_up: u64,
-    /// So many of the last submitted.
+    /// Number of the last submitted messages that do not count.
     pub cool_down: u64,
 }
 
 impl Excluded {
-    /// Which of so many messages count.
+    /// Returns the indices of the messages that count, of `all` messages.
     pub fn rows(&self, all: usize) -> std::ops::Range<usize> {
         let from = all.min(self.warm_up as usize);
         from..from.max(all.saturating_sub(self.cool_down as usize))
     }
 }
 
-/// A run in figures. Those of messages are over the messages that count and finished. All depend on the scenario alone:
-/// how long the run took the machine is not among them.
+/// A run in figures. Figures of messages are over the messages that count and finished. All depend on the scenario
+/// alone: the time that the run took on the machine is not among them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub fabric: String,
     pub nodes: u32,
-    /// Submitted in all.
+    /// Number of all submitted messages.
     pub messages: u64,
     pub completed: u64,
-    /// Packets lost on the way (most protocols send them again).
+    /// Number of packets lost on the way (most protocols send them again).
     pub dropped: u64,
-    /// Messages that did not finish, and why.
+    /// Messages that did not finish, with the reason; `None` if all did.
     pub unfinished: Option<Unfinished>,
     pub excluded: Excluded,
-    /// What decides the figures beside the fabric: see [`warnings`](crate::warnings). Empty if nobody looked.
+    /// Further causes of the figures besides the fabric: see [`warnings`](crate::warnings). Empty if not computed.
     pub warnings: Vec<Warning>,
-    /// Completion over that of the same message alone on the same fabric.
+    /// Completion time over that of the same message alone on the same fabric.
     pub slowdown: Stats,
     pub completion_ns: Stats,
     pub by_kind: BTreeMap<String, KindSummary>,
-    /// Payload of the messages, requests included, over the time from the first submission to the
-    /// last completion.
+    /// Payload of the messages, requests included, over the time from the first submission to the last completion.
     pub throughput_gbps: f64,
-    /// Of traffic besides messages, if there is any: what arrived over the time of the run.
+    /// Rate of traffic besides messages, if there is any: payload that arrived, over the time of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_gbps: Option<f64>,
-    /// Found waiting ahead by each data packet at each switch port.
+    /// Bytes found waiting ahead by each data packet at each switch port.
     pub queue_bytes: QueueStats,
-    /// What happened inside hosts, if anything takes time there.
+    /// Figures from inside hosts, if anything takes time there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<HostSummary>,
-    /// The program that was replayed, if one was, closed loop.
+    /// Program that was replayed, if one was in closed loop.
     pub program: Option<Program>,
-    /// By name, if jobs were run.
+    /// Jobs by name, if any were run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub jobs: BTreeMap<String, JobSummary>,
     pub sim_time_ns: f64,
@@ -75,7 +74,7 @@ pub struct Unfinished {
     pub why: String,
 }
 
-/// A distribution. Percentiles are exact, by nearest rank; all `None` (null) if `count` is 0.
+/// Statistics of a distribution. Percentiles are exact, by nearest rank; all are `None` (null) if `count` is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stats {
     pub count: u64,
@@ -94,7 +93,7 @@ pub struct KindSummary {
     pub completion_ns: Stats,
 }
 
-/// To three significant digits.
+/// Statistics of queue lengths in bytes, to three significant digits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QueueStats {
     pub mean: f64,
@@ -102,47 +101,48 @@ pub struct QueueStats {
     pub max: u64,
 }
 
-/// What a closed-loop replay says about the program's run time.
+/// Results of a closed-loop replay for the run time of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     pub replicas: u64,
-    /// Of the replayed window, over the replicas.
+    /// Mean time of the replayed window, over the replicas.
     pub run_time_ns: f64,
     pub run_time_max_ns: f64,
-    /// The same with a network that takes no time.
+    /// Time of the window with a network that takes no time.
     pub zero_latency_ns: f64,
-    /// Of the whole run: run time over what the program computes, if every transfer costs what those of
-    /// the window do.
+    /// Slowdown of the whole run: its time over the computing time of the program, if every transfer costs as much as
+    /// those of the window.
     pub slowdown: f64,
-    /// Transfers replayed per replica, and in the captured run.
+    /// Number of transfers replayed per replica.
     pub rows: u64,
+    /// Number of transfers in the captured run.
     pub rows_in_all: u64,
     pub window_from_ns: f64,
     pub window_until_ns: f64,
 }
 
-/// What became of a job.
+/// Results of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// The node of each rank.
+    /// Node of each rank.
     pub hosts: Vec<u32>,
-    /// From its start to its end; `None` if it did not end.
+    /// Time from start to end; `None` if the job did not end.
     pub completion_ns: Option<f64>,
-    /// While something of it was under way.
+    /// Time in which a message of the job was under way.
     pub communication_ns: f64,
-    /// While nothing was, since others were to send first.
+    /// Time in which no message was under way, because others had to be sent first.
     pub waiting_ns: f64,
-    /// Of the rank that computed longest.
+    /// Computing time of the rank that computed longest.
     pub compute_ns: f64,
     pub messages: u64,
     pub bytes: u64,
-    /// From each question to its answer, of a job that asks.
+    /// Times from each question to its answer, for a job that asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_ns: Option<Stats>,
 }
 
 impl JobSummary {
-    /// Of all jobs of a run that ended at `ended`.
+    /// Returns the results of all jobs of a run that ended at `ended`, by name.
     pub fn all(jobs: &Jobs, ended: Time) -> BTreeMap<String, JobSummary> {
         jobs.outcomes(ended).map(|outcome| (outcome.name.to_string(), JobSummary::new(&outcome))).collect()
     }
@@ -162,22 +162,26 @@ impl JobSummary {
     }
 }
 
-/// What happened inside hosts.
+/// Figures from inside hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostSummary {
-    /// Of loads of 64 B that went to DRAM caches. `None` (null) without any.
+    /// Share of hits among the loads of 64 B that went to DRAM caches. `None` (null) without any.
     pub cache_hit_rate: Option<f64>,
     pub interrupts: u64,
     pub doorbells: u64,
-    /// Packets lost: no room in a NIC, no receive descriptor, no buffer left.
+    /// Packets lost for lack of room in a NIC.
     pub lost_no_room: u64,
+    /// Packets lost for lack of a receive descriptor.
     pub lost_no_descriptor: u64,
+    /// Packets lost for lack of a buffer.
     pub lost_no_buffer: u64,
-    /// Share of the run that the busiest core worked, and the mean one.
+    /// Share of the run in which the busiest core worked.
     pub busiest_core: f64,
+    /// Mean share of the run in which cores worked.
     pub mean_core: f64,
-    /// Bytes loaded and stored, by programs and NICs: not over the CXL port of a host, and over one.
+    /// Bytes loaded and stored by programs and NICs without crossing the CXL port of a host.
     pub local_bytes: u64,
+    /// Bytes loaded and stored by programs and NICs across the CXL port of a host.
     pub cxl_bytes: u64,
 }
 
@@ -199,7 +203,7 @@ impl HostSummary {
     }
 }
 
-/// What a summary says that a [`Run`] does not know.
+/// Parts of a summary that a [`Run`] does not know.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
     pub fabric: &'a str,
@@ -209,6 +213,7 @@ pub struct Labels<'a> {
 }
 
 impl Summary {
+    /// Computes the figures of a run.
     pub fn new(run: &Run, labels: &Labels) -> Summary {
         let counted = Counted::new(run, labels.excluded);
         let completed = run.finished();
@@ -244,7 +249,7 @@ impl Summary {
 }
 
 impl Program {
-    /// Of a closed-loop replay that ran to its end.
+    /// Computes the results of a closed-loop replay that ran to its end.
     pub fn new(replay: &Replay) -> Program {
         let times: Vec<f64> = replay.run_times().map(Time::as_ns_f64).collect();
         let mean = times.iter().sum::<f64>() / times.len() as f64;
@@ -266,6 +271,7 @@ impl Program {
 }
 
 impl Stats {
+    /// Computes the statistics of these values.
     pub fn of(mut values: Vec<f64>) -> Stats {
         if values.is_empty() {
             return Stats::default();
@@ -294,7 +300,7 @@ fn unfinished(run: &Run, completed: u64) -> Option<Unfinished> {
     (messages > 0).then(|| Unfinished { messages, why: run.ending.why_unfinished().into() })
 }
 
-/// The rows of a run that count.
+/// Messages of a run that count.
 struct Counted<'a> {
     run: &'a Run,
     rows: std::ops::Range<usize>,

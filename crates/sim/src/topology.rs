@@ -1,15 +1,14 @@
-//! Who is wired to whom, and which way a packet goes.
+//! Wiring of nodes and switches, and routes of packets.
 //!
-//! Switch ports are numbered densely over all switches, so that whatever a fabric keeps per port is an
-//! array. Routes are computed, not looked up: a packet goes up to a switch that is above both ends, one
-//! chosen by the hash of its flow (ECMP, RFC 2992), and down the only way there is. All packets of a
-//! flow go the same way.
+//! Switch ports are numbered densely over all switches, so that a fabric can keep its state per port in an array.
+//! Routes are computed, not looked up: a packet goes up to a switch that is above both ends, chosen by the hash of
+//! its flow (ECMP, RFC 2992), and down the only path there is. All packets of a flow take the same path.
 //!
 //! On a leaf-spine network of r leaves with h hosts each and s spines, the ports of leaf l are those from l (h + s) on,
 //! to its hosts and then to the spines; after those of all leaves, the ports of spine i are the r from i r on, to the
 //! leaves. A packet with hash n goes by spine n mod s. Its hash is the finalizer of MurmurHash3 of the name of its
 //! stream or transfer (with `cxl`: of the numbers of its ends, `src << 16 | dst`); where packets of a node take all
-//! ways in turn, it is the packet's number among all that the node has sent, from 1.
+//! paths in turn, it is the packet's number among all that the node has sent, from 1.
 
 mod attachment;
 mod cables;
@@ -31,14 +30,14 @@ use unrack_rack::graph::Graph;
 use unrack_units::{Rate, Time};
 use unrack_workload::{NodeId, Racks};
 
-/// One way of a full-duplex link.
+/// One direction of a full-duplex link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     pub pace: Pace,
     pub propagation: Time,
 }
 
-/// Where a link leads to.
+/// Device at the end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     Switch(u32),
@@ -59,8 +58,8 @@ enum Shape {
     Direct { nodes: u32, links: u32 },
 }
 
-/// The ports by which a packet can go on, or the links by which it can leave its node: two ranges, of which the
-/// second is mostly empty.
+/// Ports by which a packet can go on, or links by which it can leave its node: two ranges, of which the second is
+/// mostly empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Route {
     first: Range<u32>,
@@ -96,14 +95,14 @@ pub struct Topology {
     shape: Shape,
     host_link: Link,
     core_link: Link,
-    /// Of the CXL ports of hosts; of networks without, as `host_link`.
+    /// CXL ports of hosts; in networks without, equal to `host_link`.
     cxl_link: Link,
     faults: Option<Arc<Faults>>,
-    /// Of a network without switches, who is linked to whom.
+    /// Links between nodes, in a network without switches.
     graph: Option<Arc<Graph>>,
-    /// Of such a network, its links, unless they are all as `core_link`.
+    /// Properties of the links of such a network, unless they are all equal to `core_link`.
     cables: Option<Arc<Cables>>,
-    /// What is inside its nodes, if that takes time.
+    /// Insides of the nodes, if they take time.
     hosts: Option<Arc<Inside>>,
 }
 
@@ -121,26 +120,28 @@ impl Topology {
         }
     }
 
+    /// Creates a network of nodes around one switch.
     pub fn star(nodes: u32, link: Link) -> Topology {
         Topology::new(Shape::Star { nodes }, link, link)
     }
 
-    /// `racks` leaves with `hosts` nodes each. `core_link` is that of a leaf to a spine.
+    /// Creates a network of `racks` leaves with `hosts` nodes each. `core_link` is that of a leaf to a spine.
     pub fn leaf_spine(racks: u32, hosts: u32, spines: u32, host_link: Link, core_link: Link) -> Topology {
         Topology::new(Shape::LeafSpine { racks, hosts, spines }, host_link, core_link)
     }
 
-    /// A fat tree of switches with `k` ports, an even number; it has k^3 / 4 nodes.
+    /// Creates a fat tree of switches with `k` ports, an even number; it has k^3 / 4 nodes.
     pub fn fat_tree(k: u32, host_link: Link, core_link: Link) -> Topology {
         Topology::new(Shape::FatTree { half: k / 2 }, host_link, core_link)
     }
 
-    /// Racks that pool their NICs. `nic_link` is that of a NIC to its aggregation switch.
+    /// Creates a network of racks that pool their NICs. `nic_link` is that of a NIC to its aggregation switch.
     pub fn drack(wiring: Wiring, nic_link: Link, core_link: Link, cxl_link: Link) -> Topology {
         Topology { cxl_link, ..Topology::new(Shape::Drack(Drack { wiring }), nic_link, core_link) }
     }
 
-    /// Nodes that are linked to each other. A node reaches its own switch at the rate of all its links, at once.
+    /// Creates a network of nodes that are linked to each other. A node reaches its own switch at the rate of all its
+    /// links together.
     ///
     /// Ports are the links of the graph and, after those, one of each switch to its node.
     pub fn direct(graph: Arc<Graph>, link: Link) -> Topology {
@@ -152,8 +153,8 @@ impl Topology {
         Topology { graph: Some(graph), ..topology }
     }
 
-    /// As [`Topology::direct`], with links that are not all alike: by number of their cable ([`Graph::cable`]). Each node
-    /// reaches its own switch at the rate of the node with most.
+    /// Creates a network like that of [`Topology::direct`] with different links, by number of their cable
+    /// ([`Graph::cable`]). Each node reaches its own switch at the rate of the node with most.
     pub fn direct_by(graph: Arc<Graph>, cables: &[Link]) -> Topology {
         if cables.iter().all(|cable| *cable == cables[0]) {
             return Topology::direct(graph, cables[0]);
@@ -170,53 +171,57 @@ impl Topology {
         Topology { graph: Some(graph), cables: Some(Arc::new(cables)), ..topology }
     }
 
-    /// Between two nodes that forward for each other: the links of shortest ways, at their best. A bound.
+    /// Returns the best rate and propagation of any link on the shortest paths between two nodes that forward for each
+    /// other. A bound.
     pub fn best_link(&self, src: NodeId, dst: NodeId) -> Link {
         self.cables.as_ref().map_or(self.core_link, |cables| cables.best(src, dst))
     }
 
-    /// Between such nodes, if not all links are alike: the least that bits take from one to the other, and at what pace
-    /// the one can send and the other receive at most.
+    /// Returns, for two such nodes whose links are not all alike, the least propagation from one to the other, and
+    /// the lower of the rates at which one can send and the other receive.
     pub fn nearest(&self, src: NodeId, dst: NodeId) -> Option<(Time, Pace)> {
         let cables = self.cables.as_ref()?;
         let slower = [src, dst].map(|node| cables.all_of(node)).into_iter().min_by_key(|pace| pace.rate());
         Some((cables.nearest(src, dst), slower.expect("two nodes")))
     }
 
-    /// Who is linked to whom, in a network without switches.
+    /// Returns the links between nodes, in a network without switches.
     pub fn graph(&self) -> Option<&Arc<Graph>> {
         self.graph.as_ref()
     }
 
-    /// The same with links that fail.
+    /// Adds faults of links.
     pub fn with_faults(self, faults: Faults) -> Topology {
         Topology { faults: Some(Arc::new(faults)), ..self }
     }
 
-    /// The same with none.
+    /// Removes the faults.
     pub fn without_faults(self) -> Topology {
         Topology { faults: None, ..self }
     }
 
-    /// The same with nodes in which packets take their time.
+    /// Adds insides of nodes, in which packets take time.
     pub fn with_hosts(self, hosts: Inside) -> Topology {
         Topology { hosts: Some(Arc::new(hosts)), ..self }
     }
 
+    /// Returns the insides of nodes, if they take time.
     pub fn hosts(&self) -> Option<&Inside> {
         self.hosts.as_deref()
     }
 
+    /// Returns the faults, if there are any.
     pub fn faults(&self) -> Option<&Arc<Faults>> {
         self.faults.as_ref()
     }
 
-    /// Whether what crosses a link then is lost: to be asked once for each packet and link. It has taken its
-    /// time on the link all the same.
+    /// Returns whether a packet that crosses a link at these times is lost; to be asked once for each packet and
+    /// link. A lost packet has taken its time on the link all the same.
     pub fn loses(&self, link: LinkId, crossing: Departure) -> bool {
         self.faults.as_ref().is_some_and(|faults| faults.loses(self, link, crossing))
     }
 
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         match self.shape {
             Shape::Star { nodes } => nodes,
@@ -227,7 +232,7 @@ impl Topology {
         }
     }
 
-    /// The nodes by the switch they are at.
+    /// Returns the nodes by the switch that they are at.
     pub fn racks(&self) -> Racks {
         match self.shape {
             Shape::Star { nodes } => Racks { racks: 1, hosts: nodes },
@@ -238,8 +243,8 @@ impl Topology {
         }
     }
 
-    /// Deals the switches to `number` parts, each with a share of the racks (of a fat tree: of the pods): the part
-    /// of each switch. Nothing, if there are fewer racks or pods, or nothing above them.
+    /// Deals the switches to `number` parts, each with a share of the racks (in a fat tree: of the pods), and returns
+    /// the part of each switch. `None` if there are fewer racks or pods, or no switches above them.
     pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
         let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
             Shape::Star { .. } | Shape::Drack(_) | Shape::Direct { .. } => return None,
@@ -258,10 +263,12 @@ impl Topology {
         (number <= groups).then(|| (0..self.switches()).map(part).collect())
     }
 
+    /// Returns whether all nodes are around one switch.
     pub fn is_star(&self) -> bool {
         matches!(self.shape, Shape::Star { .. })
     }
 
+    /// Returns the number of switches.
     pub fn switches(&self) -> u32 {
         match self.shape {
             Shape::Star { .. } => 1,
@@ -272,6 +279,7 @@ impl Topology {
         }
     }
 
+    /// Returns the number of ports of all switches.
     pub fn ports(&self) -> u32 {
         match self.shape {
             Shape::Star { nodes } => nodes,
@@ -282,18 +290,18 @@ impl Topology {
         }
     }
 
-    /// The link between each node and its switch; of pooled NICs, that of each NIC.
+    /// Returns the link between each node and its switch; with pooled NICs, that of each NIC.
     pub fn host_link(&self) -> Link {
         self.host_link
     }
 
-    /// Each link between switches; on a star, as that of nodes. Where links are not all alike, the best rate and
-    /// propagation that any has.
+    /// Returns the link between switches; on a star, that of nodes. Where links are not all alike, it has the best
+    /// rate and propagation of any.
     pub fn core_link(&self) -> Link {
         self.core_link
     }
 
-    /// The switch of a node; where NICs are pooled, its CXL switch.
+    /// Returns the switch of a node; where NICs are pooled, its CXL switch.
     pub fn switch_of(&self, node: NodeId) -> u32 {
         match self.shape {
             Shape::Drack(drack) => drack.rack_of(node),
@@ -304,7 +312,7 @@ impl Topology {
         }
     }
 
-    /// The port by which `switch` sends a packet of the flow with this hash on its way to `dst`, when all
+    /// Returns the port by which `switch` sends a packet of the flow with this hash on its way to `dst`, when all
     /// links are up.
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
         if let (Some(graph), Shape::Direct { links, .. }) = (&self.graph, self.shape) {
@@ -314,8 +322,8 @@ impl Topology {
         ports.nth(self.turn(switch, hash) % ports.len())
     }
 
-    /// As [`Topology::route`], around what is known to be down at `now`. If there is no way around, the way
-    /// it would go otherwise.
+    /// Returns the port as [`Topology::route`] does, but avoids links that are known to be down at `now`. If there is
+    /// no way around them, it returns the same port.
     pub fn route_at(&self, switch: u32, dst: NodeId, hash: u32, now: Time) -> u32 {
         let port = self.route(switch, dst, hash);
         match &self.faults {
@@ -326,7 +334,8 @@ impl Topology {
         }
     }
 
-    /// A flow keeps its way while it is up; others share what is left.
+    /// Returns a port that avoids links known to be down. A flow keeps its path while it is up; others share what is
+    /// left.
     fn around(&self, faults: &Faults, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
         if let (Some(graph), Shape::Direct { .. }) = (&self.graph, self.shape)
             && switch != dst
@@ -346,7 +355,7 @@ impl Topology {
         up().nth(turn % up().count().max(1))
     }
 
-    /// Whether a way is known from this port to `dst`, none of whose links is down.
+    /// Returns whether a path from this port to `dst` is known to have no link that is down.
     fn leads_on(&self, faults: &Faults, port: u32, dst: NodeId, now: Time) -> bool {
         !faults.known_down(port, now)
             && match self.end(port) {
@@ -357,7 +366,7 @@ impl Topology {
             }
     }
 
-    /// The ports by which a switch can send a packet on its way to `dst`. Switches of a fat tree are numbered
+    /// Returns the ports by which a switch can send a packet on its way to `dst`. Switches of a fat tree are numbered
     /// edge, aggregation (both by pod), core; ports of each switch down, then up.
     fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
         let (only, among) = (Route::only, Route::among);
@@ -390,7 +399,7 @@ impl Topology {
         }
     }
 
-    /// What decides between equal ways at this switch: another part of the hash at each tier.
+    /// Returns the number that decides between equal-cost paths at this switch: another part of the hash at each tier.
     fn turn(&self, switch: u32, hash: u32) -> u32 {
         match self.shape {
             Shape::FatTree { half } if switch >= 2 * half * half => hash / half,
@@ -399,7 +408,7 @@ impl Topology {
         }
     }
 
-    /// The switch that a port is of.
+    /// Returns the switch that a port belongs to.
     pub fn switch_with(&self, port: u32) -> u32 {
         match self.shape {
             Shape::Star { .. } => 0,
@@ -413,7 +422,7 @@ impl Topology {
         }
     }
 
-    /// The switch that a port belongs to.
+    /// Returns the switch that a port belongs to.
     pub fn owner(&self, port: u32) -> u32 {
         match self.shape {
             Shape::Star { .. } => 0,
@@ -434,7 +443,7 @@ impl Topology {
         }
     }
 
-    /// Where a port leads to.
+    /// Returns the device that a port leads to.
     pub fn end(&self, port: u32) -> End {
         match self.shape {
             Shape::Star { .. } => End::Node(port),
@@ -467,6 +476,7 @@ impl Topology {
         }
     }
 
+    /// Returns the link of a port.
     pub fn link(&self, port: u32) -> Link {
         match (self.end(port), self.pooled_shape()) {
             (End::Switch(_), None) if let Some(cables) = &self.cables => cables.link(port),
@@ -476,7 +486,8 @@ impl Topology {
         }
     }
 
-    /// Packets from `src` to `dst` with as many hashes in a row share no link between switches.
+    /// Returns the number of disjoint paths between two nodes: packets with this many successive hashes share no link
+    /// between switches.
     pub fn ways(&self, src: NodeId, dst: NodeId) -> u32 {
         match self.shape {
             _ if self.switch_of(src) == self.switch_of(dst) => 1,
@@ -487,7 +498,7 @@ impl Topology {
         }
     }
 
-    /// From one end of a link to the other.
+    /// Returns the propagation from one end of a link to the other.
     pub fn propagation(&self, link: LinkId) -> Time {
         match link {
             LinkId::Host(link) => self.attachment_link(link).propagation,
@@ -495,7 +506,7 @@ impl Topology {
         }
     }
 
-    /// The switch ports on the way of a flow, in order.
+    /// Returns the switch ports on the path of a flow, in order.
     pub fn path(&self, src: NodeId, dst: NodeId, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = End::Switch(self.switch_at(self.attachment(src, dst, hash)));
         std::iter::from_fn(move || {

@@ -1,15 +1,15 @@
-//! What decides the figures of a run beside its fabric, for those who would compare fabrics by them.
+//! Warnings about a run whose figures depend on more than the fabric, for readers who compare fabrics by them.
 //!
 //! | key | fires when |
 //! |---|---|
 //! | `unfinished` | a message did not finish: the figures leave it out |
 //! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]) |
-//! | `overload` | links of a kind had more to carry than they can while messages came |
+//! | `overload` | the links of a kind had more to carry than they can, while messages came |
 //! | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
 //! | `unsteady` | twice as much was under way in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
 //!
-//! The last three are of messages that come at times of their own. Where messages wait for others (jobs, collectives,
-//! closed-loop replay), links are busy as long as there is something to send, and nothing is steady.
+//! The last three are about messages that come at times of their own. Where messages wait for others (jobs,
+//! collectives, closed-loop replay), links are busy as long as there is something to send, and nothing is steady.
 
 mod load;
 mod words;
@@ -22,35 +22,36 @@ use std::ops::Range;
 use unrack_rack::{ValidScenario, Warning, Workload};
 use unrack_units::Time;
 
-/// Ratio of the mean slowdown of all messages to that of those that lost nothing from which on drops decide it: a third
-/// of the mean, or more, is then due to them.
+/// Ratio of the mean slowdown of all messages to that of those that lost nothing, from which on drops decide it: a
+/// third of the mean, or more, is then due to them.
 ///
-/// Fabrics that drop by design stay below, whatever the buffer: NDP, whose switches trim, has up to 1.4, pFabric 1.15.
-/// For Homa and IRD, which lose by time-outs, the ratio is within 10 % of what a larger buffer would change.
+/// Fabrics that drop by design stay below, whatever the buffer: NDP, whose switches trim, has up to 1.4, pFabric
+/// 1.15. For Homa and IRD, whose losses cause timeouts, the ratio is within 10 % of what a larger buffer would
+/// change.
 pub const DECIDES: f64 = 1.5;
 
-/// Share of the time in which messages came from which on a link counts as saturated. A queue before a random arrival
+/// Share of the time in which messages came, from which on a link counts as saturated. A queue with random arrivals
 /// grows as 1 / (1 - utilization): here to twenty packets, and twice that for the next 2.5 %, so that the figure says
 /// more of the last percent of load than of the fabric.
 pub const NEARLY_ALL: f64 = 0.95;
 
-/// Share of messages over saturated links from which on these decide the figures: the median is one of them.
+/// Share of messages over saturated links, from which on these decide the figures: the median is one of them.
 pub const MOST: f64 = 0.5;
 
-/// Ratio of what is under way in the second half of a run to that in the first from which on it is not steady: 1 if it
-/// is, 3 if it grows as long as messages come, and so as near to the one as to the other.
+/// Ratio of the messages under way in the second half of a run to those in the first, from which on the run is not
+/// steady. It is 1 in a steady run and 3 if messages under way grow as long as messages come; this is halfway.
 pub const GROWS: f64 = 2.0;
 
-/// Ratio of the mean slowdown of the second half to that of the first from which on the growth decides the figure. A
+/// Ratio of the mean slowdown of the second half to that of the first, from which on the growth decides the figure. A
 /// tail of few large messages grows without that.
 pub const SLOWER: f64 = 1.25;
 
-/// Messages that have to count for the three that are about load: a hundred in each half, so that a mean slowdown whose
-/// spread is its mean is known to 10 %.
+/// Fewest messages that must count for the three warnings about load: a hundred in each half, so that a mean slowdown
+/// whose spread is its mean is known to 10 %.
 pub const FEWEST: usize = 200;
 
-/// What decides the figures of a run of this scenario, in the order of the table above. `excluded`: what its summary
-/// leaves out.
+/// Returns the warnings about a run of this scenario, in the order of the table above. `excluded` are the messages
+/// that its summary leaves out.
 pub fn warnings(
     scenario: &ValidScenario,
     setup: &Setup,
@@ -68,7 +69,7 @@ pub fn warnings(
     found
 }
 
-/// True if messages do not wait for others.
+/// Returns whether messages come without waiting for others.
 fn comes_by_itself(scenario: &ValidScenario) -> bool {
     match &scenario.workload {
         Workload::Memory(_) | Workload::Flows(_) => true,
@@ -77,7 +78,7 @@ fn comes_by_itself(scenario: &ValidScenario) -> bool {
     }
 }
 
-/// Mean slowdown of those rows that finished, and how many these are.
+/// Returns the mean slowdown of those rows that finished, and their number.
 fn mean_slowdown(run: &Run, rows: impl Iterator<Item = usize>) -> Option<(f64, usize)> {
     let (mut sum, mut count) = (0.0, 0);
     for slowdown in rows.filter_map(|row| run.slowdown(row)) {
@@ -115,9 +116,9 @@ fn unsteady(scenario: &ValidScenario, run: &Run, rows: Range<usize>) -> Option<W
     fires.then(|| words::unsteady(scenario, run, grown, (first, second)))
 }
 
-/// Messages under way in the second half of the time in which these came, over those in the first.
+/// Returns the messages under way in the second half of the time in which these came, over those in the first.
 ///
-/// They wait where the fabric has them wait: in switches, or at nodes for a grant or a window.
+/// Messages wait where the fabric has them wait: in switches, or at nodes for a grant or a window.
 fn growth(run: &Run, rows: Range<usize>) -> Option<f64> {
     let outcomes = &run.outcomes[rows];
     let (start, end) = (outcomes.first()?.submitted, outcomes.last()?.submitted);

@@ -1,9 +1,9 @@
-//! How long each link of a run carried bits.
+//! Time in which each link of a run carried bits.
 
 use super::observe::LinkId;
 use unrack_units::Time;
 
-/// Time in which each way of each link carried bits, by link. Links that carried none may be missing.
+/// Time in which each direction of each link carried bits, by link. Links that carried none may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BusyTimes {
     hosts: Vec<Time>,
@@ -11,7 +11,7 @@ pub struct BusyTimes {
 }
 
 impl BusyTimes {
-    /// Time in which this way of a link carried bits.
+    /// Returns the time in which this direction of a link carried bits.
     pub fn of(&self, link: LinkId) -> Time {
         let (links, number) = match link {
             LinkId::Host(number) => (&self.hosts, number),
@@ -20,7 +20,8 @@ impl BusyTimes {
         links.get(number as usize).copied().unwrap_or(Time::ZERO)
     }
 
-    /// Links that carried something: those of nodes, then those of switch ports, each in order of their numbers.
+    /// Returns the links that carried something: first those of nodes, then those of switch ports, each in order of
+    /// number.
     pub fn iter(&self) -> impl Iterator<Item = (LinkId, Time)> + '_ {
         let hosts = (0..).zip(&self.hosts).map(|(number, time)| (LinkId::Host(number), *time));
         let ports = (0..).zip(&self.ports).map(|(number, time)| (LinkId::Port(number), *time));
@@ -38,7 +39,7 @@ impl BusyTimes {
         links[number] += time;
     }
 
-    /// Adds those of another part of the same run.
+    /// Adds the times of another part of the same run.
     pub(super) fn add_all(&mut self, part: &BusyTimes) {
         part.iter().for_each(|(link, time)| self.add(link, time));
     }

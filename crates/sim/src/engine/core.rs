@@ -1,4 +1,4 @@
-//! What a fabric may know and do: the time, timers, messages, and the books to keep.
+//! Interface between a fabric and the engine: the time, timers, messages, and the counters to keep.
 
 use super::busy::BusyTimes;
 use super::observe::{Hop, LinkId, Observer, Packet, Wait};
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// Totals of a run. Payload only: what protocols add (headers, control blocks) is not in the bytes.
+/// Totals of a run. Bytes are payload only, without what protocols add (headers, control blocks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// That fabrics scheduled for themselves.
+    /// Events that fabrics scheduled for themselves.
     pub events: u64,
-    /// Transmissions of one packet (or control block) over one link.
+    /// Number of transmissions of one packet (or control block) over one link.
     pub packet_hops: u64,
     /// Payload that end nodes put on the network, retransmissions included.
     pub sent_bytes: u64,
@@ -23,8 +23,9 @@ pub struct Counters {
     /// Payload lost on the way. When nothing is in flight: sent = arrived + dropped.
     pub dropped_bytes: u64,
     pub dropped_packets: u64,
-    /// Of traffic besides messages.
+    /// Payload sent by traffic besides messages.
     pub background_sent_bytes: u64,
+    /// Payload received by traffic besides messages.
     pub background_arrived_bytes: u64,
 }
 
@@ -38,7 +39,7 @@ impl<E: Tied> Tied for Event<E> {
 }
 
 impl Counters {
-    /// Of another part of the same run.
+    /// Adds the counters of another part of the same run.
     pub(super) fn add(&mut self, part: &Counters) {
         let Counters {
             events,
@@ -65,7 +66,7 @@ impl Counters {
 pub struct Core<E, O> {
     now: Time,
     queue: EventQueue<Event<E>>,
-    /// Shared by the parts of a run that is split: of those, none admits any.
+    /// All messages by id. The parts of a split run share them, and none of them admits any.
     messages: Arc<Vec<Message>>,
     pub(super) outcomes: Vec<Outcome>,
     completions: Vec<MessageId>,
@@ -74,12 +75,12 @@ pub struct Core<E, O> {
     pub(super) counters: Counters,
     pub(super) queue_bytes: Histogram<u64>,
     pub(super) busy: BusyTimes,
-    /// Messages that were given up, and when: for the other parts of a run that is split.
+    /// Messages that were given up, and when; the other parts of a split run read it.
     pub(super) given_up: Vec<(Time, MessageId)>,
     observer: O,
 }
 
-/// What the queue holds.
+/// Event in the queue: a wake-up of a source's actor, or an event of the fabric.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event<E> {
     Wake(u32),
@@ -87,7 +88,7 @@ pub(super) enum Event<E> {
 }
 
 impl<E: Tied, O: Observer> Core<E, O> {
-    /// The present.
+    /// Returns the present simulated time.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -99,14 +100,15 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.queue.push(at, Event::Fabric(event));
     }
 
+    /// Returns the message of this id.
     pub fn message(&self, id: MessageId) -> &Message {
         &self.messages[id.index()]
     }
 
-    /// The message is complete now. Of one that was given up nobody wants to know any more.
+    /// Completes the message now. Does nothing if it was given up.
     ///
     /// # Panics
-    /// If it already was: a fabric completes a message once.
+    /// If the message is already complete: a fabric completes a message once.
     pub fn complete(&mut self, id: MessageId) {
         let outcome = &mut self.outcomes[id.index()];
         if outcome.is_given_up() {
@@ -118,8 +120,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.observer.completed(id, &self.messages[id.index()], self.now);
     }
 
-    /// A packet has a link for the time `busy`, from a time that is decided now. `hop` is called only if somebody looks
-    /// on.
+    /// Counts a packet that occupies a link for `busy`, from a time that is decided now. Calls `hop` only if there is
+    /// an observer.
     pub fn hop(&mut self, link: LinkId, busy: Time, hop: impl FnOnce() -> Hop) {
         self.counters.packet_hops += 1;
         self.busy.add(link, busy);
@@ -127,29 +129,28 @@ impl<E: Tied, O: Observer> Core<E, O> {
             self.observer.hop(&hop(), self.now);
         }
     }
-    /// A link carries for the time `busy` what is not a packet's alone, or no message's.
+    /// Counts `busy` as time in which a link carries bits that belong to no single packet, or to no message.
     pub fn occupied(&mut self, link: LinkId, busy: Time) {
         self.busy.add(link, busy);
     }
-    /// As many times [`Core::hop`] as a fabric takes links for, that has no packets to look at.
+    /// Counts `hops` transmissions at once, for a fabric that has no packets to describe; see [`Core::hop`].
     pub fn hops(&mut self, hops: u64) {
         self.counters.packet_hops += hops;
     }
-    /// From now on `wait` keeps message `id` from sending: for those who ask where its time went. It is
-    /// called only if somebody looks on.
+    /// Records that `wait` keeps message `id` from sending, from now on. Calls `wait` only if there is an observer.
     pub fn waits(&mut self, id: MessageId, wait: impl FnOnce() -> Wait) {
         if O::HOPS {
             self.observer.waits(id, wait(), self.now);
         }
     }
-    /// It is neither complete nor given up.
+    /// Returns whether the message is neither complete nor given up.
     pub fn is_open(&self, id: MessageId) -> bool {
         let outcome = &self.outcomes[id.index()];
         outcome.completed().is_none() && !outcome.is_given_up()
     }
 
-    /// The message will not be complete: who sends it, or waits for it, has given up. Nothing if it is
-    /// complete or was given up.
+    /// Gives up the message: its sender, or the node that waits for it, has stopped trying. Does nothing if it is
+    /// already complete or given up.
     pub fn give_up(&mut self, id: MessageId) {
         if self.outcomes[id.index()].give_up() {
             self.finished += 1;
@@ -157,22 +158,24 @@ impl<E: Tied, O: Observer> Core<E, O> {
         }
     }
 
-    /// An end node put `bytes` of payload on the network.
+    /// Counts `bytes` of payload that an end node put on the network.
     pub fn sent(&mut self, bytes: u64) {
         self.counters.sent_bytes += bytes;
     }
-    /// `bytes` of payload reached their end node.
+    /// Counts `bytes` of payload that reached their end node.
     pub fn arrived(&mut self, bytes: u64) {
         self.counters.arrived_bytes += bytes;
     }
-    /// A node sent, or received, `bytes` that belong to no message.
+    /// Counts `bytes` sent by a node that belong to no message.
     pub fn background_sent(&mut self, bytes: u64) {
         self.counters.background_sent_bytes += bytes;
     }
+    /// Counts `bytes` received by a node that belong to no message.
     pub fn background_arrived(&mut self, bytes: u64) {
         self.counters.background_arrived_bytes += bytes;
     }
-    /// A packet of message `id` with `bytes` of payload was lost. `packet` is called only if somebody looks on.
+    /// Counts the loss of a packet of message `id` with `bytes` of payload. Calls `packet` only if there is an
+    /// observer.
     pub fn dropped(&mut self, id: MessageId, bytes: u64, packet: impl FnOnce() -> Packet) {
         self.counters.dropped_bytes += bytes;
         self.counters.dropped_packets += 1;
@@ -180,18 +183,19 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.observer.dropped(id, bytes, self.now);
         self.lost(id, packet);
     }
-    /// Message `id`, too, needs what a packet carried that was lost: [`Core::dropped`] has counted it.
+    /// Tells the observer that message `id`, too, needed a lost packet. [`Core::dropped`] has counted the packet.
     pub fn lost(&mut self, id: MessageId, packet: impl FnOnce() -> Packet) {
         if O::HOPS {
             self.observer.lost(id, &packet(), self.now);
         }
     }
-    /// A packet of message `id` was sent again.
+    /// Counts a retransmission of a packet of message `id`.
     pub fn retransmitted(&mut self, id: MessageId) {
         self.outcomes[id.index()].retransmissions += 1;
         self.observer.retransmitted(id, self.now);
     }
-    /// A packet found `bytes` waiting ahead of it at this switch port. Called once per data packet and switch port, also when nothing waits: it is what `queue_bytes` averages.
+    /// Records that a packet found `bytes` waiting ahead of it at this switch port. To be called once per data packet
+    /// and switch port, also when nothing waits: `queue_bytes` averages over these calls.
     pub fn queued(&mut self, port: u32, bytes: u64) {
         self.queue_bytes.saturating_record(bytes);
         self.observer.queued(port, bytes, self.now);
@@ -203,7 +207,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         Core::with(Arc::default(), observer)
     }
 
-    /// That knows all messages from the beginning.
+    /// Creates a core that knows all messages from the beginning.
     pub(super) fn with(messages: Arc<Vec<Message>>, observer: O) -> Self {
         Core {
             now: Time::ZERO,
@@ -231,7 +235,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.now = to;
     }
 
-    /// What a source's actor computes will be done then.
+    /// Schedules a wake-up of a source's actor, for the time at which its computation is done.
     pub(crate) fn wake_at(&mut self, at: Time, actor: u32) {
         assert!(at >= self.now, "a source asked to be woken in the past");
         self.queue.push(at, Event::Wake(actor));
@@ -245,17 +249,17 @@ impl<E: Tied, O: Observer> Core<E, O> {
         id
     }
 
-    /// A message that was known from the beginning is submitted now.
+    /// Submits a message now that was known from the beginning.
     pub(super) fn submit(&mut self, id: MessageId) {
         self.outcomes[id.index()].submitted = self.now;
     }
 
-    /// The next event before `end`; see [`EventQueue::pop_before`].
+    /// Returns the next event before `end`; see [`EventQueue::pop_before`].
     pub(super) fn pop_before(&mut self, end: Time) -> Option<(Time, Event<E>)> {
         self.queue.pop_before(end)
     }
 
-    /// Nothing happens before. `None`: nothing happens at all.
+    /// Returns a lower bound of the time of the next event; `None` if there is none.
     pub(super) fn earliest(&self) -> Option<Time> {
         self.queue.earliest()
     }
@@ -276,12 +280,12 @@ impl<E: Tied, O: Observer> Core<E, O> {
         next
     }
 
-    /// Nobody wants to know of them.
+    /// Discards completions that no source wants to know of.
     pub(super) fn forget_completions(&mut self) {
         self.completions.clear();
     }
 
-    /// Every message submitted so far has finished.
+    /// Returns whether every message submitted so far has finished.
     pub(super) fn is_idle(&self) -> bool {
         self.finished == self.submitted()
     }
@@ -303,7 +307,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
     }
 }
 
-/// Queues above this are counted as this: no switch buffers a terabyte.
+/// Largest queue length that is recorded, in bytes; longer ones count as this. No switch buffers a terabyte.
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
-/// Queue lengths are kept to three significant digits.
+/// Significant digits of recorded queue lengths.
 const QUEUE_DIGITS: u8 = 3;

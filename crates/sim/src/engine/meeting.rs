@@ -1,18 +1,18 @@
-//! Where threads wait for each other, many thousand times a second.
+//! A barrier at which threads meet many thousand times a second.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A barrier for threads that have a core each: who waits turns in place, and gives the core up now and then.
+/// A barrier for threads that have a core each: a waiting thread spins, and yields the core now and then.
 pub(super) struct Meeting {
     threads: usize,
     here: AtomicUsize,
-    /// Meetings held.
+    /// Number of meetings held.
     held: AtomicUsize,
-    /// A thread has panicked: there will be no other meeting.
+    /// Set when a thread has panicked: there will be no other meeting.
     broken: AtomicBool,
 }
 
-/// Turns before a core is offered to others.
+/// Spins before a core is yielded to others.
 const TURNS: u32 = 1 << 10;
 
 impl Meeting {
@@ -21,15 +21,15 @@ impl Meeting {
         Meeting { threads, here, held, broken: AtomicBool::new(false) }
     }
 
-    /// To be kept by each thread while it takes part: if it panics, so do the others.
+    /// Returns a guard that each thread holds while it takes part: if it panics, so do the others.
     pub(super) fn attend(&self) -> Attending<'_> {
         Attending(self)
     }
 
-    /// Until all are here. What one wrote before, all can read after.
+    /// Waits until all threads are here. Whatever a thread wrote before the meeting, all can read after it.
     ///
     /// # Panics
-    /// If another thread has.
+    /// If another thread has panicked.
     pub(super) fn wait(&self) {
         let held = self.held.load(Ordering::Relaxed);
         if self.here.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {

@@ -1,14 +1,13 @@
 //! The event engine: one loop, one queue, no allocation and no dispatch on the packet path.
 //!
-//! [`Sim`] joins a [`Source`] (who asks), a [`Fabric`] (who carries) and an [`Observer`] (who
-//! looks on). All three are type parameters, so that a run of one fabric is compiled as one loop.
+//! [`Sim`] joins a [`Source`] of messages, a [`Fabric`] that carries them, and an [`Observer`]. All three are type
+//! parameters, so that a run of one fabric is compiled as one loop.
 //!
-//! What bought what (star of 144, `edm`, 64 B, load 0.8; processor time per message, one core):
-//! the calendar queue instead of a radix heap took 1.0 us to 0.8 us; events that carry an index into
-//! the messages, 12 bytes, rather than what they are about, keep the queue in the second-level
-//! cache; bookings a constant ahead of their time save three of eight events (see
-//! [`fabric::edm`](crate::fabric::edm)). A finished message holds 64 bytes: 32 as it was asked for, 24
-//! of outcome, 8 of ideal time.
+//! Measured gains (star of 144, `edm`, 64 B, load 0.8; processor time per message, one core): the calendar queue
+//! instead of a radix heap took 1.0 us to 0.8 us; events of 12 bytes, which carry an index into the messages rather
+//! than the messages, keep the queue in the second-level cache; bookings a constant ahead of their time save three of
+//! eight events (see [`fabric::edm`](crate::fabric::edm)). A finished message holds 64 bytes: 32 of request, 24 of
+//! outcome, 8 of ideal time.
 
 mod busy;
 mod core;
@@ -29,18 +28,18 @@ use crate::run::{Ending, Run};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, Outbox, Source};
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub finished: u64,
     pub submitted: u64,
-    /// Messages in all, if the source knows.
+    /// Number of messages in all, if the source knows.
     pub total: Option<u64>,
     pub events: u64,
     pub now: Time,
 }
 
-/// A run: a source, a fabric, and what observes them.
+/// A run: a source, a fabric, and an observer.
 pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
     core: Core<F::Event, O>,
     fabric: F,
@@ -53,35 +52,37 @@ pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
 const PROGRESS_EVERY: u64 = 1 << 16;
 
 impl<F: Fabric, S: Source> Sim<F, S> {
+    /// Creates a run of `source` on `fabric`, without an observer.
     pub fn new(fabric: F, source: S) -> Self {
         Sim::observed(fabric, source, Unobserved)
     }
 }
 
 impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
+    /// Creates a run of `source` on `fabric`, seen by `observer`.
     pub fn observed(fabric: F, source: S, observer: O) -> Self {
         let core = Core::new(observer);
         Sim { core, fabric, source, pending: Pending::default(), time_limit: Time::MAX }
     }
 
-    /// Ends the run at `limit` even if messages are unfinished.
+    /// Sets a time limit: the run ends at `limit` even if messages are unfinished.
     pub fn until(mut self, limit: Time) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// Runs until every message has finished, nothing is left to happen, or the time limit.
+    /// Runs until every message has finished, no event is left, or the time limit.
     pub fn run(self) -> (Run, S, O) {
         self.run_with_progress(|_| {})
     }
 
-    /// As [`Sim::run`], telling `progress` some 20 times a second.
+    /// Runs as [`Sim::run`] does, and calls `progress` some 20 times a second.
     pub fn run_with_progress(mut self, mut progress: impl FnMut(Progress)) -> (Run, S, O) {
         self.source.start(&mut self.pending);
         self.settle();
         let lookahead = self.fabric.lookahead();
         let last = self.time_limit.min(BEFORE_END);
-        // Set when all has finished: what the queue may hold from then on are timers that no longer matter.
+        // Set when all messages have finished: whatever the queue still holds are timers that no longer matter.
         let mut end = None;
         let mut handled = 0u64;
         let ending = loop {
@@ -118,7 +119,7 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         (Run { hosts: fabric.hosts(), ..run }, source, observer)
     }
 
-    /// Runs on until nothing is left to happen, and gives the fabric back.
+    /// Runs until no event is left, and returns the fabric.
     #[cfg(test)]
     pub(crate) fn run_dry(mut self) -> (F, Run) {
         self.source.start(&mut self.pending);
@@ -146,8 +147,8 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         }
     }
 
-    /// Carries what the source asked for to the fabric, and completions to the source, until
-    /// neither has anything left to say at this instant.
+    /// Passes what the source asked for to the fabric, and completions to the source, until neither produces more at
+    /// this instant.
     fn settle(&mut self) {
         loop {
             for (at, actor) in self.pending.wakes.drain(..) {
@@ -169,8 +170,9 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
     }
 }
 
-/// When a run ends in which all has finished at `now`. A run that is split looks whether all has finished once each
-/// window, of which each lasts a lookahead; so does one that is not. Without a lookahead: at once.
+/// Returns the time at which a run ends whose messages have all finished at `now`. A split run checks for this once
+/// per window, each as long as the lookahead; a run that is not split does the same. Without a lookahead, it ends at
+/// once.
 fn end_of_window(now: Time, lookahead: Time) -> Time {
     match lookahead {
         Time::ZERO => now,
@@ -178,15 +180,15 @@ fn end_of_window(now: Time, lookahead: Time) -> Time {
     }
 }
 
-/// The last picosecond at which anything happens.
+/// Last picosecond at which anything happens.
 const BEFORE_END: Time = Time::from_ps(Time::END.as_ps() - 1);
 
-/// How a run ends whose next event is beyond `limit`, or beyond the end of simulated time.
+/// Returns the ending of a run whose next event is beyond `limit`, or beyond the end of simulated time.
 fn ending_after(limit: Time) -> Ending {
     if limit < Time::END { Ending::TimeLimit } else { Ending::OutOfTime }
 }
 
-/// What the source said and the engine has not yet acted upon.
+/// Requests of the source on which the engine has not yet acted.
 #[derive(Default)]
 struct Pending {
     messages: Vec<Message>,

@@ -1,31 +1,32 @@
-//! What can be seen of a run while it happens.
+//! Observation of a run while it happens.
 //!
-//! A fabric tells the books of [`Core`](super::Core) what it does; an [`Observer`] is told the same.
-//! What it does not ask for is not computed: see [`Observer::HOPS`].
+//! A fabric reports what it does to the [`Core`](super::Core), which counts it and passes it on to an [`Observer`].
+//! Details that the observer does not ask for are not computed: see [`Observer::HOPS`].
 
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
-/// Looks on. Every method does nothing unless overridden, and then costs nothing.
+/// Observer of a run. Every method does nothing unless overridden, and then costs nothing.
 pub trait Observer {
-    /// Whether [`Observer::hop`], [`Observer::waits`] and [`Observer::lost`] are called: then what they are told is put together.
+    /// Whether [`Observer::hop`], [`Observer::waits`] and [`Observer::lost`] are called. If not, their arguments are
+    /// not computed.
     const HOPS: bool = false;
 
     fn submitted(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
     fn completed(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
-    /// A packet of message `id` was sent again.
+    /// Reports that a packet of message `id` was retransmitted.
     fn retransmitted(&mut self, _id: MessageId, _now: Time) {}
-    /// A packet of `bytes` was lost on its way.
+    /// Reports that a packet with `bytes` of payload was lost on its way.
     fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
-    /// A packet that message `id` needs was lost. If [`Observer::HOPS`]. A packet that several messages need is told of
-    /// for each of them.
+    /// Reports the loss of a packet that message `id` needs; called once for each message that needs it. Only if
+    /// [`Observer::HOPS`].
     fn lost(&mut self, _id: MessageId, _packet: &Packet, _now: Time) {}
-    /// A packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
+    /// Reports that a packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
     fn queued(&mut self, _port: u32, _bytes: u64, _now: Time) {}
-    /// A packet crosses a link. Told as soon as its times are decided: before its last bit leaves and, for
-    /// one link, not always in the order of time. If [`Observer::HOPS`].
+    /// Reports that a packet crosses a link. Called as soon as the times are decided: before the last bit leaves and,
+    /// for one link, not always in order of time. Only if [`Observer::HOPS`].
     fn hop(&mut self, _hop: &Hop, _now: Time) {}
-    /// What keeps a message from sending, from `now` until it is told otherwise. If [`Observer::HOPS`].
+    /// Reports what keeps a message from sending, from `now` until the next report. Only if [`Observer::HOPS`].
     fn waits(&mut self, _id: MessageId, _wait: Wait, _now: Time) {}
 }
 
@@ -58,82 +59,84 @@ impl<O: Observer> Observer for &mut O {
     }
 }
 
-/// Nobody looks on.
+/// Observer that ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 impl Observer for Unobserved {}
 
-/// One packet (or control block, or cache line) over one link, one way.
+/// Transmission of one packet (or control block, or cache line) over one link, in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
     pub link: LinkId,
-    /// `None`: it belongs to no message, such as a pause frame.
+    /// Message of the packet; `None` if it belongs to none, such as a pause frame.
     pub message: Option<MessageId>,
     pub packet: Packet,
-    /// Bytes that it takes on the link, rounded up, with all that surrounds them.
+    /// Bytes on the link including headers and framing, rounded up.
     pub wire: u32,
     /// Bytes of data, or of a request, that it carries.
     pub payload: u32,
-    /// It joined what waits for this link.
+    /// Time at which the packet joined the queue of this link.
     pub ready: Time,
-    /// Its first bit leaves.
+    /// Time at which the first bit leaves.
     pub first: Time,
-    /// Its last bit has left.
+    /// Time at which the last bit has left.
     pub last: Time,
-    /// Others may be on the link in the same time: they share a flit.
+    /// True if other packets may be on the link in the same time, since they share a flit.
     pub shares: bool,
-    /// Time from `first` on in which the link found out that what it sent was corrupted, and began to send it again.
+    /// Time from `first` on in which the link found out that what it had sent was corrupted, and began to send it
+    /// again.
     pub repeated: Time,
-    /// How much of its transmission what comes next waits for: nothing before a switch that cuts
-    /// through, all of it at its end.
+    /// Part of the transmission for which the next step waits: none of it before a switch that cuts through, all of
+    /// it at the destination.
     pub serial: Time,
-    /// Of the link.
+    /// Propagation of the link.
     pub propagation: Time,
-    /// When it can leave by the next link, or is of use at its end, if nothing is in its way there:
-    /// `first`, `serial`, `propagation` and the fixed latency of the device.
+    /// Time at which the packet can leave by the next link, or is of use at the destination, if nothing is in its
+    /// way: `first` plus `serial`, `propagation` and the fixed latency of the device.
     pub onward: Time,
 }
 
 impl Hop {
-    /// Its last bit is at the other end.
+    /// Returns the time at which the last bit is at the other end.
     pub fn arrival(&self) -> Time {
         self.last + self.propagation
     }
 }
 
-/// One way of a link, by who sends.
+/// One direction of a link, named by its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkId {
-    /// From a node to its switch.
+    /// Link from a node to its switch.
     Host(NodeId),
-    /// From a switch port: see [`Topology`](crate::topology::Topology). On a star, the port of this node.
+    /// Link from a switch port: see [`Topology`](crate::topology::Topology). On a star, the port of this node.
     Port(u32),
 }
 
-/// What a packet says, in words that all fabrics share.
+/// Contents of a packet, in terms that all fabrics share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     pub kind: PacketKind,
-    /// Who made it, and whom it is for.
+    /// Node that made the packet.
     pub src: NodeId,
+    /// Node that the packet is for.
     pub dst: NodeId,
-    /// Of data: its first byte in the message. Of what is asked for or answered: the first byte that is
-    /// not yet acknowledged, granted, ... `None`: the packet does not say.
+    /// Offset in the message: of the first byte of data or, in control packets, of the first byte that is not yet
+    /// acknowledged, granted, and so on. `None` if the packet does not say.
     pub offset: Option<u64>,
     /// Ranges of bytes received beyond `offset`; an empty one ends the list.
     pub sack: [(u64, u64); 3],
-    /// When what it carries or acknowledges was sent, if it says so.
+    /// Time at which the data that the packet carries or acknowledges was sent, if it says so.
     pub sent: Option<Time>,
-    /// 0 is the highest, and that of fabrics without priorities.
+    /// Priority; 0 is the highest, and the only one of fabrics without priorities.
     pub priority: u8,
-    /// A switch marked it for congestion.
+    /// True if a switch marked the packet for congestion.
     pub marked: bool,
-    /// It tells the sender of marks.
+    /// True if the packet tells the sender of marks (ECN echo).
     pub echo: bool,
 }
 
 impl Packet {
-    /// A packet that says no more than this.
+    /// Creates a packet with these fields; the others say nothing.
     pub fn new(kind: PacketKind, src: NodeId, dst: NodeId) -> Packet {
         let sack = [(0, 0); 3];
         let (sent, priority, marked, echo) = (None, 0, false, false);
@@ -141,35 +144,37 @@ impl Packet {
     }
 }
 
-/// What a packet is for.
+/// Purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PacketKind {
     /// Data of a message.
     Data,
-    /// Asks for the data of a read or rmw.
+    /// Request for the data of a read or rmw.
     Request,
-    /// Data or a request has arrived.
+    /// Acknowledgement that data or a request has arrived.
     Ack,
-    /// Data was lost, or had to be cut off its header.
+    /// Report that data was lost, or was trimmed to its header.
     Nack,
-    /// The header of a data packet of which the rest was cut off.
+    /// Header of a data packet that was trimmed.
     Header,
-    /// There is something to send.
+    /// Notification that there is something to send.
     Notification,
-    /// Data may be sent: a grant, token, credit, pull or slot.
+    /// Permission to send data: a grant, token, credit, pull or slot.
     Grant,
-    /// Nothing may be sent on a link, or something again.
+    /// Pause or resumption of a link.
     Pause,
-    /// Tells a sender of congestion.
+    /// Report of congestion to a sender.
     Congestion,
 }
 
 impl PacketKind {
+    /// All kinds, in order.
     pub const ALL: [PacketKind; 9] = {
         use PacketKind::*;
         [Data, Request, Ack, Nack, Header, Notification, Grant, Pause, Congestion]
     };
 
+    /// Returns the name of the kind in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             PacketKind::Data => "data",
@@ -185,32 +190,33 @@ impl PacketKind {
     }
 }
 
-/// What keeps a message from sending.
+/// Reason why a message does not send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
-    /// Nothing does.
+    /// No reason: nothing keeps it.
     Nothing,
-    /// Other messages of its node go first.
+    /// Other messages of the same node go first.
     Turn,
-    /// Its notification has not yet come to who grants.
+    /// The notification has not yet arrived at the scheduler.
     Notification,
-    /// It was not granted yet, by a scheduler, an arbiter or its receiver; or its grant is under way.
+    /// The message was not granted yet by a scheduler, an arbiter or its receiver; or its grant is under way.
     Grant,
-    /// It was not granted yet by who could: it is the turn of others, or too early.
+    /// The scheduler knows the message but did not grant it yet: it is the turn of others, or too early.
     GrantTurn,
-    /// The next hop has no buffer for it, or as much as may be asked for at once has been.
+    /// The next hop has no buffer for the message, or the limit of outstanding requests is reached.
     Credit,
-    /// Its congestion window is full.
+    /// The congestion window is full.
     Window,
-    /// Its sending rate.
+    /// The sending rate paces the message.
     Pacing,
     /// The link is paused.
     Pause,
-    /// Something was lost: until the sender has learnt of it and sent it again.
+    /// A packet was lost, and the sender has not yet noticed and retransmitted it.
     Retransmission,
 }
 
 impl Wait {
+    /// Returns the name of the reason in lower case, such as `grant-turn`.
     pub const fn name(self) -> &'static str {
         match self {
             Wait::Nothing => "nothing",

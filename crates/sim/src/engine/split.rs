@@ -1,14 +1,14 @@
-//! One run over several threads, with the results of one.
+//! One run over several threads, with the results of a single thread.
 //!
-//! The switches, each with its nodes, are dealt to parts. A part has an event queue and a fabric of its own, and its
-//! fabric hands over what crosses to another part. What leaves a switch is felt at the next after a
-//! [lookahead](Fabric::lookahead) at the earliest, so that all parts may go through a window of that length at once;
-//! between two windows they exchange what crossed.
+//! The switches, each with its nodes, are dealt to parts. Each part has an event queue and a fabric of its own, and
+//! the fabric hands over whatever crosses to another part. A packet that leaves a switch affects the next one after a
+//! [lookahead](Fabric::lookahead) at the earliest, so all parts can run through a window of that length at once.
+//! Between two windows they exchange what crossed.
 //!
-//! The results are those of a run that is not split, whatever the parts are. Within a part all is as there: what
-//! happens at a switch and its nodes is decided by what happened there before, and by what came over links, and the
-//! order of both is the same (see [`Tied`]: of what comes at one instant, links go by their number and before all
-//! else that is not a new message). A run that is not split ends with a window, too.
+//! The results are those of a run that is not split, whatever the parts are. What happens at a switch and its nodes
+//! is decided by what happened there before and by what came over links, and the order of both is the same in a part
+//! as in a whole run (see [`Tied`]: at one instant, new messages come first, then arrivals by number of their link,
+//! then everything else). A run that is not split ends with a window, too.
 
 use super::core::{Core, Event};
 use super::meeting::Meeting;
@@ -21,27 +21,28 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// A fabric of which a part of the network can be run alone.
+/// A fabric that can run a part of its network alone.
 pub trait Split: Fabric + Send {
-    /// What crosses from one part to another.
+    /// Item that crosses from one part to another.
     type Parcel: Send;
 
-    /// From now on this is the part `me` of those that `part_of` deals the switches to.
+    /// Makes this fabric the part `me`; `part_of` is the part of each switch.
     fn become_part(&mut self, me: u32, part_of: Arc<[u32]>);
-    /// What has crossed to other parts, and to which. Whoever asks takes it away.
+    /// Items that have crossed to other parts, and the numbers of these parts. The caller drains the list.
     fn crossed(&mut self) -> &mut Vec<(u32, Self::Parcel)>;
-    /// Something came from another part. It is due after all that has happened here.
+    /// Takes an item from another part. It is due after everything that has happened here.
     fn take(&mut self, core: &mut Core<Self::Event, Unobserved>, parcel: Self::Parcel);
 
-    /// Transfers whose sender is here and has nothing more to do. Whoever asks takes them away.
+    /// Transfers whose sender is here and has nothing more to do. The caller drains the list.
     fn closed(&mut self) -> &mut Vec<u32>;
-    /// What part of a transfer is under way in this part: over all parts, the sum is what is under way.
+    /// References to a transfer that this part took, less those that it released. The sum over all parts counts what
+    /// is under way.
     fn under_way(&self, transfer: u32) -> i32;
-    /// Nothing of it is under way anywhere.
+    /// Forgets a transfer of which nothing is under way in any part.
     fn forget(&mut self, transfer: u32);
 }
 
-/// Windows between two looks at what can be forgotten.
+/// Windows between two checks for transfers to forget.
 const FORGET_EVERY: u64 = 256;
 /// Windows between two calls of the progress hook.
 const PROGRESS_EVERY: u64 = 1 << 12;
@@ -49,19 +50,19 @@ const PROGRESS_EVERY: u64 = 1 << 12;
 struct Part<F: Split> {
     core: Core<F::Event, Unobserved>,
     fabric: F,
-    /// The messages of its nodes.
+    /// Messages of the nodes in this part, in order of time.
     calls: std::vec::IntoIter<u32>,
 }
 
-/// What all parts see.
+/// State that all parts share.
 struct Shared<'a, F: Split> {
     calls: &'a [Time],
     parts: &'a [Mutex<Part<F>>],
-    /// What crossed, by part of departure and of arrival.
+    /// Items that crossed, by part of departure and of arrival.
     mail: Vec<Mutex<Vec<F::Parcel>>>,
     earliest: Vec<AtomicU64>,
     finished: Vec<AtomicU64>,
-    /// In the window behind, a message was given up.
+    /// A message was given up in the previous window.
     gave_up: AtomicBool,
     meeting: Meeting,
     window: Time,
@@ -69,7 +70,7 @@ struct Shared<'a, F: Split> {
 }
 
 /// Runs `calls`, sorted by time, on as many threads as there are parts. `make` makes the same fabric each time;
-/// `part_of` deals the switches to parts from 0 on, `switch_of` tells that of a node.
+/// `part_of` is the part, from 0 on, of each switch, and `switch_of` the switch of a node.
 pub fn run_split<F: Split>(
     make: impl Fn() -> F,
     calls: &[(Time, Message)],
@@ -123,7 +124,7 @@ impl<F: Split> Shared<'_, F> {
         self.parts[number].lock().expect("a thread that panics ends the run")
     }
 
-    /// Goes through all windows as part `me`.
+    /// Runs all windows of part `me`.
     fn go(&self, me: usize, progress: &mut dyn FnMut(Progress)) -> Ending {
         let _hold = self.meeting.attend();
         self.part(me).sleep(self.calls);
@@ -162,7 +163,7 @@ impl<F: Split> Shared<'_, F> {
         unreachable!("a run has fewer than 2^64 windows")
     }
 
-    /// How far this part is: others read it after they have met, and before they meet again.
+    /// Publishes how far this part is. Other parts read it between this meeting and the next.
     fn publish(&self, me: usize) {
         let core = &self.part(me).core;
         let earliest = core.earliest().map_or(u64::MAX, Time::as_ps);
@@ -193,7 +194,7 @@ impl<F: Split> Shared<'_, F> {
         }
     }
 
-    /// What takes all parts at once, while all wait.
+    /// Does what needs all parts at once, while all of them wait.
     fn settle(&self) {
         let mut parts: Vec<_> = (0..self.parts.len()).map(|number| self.part(number)).collect();
         let given_up: BTreeSet<_> =
@@ -205,7 +206,7 @@ impl<F: Split> Shared<'_, F> {
             }
         }
         self.gave_up.store(false, Ordering::Relaxed);
-        // Transfers of which nothing is under way any more.
+        // Transfers of which no packet is under way any more.
         for number in 0..parts.len() {
             for transfer in std::mem::take(parts[number].fabric.closed()) {
                 match parts.iter().map(|part| part.fabric.under_way(transfer)).sum::<i32>() {
@@ -217,7 +218,8 @@ impl<F: Split> Shared<'_, F> {
     }
 }
 
-/// One part or two gave up message `id`, at `at` first. What counts is whether it was complete by then, in any part.
+/// Gives up message `id` in every part, after one or two parts gave it up, first at `at`. A completion in any part by
+/// then takes precedence.
 fn give_up<F: Split>(parts: &mut [MutexGuard<'_, Part<F>>], at: Time, id: MessageId) {
     let outcome = |part: &MutexGuard<'_, Part<F>>| part.core.outcomes[id.index()];
     let complete = parts.iter().any(|part| outcome(part).completed().is_some_and(|then| then <= at));
@@ -240,7 +242,7 @@ fn give_up<F: Split>(parts: &mut [MutexGuard<'_, Part<F>>], at: Time, id: Messag
     }
 }
 
-/// One run of what the parts have.
+/// Joins the results of all parts to one run.
 fn join<F: Split>(
     parts: Vec<Part<F>>,
     calls: &[(Time, Message)],
@@ -274,7 +276,7 @@ fn join<F: Split>(
 }
 
 impl<F: Split> Part<F> {
-    /// Until the next message is to be submitted.
+    /// Schedules a wake-up for the time at which the next message of this part is submitted.
     fn sleep(&mut self, calls: &[Time]) {
         if let Some(id) = self.calls.next() {
             self.core.wake_at(calls[id as usize], id);

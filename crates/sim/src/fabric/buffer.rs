@@ -1,20 +1,21 @@
-//! What switches have for packets that wait: a buffer for each port, or one for all ports of a switch, with the dynamic
+//! Switch buffers for packets that wait: one for each port, or one for all ports of a switch, with the dynamic
 //! threshold of Choudhury and Hahne (Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, IEEE/ACM
-//! Transactions on Networking 6(2), 1998): a queue may grow as long as it is below alpha times what is free.
+//! Transactions on Networking 6(2), 1998): a queue may grow as long as it is shorter than alpha times the free space.
 
 use unrack_units::Bytes;
 
-/// Of switches.
+/// Buffers of switches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Buffer {
-    /// Of each port.
+    /// Buffer of each port.
     Private(Bytes),
-    /// Of each switch.
+    /// Buffer of each switch, shared by its ports.
     Shared { size: Bytes, alpha: f64 },
 }
 
 impl Buffer {
-    /// What a port may hold at the most: where no other does, a queue ends at alpha / (1 + alpha) of what is shared.
+    /// Returns the most that a port may hold. In a shared buffer, a queue that is alone ends at alpha / (1 + alpha)
+    /// of it.
     pub fn of_port(self) -> Bytes {
         match self {
             Buffer::Private(size) => size,
@@ -25,17 +26,17 @@ impl Buffer {
     }
 }
 
-/// What a queue has room for now.
+/// Space that a queue may use now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Room {
-    /// So many bytes in all.
+    /// Limit of the queue, in bytes.
     Own(u64),
-    /// Of the whole switch.
+    /// Free bytes of the buffer that the whole switch shares.
     Shared { free: u64, alpha: f64 },
 }
 
 impl Room {
-    /// Whether a queue of `waiting` bytes may grow by `wire`.
+    /// Returns whether a queue of `waiting` bytes may grow by `wire`.
     pub(super) fn takes(self, waiting: u64, wire: u32) -> bool {
         let wire = u64::from(wire);
         match self {
@@ -45,7 +46,7 @@ impl Room {
         }
     }
 
-    /// The queue has let go of so much.
+    /// Adds bytes that the queue has let go of.
     pub(super) fn freed(&mut self, bytes: u64) {
         if let Room::Shared { free, .. } = self {
             *free += bytes;
@@ -53,16 +54,16 @@ impl Room {
     }
 }
 
-/// Bytes that wait at switches which share their buffers.
+/// Bytes that wait at each switch, where switches share their buffers.
 pub(super) struct Pools {
     size: u64,
     alpha: f64,
-    /// By switch.
+    /// Bytes that wait, by switch.
     used: Vec<u64>,
 }
 
 impl Pools {
-    /// `None`: ports have buffers of their own.
+    /// Returns `None` if ports have buffers of their own.
     pub(super) fn new(buffer: Buffer, switches: u32) -> Option<Pools> {
         let Buffer::Shared { size, alpha } = buffer else { return None };
         Some(Pools { size: size.get(), alpha, used: vec![0; switches as usize] })
@@ -72,7 +73,7 @@ impl Pools {
         Room::Shared { free: self.size - self.used[switch as usize], alpha: self.alpha }
     }
 
-    /// What waits at a port of this switch was `before`, and is `now`.
+    /// Records that the bytes waiting at a port of this switch changed from `before` to `now`.
     pub(super) fn changed(&mut self, switch: u32, before: u64, now: u64) {
         let used = &mut self.used[switch as usize];
         *used = *used + now - before;
@@ -106,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// N queues that are always offered more end up with alpha / (1 + N alpha) each (§III, eq. 3).
+        /// Greedy queues: N that are always offered more end up with alpha / (1 + N alpha) each (§III, eq. 3).
         #[test]
         fn greedy_queues_share_alike(queues in 1usize..20, alpha in 0.1f64..4.0) {
             let mut pools = Pools::new(Buffer::Shared { size: Bytes::new(1_000_000), alpha }, 1).unwrap();

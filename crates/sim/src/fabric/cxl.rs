@@ -1,26 +1,25 @@
 //! `cxl`: cache lines over credited links and input-buffered switches (CXL.mem; EDM §4.3).
 //!
-//! Any topology, each link carrying flits both ways. A message is cut into lines of 64 B, each a request
-//! and an answer of the link layer: see [`unrack_protocol::cxl`]. A read or rmw is complete when all its
-//! data is at `src`, a write or flow when all its data is at `dst`. A line takes its whole 64 B however few of
-//! them the message needs. All lines between two nodes go the same way.
+//! Any topology, each link carrying flits both ways. A message is cut into lines of 64 B, each a request and an
+//! answer of the link layer: see [`unrack_protocol::cxl`]. A read or rmw is complete when all its data is at `src`, a
+//! write or flow when all its data is at `dst`. A line takes its whole 64 B even if the message needs fewer of them.
+//! All lines between two nodes take the same path.
 //!
-//! Networks of several switches cannot lock up either: a line goes up and then down, so no two queues of a
-//! class wait for each other, and answers always drain at who asked.
+//! Networks of several switches cannot lock up either: a line goes up and then down, so no two queues of a class wait
+//! for each other, and answers always drain at the node that asked.
 //!
-//! A link has an event at the start of each flit while it has something to send, and one at the end
-//! of each flit that completes a message. Credits come back without events: they are dated, and only
-//! a sender that waits for one is woken. A page read over one switch takes some 350 events of about 110 ns:
-//! a sixth in the event queue, the rest in even parts in the steps below. Dating arrivals as well leaves out two
-//! events of five and was tried; keeping them in order costs what it saves.
+//! A link has an event at the start of each flit while it has something to send, and one at the end of each flit that
+//! completes a message. Credits come back without events: they are dated, and only a sender that waits for one is
+//! woken. A page read over one switch takes some 350 events of about 110 ns: a sixth in the event queue, the rest in
+//! even parts in the steps below. Dating arrivals as well, which saves two events of five, was tried; keeping them in
+//! order costs as much as it saves.
 //!
 //! Faults: a flit that is corrupted, or meets a link that is down, is sent again with all that follows it
-//! ([`retry`]). What a link that never comes back would carry is answered with an error at once: its
-//! messages are given up.
+//! ([`retry`]). A line whose link never comes back is answered with an error at once, and its message is given up.
 //!
-//! Departure: credits go back one flit time and one propagation after the buffer came free, and take
-//! nothing from the link: they travel in headers, or in flits that would be idle.
-//! Departure: the switch's own latency of the scenario is not used, but [`Params::hop`].
+//! Departure: credits go back one flit time and one propagation after the buffer came free, and take no time on the
+//! link: they travel in headers, or in flits that would be idle.
+//! Departure: the scenario's switch latency is not used; [`Params::hop`] is used instead.
 
 mod alone;
 mod link;
@@ -44,23 +43,24 @@ use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node,
 use unrack_units::Time;
 use unrack_workload::{Kind, Message, MessageId};
 
-/// CXL on any network.
+/// CXL on a network.
 pub struct Cxl {
     alone: Alone,
     topology: Topology,
     wiring: Wiring,
     nodes: Vec<Node>,
     switches: Vec<Switch>,
-    /// From nodes to their switch, then from each switch port.
+    /// Links from nodes to their switch, by node, and then those from switch ports, by port.
     links: Vec<Link>,
-    /// Of each message.
+    /// Progress of each message, by id.
     progress: Vec<Progress>,
-    /// Buffers that the flit being filled frees: at the end of which link, of which class.
+    /// Buffers freed by the flit that is being filled: the link whose receiver has the buffer, and the class.
     freed: Vec<(u32, Class)>,
 }
 
 impl Tied for Event {}
 
+/// Events of [`Cxl`]; each has the number of a link.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// A flit may start on a link.
@@ -69,17 +69,21 @@ pub enum Event {
     Arrive(u32),
 }
 
-/// Lines of data of a message.
+/// Progress of one message, in lines of data.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     sent: u32,
     arrived: u32,
     dropped: u32,
-    /// What asked for them has come, or was lost.
+    /// The request has arrived, or was lost.
     asked: bool,
 }
 
 impl Cxl {
+    /// Creates the nodes, switches and links of a network.
+    ///
+    /// # Errors
+    /// If the network has too many nodes, or `credits` or `outstanding` is 0.
     pub fn new(network: &Network, params: &Params) -> Result<Cxl, SetupError> {
         check(network, params)?;
         let topology = &network.topology;
@@ -117,7 +121,7 @@ const MAX_NODES: u32 = 4096;
 
 /// Flits and credits.
 impl Cxl {
-    /// Something came that `link` may be able to send.
+    /// Sends on `link`, where a line has arrived that it may be able to send: now, or when the current flit ends.
     fn offer<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let free_at = self.links[link as usize].free_at;
         match free_at <= core.now() {
@@ -126,7 +130,7 @@ impl Cxl {
         }
     }
 
-    /// Has a flit started at `at` unless one is due before.
+    /// Schedules a flit on `link` at `at`, unless one is due before.
     fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, at: Time) {
         let wake_at = &mut self.links[link as usize].wake_at;
         if at < *wake_at {
@@ -135,7 +139,7 @@ impl Cxl {
         }
     }
 
-    /// What waits to be sent on `link`, credits or not.
+    /// Returns the classes of lines that wait to be sent on `link`, with credits or without.
     fn waiting(&self, link: u32) -> ClassSet {
         match self.links[link as usize].sender {
             Sender::Node(node) => self.nodes[usize::from(node)].waiting(),
@@ -149,7 +153,7 @@ impl Cxl {
         let Cxl { links, nodes, switches, freed, wiring, .. } = self;
         let Link { transmitter, wire, began, sender, flit, latency, id, .. } = &mut links[link as usize];
         let id = *id;
-        // Unless it has to be sent again.
+        // Unless the flit has to be sent again.
         let arrival = now + *flit + *latency;
         let (resumed, flit) = (transmitter.is_midway().then_some(*began), *flit);
         let (sender, before) = (*sender, wire.len());
@@ -190,8 +194,8 @@ impl Cxl {
         self.continue_after(core, link, carries);
     }
 
-    /// Lines that a flit completes are on their way: when the first of them began, if in a flit before, the end of the
-    /// flit, and how long the link repeated it.
+    /// Schedules the arrival of the lines that a flit completes. The times are: the start of the first of them, if it
+    /// began in an earlier flit; the end of the flit; and how long the link repeated it.
     fn fly<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -213,13 +217,14 @@ impl Cxl {
                 Some(began) if place == before => (began, all_repeated),
                 _ => (now, repeated),
             };
-            // The link's time was booked with the flit.
+            // The time on the link was counted with the flit.
             core.hop(id, Time::ZERO, || self.hop(link, place, [first, end, arrival], repeated));
         }
         core.schedule(arrival, Event::Arrive(link));
     }
 
-    /// A line that a flit completes: when it began, ends, and can go on, and how long the link repeated it.
+    /// Describes a line that a flit completes, by the times at which it begins, ends and can go on, and the time in
+    /// which the link repeated it.
     fn hop(&self, link: u32, place: usize, [first, last, onward]: [Time; 3], repeated: Time) -> Hop {
         let Link { wire, id, propagation, .. } = &self.links[link as usize];
         let line = wire[place].1;
@@ -241,7 +246,8 @@ impl Cxl {
         }
     }
 
-    /// When to try again.
+    /// Schedules the next try: when the link is free if the flit carried something, else when the next credit is
+    /// there.
     fn continue_after<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, carries: bool) {
         let Link { transmitter, free_at, .. } = &self.links[link as usize];
         let wake_at = match (transmitter.is_midway(), self.waiting(link).is_empty()) {
@@ -269,7 +275,7 @@ impl Cxl {
 
 struct FromNode<'a> {
     node: &'a mut Node,
-    /// The link that requests came by.
+    /// Number of the link by which requests came.
     receives: u32,
     wire: &'a mut VecDeque<(Time, Line)>,
     arrival: Time,
@@ -290,7 +296,7 @@ impl Feed for FromNode<'_> {
 struct FromSwitch<'a> {
     switch: &'a mut Switch,
     output: u16,
-    /// By input: the link that leads there.
+    /// Number of the link that leads to each input of the switch.
     feeders: &'a [u32],
     wire: &'a mut VecDeque<(Time, Line)>,
     arrival: Time,
@@ -327,7 +333,7 @@ impl Cxl {
         }
     }
 
-    /// Offers to every output what has come to the head of a queue, until nothing more does.
+    /// Offers to every output the lines that have come to the head of a queue, until no more do.
     fn offer_outputs<O: Observer>(&mut self, core: &mut Core<Event, O>, switch: u32) {
         while let Some(output) = self.switches[switch as usize].poll_output() {
             self.offer(core, self.wiring.link_of(switch, output));
@@ -361,7 +367,7 @@ impl Cxl {
         }
     }
 
-    /// A line leaves its node.
+    /// Counts a line that leaves its node.
     fn count_sent<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, place: usize) {
         let line = self.links[link as usize].wire[place].1;
         if !is_data(&line) {
@@ -370,7 +376,7 @@ impl Cxl {
         let message = *core.message(MessageId(line.message));
         let progress = &mut self.progress[line.message as usize];
         if !std::mem::replace(&mut progress.asked, true) {
-            // What asked for it has come, if anything had to.
+            // The request has arrived, if there was one.
             core.arrived(u64::from(message.request));
         }
         core.sent(line_payload(&message, progress.sent));
@@ -378,7 +384,7 @@ impl Cxl {
     }
 }
 
-/// What a line says.
+/// Describes a line to an observer.
 fn looks(line: &Line) -> Packet {
     let kind = match (line.class, line.fetches) {
         (Class::Req, _) | (Class::RwD, true) => PacketKind::Request,
@@ -388,7 +394,7 @@ fn looks(line: &Line) -> Packet {
     Packet::new(kind, u32::from(line.src), u32::from(line.dst))
 }
 
-/// Whether a line carries bytes of its message's data.
+/// Returns whether a line carries data of its message.
 fn is_data(line: &Line) -> bool {
     match line.class {
         Class::Drs => true,
@@ -401,7 +407,7 @@ fn lines(message: &Message) -> u32 {
     u32::try_from(message.bytes.div_ceil(LINE_BYTES)).expect("a message below 256 GiB")
 }
 
-/// Bytes of the message in its line of this number.
+/// Returns the bytes of the message in its line of this number.
 fn line_payload(message: &Message, number: u32) -> u64 {
     (message.bytes - u64::from(number) * LINE_BYTES).min(LINE_BYTES)
 }
@@ -418,7 +424,7 @@ impl Fabric for Cxl {
         core.sent(u64::from(message.request));
         self.progress.push(Progress::default());
         debug_assert_eq!(self.progress.len(), id.index() + 1, "messages are submitted in order");
-        // All that can keep its lines from leaving, but for lines of others.
+        // Credits are all that can keep the lines from leaving, except lines of other messages.
         core.waits(id, || Wait::Credit);
         let class = if message.kind == Kind::Read { Class::Req } else { Class::RwD };
         let src = message.src as u16;
@@ -449,8 +455,8 @@ impl Fabric for Cxl {
         }
     }
 
-    /// Exact while credits and window cover the round trips they span (as the defaults do on rack
-    /// distances up to 300 Gbps, and always for 4 KiB); a lower bound beyond.
+    /// Returns the completion time alone: exact while credits and window cover the round trips they span (as the
+    /// defaults do at rack distances up to 300 Gbps, and always for 4 KiB), and a lower bound beyond.
     fn unloaded(&self, message: &Message) -> Time {
         self.alone.completion(message, lines(message))
     }

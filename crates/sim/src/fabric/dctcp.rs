@@ -13,12 +13,16 @@ use unrack_workload::{Computing, Message, MessageId};
 
 pub use super::stream::Event;
 
-/// DCTCP.
+/// DCTCP on a network.
 pub struct Dctcp {
     streams: Streams<Control>,
 }
 
 impl Dctcp {
+    /// Creates DCTCP endpoints on a network.
+    ///
+    /// # Errors
+    /// If a parameter does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Dctcp, SetupError> {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
         let plan = Plan { kept: params.connections == Connections::Kept, ..plan };

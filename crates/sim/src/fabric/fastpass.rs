@@ -1,15 +1,16 @@
 //! `fastpass`: an arbiter gives every packet a timeslot (Perry et al., SIGCOMM 2014).
 //!
-//! The arbiter is a server of its own, on a link of its own, as far from every node as nodes of different
-//! racks are from each other. What it is asked and says crosses that link, first in, first out; demands that
-//! a node has while its link is busy go in one packet, and so do the slots that a batch gives it.
+//! The arbiter is a server of its own, on a link of its own, as far from every node as nodes of different racks are
+//! from each other. Requests to the arbiter and its answers cross that link, first in, first out. Demands that a node
+//! gathers while its link is busy go in one packet, and so do the slots that a batch gives it.
 //!
-//! A slot is the time of a full packet and of the control that it may bring: a packet to the arbiter and an
-//! acknowledgement. Without room for these, a busy node falls behind its slots, and queues are back.
+//! A slot lasts as long as a full packet and the control packets that it may bring: a packet to the arbiter and an
+//! acknowledgement. Without room for these, a busy node would fall behind its slots, and queues would be back.
 //!
-//! A batch begins when there is demand and the slots' time of the last batch is over. Every node that it has slots
-//! for is told in one packet, in order of their numbers; the first slot follows those of the last batch, and begins no
-//! sooner than the last of these packets can be there. What a node finds in a slot too late goes as soon as it can.
+//! A batch begins when there is demand and the slots of the last batch are over. Every node that gets slots learns of
+//! them in one packet, sent in order of node number. The first slot follows those of the last batch, and begins no
+//! sooner than the last of these packets can have arrived. A node that learns of a slot too late uses it as soon as
+//! it can.
 
 mod arbiter;
 
@@ -30,12 +31,16 @@ use unrack_protocol::silence::{LONGEST, STEADY, Silence};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
-/// Fastpass.
+/// Fastpass on a network.
 pub struct Fastpass {
     network: PacketNetwork<Ends>,
 }
 
 impl Fastpass {
+    /// Creates the arbiter and the endpoints.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Fastpass, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         if !(1..=64).contains(&params.batch) {
@@ -59,42 +64,42 @@ struct Ends {
     timeout: Time,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
-    /// What packets to and from the arbiter say.
+    /// Contents of packets to and from the arbiter.
     words: Slab<Words>,
 }
 
-/// What a packet to or from the arbiter says.
+/// Contents of a packet to or from the arbiter.
 enum Words {
     Demands(Vec<Demand>),
-    /// Segments, and when each is to be sent.
+    /// Segments, and the time at which each is to be sent.
     Slots(Vec<(Time, Allocation)>),
 }
 
 struct Pair {
-    /// Segments that are to be sent.
+    /// Segments to be sent when their slots come.
     wanted: SegmentSet,
     /// Segments sent at least once.
     sent: u32,
     done: bool,
     arrived: SegmentSet,
     deadline: Time,
-    /// Doubled each time that nothing was heard for so long.
+    /// Timeout; doubled each time that nothing is heard for this long.
     timeout: Time,
-    /// Since a segment was sent for the first time, or fewer were missing.
+    /// Timeouts in a row since a segment was sent for the first time, or fewer were missing.
     silence: Silence,
-    /// From the first that is missing to before the second, as it was last said.
+    /// Range of missing segments, end excluded, as last reported by the receiver.
     missing: (u32, u32),
 }
 
 #[derive(Default)]
 struct Node {
-    /// What the next packet to the arbiter asks for.
+    /// Demands of the next packet to the arbiter.
     demands: Vec<Demand>,
     slots: BTreeSet<Slot>,
     wakes_at: Option<Time>,
 }
 
-/// What goes when.
+/// Slot of a node: when it may send which segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     at: Time,
@@ -103,25 +108,27 @@ struct Slot {
     serial: u32,
 }
 
+/// Header of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Header {
     Segment(u32),
     Done,
-    /// What is missing?
+    /// Asks the receiver which segments are missing.
     Probe,
-    /// From the first to before the second.
+    /// Reports a range of missing segments, end excluded.
     Missing(u32, u32),
-    /// To or from the arbiter.
+    /// Belongs to a packet to or from the arbiter; index in `Ends::words`.
     Words(u32),
 }
 
+/// Timers of the transport.
 #[derive(Debug, Clone, Copy)]
 pub enum Timer {
-    /// A slot of this node begins.
+    /// Start of a slot of this node.
     Slot(NodeId),
-    /// The last bit of a packet to the arbiter is in.
+    /// End of the arbiter's work on a packet; index in `Ends::words`.
     Asked(u32),
-    /// A batch is to be matched.
+    /// Match of the next batch.
     Batch,
 }
 
@@ -129,7 +136,7 @@ const CONTROL: u32 = 0;
 const DATA: u32 = 1;
 
 impl Ends {
-    /// Asks the arbiter for these segments. A transfer lives as long as a demand of it.
+    /// Asks the arbiter for slots for these segments. The transfer lives at least as long as this demand.
     fn ask<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segments: Range<u32>) {
         let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
         self.nodes[src as usize].demands.push(Demand { src, dst, transfer, serial, segments });
@@ -138,7 +145,7 @@ impl Ends {
         net.wake(src);
     }
 
-    /// The segments that wait for their slots in packets to the arbiter, as one.
+    /// Returns one packet to the arbiter with as many demands of this node as fit.
     fn ask_packet(&mut self, node: NodeId) -> Option<Packet<Header>> {
         let demands = &mut self.nodes[node as usize].demands;
         let transfer = demands.first()?.transfer;
@@ -163,7 +170,7 @@ impl Ends {
         let pair = &mut self.transfers[transfer as usize];
         pair.timeout = self.timeout;
         pair.deadline = net.now() + pair.timeout;
-        // It may have been doubled.
+        // The timeout may have been doubled.
         self.keep_alarm(net, transfer, Side::Sender);
     }
 
@@ -189,7 +196,7 @@ impl Ends {
         }
     }
 
-    /// Matches the next batch, and sends word of it.
+    /// Matches the next batch, and sends each node its slots.
     fn batch<O: Observer>(&mut self, net: &mut Net<Self, O>) {
         let now = net.now();
         for Word { node, slots, at } in self.server.batch(now) {
@@ -248,7 +255,8 @@ impl Transport for Ends {
             }
             place.slots.pop_first();
             let pair = &mut self.transfers[transfer as usize];
-            // A slot that was asked for twice is left empty; its transfer may be over, and its number another's.
+            // A slot that was asked for twice is left empty; its transfer may be over, and its number in use by
+            // another.
             if net.transfer(transfer).serial == serial && !pair.done && pair.wanted.remove(segment) {
                 if segment < pair.sent {
                     net.retransmitted(transfer);
@@ -315,7 +323,8 @@ impl Transport for Ends {
         }
     }
 
-    /// Demands that never came to the arbiter keep nothing alive. Words are of several transfers.
+    /// Releases the transfers of demands that are lost on the way to the arbiter. One such packet may hold demands of
+    /// several transfers.
     fn lost<O: Observer>(&mut self, net: &mut Net<Self, O>, header: &Header) {
         let Header::Words(words) = *header else { return };
         match std::mem::replace(&mut self.words[words], Words::Slots(Vec::new())) {
@@ -406,7 +415,7 @@ impl Transport for Ends {
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
         let Transfer { src, dst, segments, .. } = *net.transfer(transfer);
         let pair = &mut self.transfers[transfer as usize];
-        // Silence, or answers that lead to nothing.
+        // Nothing was heard, or answers made no progress.
         if pair.timeout >= LONGEST || pair.silence.handle_timeout(self.timeout, STEADY).is_none() {
             (pair.done, pair.deadline) = (true, Time::MAX);
             pair.wanted.clear();
@@ -427,7 +436,7 @@ impl Transport for Ends {
     fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
         let server = &self.server;
         packet::alone::<Self>(plan, message, Some(server.slot()), |src, dst| {
-            // The answer's demand may have to wait for the end of the batch of the request.
+            // The demand of the answer may have to wait for the end of the request's batch.
             let between = match message.kind.is_answered() && src == message.dst {
                 true => {
                     let request = plan.alone(dst, src).stream(u64::from(message.request));

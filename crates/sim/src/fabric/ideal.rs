@@ -1,8 +1,8 @@
-//! `ideal`: what no fabric on the same links can beat, for any message.
+//! `ideal`: a lower bound of the completion time of any message, on any fabric with the same links.
 //!
-//! Every message is alone ([`Network::ideal`]): its bits are sent at the slowest link's rate, cross the
-//! links each way, and wait for nothing. No queue, no header, no switch, no host. A bound of each message's
-//! completion in open loop, and so of a program's run time in closed loop.
+//! Every message is alone ([`Network::ideal`]): its bits are sent at the slowest link's rate, cross the links each
+//! way, and wait for nothing. There is no queue, header, switch or host. It bounds each message's completion in open
+//! loop, and so a program's run time in closed loop.
 
 use super::Fabric;
 use crate::engine::{Core, Observer};
@@ -10,19 +10,20 @@ use crate::network::Network;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// The lower bound on a network.
+/// Lower bound on a network.
 pub struct Ideal {
     network: Network,
 }
 
 impl Ideal {
+    /// Creates the bound for a network.
     pub fn new(network: &Network) -> Ideal {
         Ideal { network: network.clone() }
     }
 }
 
 impl Fabric for Ideal {
-    /// The message is complete.
+    /// Completion of a message.
     type Event = MessageId;
 
     fn name(&self) -> &'static str {

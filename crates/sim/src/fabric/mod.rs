@@ -2,33 +2,33 @@
 //!
 //! # How to add a fabric
 //!
-//! 1. The protocol's rules go to `unrack_protocol` as a sans-IO core: told what happened at time t,
-//!    it answers what to do. No queue, no port, no clock in it.
+//! 1. The protocol's rules go to `unrack_protocol` as a sans-IO core: it is told what happened at time t,
+//!    and answers with what to do. No queue, no port, no clock in it.
 //! 2. A leaf here owns the parts of the network the protocol uses (see [`crate::network`]: links,
 //!    ports with known departures, the star), one core per endpoint or per switch in dense arrays
 //!    named by index, and a small `Copy` event enum.
 //! 3. It implements [`Fabric`]: `submit` when a message comes, `handle` when one of its own events
 //!    is due, `unloaded` as arithmetic. Both get the engine as [`Core`]: `now`, `schedule`,
-//!    `message`, `complete`, and the books every fabric keeps: `hop` at each link crossed, `sent`
+//!    `message`, `complete`, and the counters that every fabric keeps: `hop` at each link crossed, `sent`
 //!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port; and
-//!    `waits` when something other than the network begins or ends to hold a message up.
+//!    `waits` when something other than the network begins or ceases to hold a message up.
 //! 4. Tests: unloaded completion equals `unloaded` to the picosecond for sizes around every
 //!    boundary (`crates/sim/tests` has the loop: add the fabric's name to it), conservation
 //!    (`sent = arrived + dropped` when a run is done), same seed same bytes.
 //!
-//! A transport over packets is less: `packet::Transport` is asked for a packet when a node's link is free
-//! and told what has arrived; ports, queues, routes, pauses, faults, acknowledgement of requests by their
-//! answers and the life of transfers are `packet::PacketNetwork`'s. `pfabric.rs` is the shortest example.
+//! A transport over packets is shorter: `packet::Transport` is asked for a packet when a node's link is free and told
+//! what has arrived. Ports, queues, routes, pauses, faults, acknowledgement of requests by their answers and the life
+//! of transfers are the business of `packet::PacketNetwork`. `pfabric.rs` is the shortest example.
 //!
-//! Faults: ask [`Topology::route_at`](crate::topology::Topology::route_at) for the way, and
-//! [`Topology::loses`](crate::topology::Topology::loses) once for each packet and link, when its departure
-//! is known, host links ([`LinkId::Host`](crate::LinkId)) included. What it says is lost has taken its time on the
-//! link: book it, call `dropped`, and forget it. Without faults both cost one test of an option. A protocol
-//! whose peer is gone for ever stops trying and calls [`Core::give_up`].
+//! Faults: ask [`Topology::route_at`](crate::topology::Topology::route_at) for the next port, and
+//! [`Topology::loses`](crate::topology::Topology::loses) once for each packet and link, when the departure is known,
+//! host links ([`LinkId::Host`](crate::LinkId)) included. A lost packet has taken its time on the link: book it, call
+//! `dropped`, and forget the packet. Without faults both calls cost one test of an option. A protocol whose peer is
+//! gone for ever stops trying and calls [`Core::give_up`].
 //!
-//! Time within a fabric: book a port in the order of the times booked for. The easiest way is to
-//! book at the event of that very time; where all bookings of a port happen a constant ahead of
-//! their time, the order is the same and an event is saved.
+//! Time within a fabric: book a port in the order of the times booked for. The easiest way is to book at the event of
+//! that very time; where all bookings of a port happen a constant ahead of their time, the order is the same and an
+//! event is saved.
 //!
 //! A whole run is `Sim::new(fabric, source).run()`.
 
@@ -61,7 +61,7 @@ use unrack_workload::{Computing, Message, MessageId};
 
 impl Tied for MessageId {}
 
-/// Makes a fabric one of which parts can be run alone, by a field that can.
+/// Implements `Split` for a fabric by the field that can run a part of the network alone.
 macro_rules! split_by_switch {
     ($fabric:ident, $field:ident, $event:ty, $parcel:ty) => {
         impl $crate::engine::Split for $fabric {
@@ -94,36 +94,36 @@ macro_rules! split_by_switch {
 }
 use split_by_switch;
 
-/// Carries messages.
+/// A fabric: it carries messages.
 pub trait Fabric {
-    /// What this fabric schedules for itself: small, plain.
+    /// Event that this fabric schedules for itself: small and plain.
     type Event: Tied + Send;
 
-    /// As in scenarios and tables.
+    /// Returns the name used in scenarios and tables.
     fn name(&self) -> &'static str;
 
-    /// A message was submitted now. Read it with [`Core::message`].
+    /// Carries a message that was submitted now. Read it with [`Core::message`].
     fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId);
 
-    /// An event that this fabric scheduled is due.
+    /// Handles an event that this fabric scheduled and that is due.
     fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event);
 
-    /// A node computes from now on, and loads what it says: [`Core::wake_at`] tells when it is done.
+    /// Starts a computation of a node now, with the loads that it names; [`Core::wake_at`] reports the end.
     fn compute<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, computing: Computing) {
         core.wake_at(core.now() + computing.time, computing.actor);
     }
 
-    /// Completion time of `message` alone on this fabric: arithmetic, no simulation. At least
-    /// [`Star::ideal`](crate::network::Star::ideal).
+    /// Returns the completion time of `message` alone on this fabric: arithmetic, no simulation. At least
+    /// [`Network::ideal`](crate::network::Network::ideal).
     fn unloaded(&self, message: &Message) -> Time;
 
-    /// What happened inside hosts, if anything takes time there.
+    /// Returns counts from inside hosts, if anything takes time there.
     fn hosts(&self) -> Option<Counts> {
         None
     }
 
-    /// What happens at one switch, or at its nodes, is felt elsewhere after this time at the earliest. Zero: there
-    /// is no such time.
+    /// Returns the least time after which an event at one switch, or at its nodes, can affect another switch. Zero:
+    /// there is no such time.
     fn lookahead(&self) -> Time {
         Time::ZERO
     }

@@ -1,5 +1,4 @@
-//! `ndp`: switches cut packets that find them full, receivers pull what follows (Handley et al., SIGCOMM
-//! 2017).
+//! `ndp`: full switches trim packets to their headers, and receivers pull the rest (Handley et al., SIGCOMM 2017).
 //!
 //! The transfers of a node take turns at its link, one packet each. Headers, pulls and acknowledgements go
 //! before data.
@@ -15,12 +14,16 @@ use unrack_protocol::segments::SegmentSet;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// NDP.
+/// NDP on a network.
 pub struct Ndp {
     network: PacketNetwork<Ends>,
 }
 
 impl Ndp {
+    /// Creates the endpoints and the queues.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Ndp, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let window = plan.line_rate_window("fabric.initial_window", params.initial_window)?;
@@ -42,7 +45,7 @@ impl Ndp {
 struct Ends {
     window: u32,
     rto: Time,
-    /// Between two pulls of a node.
+    /// Time between two pulls of a node.
     pace: Time,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
@@ -50,7 +53,7 @@ struct Ends {
 
 struct Pair {
     sender: Sender,
-    /// Waits for its turn.
+    /// The transfer waits for its turn at the node's link.
     waits: bool,
     arrived: SegmentSet,
     /// Pulls sent by its receiver.
@@ -62,27 +65,29 @@ struct Node {
     /// Transfers that may send, in turn.
     turns: VecDeque<u32>,
     pulls: PullQueue,
-    /// When it has been promised to be polled.
+    /// Time of the next scheduled [`Poll`].
     polled_at: Option<Time>,
 }
 
+/// Header of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Header {
     Segment(u32),
     Ack(u32),
     Nack(u32),
-    /// How many were sent for this transfer until now.
+    /// Pulls sent for this transfer until now.
     Pull(u32),
-    /// All of it has arrived.
+    /// All segments have arrived.
     Done,
 }
 
-/// This node may have a pull to send.
+/// Timer: this node may have a pull to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Poll(NodeId);
 
-/// Ranks: what is never cut, and data.
+/// Rank of packets that are never trimmed.
 const CONTROL: u32 = 0;
+/// Rank of data.
 const DATA: u32 = 1;
 
 impl Ends {
@@ -107,7 +112,7 @@ impl Ends {
         }
     }
 
-    /// Its number may be another's before its turn comes.
+    /// Removes a transfer from the turns of its node: its number may belong to another before its turn comes.
     fn leave_turns<O: Observer>(&mut self, net: &Net<Self, O>, transfer: u32) {
         if std::mem::take(&mut self.transfers[transfer as usize].waits) {
             let src = net.transfer(transfer).src;
@@ -120,7 +125,7 @@ impl Ends {
         net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
     }
 
-    /// Sends the pulls that may be sent now.
+    /// Sends the pulls that are due now.
     fn pull<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
         while let Some((transfer, is_last)) = self.nodes[node as usize].pulls.poll(net.now(), self.pace) {
             let pair = &mut self.transfers[transfer as usize];
@@ -147,13 +152,13 @@ impl Ends {
             if self.nodes[node as usize].pulls.remove(transfer) {
                 net.release(transfer);
             }
-            // Its answer acknowledges a request.
+            // A request is acknowledged by its answer.
             if !new || net.delivered(transfer) {
                 self.reply(net, transfer, Header::Done);
             }
             return;
         }
-        // A transfer lives as long as a pull that it is owed.
+        // A transfer lives at least as long as a pull that it is owed.
         if self.nodes[node as usize].pulls.add(transfer) {
             net.hold(transfer);
         }

@@ -1,8 +1,8 @@
-//! How much waits at all ports of a switch, where no event says that a packet has left.
+//! Bytes that wait at all ports of a switch, where no event says that a packet has left.
 //!
-//! What waits at a port is the time until it is free. The sum over busy ports is kept as that of the times at which they
-//! will be free; those that have come to be idle are taken out when somebody asks, by order of that time. A port has
-//! one entry in that order: while it stays busy, its entry is put back behind when its old time has come.
+//! The bytes that wait at a port follow from the time until it is free. The sum over busy ports is kept as the sum of
+//! the times at which they will be free. Ports that have become idle are removed when somebody asks, in order of that
+//! time. A port has one entry in that order: while it stays busy, the entry is put back when its old time has come.
 
 use super::buffer::{Buffer, Room};
 use crate::network::Pace;
@@ -14,29 +14,29 @@ use unrack_units::Time;
 pub(in crate::fabric) struct Occupancy {
     size: u64,
     alpha: f64,
-    /// All that there are.
+    /// All different paces of ports.
     paces: Vec<Pace>,
-    /// By port.
+    /// State of each port.
     ports: Vec<Place>,
     switches: Vec<Busy>,
 }
 
 struct Place {
     switch: u32,
-    /// Of `paces`.
+    /// Index in `paces`.
     class: u8,
     free_at: Time,
 }
 
 struct Busy {
-    /// When ports were to be free, as their entries have it.
+    /// Entries of busy ports, in order of the times at which they were to be free.
     ends: BinaryHeap<Reverse<(Time, u32)>>,
-    /// By pace: how many are busy, and the sum of the times at which they will be free, ps.
+    /// Number of busy ports and the sum of the times at which they will be free, in ps; by pace.
     sums: Vec<(u64, u128)>,
 }
 
 impl Occupancy {
-    /// `None`: ports have buffers of their own.
+    /// Returns `None` if ports have buffers of their own.
     pub(in crate::fabric) fn new(buffer: Buffer, topology: &Topology) -> Option<Occupancy> {
         let Buffer::Shared { size, alpha } = buffer else { return None };
         let mut paces = Vec::new();
@@ -60,13 +60,13 @@ impl Occupancy {
         })
     }
 
-    /// What the switch of this port has room for. Never asked of the past.
+    /// Returns the room that a queue at this port has. `now` must not go back.
     pub(in crate::fabric) fn room(&mut self, port: u32, now: Time) -> Room {
         let used = self.used(port, now);
         Room::Shared { free: self.size.saturating_sub(used), alpha: self.alpha }
     }
 
-    /// Bytes that wait at the switch of this port, and the rest of what is on its links.
+    /// Returns the bytes that wait at the switch of this port, and the rest of those on its links.
     fn used(&mut self, port: u32, now: Time) -> u64 {
         let Busy { ends, sums } = &mut self.switches[self.ports[port as usize].switch as usize];
         while let Some(&Reverse((end, port))) = ends.peek()
@@ -88,7 +88,8 @@ impl Occupancy {
         self.paces.iter().zip(sums.iter()).map(bytes).sum()
     }
 
-    /// A packet was queued, after [`Occupancy::room`] was asked at this time: its port is free then.
+    /// Records a packet whose queueing makes the port free at `free_at`. [`Occupancy::room`] must have been asked at
+    /// this time.
     pub(in crate::fabric) fn queued(&mut self, port: u32, now: Time, free_at: Time) {
         let place = &mut self.ports[port as usize];
         let before = std::mem::replace(&mut place.free_at, free_at);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the sum over all ports, packet by packet.
+        /// Checks against the sum over all ports, packet by packet.
         #[test]
         fn it_is_the_sum_of_what_waits(
             steps in prop::collection::vec((0u64..3_000, 0u32..12, 1u64..2_000), 1..300),

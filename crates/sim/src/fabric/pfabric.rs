@@ -1,6 +1,6 @@
-//! `pfabric`: switches send what has least left first (Alizadeh et al., SIGCOMM 2013).
+//! `pfabric`: switches first send the packet whose transfer has the least left (Alizadeh et al., SIGCOMM 2013).
 //!
-//! Nodes do so too, among all that they have to send. Acknowledgements go before all data.
+//! Nodes do the same with all packets that they have to send. Acknowledgements go before all data.
 
 use super::packet::{
     self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
@@ -14,12 +14,16 @@ use unrack_protocol::turns::{Place, Turns};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// pFabric.
+/// pFabric on a network.
 pub struct Pfabric {
     network: PacketNetwork<Ends>,
 }
 
 impl Pfabric {
+    /// Creates the endpoints and the queues.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Pfabric, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let round_trip = plan.round_trip();
@@ -34,12 +38,12 @@ impl Pfabric {
     }
 }
 
-/// The ends of all transfers.
+/// Endpoints of all transfers.
 struct Ends {
     window: u32,
     rto: Time,
     transfers: Vec<Pair>,
-    /// Of each node: transfers that may send, the smallest first.
+    /// Transfers of each node that may send, the one with the least left first.
     ready: Vec<Turns>,
 }
 
@@ -49,6 +53,7 @@ struct Pair {
     place: Place,
 }
 
+/// Header of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Header {
     Segment(u32),
@@ -56,11 +61,11 @@ pub enum Header {
     Ack(Acknowledged),
 }
 
-/// Before all data: rank of acknowledgements.
+/// Rank of acknowledgements: before all data.
 const FIRST: u32 = 0;
 
 impl Ends {
-    /// Puts the transfer where it belongs among those of its node that may send.
+    /// Updates the place of the transfer among those of its node that may send.
     fn rank<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
@@ -138,7 +143,7 @@ impl Transport for Ends {
             Header::Probe => Acknowledged::Probe,
             Header::Segment(number) => {
                 let last = receiver.handle_segment(number);
-                // Its answer acknowledges a request.
+                // A request is acknowledged by its answer.
                 if last && !net.delivered(transfer) {
                     return;
                 }

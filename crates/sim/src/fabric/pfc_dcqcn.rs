@@ -1,7 +1,7 @@
-//! `pfc-dcqcn`: links that pause, and senders that slow down before they have to (DCQCN: Zhu et al., SIGCOMM
-//! 2015; priority flow control: IEEE 802.1Q clause 36).
+//! `pfc-dcqcn`: links that pause, and senders that slow down before they have to (DCQCN: Zhu et al., SIGCOMM 2015;
+//! priority flow control: IEEE 802.1Q clause 36).
 //!
-//! Each transfer is a flow with a rate of its own; those of a node go in the order in which their rates
+//! Each transfer is a flow with a rate of its own. The flows of a node send in order of the times that their rates
 //! allow.
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
@@ -20,6 +20,10 @@ pub struct PfcDcqcn {
 }
 
 impl PfcDcqcn {
+    /// Creates the endpoints and the queues; `seed` decides the marking.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
     pub fn new(
         network: &Network,
         ethernet: &Ethernet,
@@ -58,23 +62,24 @@ struct Ends {
 struct Pair {
     sender: Sender,
     rate: Rate,
-    /// Its rate lets it send from then on.
+    /// Time from which on the rate allows the next packet.
     allowed_at: Time,
-    /// Among those of its node that have something to send.
+    /// The flow is in `Node::ready`.
     ready: bool,
     receiver: Receiver,
-    /// Its receiver may notify congestion again then.
+    /// Time from which on the receiver may notify congestion again.
     notify_at: Time,
 }
 
 #[derive(Default)]
 struct Node {
-    /// Flows with something to send: when they may, in order.
+    /// Flows with something to send, in order of the times at which they may.
     ready: BTreeSet<(Time, u32, u32)>,
-    /// When it has been promised to be woken.
+    /// Time of the next scheduled [`Allowed`].
     wakes_at: Option<Time>,
 }
 
+/// Header of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Header {
     Segment(u32),
@@ -82,22 +87,23 @@ pub enum Header {
     Notification,
 }
 
-/// A flow of this node may send now.
+/// Timer: a flow of this node may send now.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowed(NodeId);
 
-/// Ranks: a class that is never paused, and one that is.
+/// Rank of the class that is never paused.
 const CONTROL: u32 = 0;
+/// Rank of data, which may be paused.
 const DATA: u32 = 1;
 
 impl Ends {
-    /// Puts a flow where it belongs among those of its node that have something to send.
+    /// Updates the place of a flow among those of its node that have something to send.
     fn place<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
         let ready = pair.sender.is_ready() && !pair.sender.is_done();
         if !ready {
-            // Until a reply comes, or none has for long.
+            // Waits until a reply comes, or none has come for long.
             net.waits(transfer, || Wait::Nothing);
         }
         if ready == pair.ready {
@@ -119,7 +125,7 @@ impl Ends {
         }
     }
 
-    /// Sees to it that the node sends when its first flow may.
+    /// Wakes the node now, or schedules the time at which its first flow may send.
     fn wake<O: Observer>(&mut self, net: &mut Net<Self, O>, src: NodeId) {
         let node = &mut self.nodes[src as usize];
         let Some(&(at, ..)) = node.ready.first() else { return };
@@ -219,7 +225,7 @@ impl Transport for Ends {
                 if notifies {
                     self.answer(net, packet, Header::Notification);
                 }
-                // Its answer acknowledges a request.
+                // A request is acknowledged by its answer.
                 let silent = complete && !net.delivered(transfer);
                 if let Some(reply) = reply.filter(|_| !silent) {
                     self.answer(net, packet, Header::Reply(reply));

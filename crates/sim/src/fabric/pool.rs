@@ -3,22 +3,24 @@
 use std::collections::BTreeMap;
 use unrack_workload::NodeId;
 
-/// Those that no message uses, of each pair of ends.
+/// Idle connections of each pair of ends.
 #[derive(Debug)]
 pub(super) struct Pool<K> {
     idle: BTreeMap<(NodeId, NodeId), Vec<K>>,
 }
 
 impl<K> Pool<K> {
+    /// Creates an empty pool.
     pub fn new() -> Pool<K> {
         Pool { idle: BTreeMap::new() }
     }
 
+    /// Adds an idle connection.
     pub fn put(&mut self, ends: (NodeId, NodeId), connection: K) {
         self.idle.entry(ends).or_default().push(connection);
     }
 
-    /// The one that was put last: it knows best how the network is now.
+    /// Removes and returns the connection that was put last: it knows best the present state of the network.
     pub fn take(&mut self, ends: (NodeId, NodeId)) -> Option<K> {
         self.idle.get_mut(&ends)?.pop()
     }

@@ -1,6 +1,6 @@
 //! `phost`, `homa` and `ird`: receivers grant what senders send.
 //!
-//! What the three share is [`Ends`]; what tells them apart is a [`Policy`]. Grants and acknowledgements go
+//! [`Ends`] is the part that the three share; a [`Policy`] is what tells them apart. Grants and acknowledgements go
 //! before all data.
 
 use super::packet::{
@@ -16,32 +16,32 @@ use unrack_protocol::{homa, ird, phost};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
-/// When a receiver learns of a transfer.
+/// Time at which a receiver learns of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Announced {
-    /// When it is opened.
+    /// The receiver knows as soon as the transfer is opened.
     AtOnce,
-    /// From a packet that is sent before all data.
+    /// A packet that is sent before all data announces the transfer.
     ByPacket,
-    /// From any data: it says how much there is.
+    /// Any data announces the transfer: it says how much there is.
     ByData,
 }
 
-/// What one of the three does its own way.
+/// Rules in which the three differ.
 pub trait Policy: Send {
     type Scheduler: Scheduler + Send;
     const NAME: &'static str;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
-    /// Grants that a sender has at most. Who made one that is beyond learns it at once.
+    /// Most grants that a sender may have. The receiver whose grant is beyond that learns of it at once.
     const MOST_GRANTS: u32 = u32::MAX;
-    /// Rank of unasked segments to this receiver.
+    /// Returns the rank of unasked segments to this receiver.
     fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
-    /// The receiver learns of a transfer.
+    /// Counts a transfer of which the receiver learns.
     fn count(&self, _receiver: &mut Self::Scheduler, _segments: u32) {}
 }
 
-/// Transfers, receivers and what they agreed on.
+/// Endpoints of all transfers, and the receivers' schedulers.
 struct Ends<P: Policy> {
     policy: P,
     announced: Announced,
@@ -50,34 +50,35 @@ struct Ends<P: Policy> {
     expiry: Option<Expiry>,
     timeout: Time,
     transfers: Vec<Pair>,
-    /// Of each node: transfers that may send, the smallest first.
+    /// Transfers of each node that may send, the one with the fewest segments left first.
     ready: Vec<Turns>,
-    /// Of each node: grants that it has and did not use.
+    /// Number of unused grants of each node.
     granted: Vec<u32>,
     receivers: Vec<Receiver<P::Scheduler>>,
 }
 
 struct Pair {
     source: Source,
-    /// Of `source`, as they are counted among those of its node.
+    /// Number of grants of `source`, as counted in `Ends::granted`.
     granted: u32,
     place: Place,
     grants: Grants,
-    /// Its receiver knows of it.
+    /// The receiver knows of the transfer.
     known: bool,
-    /// What its receiver has granted is lost then.
+    /// Time at which the receiver takes its grants as lost.
     deadline: Time,
 }
 
 struct Receiver<S> {
     scheduler: S,
-    /// When it has been promised to be polled.
+    /// Time of the next scheduled [`Poll`].
     polled_at: Option<Time>,
 }
 
+/// Header of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Header {
-    /// There is a transfer; `again`: its sender has heard nothing of it, and has sent all that it may.
+    /// Announces a transfer. `again`: the sender has heard nothing of it, and has sent all that it may.
     Announce {
         again: bool,
     },
@@ -89,11 +90,11 @@ pub enum Header {
     Done,
 }
 
-/// The scheduler of this node may have a grant.
+/// Timer: the scheduler of this node may have a grant.
 #[derive(Debug, Clone, Copy)]
 pub struct Poll(NodeId);
 
-/// Before all data.
+/// Rank of control packets: before all data.
 const CONTROL: u32 = 0;
 
 impl<P: Policy> Ends<P> {
@@ -110,7 +111,7 @@ impl<P: Policy> Ends<P> {
         }
     }
 
-    /// Says what keeps a transfer from sending, as both of its ends know it.
+    /// Reports what keeps a transfer from sending, as both of its ends know it.
     fn tell_wait<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32) {
         let (pair, dst) = (&self.transfers[transfer as usize], net.transfer(transfer).dst);
         if pair.source.is_done() {
@@ -125,10 +126,10 @@ impl<P: Policy> Ends<P> {
         });
     }
 
-    /// The receiver learns of a transfer; `is_lost`: what was sent of it unasked must be lost.
+    /// Tells the receiver of a transfer. `is_lost`: its unasked segments must be lost.
     fn announce<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, is_lost: bool) {
         let (dst, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
-        // Until it is over for its receiver.
+        // Held until it is over for its receiver.
         net.hold(transfer);
         let pair = &mut self.transfers[transfer as usize];
         let receiver = &mut self.receivers[dst as usize];
@@ -143,7 +144,7 @@ impl<P: Policy> Ends<P> {
         self.keep_alarm(net, transfer, Side::Receiver);
     }
 
-    /// Sends what grants a receiver may send now.
+    /// Sends the grants that a receiver may send now.
     fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
         loop {
             let transfers = &self.transfers;
@@ -187,14 +188,14 @@ impl<P: Policy> Ends<P> {
         if complete && new {
             net.release(transfer);
         }
-        // Its answer acknowledges a request.
+        // A request is acknowledged by its answer.
         if complete && (!new || net.delivered(transfer)) {
             self.say_done(net, packet);
         }
         self.grant(net, node);
     }
 
-    /// A grant finds that its sender has as many as it may.
+    /// Takes back a grant whose sender has as many as it may.
     fn refuse<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segment: u32) {
         let node = net.transfer(transfer).dst;
         let pair = &mut self.transfers[transfer as usize];
@@ -278,8 +279,8 @@ impl<P: Policy> Transport for Ends<P> {
         let pair = &mut self.transfers[transfer as usize];
         match packet.header {
             Header::Announce { .. } | Header::Segment(_) if !pair.known => {
-                // Homa §3.7: who is asked for what it does not know takes all of it as lost, and asks for its first
-                // packets at once.
+                // Homa §3.7: a receiver that is asked about an unknown transfer takes all of it as lost, and asks for
+                // its first packets at once.
                 let is_lost = matches!(packet.header, Header::Announce { again: true });
                 self.announce(net, transfer, is_lost);
                 if let Header::Segment(number) = packet.header {
@@ -289,7 +290,7 @@ impl<P: Policy> Transport for Ends<P> {
             }
             Header::Announce { .. } if pair.grants.is_over() => self.say_done(net, packet),
             Header::Announce { .. } if pair.grants.is_silent() => {
-                // Its sender is there: it need not wait until its grants are taken as lost.
+                // The sender is there: the receiver need not wait until its grants are taken as lost.
                 pair.grants.expire();
                 self.receivers[packet.to as usize].scheduler.update(transfer, &mut pair.grants);
                 self.tell_wait(net, transfer);
@@ -302,7 +303,7 @@ impl<P: Policy> Transport for Ends<P> {
             }
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
-                // The time-out may have been doubled.
+                // The timeout may have been doubled.
                 self.keep_alarm(net, transfer, Side::Sender);
                 self.sendable(net, transfer);
             }
@@ -377,7 +378,7 @@ impl<P: Policy> Transport for Ends<P> {
 
     fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
         let bare = plan.framing.wire(0).get();
-        // What a lone transfer waits for before its first data.
+        // A lone transfer waits this long before its first data.
         packet::alone::<Self>(plan, message, None, |src, dst| match self.announced {
             Announced::AtOnce => plan.alone(dst, src).packet(bare),
             Announced::ByPacket => plan.network.topology.host_link().pace.transmit(bare),
@@ -386,7 +387,7 @@ impl<P: Policy> Transport for Ends<P> {
     }
 }
 
-/// A network under one of the three.
+/// Network under one of the three.
 pub struct ReceiverDriven<P: Policy> {
     network: PacketNetwork<Ends<P>>,
 }
@@ -399,7 +400,7 @@ impl<P: Policy> ReceiverDriven<P> {
 
 fabric_of_packets!(ReceiverDriven<P: Policy>, Poll, Header);
 
-/// What the three are made of. `timeout` and `unasked` in packets.
+/// Creates the endpoints of one of the three. `unasked` is in packets.
 fn ends<P: Policy>(
     policy: P,
     nodes: u32,
@@ -415,6 +416,7 @@ fn ends<P: Policy>(
 
 /// pHost (Gao et al., CoNEXT 2015).
 pub type Phost = ReceiverDriven<PhostPolicy>;
+/// Policy of pHost.
 pub struct PhostPolicy {
     free_tokens: u32,
 }
@@ -429,6 +431,10 @@ impl Policy for PhostPolicy {
 }
 
 impl Phost {
+    /// Creates pHost on a network.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
     pub fn with(network: &Network, ethernet: &Ethernet, params: &phost::Params) -> Result<Phost, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let free_tokens = plan.line_rate_window("fabric.free_tokens", params.free_tokens)?;
@@ -445,12 +451,13 @@ impl Phost {
 
 /// Homa (Montazeri et al., SIGCOMM 2018).
 pub type Homa = ReceiverDriven<HomaPolicy>;
+/// Policy of Homa.
 pub struct HomaPolicy;
 
 impl Policy for HomaPolicy {
     type Scheduler = homa::Overcommitment;
     const NAME: &'static str = "homa";
-    /// Senders know at once which ranks their receivers have chosen.
+    /// Always false: senders know at once which ranks their receivers have chosen.
     const SPLITS: bool = false;
     fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
         receiver.unasked_rank(segments)
@@ -461,6 +468,10 @@ impl Policy for HomaPolicy {
 }
 
 impl Homa {
+    /// Creates Homa on a network.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
     pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
@@ -471,14 +482,15 @@ impl Homa {
     }
 }
 
-/// The idealized receiver-driven transport of EDM §4.3.
+/// Idealized receiver-driven transport of EDM §4.3.
 pub type Ird = ReceiverDriven<IrdPolicy>;
+/// Policy of the idealized transport.
 pub struct IrdPolicy;
 
 impl Policy for IrdPolicy {
     type Scheduler = ird::Credits;
     const NAME: &'static str = "ird";
-    /// Receivers know at once what senders have.
+    /// Always false: receivers know at once what senders have.
     const SPLITS: bool = false;
     const MOST_GRANTS: u32 = ird::MOST_CREDITS;
     fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
@@ -486,10 +498,15 @@ impl Policy for IrdPolicy {
     }
 }
 
-/// Nothing is lost where credits are at the rate of the link; where the core is narrower, something may be.
+/// Least timeout of `ird`. No packet is lost where credits come at the rate of the link; where the core is narrower,
+/// some may be.
 const IRD_TIMEOUT: Time = Time::from_us(1_000);
 
 impl Ird {
+    /// Creates the idealized transport on a network.
+    ///
+    /// # Errors
+    /// If a parameter of the network is out of range.
     pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
         let plan = Plan::at_line_rate(network, ethernet)?;
         let timeout = IRD_TIMEOUT.max(plan.patience());
@@ -499,7 +516,10 @@ impl Ird {
     }
 }
 
-/// As asked, or [`Plan::patience`].
+/// Returns the timeout `asked` for, or [`Plan::patience`].
+///
+/// # Errors
+/// If it is less than the round trip.
 fn at_least_a_round_trip(key: &'static str, asked: Option<Time>, plan: &Plan) -> Result<Time, SetupError> {
     let round_trip = plan.round_trip();
     match asked {

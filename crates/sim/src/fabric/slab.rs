@@ -1,4 +1,4 @@
-//! Things that come and go, in one dense array: named by index, places reused last in, first out.
+//! Dense array of items that come and go: named by index, places reused last in, first out.
 
 pub(in crate::fabric) struct Slab<T> {
     places: Vec<T>,
@@ -23,13 +23,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Places that are taken.
+    /// Returns the number of places that are taken.
     #[cfg(test)]
     pub(in crate::fabric) fn used(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// The place may be given to another. What is in it stays until then.
+    /// Frees a place for another item. Its contents stay until then.
     pub(in crate::fabric) fn release(&mut self, place: u32) {
         self.free.push(place);
     }

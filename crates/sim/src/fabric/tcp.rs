@@ -1,5 +1,5 @@
-//! `tcp`: windows cut by loss (NewReno: RFC 5681, RFC 6582; CUBIC: RFC 9438), with selective
-//! acknowledgements (RFC 6675). Switches drop what does not fit, and mark nothing.
+//! `tcp`: windows cut by loss (NewReno: RFC 5681, RFC 6582; CUBIC: RFC 9438), with selective acknowledgements (RFC
+//! 6675). Switches drop packets that do not fit, and mark none.
 
 use super::Fabric;
 use super::stream::{self, Ethernet, Plan, Streams};
@@ -11,7 +11,7 @@ use unrack_protocol::tcp::{Connections, LossBased, Params};
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Computing, Message, MessageId};
 
-/// TCP.
+/// TCP on a network.
 pub struct Tcp {
     streams: Streams<LossBased>,
 }
@@ -19,6 +19,10 @@ pub struct Tcp {
 const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
 
 impl Tcp {
+    /// Creates TCP endpoints on a network.
+    ///
+    /// # Errors
+    /// If a parameter does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Tcp, SetupError> {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
         let kept = params.connections == Connections::Kept;

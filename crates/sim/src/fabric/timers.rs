@@ -1,13 +1,14 @@
-//! Timers that mostly never run out, of things in a slab.
+//! Timers of items in a slab, of which most never run out.
 //!
-//! Nearly all timeouts are the same length, so that those set later are due later: they wait in a
-//! plain queue with a single event for the first of them, and those whose owner has finished
-//! meanwhile cost no event at all. One that breaks the order gets an event of its own.
+//! Nearly all timeouts are of the same length, so that those set later are due later: they wait in a plain queue with
+//! a single event for the first of them, and those whose owner has finished meanwhile cost no event at all. A timer
+//! that breaks the order gets an event of its own.
 
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// What set it, and its serial number: its place in the slab may be another's by the time this is due.
+/// A timer's owner and its serial number: the owner's place in the slab may be another's by the time the timer is
+/// due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alarm {
     pub(in crate::fabric) owner: u32,
@@ -15,7 +16,7 @@ pub struct Alarm {
     pub(in crate::fabric) side: Side,
 }
 
-/// Which end of a transfer.
+/// One of the two ends of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Sender,
@@ -25,16 +26,16 @@ pub enum Side {
 #[derive(Default)]
 pub(in crate::fabric) struct Timers {
     waiting: VecDeque<(Time, Alarm)>,
-    /// The queue has its event.
+    /// The event of the queue is scheduled.
     scheduled: bool,
 }
 
-/// The event that a newly set timer needs.
+/// Event that a newly set timer needs.
 pub(in crate::fabric) enum Needs {
     Nothing,
-    /// One for the queue.
+    /// An event for the queue.
     QueueEvent,
-    /// One for this timer.
+    /// An event for this timer.
     OwnEvent,
 }
 
@@ -57,8 +58,8 @@ impl Timers {
         Some(alarm)
     }
 
-    /// To be asked when the queue's event has come and nothing is due any more: when it needs the
-    /// next. Forgets dead timers at the front.
+    /// Returns when the queue needs its next event. To be called when its event has come and nothing is due any more.
+    /// Forgets dead timers at the front.
     pub(in crate::fabric) fn next(&mut self, mut live: impl FnMut(Alarm) -> bool) -> Option<Time> {
         while let Some(&(at, alarm)) = self.waiting.front() {
             if live(alarm) {

@@ -1,16 +1,17 @@
-//! Sections of the pool, divided into buffers of one size each (DRack §4.2): where the pool for real would place them.
+//! Sections of the pool, divided into buffers of one size each (DRack §4.2), at the addresses where the real pool
+//! would place them.
 //!
-//! The rules of `crates/pool` with regions of one section, as one thread without a cache of its own meets them. There they
-//! are in free lists that threads share without a lock and in books of what the manager leased, which map and unmap
-//! memory at each step; so what is shared is not code but what it does: a test gives both the same work, and each buffer has
-//! to have the same address in both.
+//! The rules are those of `crates/pool` with regions of one section, for one thread without a cache of its own.
+//! There, buffers are in lock-free lists that threads share and in the records of what the manager leased, and each
+//! step maps and unmaps memory. So the behaviour is shared, but not the code: a test gives both the same work, and
+//! each buffer must have the same address in both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a section: a huge page.
 const SECTION: u64 = 2 << 20;
 
-/// Sections that hosts may take: what the fabric manager has.
+/// Sections that hosts may take: those that the fabric manager has.
 pub(super) struct Stock {
     returned: BTreeSet<u64>,
     next: u64,
@@ -18,11 +19,12 @@ pub(super) struct Stock {
 }
 
 impl Stock {
+    /// Creates a stock of all whole sections in `bytes`.
     pub fn new(bytes: u64) -> Stock {
         Stock { returned: BTreeSet::new(), next: 0, end: bytes / SECTION * SECTION }
     }
 
-    /// The first one that is free.
+    /// Removes and returns the first free section.
     fn take(&mut self) -> Option<u64> {
         let new = self.next;
         self.returned.pop_first().or_else(|| {
@@ -32,23 +34,24 @@ impl Stock {
     }
 }
 
-/// The buffers of a host.
+/// Buffers of a host.
 #[derive(Clone)]
 pub(super) struct Buffers {
     classes: Vec<Class>,
-    /// Sections that it holds, and those of them that are of no class.
+    /// Number of sections that the host holds.
     held: usize,
+    /// Held sections that belong to no class.
     closed: BTreeSet<u64>,
 }
 
 #[derive(Clone)]
 struct Class {
     size: u64,
-    /// Its sections: the free buffers of each, the next one to take last.
+    /// Sections of the class: the free buffers of each, the next one to take last.
     free: BTreeMap<u64, Vec<u64>>,
-    /// The section that it takes from.
+    /// Section that buffers are taken from.
     current: Option<u64>,
-    /// Others in which something is free.
+    /// Other sections with free buffers.
     partial: BTreeSet<u64>,
 }
 
@@ -57,7 +60,7 @@ impl Class {
         (SECTION / self.size) as usize
     }
 
-    /// Lets a section go of which nothing is used.
+    /// Removes a section from the class if none of its buffers is used; returns whether it did.
     fn close(&mut self, section: u64) -> bool {
         let unused = self.free.get(&section).is_some_and(|free| free.len() == self.count());
         if unused {
@@ -69,6 +72,7 @@ impl Class {
 }
 
 impl Buffers {
+    /// Creates an empty set of buffers, with a class for each size in bytes.
     pub fn new(sizes: &[u64]) -> Buffers {
         let class = |size: &u64| Class {
             size: *size,
@@ -79,6 +83,7 @@ impl Buffers {
         Buffers { classes: sizes.iter().map(class).collect(), held: 0, closed: BTreeSet::new() }
     }
 
+    /// Returns the number of buffers in use.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         let of = |class: &Class| {
@@ -88,7 +93,7 @@ impl Buffers {
         self.classes.iter().map(of).sum()
     }
 
-    /// The address of a buffer. `None`: there is no section left.
+    /// Takes a buffer and returns its address; `None` if no section is left.
     pub fn take(&mut self, class: u8, stock: &mut Stock) -> Option<u64> {
         let number = class as usize;
         loop {
@@ -106,7 +111,7 @@ impl Buffers {
         }
     }
 
-    /// A section for a class: one that is held, or that other classes do not need, or a new one.
+    /// Adds a section to a class: one that is held, or that other classes do not need, or a new one.
     fn open(&mut self, class: usize, stock: &mut Stock) -> Option<u64> {
         if self.closed.is_empty() {
             for class in &mut self.classes {
@@ -129,8 +134,8 @@ impl Buffers {
         Some(section)
     }
 
-    /// The buffer is free. Its section too, if that was the last of it and its class takes from another; what is more than
-    /// a section and a quarter of what is held goes back.
+    /// Frees a buffer, and its section if that was its last buffer in use and the class takes from another section.
+    /// Sections in excess of one and of a quarter of those held go back to the stock.
     pub fn free(&mut self, class: u8, buffer: u64, stock: &mut Stock) {
         let class = &mut self.classes[class as usize];
         let section = buffer / SECTION * SECTION;
@@ -174,7 +179,7 @@ mod tests {
     const SIZES: [u64; 3] = [256 << 10, 512 << 10, 1 << 20];
 
     proptest! {
-        /// Two hosts, three classes: no byte is two buffers', all of it can be used, and what is free goes back.
+        /// Two hosts, three classes: buffers do not overlap, all memory can be used, and free sections go back.
         #[test]
         fn buffers_do_not_overlap(steps in steps(2)) {
             let mut stock = Stock::new(4 * SECTION);
@@ -199,7 +204,7 @@ mod tests {
             for (host, class, buffer) in held {
                 hosts[host].free(class, buffer, &mut stock);
             }
-            // Those that classes take from stay with their hosts, and one that is of no class.
+            // The sections that classes take from stay with their hosts, and so does one that is of no class.
             let sections = stock.returned.len() as u64 + (stock.end - stock.next) / SECTION;
             prop_assert_eq!(sections + hosts.iter().map(|host| host.held as u64).sum::<u64>(), 4);
             for host in hosts {
@@ -209,7 +214,7 @@ mod tests {
         }
     }
 
-    /// A pool in a folder of its own.
+    /// The real pool, in a folder of its own.
     struct Pool {
         _folder: Folder,
         manager: Manager,
@@ -225,10 +230,10 @@ mod tests {
         }
     }
 
-    /// The same steps in the pool for real: each buffer is at the same place, counted from the first one.
+    /// The same steps in the real pool: each buffer is at the same place, counted from the first one.
     #[test]
     fn buffers_are_where_the_pool_places_them() {
-        /// More than all steps can take.
+        /// Sections of the pool: more than all steps can take.
         const SECTIONS: u64 = 310;
         let mut runner = proptest::test_runner::TestRunner::deterministic();
         for _ in 0..16 {

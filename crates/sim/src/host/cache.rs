@@ -1,7 +1,7 @@
 //! The DRAM cache of a host (DRack §5.2): parts with lines of their own size, each for buffers of one class.
 //!
-//! Sets are of least recently used lines, and made when they are first used: most of a large cache never is. A line
-//! that is still on its way is hit too, and waited for.
+//! Each set evicts its least recently used line. Sets are made when they are first used: most of a large cache never
+//! is. A line that is still on its way counts as a hit, and is waited for.
 
 use super::memory::LINE;
 use unrack_rack::Cache as Spec;
@@ -11,8 +11,9 @@ use unrack_units::Time;
 pub(super) struct Cache {
     parts: Vec<Part>,
     ways: usize,
-    /// Loads of 64 B in all, and those that found their line.
+    /// Number of loads of 64 B.
     pub loads: u64,
+    /// Number of loads that found their line.
     pub hits: u64,
     uses: u64,
 }
@@ -21,7 +22,7 @@ pub(super) struct Cache {
 struct Part {
     line: u64,
     sets: u64,
-    /// Of [`PAGE`] sets each.
+    /// Pages of [`PAGE`] sets each.
     pages: Vec<Option<Box<[Entry]>>>,
 }
 
@@ -35,10 +36,11 @@ struct Entry {
 
 const NONE: u64 = u64::MAX;
 const EMPTY: Entry = Entry { number: NONE, ready: Time::ZERO, used: 0 };
-/// Sets that are made at once.
+/// Number of sets that are made at once.
 const PAGE: u64 = 64;
 
 impl Cache {
+    /// Creates an empty cache.
     pub fn new(spec: &Spec) -> Cache {
         // "the capacity of each part is different, but the total number of lines is the same"
         let (ways, line_bytes) =
@@ -50,12 +52,12 @@ impl Cache {
         Cache { parts, ways: spec.ways as usize, loads: 0, hits: 0, uses: 0 }
     }
 
-    /// Bytes of a line of this part.
+    /// Returns the bytes of a line of this part.
     pub fn line(&self, part: u8) -> u64 {
         self.parts[part as usize].line
     }
 
-    /// When the line with this address is there, if it is or is on its way.
+    /// Returns when the line with this address is there, if it is there or on its way.
     pub fn find(&mut self, part: u8, address: u64) -> Option<Time> {
         self.uses += 1;
         let (ways, used) = (self.ways, self.uses);
@@ -66,7 +68,7 @@ impl Cache {
         Some(entry.ready)
     }
 
-    /// The line with this address comes at `ready`; the one of its set that was not used for longest goes.
+    /// Adds the line with this address, which arrives at `ready`; the least recently used line of its set goes.
     pub fn fill(&mut self, part: u8, address: u64, ready: Time) {
         self.uses += 1;
         let (ways, used) = (self.ways, self.uses);
@@ -76,7 +78,7 @@ impl Cache {
         *victim.expect("a set has a line at least") = Entry { number, ready, used };
     }
 
-    /// Nobody uses a buffer any more.
+    /// Removes the lines of a buffer that nobody uses any more.
     pub fn release(&mut self, part: u8, buffer: u64, bytes: u64) {
         let ways = self.ways;
         let part = &mut self.parts[part as usize];
@@ -86,7 +88,7 @@ impl Cache {
         }
     }
 
-    /// So many loads of a line that was found, or all but the first of one that was missing.
+    /// Counts the loads of `bytes` of one line: all of them are hits if it was found, and all but the first if not.
     pub fn count(&mut self, bytes: u64, found: bool) {
         let loads = bytes.div_ceil(LINE).max(1);
         self.loads += loads;
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn parts_have_as_many_lines() {
-        // 8 sets of 2 ways in each part.
+        // Each part has 8 sets of 2 ways.
         let mut cache = cache(16 * (128 + 4096), 2, &[128, 4096]);
         for (part, line) in [(0, 128), (1, 4096)] {
             for number in 0..16 {
@@ -140,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Beside a list of what was used last, of each set.
+        /// A set against a list of the lines that were used last.
         #[test]
         fn a_set_keeps_what_was_used_last(steps in prop::collection::vec((0u64..24, any::<bool>()), 1..200)) {
             let mut cache = cache(4 * 3 * 64, 3, &[64]);

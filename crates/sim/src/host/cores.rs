@@ -1,21 +1,21 @@
-//! Who handles packets, one task after the other.
+//! Cores that handle packets, one task after the other.
 //!
-//! What the network's stack has to do and what programs do take turns, as far as both wait: Linux's soft interrupts, and the
+//! Tasks of the network stack and of programs take turns while both wait, as with Linux's soft interrupts and the
 //! thread that they are left to under load.
 
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// What a core does.
+/// Task of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// The stack sends a packet.
     Send(u32),
     /// A receive queue has interrupted.
     Interrupt(u32),
-    /// The stack handles a packet that came.
+    /// The stack handles a packet that has arrived.
     Stack(u32),
-    /// The program loads what a packet brought.
+    /// The program loads the data of a packet.
     Read(u32),
 }
 
@@ -25,12 +25,12 @@ pub(super) struct Core {
     programs: VecDeque<Task>,
     running: Option<Task>,
     program_ran_last: bool,
-    /// How long it has worked.
+    /// Total time of work.
     pub busy: Time,
 }
 
 impl Core {
-    /// Whether it has nothing else to do.
+    /// Queues a task; returns whether the core is idle.
     pub fn give(&mut self, task: Task) -> bool {
         match task {
             Task::Read(_) => self.programs.push_back(task),
@@ -39,6 +39,7 @@ impl Core {
         self.running.is_none()
     }
 
+    /// Returns whether the core is idle.
     pub fn is_idle(&self) -> bool {
         self.running.is_none()
     }
@@ -55,7 +56,7 @@ impl Core {
         self.running
     }
 
-    /// What it did is done.
+    /// Ends the running task and returns it.
     pub fn end(&mut self) -> Task {
         self.running.take().expect("a core ends what it began")
     }

@@ -1,7 +1,7 @@
-//! Which part of a transfer is in which memory.
+//! Placement of a transfer in memories.
 
-/// Bytes in each memory of a set that has them in turn, `granule` at a time: of `bytes` from `address` on. Memories
-/// come in the order in which their first byte is met, each once; those that have none do not come.
+/// Divides `bytes` from `address` on over memories that hold `granule` bytes each in turn; returns memories with
+/// their shares. Memories come in the order of their first byte, each once; memories without a share do not come.
 pub(super) fn shares(
     memories: u32,
     granule: u64,
@@ -12,9 +12,9 @@ pub(super) fn shares(
     // Bytes of the first and the last granule that are not asked for.
     let (before, behind) = (address - first * granule, end * granule - (address + bytes));
     let (all, count) = (end - first, u64::from(memories));
-    // Each memory has so many granules, the first `more` one more.
+    // Each memory has `each` granules, and the first `more` of them one more.
     let (each, more) = (all / count, all % count);
-    // Where the last granule is.
+    // Memory of the last granule.
     let last = if more == 0 { count - 1 } else { more - 1 };
     let begin = (first % count) as u32;
     (0..all.min(count)).map(move |n| {
@@ -32,7 +32,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Byte by byte: byte b is in memory b / granule mod memories (DRack §2.5).
+        /// Placement byte by byte: byte b is in memory b / granule mod memories (DRack §2.5).
         #[test]
         fn each_byte_is_counted_where_it_is(memories in 1u32..9, power in 8u32..12, address in 0u64..1 << 16, bytes in 1u64..20_000) {
             let granule = 1u64 << power;

@@ -1,11 +1,11 @@
-//! Ways between cores, NICs and memories, and loads of many lines at once.
+//! Paths between cores, NICs and memories, and loads of many lines at once.
 //!
-//! A transfer crosses, piece by piece, the links between who asks and each memory that has a part of it: a NIC's own to
-//! its host or, where NICs are pooled, to the CXL switch; the CXL ports of the hosts on both sides. A piece is all
-//! lines of the transfer in one memory. Links pass on what comes in (cut-through).
+//! A transfer crosses, piece by piece, the links between the agent and each memory that has a part of it: a NIC's own
+//! link to its host or, where NICs are pooled, to the CXL switch, and the CXL ports of the hosts on both sides. A
+//! piece is all lines of the transfer in one memory. Links forward without waiting for all of a piece (cut-through).
 //!
-//! A core has so many loads outstanding at most. Of lines in one memory, of which each takes it `s`, after `t` without
-//! waiting, line i + w is asked for when line i has come: so of l lines the last comes after
+//! A core has at most w loads outstanding. If a memory takes s for each line, and a line alone comes after t (s not
+//! counted), line i + w is asked for when line i has come: so of l lines the last comes after
 //! t + ((l - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
 
 use super::interleave::shares;
@@ -17,51 +17,55 @@ use std::ops::Range;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Bytes of a line of a processor.
+/// Bytes of a processor's cache line.
 pub(super) const LINE: u64 = 64;
 
-/// Who loads or stores.
+/// Device that loads or stores.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Agent {
     Core(NodeId),
     Nic(u32),
 }
 
-/// Where bytes are.
+/// Location of bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
-    /// In the memory of this host that is not shared (ISi).
+    /// Memory of this host that is not shared (ISi).
     Own(NodeId),
-    /// At this address of what this host has buffers in: the pool of its rack (IS0), or its own memory.
+    /// This address in the memory that has this host's buffers: the pool of its rack (IS0), or its own memory.
     Buffer(NodeId, u64),
 }
 
 pub(super) struct Memory {
     plan: Plan,
-    /// By [`Kind`], of hosts or NICs.
+    /// Timelines by [`Kind`], of hosts or NICs.
     timelines: [Sparse<Timeline, 16>; 5],
+    /// Propagation of a NIC's link.
     dma: Time,
-    /// Pieces of the transfer at hand.
+    /// Pieces of the present transfer: the host of the memory, and the bytes.
     pieces: Vec<(NodeId, u64)>,
+    /// Bytes that crossed no CXL port of a host, and bytes that crossed one.
     loaded: [u64; 2],
 }
 
-/// What serves one transfer at a time.
+/// Memory or link that serves one transfer at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Memory,
-    /// A host's CXL port, outward, and inward.
+    /// CXL port of a host, outward.
     Leave,
+    /// CXL port of a host, inward.
     Enter,
-    /// A NIC's link, inward, and outward.
+    /// Link of a NIC, from the NIC.
     Up,
+    /// Link of a NIC, to the NIC.
     Down,
 }
 
-/// A link, of this host or NIC.
+/// A link of this host or NIC.
 type Leg = (Kind, u32);
 
-/// Links that a piece crosses: at most three.
+/// Links that a piece crosses, in order: at most three.
 #[derive(Debug, Clone, Copy)]
 struct Legs {
     legs: [Leg; 3],
@@ -81,6 +85,7 @@ impl Legs {
 }
 
 impl Memory {
+    /// Creates idle memories and links.
     pub fn new(plan: &Plan) -> Memory {
         let memory = Pace::new(plan.spec.memory.rate);
         let dma = Pace::new(plan.spec.nic.dma.rate);
@@ -90,12 +95,12 @@ impl Memory {
         Memory { plan: plan.clone(), timelines, dma, pieces: Vec::new(), loaded: [0; 2] }
     }
 
-    /// Bytes that crossed no CXL port of a host, and that did.
+    /// Returns the bytes that crossed no CXL port of a host, and those that crossed one.
     pub fn bytes(&self) -> (u64, u64) {
         (self.loaded[0], self.loaded[1])
     }
 
-    /// Until `bytes`, sent at `at`, are there.
+    /// Stores `bytes` that are sent at `at`; returns when they are in memory.
     pub fn write(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let latency = self.plan.spec.memory.latency;
         let mut done = at;
@@ -110,7 +115,7 @@ impl Memory {
         done
     }
 
-    /// Until `bytes`, asked for at `at`, have come.
+    /// Reads `bytes` that are asked for at `at`; returns when they have come.
     pub fn read(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let mut done = at;
         for n in self.divide(place, bytes) {
@@ -119,7 +124,7 @@ impl Memory {
         done
     }
 
-    /// The same, in whole lines, by a core whose loads are limited.
+    /// Reads whole lines by a core, whose number of loads is limited; returns when they have come.
     pub fn load(&mut self, now: Time, core: NodeId, place: Place, bytes: u64) -> Time {
         let most = u64::from(self.plan.spec.memory.outstanding_loads);
         let lines = bytes.div_ceil(LINE);
@@ -136,19 +141,19 @@ impl Memory {
         done
     }
 
-    /// Until `bytes` from a core are in its host's memory.
+    /// Stores `bytes` from a core in its host's memory; returns when they are there.
     pub fn store(&mut self, now: Time, core: NodeId, at: Time, bytes: u64) -> Time {
         self.loaded[0] += bytes;
         self.book(now, (Kind::Memory, core), at, bytes).last
     }
 
-    /// Until a NIC has what is stored to its registers.
+    /// Returns the time until a NIC has a store to its registers.
     pub fn to_nic(&self) -> Time {
         self.dma + if self.plan.nics_are_pooled() { self.plan.cxl.propagation } else { Time::ZERO }
     }
 
-    /// Until a line has come to a core that nothing hinders, but for the line's own time; and that time, by the slowest
-    /// that it crosses.
+    /// Returns the time until a line comes to a core without anything in the way, not counting the time of the line
+    /// itself; and that time, on the slowest link or memory that it crosses.
     fn unhindered(&self, core: NodeId, host: NodeId) -> (Time, Time) {
         let legs = self.legs(Agent::Core(core), host, false);
         let wait = self.plan.spec.memory.latency + self.distance(legs) * 2;
@@ -165,7 +170,8 @@ impl Memory {
         self.cross(now, legs, (found.first + latency, found.last + latency), share).1
     }
 
-    /// From the first bit ready to leave, and the last, to both there.
+    /// Takes the times at which the first and the last bit are ready to leave; returns those at which they have
+    /// crossed.
     fn cross(
         &mut self,
         now: Time,
@@ -185,7 +191,7 @@ impl Memory {
         self.timelines[kind as usize][number as usize].book(now, at, bytes)
     }
 
-    /// Says in `pieces` what is in which memory.
+    /// Sets `pieces` to the bytes in each memory.
     fn divide(&mut self, place: Place, bytes: u64) -> Range<usize> {
         self.pieces.clear();
         match place {
@@ -205,7 +211,7 @@ impl Memory {
         self.loaded[usize::from(remote)] += bytes;
     }
 
-    /// What is between an agent and a memory, in the order of crossing.
+    /// Returns the links between an agent and a memory, in the order of crossing.
     fn legs(&self, agent: Agent, memory: NodeId, outward: bool) -> Legs {
         use Kind::{Down, Enter, Leave, Up};
         // Outward is away from the agent.
@@ -217,7 +223,7 @@ impl Memory {
             (Agent::Nic(nic), false) if self.plan.nics_are_pooled() => {
                 Legs::new([(Leave, memory), (Down, nic)])
             }
-            // A NIC that is its host's.
+            // NICs that belong to their hosts.
             (Agent::Nic(nic), true) if nic == memory => Legs::new([(Up, nic)]),
             (Agent::Nic(nic), false) if nic == memory => Legs::new([(Down, nic)]),
             (Agent::Nic(nic), true) => Legs::new([(Up, nic), (Leave, nic), (Enter, memory)]),
@@ -234,7 +240,7 @@ impl Memory {
     }
 }
 
-/// When the last of so many lines has come: see the module.
+/// Returns when the last of `lines` lines has come: see the module comment.
 pub(super) fn last_of(lines: u64, window: u64, wait: Time, line: Time) -> Time {
     let last = lines.saturating_sub(1);
     let round = (line * window).max(wait + line);
@@ -257,7 +263,7 @@ mod tests {
         Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
     }
 
-    /// One rack of these hosts; memories of 20 ps a byte and 80 ns, ports of 16 ps a byte and 55 ns.
+    /// Creates the memories of one rack: 20 ps a byte and 80 ns each, with ports of 16 ps a byte and 55 ns.
     fn memory(hosts: u32, spec: unrack_rack::Host) -> Memory {
         let wiring = Wiring { racks: 1, hosts_per_rack: hosts, cores: 0 };
         let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
@@ -271,7 +277,7 @@ mod tests {
     fn a_load_here_and_a_load_there() {
         let mut memory = memory(2, unrack_rack::Host::default());
         let at = |memory: &mut Memory, core| memory.load(T(0), core, Place::Buffer(0, 0), 64);
-        // The line's 1,280 ps, and what it takes without: 80 ns; there, the request and the line cross two links each.
+        // The line takes 1,280 ps after 80 ns; from the other host, the request and the line cross two links each.
         assert_eq!(at(&mut memory, 0), T(80_000 + 1_280));
         let mut fresh = super::tests::memory(2, unrack_rack::Host::default());
         assert_eq!(at(&mut fresh, 1), T(80_000 + 4 * 55_000 + 1_280));
@@ -288,13 +294,14 @@ mod tests {
             });
             writes.max().unwrap().as_ps() as f64
         };
-        // Without a pool, all is for one memory: 20 ps a byte, as its port is faster. With one, a NIC's link is the limit: 31.25.
+        // Without a pool, one memory takes all: 20 ps a byte, since its port is faster. With one, the limit is a
+        // NIC's link: 31.25.
         assert!((done(false, 4) / (4_194_304.0 * 20.0) - 1.0).abs() < 0.01);
         assert!((done(true, 4) / (4_194_304.0 * 31.25 / 4.0) - 1.0).abs() < 0.01);
     }
 
     proptest! {
-        /// Line by line: the next is asked for when the one a window before it has come.
+        /// Arithmetic against each single line: the next is asked for when the one a window before it has come.
         #[test]
         fn many_lines_are_arithmetic(lines in 1u64..300, window in 1u64..80, wait in 0u64..5_000, line in 1u64..100) {
             let (mut served, mut came) = (0, Vec::new());
@@ -306,7 +313,8 @@ mod tests {
             prop_assert_eq!(last_of(lines, window, T(wait), T(line)), T(came[lines as usize - 1]));
         }
 
-        /// Line by line, over memories that have them in turn, as many outstanding as there are lines.
+        /// Arithmetic against each single line, over memories that take turns, with as many outstanding as there are
+        /// lines.
         #[test]
         fn lines_of_several_memories_are_arithmetic(hosts in 1u32..6, address in 0u64..64, granules in 1u64..24, core in 0u32..6) {
             let (core, address, bytes) = (core % hosts, address * 256, granules * 256);
@@ -316,7 +324,7 @@ mod tests {
             let mut apart = memory(hosts, spec);
             let each = (0..bytes / LINE).map(|n| apart.load(T(0), core, Place::Buffer(0, address + n * LINE), LINE));
             let last = each.max().unwrap();
-            // Pieces of several memories cross the core's port one after the other, lines as they come: the same
+            // Pieces of several memories cross the core's port one after the other, and lines as they come: the same
             // but for a line's time on the port.
             let apart_by = together.as_ps().abs_diff(last.as_ps());
             prop_assert!(apart_by <= 2 * 64 * 16, "{together} {last}");

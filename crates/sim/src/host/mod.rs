@@ -1,32 +1,32 @@
-//! What is inside hosts: memory, CXL ports, DMA engines, virtual NICs, cores, a cache (DRack §4, §5).
+//! Hosts from inside: memory, CXL ports, DMA engines, virtual NICs, cores, a cache (DRack §4, §5).
 //!
-//! A fabric of packets hands over what a node sends ([`Hosts::send`]) and what has come to a NIC
-//! ([`Hosts::arrive`]), and is told by [`Hosts::poll`] when a packet may go on a wire, when the network's stack has it,
-//! and when the program has read it. Like a protocol's core this has no clock: it asks to be called again
+//! A fabric of packets hands over packets that a node sends ([`Hosts::send`]) and packets that have arrived at a NIC
+//! ([`Hosts::arrive`]). [`Hosts::poll`] tells it when a packet may go on a wire, when the network stack has it, and
+//! when the program has read it. Like a protocol's core, this module has no clock: it asks to be called again
 //! ([`Output::At`]).
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`timeline`] | a link or a memory that serves one transfer at a time |
-//! | [`interleave`] | which part of a transfer is in which memory |
-//! | [`memory`] | ways between cores, NICs and memories, and loads of many lines at once |
+//! | [`interleave`] | placement of a transfer in memories |
+//! | [`memory`] | paths between cores, NICs and memories, and loads of many lines at once |
 //! | [`buffers`] | sections of the pool, divided into buffers |
 //! | [`cache`] | the DRAM cache of a host |
 //! | [`queues`] | virtual NICs: what is posted, what has come, when to interrupt |
-//! | [`cores`] | who handles packets, one task after the other |
+//! | [`cores`] | cores that handle packets, one task after the other |
 //! | [`programs`] | what programs load while they compute |
-//! | [`reading`] | what of a stream its program has not yet read |
+//! | [`reading`] | packets of a stream that its program has not yet read |
 //! | [`plan`] | the numbering of hosts, queues and cores |
-//! | [`sparse`] | things that are made when they are first changed |
+//! | [`sparse`] | items that are made when they are first changed |
 //!
-//! A packet's way: a core handles it (*send*), posts it and rings the NIC's bell; the DMA engine reads descriptors and
-//! data; the wire. At the other end the engine writes it to a receive buffer, and its completion beside it; a batch of those raises
-//! an interrupt; a core handles each packet (*stack*: it loads the header from wherever the buffer is), and TCP is
-//! told; the program loads what is in order (*read*). Within a rack, a reference to the data passes instead: one line
-//! that is stored in the receiver's memory.
+//! A packet's path: a core handles it (*send*), posts it and rings the NIC's doorbell; the DMA engine reads
+//! descriptors and data; the packet crosses the network. At the other end the engine writes it to a receive buffer,
+//! and its completion beside it; a batch of completions raises an interrupt; a core handles each packet (*stack*: it
+//! loads the header from wherever the buffer is), and TCP is told; the program loads what is in order (*read*).
+//! Within a rack, a reference to the data passes instead: one line that is stored in the receiver's memory.
 //!
-//! An event is about a packet, not a line: a transfer books each memory and link that it crosses once
-//! for all its lines there ([`memory`]).
+//! An event is about a packet, not a line: a transfer books each memory and link that it crosses once for all its
+//! lines there ([`memory`]).
 
 mod buffers;
 mod cache;
@@ -60,22 +60,22 @@ use unrack_workload::NodeId;
 pub(crate) struct Hosts {
     plan: Plan,
     memory: Memory,
-    /// By host, if they have one.
+    /// DRAM cache of each host; none if hosts have no cache.
     caches: Sparse<Cache, 1>,
-    /// By host and number.
+    /// Cores, by host and number.
     cores: Sparse<Core, 16>,
     transmit: Sparse<Transmit, 32>,
     receive: Sparse<Receive, 32>,
-    /// Free sections of each rack, or, without a pool, of each host.
+    /// Free sections of each rack or, without a pool, of each host.
     stocks: Vec<Stock>,
-    /// By host.
+    /// Buffers of each host.
     buffers: Sparse<Buffers, 4>,
-    /// Where the next data that a host sends lie.
+    /// Address of the next data that each host sends.
     data: Vec<u64>,
     programs: Programs,
     /// Bytes that came to each NIC and are not yet in memory.
     headroom: Vec<u64>,
-    /// By the number that the fabric gave them.
+    /// Packets, by the number that the fabric gave them.
     packets: Vec<Packet>,
     counts: Counts,
     outputs: VecDeque<Output>,
@@ -86,73 +86,76 @@ pub(crate) struct Hosts {
 pub(crate) struct Packet {
     pub from: NodeId,
     pub to: NodeId,
-    /// Of its stream: decides which core handles it.
+    /// Hash of the stream: decides which core handles the packet.
     pub hash: u32,
-    /// Headers and payload, as they lie in memory.
+    /// Bytes of headers and payload, as they lie in memory.
     pub bytes: u32,
     pub payload: u32,
     pub way: Way,
-    /// The buffer that it came to, and that buffer's class.
+    /// Buffer that the packet came to.
     buffer: u64,
+    /// Class of that buffer.
     class: u8,
-    /// By whom the buffer is to be freed.
+    /// Host that frees the buffer.
     owner: NodeId,
 }
 
 impl Packet {
+    /// Creates a packet that has no buffer yet; `bytes` in memory, and `payload`.
     pub fn new((from, to): (NodeId, NodeId), hash: u32, (bytes, payload): (u32, u32), way: Way) -> Packet {
         Packet { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
 }
 
-/// How a packet leaves its host.
+/// Way by which a packet leaves its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By this NIC.
+    /// Leaves by this NIC.
     Nic(u32),
-    /// To another host of the rack, over CXL.
+    /// Goes to another host of the rack, over CXL.
     Rack,
 }
 
-/// When to call [`Hosts::handle`] again, and why.
+/// Reason to call [`Hosts::handle`] again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A core has done its task.
+    /// A core has finished its task.
     Core(u32),
-    /// A NIC looks at what is posted in this transmit queue.
+    /// A NIC looks at the packets posted in this transmit queue.
     Doorbell(u32),
     /// A NIC has the data of this packet.
     Fetched(u32),
     /// A packet of this transmit queue has left its NIC.
     Left(u32),
-    /// This packet, or the reference to it, is in memory, and its completion too.
+    /// This packet, or the reference to it, is in memory, and so is its completion.
     Written(u32),
     /// Packets of this receive queue have waited long enough for more to come.
     Late(u32),
-    /// What this program loaded has come, and it has computed with it.
+    /// The loads of this program have completed, and it has computed with them.
     Loaded(u32),
 }
 
-/// What a fabric is told.
+/// Output for the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Hand the event back then.
+    /// Hand the event back at this time.
     At(Time, Event),
     /// This packet goes on the wire, by this NIC.
     Wire(u32, u32),
-    /// The network's stack has this packet.
+    /// The network stack has this packet.
     Stack(u32),
     /// The program has read this packet, and its buffer is free.
     Read(u32),
-    /// There was no room for this packet.
+    /// This packet was lost, because there was no room.
     Lost(u32),
-    /// This transmit queue has room for another.
+    /// This transmit queue has room for another packet.
     Room(u32),
-    /// This actor has computed.
+    /// This actor has finished its computation.
     Computed(u32),
 }
 
 impl Hosts {
+    /// Creates idle hosts.
     pub fn new(plan: Plan) -> Hosts {
         let (hosts, queues) = (plan.hosts, plan.hosts * plan.queues());
         let caches = if plan.spec.dram_cache && plan.spec.memory_pool { hosts } else { 0 };
@@ -177,31 +180,32 @@ impl Hosts {
         }
     }
 
+    /// Returns the next output, if there is one.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Whether a packet that comes now may be sent this way: nobody is before it and its queue has room.
+    /// Returns whether a packet may be sent this way now: no other waits and its queue has room.
     pub fn is_open(&self, from: NodeId, to: NodeId, way: Way) -> bool {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.is_empty() && self.has_room(queue)
     }
 
-    /// Whether a transmit queue, or the queue of references that it stands for, takes another packet.
+    /// Returns whether a transmit queue, or the queue of references that it stands for, takes another packet.
     pub fn has_room(&self, queue: u32) -> bool {
         let nic = &self.plan.spec.nic;
         let most = if self.plan.is_of_nic(queue) { nic.transmit_queue } else { nic.receive_queue };
         self.transmit[queue as usize].outstanding < most
     }
 
-    /// How a packet leaves its host, which has the choice of this NIC.
+    /// Returns the way by which a packet leaves its host, which would choose this NIC.
     pub fn way(&self, from: NodeId, to: NodeId, nic: u32) -> Way {
         let inside = self.plan.rack_of(from) == self.plan.rack_of(to);
         let by_cxl = self.plan.spec.references() || self.plan.nics_are_pooled();
         if inside && by_cxl { Way::Rack } else { Way::Nic(nic) }
     }
 
-    /// `waiting` waits for room there, behind others.
+    /// Queues `waiting` for room in the queue of this way, behind others.
     pub fn wait(&mut self, from: NodeId, to: NodeId, way: Way, waiting: u32) {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.push_back(waiting);
@@ -210,12 +214,12 @@ impl Hosts {
         }
     }
 
-    /// Who waits first for room in a transmit queue.
+    /// Removes and returns the first that waits for room in a transmit queue.
     pub fn next_waiting(&mut self, queue: u32) -> Option<u32> {
         self.transmit[queue as usize].waiting.pop_front()
     }
 
-    /// The stack of `packet.from` sends a packet, of which the fabric speaks by this number.
+    /// Sends a packet from the stack of `packet.from`; `number` is the fabric's name for it.
     pub fn send(&mut self, now: Time, number: u32, packet: Packet) {
         let queue = self.plan.transmit_queue(packet.from, packet.to, packet.way);
         self.transmit[queue as usize].outstanding += 1;
@@ -226,14 +230,14 @@ impl Hosts {
         self.give(now, self.plan.core(packet.from, packet.hash), Task::Send(number));
     }
 
-    /// The last bit of a packet will have left its NIC at `at`.
+    /// Records that the last bit of a packet will have left its NIC at `at`.
     pub fn leaves(&mut self, number: u32, at: Time) {
         let Packet { from, to, way, .. } = self.packets[number as usize];
         let queue = self.plan.transmit_queue(from, to, way);
         self.outputs.push_back(Output::At(at, Event::Left(queue)));
     }
 
-    /// The last bit of a packet has come to this NIC.
+    /// Takes a packet whose last bit has arrived at this NIC.
     pub fn arrive(&mut self, now: Time, number: u32, nic: u32) {
         let Packet { to, bytes, .. } = self.packets[number as usize];
         if self.headroom[nic as usize] + u64::from(bytes) > self.plan.spec.nic.headroom.get() {
@@ -252,13 +256,13 @@ impl Hosts {
         }
     }
 
-    /// The program reads a packet: what the stack had is in order.
+    /// Has the program read a packet that the stack has in order.
     pub fn read(&mut self, now: Time, number: u32) {
         let Packet { to, hash, .. } = self.packets[number as usize];
         self.give(now, self.plan.core(to, hash), Task::Read(number));
     }
 
-    /// Nobody reads a packet that the stack had.
+    /// Frees the buffer of a packet that the stack had and nobody will read.
     pub fn release(&mut self, number: u32) {
         let Packet { to, owner, buffer, class, .. } = self.packets[number as usize];
         if !self.caches.is_empty() {
@@ -268,6 +272,7 @@ impl Hosts {
         self.buffers[owner as usize].free(class, buffer, stock);
     }
 
+    /// Handles an event that is due.
     pub fn handle(&mut self, now: Time, event: Event) {
         match event {
             Event::Core(core) => self.done(now, core),
@@ -288,7 +293,7 @@ impl Hosts {
         }
     }
 
-    /// What happened so far.
+    /// Returns counts of what happened so far.
     pub fn counts(&self) -> Counts {
         let busy = self.cores.made().map(|core| core.busy.as_ps()).collect::<Vec<_>>();
         let (hits, loads) =
@@ -299,7 +304,7 @@ impl Hosts {
         Counts { hits, loads, busiest, mean, local_bytes, remote_bytes, ..self.counts }
     }
 
-    /// Nothing is under way, and nobody holds a buffer.
+    /// Returns whether nothing is under way, and no buffer is in use.
     #[cfg(test)]
     pub fn is_at_rest(&self) -> bool {
         self.cores.made().all(|core| core.is_idle())

@@ -1,4 +1,4 @@
-//! The numbering of hosts, queues, cores and buffers.
+//! Numbers of hosts, queues, cores and buffers.
 
 use super::Way;
 use crate::topology::{Link, Topology};
@@ -7,31 +7,31 @@ use unrack_rack::Host;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// What every host of a network is like.
+/// Inside of a host; the same for every host of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inside {
     pub spec: Arc<Host>,
-    /// Of its CXL port.
+    /// CXL port of the host.
     pub cxl: Link,
 }
 
-/// The hosts of a network, numbered.
+/// Hosts of a network, numbered.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub spec: Arc<Host>,
     pub hosts: u32,
-    /// Hosts to a rack.
+    /// Number of hosts in a rack.
     pub of_rack: u32,
-    /// NICs that a host may use.
+    /// Number of NICs that a host may use.
     pub nics_each: u32,
-    /// Of a host's CXL port.
+    /// CXL port of a host.
     pub cxl: Link,
     /// Bytes of the buffers of each class.
     pub sizes: Arc<[u64]>,
 }
 
 impl Plan {
-    /// `packet` is the most that a packet takes in memory.
+    /// Creates the plan. `packet` is the most bytes that a packet takes in memory.
     pub fn new(inside: &Inside, topology: &Topology, packet: u64) -> Plan {
         let Inside { spec, cxl } = inside.clone();
         let mut sizes: Vec<u64> = spec.cache.lines.iter().map(|line| line.get()).collect();
@@ -42,7 +42,8 @@ impl Plan {
         Plan { spec, hosts, of_rack, nics_each: topology.pooled(), cxl, sizes: sizes.into() }
     }
 
-    /// What a packet alone takes between the stacks of two hosts, but for wires: about, and rather more. For timers.
+    /// Returns an estimate for timers, on the high side: the time of a lone packet between the stacks of two hosts,
+    /// without wires.
     pub fn patience(&self) -> Time {
         let Host { memory, cpu, nic, .. } = &*self.spec;
         let far = memory.latency + self.cxl.propagation * 4 + nic.dma.propagation * 2;
@@ -51,16 +52,18 @@ impl Plan {
         handled + nic.interrupt_delay + far * 5
     }
 
-    /// Queues of a host in each direction: of its virtual NICs, then of the hosts of its rack.
+    /// Returns the number of queues of a host in each direction: one for each virtual NIC, then one for each host of
+    /// its rack.
     pub fn queues(&self) -> u32 {
         self.nics_each + self.of_rack
     }
 
-    /// One for each host, whoever uses them.
+    /// Returns the number of NICs: one for each host, whichever hosts use them.
     pub fn nics(&self) -> u32 {
         self.hosts
     }
 
+    /// Returns the rack of a host.
     pub fn rack_of(&self, host: NodeId) -> u32 {
         host / self.of_rack
     }
@@ -69,10 +72,12 @@ impl Plan {
         if self.nics_are_pooled() { self.rack_of(host) * self.of_rack } else { host }
     }
 
+    /// Returns whether the hosts of a rack share their NICs.
     pub fn nics_are_pooled(&self) -> bool {
         self.nics_each > 1
     }
 
+    /// Returns the number of the transmit queue for this way.
     pub fn transmit_queue(&self, from: NodeId, to: NodeId, way: Way) -> u32 {
         from * self.queues()
             + match way {
@@ -81,44 +86,47 @@ impl Plan {
             }
     }
 
+    /// Returns the number of the receive queue of a virtual NIC.
     pub fn receive_queue_of_nic(&self, to: NodeId, nic: u32) -> u32 {
         to * self.queues() + nic - self.first_nic(to)
     }
 
-    /// One for each sender (§4.3).
+    /// Returns the number of the queue of references, of which a host has one for each sender (§4.3).
     pub fn reference_queue(&self, from: NodeId, to: NodeId) -> u32 {
         to * self.queues() + self.nics_each + from % self.of_rack
     }
 
+    /// Returns the host that a queue belongs to.
     pub fn host_of_queue(&self, queue: u32) -> NodeId {
         queue / self.queues()
     }
 
-    /// Whether a transmit queue is of a virtual NIC.
+    /// Returns whether a transmit queue is that of a virtual NIC.
     pub fn is_of_nic(&self, queue: u32) -> bool {
         queue % self.queues() < self.nics_each
     }
 
-    /// The NIC of a transmit queue.
+    /// Returns the NIC of a transmit queue.
     pub fn nic_of_queue(&self, queue: u32) -> u32 {
         self.first_nic(self.host_of_queue(queue)) + queue % self.queues()
     }
 
-    /// That handles a stream of this hash, or the interrupts of a queue of this number.
+    /// Returns the core that handles a stream of this hash, or the interrupts of a queue of this number.
     pub fn core(&self, host: NodeId, hash: u32) -> u32 {
         host * self.spec.cpu.cores + hash % self.spec.cpu.cores
     }
 
+    /// Returns the host that a core belongs to.
     pub fn host_of_core(&self, core: u32) -> NodeId {
         core / self.spec.cpu.cores
     }
 
-    /// Whose sections a host takes.
+    /// Returns the number of the stock that a host takes sections from.
     pub fn stock(&self, host: NodeId) -> u32 {
         if self.spec.memory_pool { self.rack_of(host) } else { host }
     }
 
-    /// The smallest buffers that hold a packet.
+    /// Returns the class of the smallest buffers that hold a packet.
     pub fn class(&self, bytes: u32) -> u8 {
         let class = self.sizes.iter().position(|size| u64::from(bytes) <= *size);
         class.expect("the largest buffers hold every packet") as u8

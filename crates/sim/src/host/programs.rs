@@ -1,14 +1,14 @@
-//! What programs load while they compute.
+//! Loads of programs while they compute.
 //!
-//! A program loads as many lines as a core may wait for at once, computes with them, loads the next: so each step takes
-//! what its lines take by memories, CXL ports and the cache beside all else that is under way there, and loads take time of
-//! their own. What it stores is not here: stores do not wait, and go around the cache (DRack §5.1).
+//! A program loads as many lines as a core may wait for at once, computes with them, and loads the next. Each step
+//! takes the time that its lines need through memories, CXL ports and the cache, beside everything else that is under
+//! way there. Stores are not modelled: they do not wait, and bypass the cache (DRack §5.1).
 //!
-//! The computing of a job has a core of its own, beside those that handle packets. Its data are in the pool, as buffers
-//! are (§4.2: IS0 holds user data), or in its host's memory. What is loaded one after the other is fetched by the part
-//! of the cache with the longest lines, what is scattered by that with the shortest; a scattered load is of any
-//! line of its data, each as likely. Without the cache, the scattered lines of a step are neighbours from a drawn one on,
-//! which memories serve alike. What messages brought was loaded and copied before, unless it is read in place.
+//! The computation of a job has a core of its own, beside those that handle packets. Its data are in the pool, as
+//! buffers are (§4.2: IS0 holds user data), or in its host's memory. Sequential loads go through the part of the
+//! cache with the longest lines, and scattered loads through that with the shortest; a scattered load is of any line
+//! of its data, all equally likely. Without the cache, the scattered lines of a step are neighbours from a drawn one
+//! on, which memories serve alike. Data of messages was loaded and copied before, unless it is read in place.
 
 use super::memory::{LINE, Place, last_of};
 use super::{Event, Hosts, Output};
@@ -17,17 +17,19 @@ use unrack_units::Time;
 use unrack_workload::random::mix;
 use unrack_workload::{Computing, NodeId};
 
-/// Where programs' data begin in the addresses of their rack: no buffer is there. What is loaded again and again, what
-/// is scattered, what is new.
+/// First address of data that are loaded again and again. These addresses are beyond all buffers of a rack.
 const AGAIN: u64 = 1 << 48;
+/// First address of data that are loaded at random.
 const SCATTERED: u64 = 2 << 48;
+/// First address of data that are new.
 const FRESH: u64 = 3 << 48;
 
 pub(super) struct Programs {
     all: Vec<Program>,
     free: Vec<u32>,
-    /// Of each host: where the next new data are, and how many loads were scattered.
+    /// Offset of the next new data of each host.
     fresh: Vec<u64>,
+    /// Number of scattered loads of each host so far.
     drawn: Vec<u64>,
 }
 
@@ -35,29 +37,35 @@ pub(super) struct Programs {
 struct Program {
     actor: u32,
     host: NodeId,
-    /// Lines left to load: new ones, others in order, scattered ones.
+    /// New lines left to load.
     fresh: u64,
+    /// Sequential lines left to load again.
     again: u64,
+    /// Scattered lines left to load.
     scattered: u64,
+    /// Number of lines that scattered loads choose from.
     among: u64,
-    /// Time left to compute, in so many steps.
+    /// Time left to compute.
     compute: Time,
+    /// Number of steps left.
     steps: u64,
 }
 
 impl Programs {
+    /// Creates the state of `hosts` hosts without programs.
     pub fn new(hosts: u32) -> Programs {
         let hosts = hosts as usize;
         Programs { all: Vec::new(), free: Vec::new(), fresh: vec![0; hosts], drawn: vec![0; hosts] }
     }
 
-    /// Any of so many lines of a host's data.
+    /// Returns the address of a drawn line among the first `among` of a host's data.
     fn any_line(&mut self, host: NodeId, among: u64) -> u64 {
         let drawn = &mut self.drawn[host as usize];
         *drawn += 1;
         SCATTERED + mix(*drawn ^ u64::from(host) << 40) % among * LINE
     }
 
+    /// Returns whether no program is running.
     #[cfg(test)]
     pub fn is_at_rest(&self) -> bool {
         self.free.len() == self.all.len()
@@ -65,7 +73,7 @@ impl Programs {
 }
 
 impl Hosts {
-    /// A program begins.
+    /// Starts a program.
     pub fn compute(&mut self, now: Time, computing: Computing) {
         let Computing { actor, node: host, time, loads } = computing;
         let came = if self.plan.spec.references() && !self.plan.spec.program_loads { loads.came } else { 0 };
@@ -89,12 +97,12 @@ impl Hosts {
         }
     }
 
-    /// Lines that a core loads at once.
+    /// Returns the number of lines that a core loads at once.
     fn window(&self) -> u64 {
         u64::from(self.plan.spec.memory.outstanding_loads)
     }
 
-    /// A program takes its next step, if there is one.
+    /// Takes the next step of a program, or ends it.
     pub(super) fn load_on(&mut self, now: Time, number: u32) {
         let mut program = self.programs.all[number as usize];
         if program.steps == 0 {
@@ -117,7 +125,7 @@ impl Hosts {
         }
         let again = take(&mut program.again, &mut left);
         if again > 0 {
-            // From the last to the first: as good as any order, if it is always the same.
+            // The order is from the last to the first: as good as any, if it is always the same.
             ready = ready.max(self.load_in_order(now, host, AGAIN + program.again * LINE, again));
         }
         let scattered = take(&mut program.scattered, &mut left);
@@ -160,7 +168,7 @@ impl Hosts {
         self.hit(ready, lines)
     }
 
-    /// When the cache's line with this address is there, of which so many bytes are loaded.
+    /// Returns when the cache has the line with this address, of which `bytes` are loaded.
     fn load_line(&mut self, now: Time, host: NodeId, part: u8, address: u64, bytes: u64) -> Time {
         let cache = &mut self.caches[host as usize];
         let found = cache.find(part, address);
@@ -168,7 +176,7 @@ impl Hosts {
         found.unwrap_or_else(|| self.fetch_line(now, now, host, (host, part), address))
     }
 
-    /// Until a core has loaded so many lines that its cache has from `ready` on.
+    /// Returns when a core has loaded `lines` lines that its cache has from `ready` on.
     pub(super) fn hit(&self, ready: Time, lines: u64) -> Time {
         let spec = &self.plan.spec;
         let line_time = Pace::new(spec.memory.rate).transmit(LINE);
@@ -189,12 +197,12 @@ mod tests {
 
     const T: fn(u64) -> Time = Time::from_ps;
 
-    /// A rack of two hosts; memories of 80 ns and 20 ps a byte, ports of 55 ns and 16 ps a byte.
+    /// Creates a rack of two hosts, with memories of 80 ns and 20 ps a byte, and ports of 55 ns and 16 ps a byte.
     fn hosts(memory_pool: bool, dram_cache: bool) -> Hosts {
         hosts_of(400, memory_pool, dram_cache)
     }
 
-    /// The same with other memories.
+    /// Does the same with other memories.
     fn hosts_of(memory_gbps: u64, memory_pool: bool, dram_cache: bool) -> Hosts {
         let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
         let wiring = Wiring { racks: 1, hosts_per_rack: 2, cores: 0 };
@@ -204,7 +212,7 @@ mod tests {
         Hosts::new(Plan::new(&Inside { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
     }
 
-    /// Until all of them have computed what they are given at `now`; they say so once each.
+    /// Runs until all have computed what they are given at `now`; each reports this once.
     fn run(hosts: &mut Hosts, now: Time, given: &[Computing]) -> Time {
         let (mut events, mut told, mut last) = (BTreeSet::new(), BTreeSet::new(), now);
         given.iter().for_each(|computing| hosts.compute(now, *computing));
@@ -233,14 +241,14 @@ mod tests {
     fn steps_of_what_a_core_waits_for_at_once() {
         let again = 100 * LINE;
         let mut own = hosts(false, false);
-        // 64 lines, then 36, of 1,280 ps each after 80 ns; and the time to compute.
+        // 64 lines, then 36, of 1,280 ps each after 80 ns, and the time to compute.
         let expected = T(2 * 80_000 + 100 * 1_280 + 1_000_000);
         assert_eq!(
             run(&mut own, T(5), &[computing(0, Loads { again, ..Loads::default() })]),
             T(5) + expected
         );
         assert_eq!(own.memory.bytes(), (100 * LINE, 0));
-        // Half of it is at the other host: 220 ns more for each step, and the other half comes meanwhile.
+        // Half of the lines are at the other host: each step takes 220 ns more, and the other half comes meanwhile.
         let mut pool = hosts(true, false);
         let there = run(&mut pool, T(0), &[computing(0, Loads { again, ..Loads::default() })]);
         let lines = 32 + 16;
@@ -268,7 +276,7 @@ mod tests {
         assert_eq!(fetched, 16 * 4096 + 32 * 128);
         let second = run(&mut hosts, first, &[computing(0, loads)]) - first;
         assert_eq!(hosts.counts().loads - hosts.counts().hits, 16 + 32);
-        // 272 steps of lines that are there.
+        // 272 steps of lines that are in the cache.
         assert_eq!(second, T(272 * (80_000 + 64 * 1_280) + 1_000_000));
         // New data are new each time.
         let fresh = Loads { fresh: 4096, ..Loads::default() };
@@ -280,7 +288,7 @@ mod tests {
     #[test]
     fn programs_share_memories_and_ports() {
         let loads = Loads { fresh: 1 << 20, ..Loads::default() };
-        // A core waits for as much as two memories of 40 Gb/s give in about the time.
+        // A core waits for about as many lines as two memories of 40 Gb/s give in that time.
         let alone = run(&mut hosts_of(40, true, false), T(0), &[computing(0, loads)]);
         let mut both = hosts_of(40, true, false);
         let together = run(&mut both, T(0), &[computing(0, loads), computing(1, loads)]);

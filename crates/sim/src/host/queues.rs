@@ -1,39 +1,40 @@
-//! Virtual NICs: what a host has given to one, and what has come by it; and when it interrupts.
+//! Virtual NICs: packets posted to a NIC, packets that have come by it, and interrupts.
 //!
-//! A queue of references is a receive queue too, of what another host of the rack stored there.
+//! A queue of references is a receive queue too, of references that another host of the rack stored there.
 
 use std::collections::VecDeque;
 use unrack_rack::Nic;
 use unrack_units::Time;
 
-/// From a host to a NIC.
+/// Queue from a host to a NIC.
 #[derive(Clone, Default)]
 pub(super) struct Transmit {
-    /// Packets that the host has begun to send and that are not yet gone.
+    /// Packets that the host has begun to send and that have not left yet.
     pub outstanding: u32,
-    /// Those whose descriptors are in memory, and that the NIC has not yet looked at.
+    /// Packets whose descriptors are in memory, and that the NIC has not yet looked at.
     pub posted: VecDeque<u32>,
-    /// The NIC is at work, and will look again: its bell need not be rung.
+    /// The NIC is at work and will look again: its doorbell need not be rung.
     pub busy: bool,
     /// Streams that wait for room.
     pub waiting: VecDeque<u32>,
 }
 
 impl Transmit {
+    /// Returns whether the queue is idle.
     #[cfg(test)]
     pub fn is_at_rest(&self) -> bool {
         self.outstanding == 0 && self.posted.is_empty() && self.waiting.is_empty() && !self.busy
     }
 }
 
-/// From a NIC to a host.
+/// Queue from a NIC to a host.
 #[derive(Clone)]
 pub(super) struct Receive {
     /// Descriptors of free buffers.
     pub posted: u32,
     /// Packets that are in memory, and of which no core knows yet.
     pub completed: Vec<u32>,
-    /// Packets that cores have been told of, and are not through with.
+    /// Number of packets that cores know of and have not finished.
     handled: u32,
     phase: Phase,
     batch: usize,
@@ -42,24 +43,25 @@ pub(super) struct Receive {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing has come.
+    /// No packet has come.
     Idle,
-    /// Something has; it interrupts then.
+    /// A packet has come; the queue interrupts at this time.
     Waits(Time),
-    /// A core was interrupted, and looks for more itself when it is through (NAPI).
+    /// A core was interrupted, and looks for more itself when it has finished (NAPI).
     Handled,
 }
 
-/// What a packet that has come asks for.
+/// Reaction of the queue to a packet that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asks {
     Nothing,
-    /// An interrupt, unless others come before this time.
+    /// Interrupts at this time, unless enough other packets come before.
     Later(Time),
     Interrupt,
 }
 
 impl Receive {
+    /// Creates an empty queue with all its descriptors posted.
     pub fn new(spec: &Nic) -> Receive {
         let (batch, delay) = (spec.interrupt_batch as usize, spec.interrupt_delay);
         Receive {
@@ -72,12 +74,13 @@ impl Receive {
         }
     }
 
+    /// Returns whether the queue is idle, with this many descriptors posted.
     #[cfg(test)]
     pub fn is_at_rest(&self, descriptors: u32) -> bool {
         self.phase == Phase::Idle && self.completed.is_empty() && self.posted == descriptors
     }
 
-    /// A packet is in memory.
+    /// Records a packet that is in memory.
     pub fn complete(&mut self, now: Time, packet: u32) -> Asks {
         self.completed.push(packet);
         let first = self.phase == Phase::Idle;
@@ -95,7 +98,7 @@ impl Receive {
         }
     }
 
-    /// The time that a packet asked for has come: whether it interrupts.
+    /// Returns whether the queue interrupts now, at a time that a packet asked for.
     pub fn is_late(&mut self, now: Time) -> bool {
         let late = self.phase == Phase::Waits(now);
         if late {
@@ -104,13 +107,13 @@ impl Receive {
         late
     }
 
-    /// A core takes all that has come.
+    /// Returns the packets that have come since the last call, for a core to handle.
     pub fn take(&mut self) -> Vec<u32> {
         self.handled += self.completed.len() as u32;
         std::mem::take(&mut self.completed)
     }
 
-    /// A core is through with a packet. Whether there is more to take.
+    /// Records that a core has finished a packet. Returns whether there are more to take.
     pub fn through(&mut self) -> bool {
         self.handled -= 1;
         if self.handled > 0 {

@@ -1,42 +1,43 @@
-//! What of a stream its program has not yet read.
+//! Packets of a stream that its program has not yet read.
 
-/// Segments that come too early stay in their buffers until those before them have come; copies are not read.
+/// Reading side of a stream. Segments that come too early stay in their buffers until those before them have come;
+/// duplicates are not read.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// Segments and packets that came too early.
+    /// Segments that came too early, and their packets, in order.
     early: Vec<(u32, u32)>,
-    /// Packets that the program is told to read.
+    /// Number of packets that the program was told to read and has not read yet.
     unread: u32,
-    /// The sender has given up: what is missing will not come, so what comes is not kept.
+    /// The sender has given up: missing segments will not come, so further ones are not kept.
     given_up: bool,
 }
 
 impl Reading {
-    /// Whether nobody reads a segment that comes now, of a stream of which all below `next` has: it came before.
+    /// Returns whether nobody reads a segment that comes now, because it came before. All below `next` have come.
     pub fn is_useless(&self, number: u32, next: u32) -> bool {
         self.given_up || number < next || self.early.iter().any(|(early, _)| *early == number)
     }
 
-    /// A segment has come that had not, in this packet.
+    /// Keeps a segment that has come for the first time, in this packet.
     pub fn keep(&mut self, number: u32, packet: u32) {
         let place = self.early.partition_point(|(early, _)| *early < number);
         self.early.insert(place, (number, packet));
     }
 
-    /// Now all below `next` has come: the packets that can be read, in order.
+    /// Returns, in order, the packets that can be read now that all segments below `next` have come.
     pub fn take(&mut self, next: u32) -> impl Iterator<Item = u32> {
         let in_order = self.early.partition_point(|(early, _)| *early < next);
         self.unread += in_order as u32;
         self.early.drain(..in_order).map(|(_, packet)| packet)
     }
 
-    /// The sender has given up. What came too early is not read.
+    /// Ends the stream, since the sender has given up. Returns the segments that came too early, which are not read.
     pub fn give_up(&mut self) -> Vec<(u32, u32)> {
         self.given_up = true;
         std::mem::take(&mut self.early)
     }
 
-    /// A packet was read. Whether that was the last there is.
+    /// Counts a packet that was read. Returns whether it was the last for now.
     pub fn read(&mut self) -> bool {
         self.unread -= 1;
         self.unread == 0

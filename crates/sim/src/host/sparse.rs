@@ -1,32 +1,35 @@
-//! Things of which there are many, most of them never used: made when they are first changed.
+//! Arrays of many items, most of them never used: items are made when they are first changed.
 //!
-//! What a message takes alone is found by carrying it in a network of its own, of which it uses little.
+//! The time of a lone message is found by carrying it in a network of its own, of which it uses little.
 
 use std::ops::{Index, IndexMut};
 
-/// `PAGE` of them are made at once.
+/// Sparse array; `PAGE` items are made at once.
 pub(super) struct Sparse<T, const PAGE: usize> {
-    /// Empty as long as they are not made.
+    /// Pages of items; empty until an item of them is changed.
     pages: Vec<Vec<T>>,
     blank: T,
     len: usize,
 }
 
 impl<T: Clone, const PAGE: usize> Sparse<T, PAGE> {
+    /// Creates an array of `len` copies of `blank`.
     pub fn new(len: u32, blank: T) -> Self {
         let len = len as usize;
         Sparse { pages: (0..len.div_ceil(PAGE)).map(|_| Vec::new()).collect(), blank, len }
     }
 
+    /// Returns whether the array has no items.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Returns the number of items, made or not.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Those that are made: all others are as they were.
+    /// Returns the items that are made; all others are blank.
     pub fn made(&self) -> impl Iterator<Item = &T> {
         self.pages.iter().flatten()
     }

@@ -1,8 +1,8 @@
 //! A link, or a memory, that serves one transfer at a time.
 //!
-//! Transfers are told of in the order in which they are decided, which is not always that of their times: one
-//! that has to cross a busy link first may be told of before one that is there already. So a transfer takes what time
-//! is free from its own on, in pieces if need be. What is told in order of time is served in that order.
+//! Transfers are booked in the order in which they are decided, which is not always that of their times: one that has
+//! to cross a busy link first may be booked before one that is there already. So a transfer takes free time from its
+//! own time on, in pieces if need be. Transfers that are booked in order of time are served in that order.
 
 use crate::network::{Departure, Pace};
 use std::collections::VecDeque;
@@ -11,18 +11,19 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub(super) struct Timeline {
     pace: Pace,
-    /// When it is busy last. Most transfers need to know no more.
+    /// Start and end of the last busy time. Most transfers need to know no more.
     last: (Time, Time),
-    /// And before: in order, apart from each other. What is over may be left out.
+    /// Earlier busy times, in order and apart from each other. Those in the past may be left out.
     busy: VecDeque<(Time, Time)>,
 }
 
 impl Timeline {
+    /// Creates an idle timeline of this pace.
     pub fn new(pace: Pace) -> Timeline {
         Timeline { pace, last: (Time::ZERO, Time::ZERO), busy: VecDeque::new() }
     }
 
-    /// Takes the time that `bytes` need, from `at` on: which is not before `now`, and `now` does not go back.
+    /// Books the time that `bytes` need, from `at` on. `at` is not before `now`, and `now` does not go back.
     pub fn book(&mut self, now: Time, at: Time, bytes: u64) -> Departure {
         debug_assert!(now <= at);
         let need = self.pace.transmit(bytes);
@@ -30,7 +31,7 @@ impl Timeline {
         if at < start {
             return self.fill(now, at, need);
         }
-        // Behind all others.
+        // After all others.
         let first = at.max(end);
         let last = first + need;
         if first == end {
@@ -53,7 +54,7 @@ impl Timeline {
         }
     }
 
-    /// Takes free time before what is busy last.
+    /// Books free time before the last busy time.
     fn fill(&mut self, now: Time, at: Time, need: Time) -> Departure {
         self.forget_before(now);
         self.busy.push_back(self.last);
@@ -66,7 +67,7 @@ impl Timeline {
         let mut next = self.busy.partition_point(|(_, end)| *end < at);
         let (mut first, mut from, mut need) = (None, at, need);
         loop {
-            // What is busy at `from`, or joins it, is left behind.
+            // Busy times at `from`, or that join it, are passed over.
             while let Some((start, end)) = self.busy.get(next).copied()
                 && start <= from
             {
@@ -85,8 +86,8 @@ impl Timeline {
         }
     }
 
-    /// Marks a free time before the `next` busy one, and joins it with its neighbours. The number of one that
-    /// ends then or later.
+    /// Marks a free time before busy time `next` as busy, and joins it with its neighbours. Returns the number of one
+    /// that ends then or later.
     fn insert(&mut self, next: usize, from: Time, until: Time) -> usize {
         let joins_next = self.busy.get(next).is_some_and(|(start, _)| *start == until);
         let joins_last = next > 0 && self.busy[next - 1].1 == from;
@@ -125,13 +126,13 @@ mod tests {
         }
     }
 
-    /// A byte takes 80 ps.
+    /// Creates a timeline in which a byte takes 80 ps.
     fn timeline() -> Timeline {
         Timeline::new(Pace::new(Rate::from_gbps(100)))
     }
 
     proptest! {
-        /// In order of time it is a port.
+        /// A timeline that is booked in order of time is a port.
         #[test]
         fn what_is_told_in_order_is_served_in_order(gaps in prop::collection::vec((0u64..4_000, 1u64..40), 1..60)) {
             let (mut timeline, mut port, mut now) = (timeline(), Port::new(Pace::new(Rate::from_gbps(100))), Time::ZERO);
@@ -141,13 +142,13 @@ mod tests {
             }
         }
 
-        /// No time is given twice, none is lost, and nobody waits while there is free time.
+        /// No time is booked twice, none is lost, and nobody waits while there is free time.
         #[test]
         fn any_order_takes_each_time_once(told in prop::collection::vec((0u64..3_000, 1u64..20), 1..60)) {
             let mut timeline = timeline();
             let mut taken = [false; 16_384];
             for (at, bytes) in told {
-                // All of it in whole byte times.
+                // Everything is in whole byte times.
                 let at = at / 80;
                 let free: Vec<usize> = (at as usize..).filter(|slot| !taken[*slot]).take(bytes as usize).collect();
                 free.iter().for_each(|slot| taken[*slot] = true);

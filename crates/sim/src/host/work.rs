@@ -1,4 +1,4 @@
-//! What cores and NICs do with packets, and how long it takes.
+//! Work of cores and NICs on packets, and the time that it takes.
 
 use super::cores::Task;
 use super::memory::{Agent, LINE, Place};
@@ -7,26 +7,31 @@ use super::{Event, Hosts, Output, Packet, Way};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Bytes of a descriptor or a completion, as of the 82599.
+/// Bytes of a descriptor or a completion, as in the 82599.
 const DESCRIPTOR: u64 = 16;
 
-/// What happened inside hosts.
+/// Counts from inside hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Loads of 64 B that went to the DRAM cache, and those that found their line there or on its way.
+    /// Loads of 64 B that went to the DRAM cache.
     pub loads: u64,
+    /// Loads that found their line in the cache or on its way.
     pub hits: u64,
     pub interrupts: u64,
     pub doorbells: u64,
-    /// Packets lost: the NIC's headroom was full, no receive descriptor was posted, no section was left for a buffer.
+    /// Packets lost because the NIC's headroom was full.
     pub no_room: u64,
+    /// Packets lost because no receive descriptor was posted.
     pub no_descriptor: u64,
+    /// Packets lost because no section was left for a buffer.
     pub no_buffer: u64,
-    /// How long the busiest core, and the mean one, worked.
+    /// Time of work of the busiest core.
     pub busiest: Time,
+    /// Mean time of work of all cores.
     pub mean: Time,
-    /// Bytes that were read or written without crossing the CXL port of a host, and across one.
+    /// Bytes that were read or written without crossing the CXL port of a host.
     pub local_bytes: u64,
+    /// Bytes that were read or written across the CXL port of a host.
     pub remote_bytes: u64,
 }
 
@@ -44,7 +49,7 @@ impl Hosts {
         self.outputs.push_back(Output::At(until, Event::Core(core)));
     }
 
-    /// When a task that begins now is done.
+    /// Returns when a task that begins now is done.
     fn until(&mut self, now: Time, host: NodeId, task: Task) -> Time {
         let cpu = &self.plan.spec.cpu;
         match task {
@@ -69,7 +74,7 @@ impl Hosts {
                 self.outputs.push_back(Output::Read(number));
             }
         }
-        // One of these may have begun something already.
+        // The task above may have begun another already.
         if self.cores[core as usize].is_idle() {
             self.begin(now, core);
         }
@@ -78,7 +83,7 @@ impl Hosts {
 
 /// Sending.
 impl Hosts {
-    /// The stack is through with a packet to send: its descriptor is written.
+    /// Posts a packet that the stack has finished: its descriptor is written.
     fn post(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
         match packet.way {
@@ -99,7 +104,7 @@ impl Hosts {
         }
     }
 
-    /// A NIC reads all descriptors that are posted, in one go (§4.2), and then the data.
+    /// Has a NIC read all posted descriptors in one go (§4.2), and then the data.
     pub(super) fn fetch(&mut self, now: Time, queue: u32) {
         let place = &mut self.transmit[queue as usize];
         let mut batch = std::mem::take(&mut place.posted);
@@ -119,7 +124,7 @@ impl Hosts {
         self.outputs.push_back(Output::At(at, Event::Doorbell(queue)));
     }
 
-    /// Data of a host lie one after the other in its buffers.
+    /// Reads the next data of a host, which lie one after the other in its buffers; returns when they have come.
     fn read_data(&mut self, now: Time, at: Time, agent: Agent, packet: Packet) -> Time {
         let bytes = u64::from(packet.bytes);
         let size = self.plan.sizes[self.plan.class(packet.bytes) as usize];
@@ -129,7 +134,7 @@ impl Hosts {
         self.memory.read(now, agent, at, place, bytes)
     }
 
-    /// A packet has left its queue.
+    /// Frees the place of a packet that has left its queue.
     pub(super) fn free_place(&mut self, queue: u32) {
         self.transmit[queue as usize].outstanding -= 1;
         self.outputs.push_back(Output::Room(queue));
@@ -147,7 +152,7 @@ impl Hosts {
 
 /// Receiving.
 impl Hosts {
-    /// Finds a buffer of `owner` for a packet. Without one the packet is lost.
+    /// Finds a buffer of `owner` for a packet. Without one the packet is lost; returns whether there was one.
     fn assign(&mut self, number: u32, bytes: u32, owner: NodeId) -> bool {
         let class = self.plan.class(bytes);
         let stock = &mut self.stocks[self.plan.stock(owner) as usize];
@@ -169,7 +174,8 @@ impl Hosts {
         }
     }
 
-    /// Writes a packet, at hand from `at` on, to a receive buffer, and then its completion. Whether there was a buffer.
+    /// Writes a packet that is at hand at `at` to a receive buffer, and then its completion. Returns whether there
+    /// was a buffer.
     pub(super) fn write(&mut self, now: Time, at: Time, number: u32, agent: Agent) -> bool {
         let Packet { to, bytes, .. } = self.packets[number as usize];
         let has_buffer = self.assign(number, bytes, to);
@@ -207,7 +213,7 @@ impl Hosts {
         self.give(now, self.plan.core(self.plan.host_of_queue(queue), queue), Task::Interrupt(queue));
     }
 
-    /// A core hands what has come on, to the cores of its streams.
+    /// Distributes the packets that have come over the cores of their streams.
     fn look(&mut self, now: Time, queue: u32) {
         let mut batch = self.receive[queue as usize].take();
         for number in batch.drain(..) {
@@ -217,7 +223,7 @@ impl Hosts {
         self.receive[queue as usize].completed = batch;
     }
 
-    /// The stack is through with a packet that came: there is another buffer in its place.
+    /// Ends the stack's work on a received packet, and posts another buffer in its place.
     fn through(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
         let queue = self.queue_of(&packet);
@@ -232,7 +238,7 @@ impl Hosts {
         self.outputs.push_back(Output::Stack(number));
     }
 
-    /// Until a core has loaded a header so many times, one after the other.
+    /// Returns when a core has loaded a header `loads` times, one after the other.
     fn load_header(&mut self, now: Time, mut at: Time, host: NodeId, packet: Packet, loads: u32) -> Time {
         for _ in 0..loads {
             at = match self.caches.is_empty() {
@@ -253,7 +259,8 @@ impl Hosts {
         at
     }
 
-    /// When the cache has the line with this address, fetched now if it must be; and whether it was there.
+    /// Returns when the cache has the line with this address, which is fetched if it is missing, and whether it was
+    /// there.
     fn cached(&mut self, now: Time, at: Time, host: NodeId, packet: &Packet, address: u64) -> (Time, bool) {
         let class = packet.class;
         if let Some(ready) = self.caches[host as usize].find(class, address) {
@@ -274,7 +281,7 @@ impl Hosts {
         (missing, false)
     }
 
-    /// Until the cache has the line with this address, of the pool that `owner` is in.
+    /// Fetches the line with this address, of the pool that `owner` is in, into the cache; returns when it is there.
     pub(super) fn fetch_line(
         &mut self,
         now: Time,
@@ -290,7 +297,7 @@ impl Hosts {
         ready
     }
 
-    /// Until the program has loaded what a packet brought, and stored a copy if it does not read it in place.
+    /// Returns when the program has loaded the data of a packet, and stored a copy unless it reads in place.
     fn load_payload(&mut self, now: Time, host: NodeId, packet: Packet) -> Time {
         if self.plan.spec.references() && !self.plan.spec.program_loads {
             return now;

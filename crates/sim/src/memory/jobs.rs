@@ -1,4 +1,4 @@
-//! What computing a job takes: its data, the tasks that come of it, and the messages between them.
+//! Memory that the computation of a job takes: its data, its tasks, and the messages between them.
 
 use super::{MESSAGE, Need};
 use unrack_rack::jobs::{Embedding, Job, Jobs, KeyValue, Kronecker, Shuffle, Spread, Training, WordCount};
@@ -7,26 +7,27 @@ use unrack_workload::jobs::model::tensors;
 
 /// Bytes of a descriptor in a queue inside a host.
 pub(super) const QUEUED: f64 = 64.0;
-/// Bytes of a task: while tasks are put together 24, sorted 32, with what it loads 48, and while it runs 12.
+/// Bytes of a task: 24 while tasks are put together, 32 sorted, 48 with its loads, and 12 while it runs.
 const TASK: f64 = 24.0 + 32.0 + 48.0 + 12.0;
 /// Bytes of an output of a task: 12 while tasks are put together, 8 sorted.
 const OUTPUT: f64 = 12.0 + 8.0;
-/// Bytes of what a mapper has for a reducer.
+/// Bytes of the data that a mapper has for a reducer.
 const SHUFFLED: f64 = 40.0;
-/// Supersteps until no label changes, on graphs of Kronecker's kind: their diameter is small.
+/// Supersteps until no label changes, on Kronecker graphs: their diameter is small.
 const SUPERSTEPS: f64 = 8.0;
-/// Tables of an embedding.
+/// Number of tables of an embedding.
 const TABLES: f64 = 26.0;
 
-/// Tasks and outputs of one round, and how often rounds are run.
+/// Tasks and outputs of one round, and the number of rounds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rounds {
     tasks: f64,
     outputs: f64,
-    /// Rounds that are kept, each with tasks of its own.
+    /// Number of rounds that are kept, each with tasks of its own.
     kept: f64,
+    /// Number of rounds that are run.
     run: f64,
-    /// Bytes besides, while they are computed.
+    /// Further bytes while the rounds are computed.
     data: f64,
 }
 
@@ -67,12 +68,13 @@ fn rounds(job: &Job, ranks: f64) -> Rounds {
     }
 }
 
-/// A graph whose edges are kept so many times. A pair of ranks has one message, if it has an edge.
+/// Returns the rounds of a graph whose edges are kept `ways` times. A pair of ranks has one message, if it has an
+/// edge.
 fn of_graph(graph: &Kronecker, ranks: f64, ways: f64) -> Rounds {
     let vertices = f64::from(graph.scale).exp2();
     let edges = vertices * f64::from(graph.degree) * ways;
     let pairs = ranks * ranks;
-    // Edges as drawn, and by their source; of a vertex its edges, values old and new, owner and who told it.
+    // Edges as drawn, and by their source; for each vertex its edges, values old and new, owner and informant.
     let data = edges * (8.0 + 4.0) + vertices * (4.0 + 4.0 + 16.0 + 8.0) + pairs * 8.0;
     Rounds { tasks: 2.0 * ranks, outputs: pairs.min(edges), kept: 0.0, run: 0.0, data }
 }
@@ -83,7 +85,7 @@ fn of_collective(spec: &Collective, ranks: f64) -> Rounds {
     Rounds { tasks, outputs, kept: 1.0, run: f64::from(spec.iterations), data: 0.0 }
 }
 
-/// Tasks and outputs of one operation.
+/// Returns the tasks and outputs of one operation.
 fn of_operation(operation: Operation, servers: f64, ranks: f64) -> (f64, f64) {
     match operation {
         Operation::RingAllReduce => (2.0 * ranks * ranks, 4.0 * ranks * ranks),
@@ -104,7 +106,7 @@ fn of_training(spec: &Training, ranks: f64) -> Rounds {
     Rounds { tasks, outputs, kept: 1.0, run: f64::from(spec.iterations), data: 0.0 }
 }
 
-/// A request is two tasks, and two messages.
+/// Returns the rounds of a key-value store: a request is two tasks, and two messages.
 fn of_key_value(spec: &KeyValue, ranks: f64) -> Rounds {
     let connections = (ranks - f64::from(spec.servers)).max(0.0) * f64::from(spec.connections);
     let requests = 2.0 * f64::from(spec.requests);
@@ -116,7 +118,7 @@ fn of_word_count(spec: &WordCount, ranks: f64) -> Rounds {
     let mappers = if spec.reducers.is_some() { (ranks - reducers).max(0.0) } else { ranks };
     let texts = f64::from(spec.iterations);
     let outputs = mappers * reducers;
-    // In a pipeline, what arrives and what reduces are tasks of their own.
+    // In a pipeline, arrivals and reductions are tasks of their own.
     let tasks = match spec.shuffle {
         Shuffle::Stages => mappers + reducers,
         Shuffle::Own | Shuffle::First => 2.0 * outputs + mappers,
@@ -125,7 +127,7 @@ fn of_word_count(spec: &WordCount, ranks: f64) -> Rounds {
     Rounds { tasks, outputs, kept: texts, run: texts, data }
 }
 
-/// Each batch of a rank asks owners, each of whom has a task.
+/// Returns the rounds of an embedding: each batch of a rank asks owners, and each of them has a task.
 fn of_embedding(spec: &Embedding, ranks: f64) -> Rounds {
     let owners = match spec.spread {
         Spread::Tables => ranks.min(TABLES),

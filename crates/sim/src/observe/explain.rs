@@ -1,10 +1,9 @@
-//! Where one message spent its time.
+//! Explanation of the time that one message took.
 //!
-//! The packet that completed the message is followed back, link by link, to the node that sent it. What
-//! came before it left that node is divided by what kept it from leaving: the message's own earlier
-//! packets on the link, packets of others, the protocol, something that was lost ([`super::losses`]). A read or rmw
-//! has a leg of its request and a leg of its answer. Parts follow each other without a gap, so that they sum to the
-//! completion time.
+//! The packet that completed the message is traced back, link by link, to the node that sent it. The time before it
+//! left that node is divided by what kept it from leaving: the message's own earlier packets on the link, packets of
+//! others, the protocol, something that was lost ([`super::losses`]). A read or rmw has a leg of its request and a
+//! leg of its answer. Parts follow each other without a gap, so that they sum to the completion time.
 
 use super::journal::{Entry, Journal};
 use super::losses::{Losses, end_of, repetitions, union, within};
@@ -14,17 +13,17 @@ use crate::topology::End;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
-/// Where a message spent its time.
+/// Explanation of the time that a message took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     pub message: Message,
     pub submitted: Time,
     pub completed: Time,
-    /// In order, without a gap.
+    /// Parts in order, without a gap.
     pub parts: Vec<Part>,
 }
 
-/// A time between submission and completion. Never zero.
+/// A period between submission and completion; never of length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     pub from: Time,
@@ -32,29 +31,29 @@ pub struct Part {
     pub place: Place,
 }
 
-/// What a message was doing.
+/// Reason why time passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Others of its node were sent first.
+    /// Other messages of the node were sent first.
     HostQueue(NodeId),
-    /// Its own bits were put on this link.
+    /// The message's own bits were put on this link.
     Serialization(LinkId),
     /// Bits were on their way along this link.
     Propagation(LinkId),
-    /// The fixed latency of a switch.
+    /// Fixed latency of a switch.
     Switch(u32),
-    /// The fixed latency of a node.
+    /// Fixed latency of a node.
     Node(NodeId),
-    /// Behind other packets at this switch port.
+    /// Other packets were ahead at this switch port.
     Queue(u32),
-    /// Something was lost: until somebody found out, and it was sent again.
+    /// A packet was lost, and not yet sent again.
     Lost,
-    /// The protocol did not let it go on.
+    /// The protocol did not let the message go on.
     Protocol(Wait),
 }
 
 impl Place {
-    /// The cause in a word, for programs.
+    /// Returns the reason in a word, for programs.
     pub const fn cause(self) -> &'static str {
         match self {
             Place::HostQueue(_) => "host-queue",
@@ -70,7 +69,7 @@ impl Place {
 }
 
 impl Explanation {
-    /// Time in each kind of place, in the order in which they were first met.
+    /// Returns the time for each reason, in the order in which they were first met.
     pub fn sums(&self) -> Vec<(Place, Time)> {
         let mut sums: Vec<(Place, Time)> = Vec::new();
         for part in &self.parts {
@@ -83,8 +82,8 @@ impl Explanation {
     }
 }
 
-/// Where message `id` of a run on this network spent its time. `None` if it did not finish, or is not in
-/// the journal.
+/// Explains the time that message `id` of a run on this network took. `None` if it did not finish, or is not in the
+/// journal.
 pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Explanation> {
     let mut submission = None;
     let mut completion = None;
@@ -101,7 +100,7 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     let told: Vec<(Time, Wait)> = journal.waiting(id).collect();
     let mut story = Story { network, hops: &hops, lost: &lost, told: &told, parts: Vec::new() };
     if hops.is_empty() && network.topology.hosts().is_some() {
-        // A reference in a rack: no link is crossed that is looked at.
+        // A reference in a rack crosses no link that is observed.
         story.add(submitted, completed, Place::Node(message.dst));
     } else if hops.is_empty() {
         story.alone(&message, (submitted, completed));
@@ -119,15 +118,15 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     Some(Explanation { message, submitted, completed, parts: story.parts })
 }
 
-/// When the first packet of an answer was there to be sent, if packets say which they are: requests that come later ask
-/// again for what was lost.
+/// Returns when the first packet of an answer was ready to be sent, if packets have offsets: later requests ask again
+/// for packets that were lost.
 fn first_answer(hops: &[Hop]) -> Option<Time> {
     let answers =
         hops.iter().filter(|hop| hop.packet.kind == PacketKind::Data && hop.packet.offset.is_some());
     answers.map(|hop| hop.ready).min()
 }
 
-/// How the last packet of this kind got to its end, of those that are of use there by `end`.
+/// Returns the hops of the packet of this kind that arrived last, of those that had arrived by `end`.
 fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop> {
     let hops: Vec<Hop> = hops.iter().filter(|hop| hop.packet.kind == kind).copied().collect();
     let is_direct = network.topology.graph().is_some();
@@ -150,13 +149,13 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
     way
 }
 
-/// How the packet of `hop` came to where it left from.
+/// Returns the hop by which the packet came to where `hop` left from.
 fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let LinkId::Port(port) = hop.link else { return None };
     let switch = End::Switch(network.topology.switch_with(port));
     let mut came = hops.iter().filter(|other| end_of(network, other.link) == switch);
     match hop.packet.offset {
-        // Where packets do not say which they are, they keep their order, and all ways are the same.
+        // Where packets have no offset, they keep their order, and all paths are the same.
         None => {
             let told_before = hops.iter().take_while(|other| *other != hop);
             came.nth(told_before.filter(|other| other.link == hop.link).count()).copied()
@@ -168,13 +167,14 @@ fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     }
 }
 
+/// Parts of the explanation so far, and the sources of it.
 struct Story<'a> {
     network: &'a Network,
-    /// All packets of the message.
+    /// Hops of all packets of the message.
     hops: &'a [Hop],
-    /// What of it was lost, and when.
+    /// Packets of the message that were lost, and when.
     lost: &'a [(Time, Packet)],
-    /// What the fabric said that it waited for, and from when on.
+    /// Waits that the fabric reported for the message, and when each began.
     told: &'a [(Time, Wait)],
     parts: Vec<Part>,
 }
@@ -189,7 +189,7 @@ impl Story<'_> {
         }
     }
 
-    /// Without packets: propagation, and the rest is serialization.
+    /// Explains a message without packets: propagation, and the rest is serialization.
     fn alone(&mut self, message: &Message, (from, until): (Time, Time)) {
         let link = LinkId::Host(message.data_src());
         let distance: Time =
@@ -225,8 +225,8 @@ impl Story<'_> {
         self.add(now, end, Place::Node(node));
     }
 
-    /// Divides the time before a packet leaves its node: by the message's packets before it, by what was lost, and else
-    /// by what the fabric told.
+    /// Divides the time before a packet leaves its node: by the message's packets before it, by losses, and for the
+    /// rest by the waits that the fabric reported.
     fn before_host(&mut self, hop: &Hop, (from, until): (Time, Time)) {
         let Hop { link, packet: Packet { kind, src, .. }, .. } = *hop;
         let losses = Losses::new(self.network, self.hops, self.lost, (kind, src));
@@ -250,8 +250,8 @@ impl Story<'_> {
         });
     }
 
-    /// Divides the time before a packet leaves a switch: it may be there before it is granted, and wait for packets of
-    /// its own message that a link repeats.
+    /// Divides the time before a packet leaves a switch: it may be there before it is granted, and wait for packets
+    /// of its own message that a link repeats.
     fn before_port(&mut self, hop: &Hop, port: u32, (from, until): (Time, Time)) {
         let granted = if self.told_at(from) == Some(Wait::Grant) { hop.ready } else { from };
         self.add(from, granted, Place::Protocol(Wait::Grant));
@@ -263,7 +263,7 @@ impl Story<'_> {
         });
     }
 
-    /// Adds what is between two times, cut where the place may change.
+    /// Adds the parts between two times, cut where the reason may change.
     fn divide(
         &mut self,
         mut cuts: Vec<Time>,

@@ -1,15 +1,15 @@
-//! All that happened to one message, or to every one.
+//! Journal of everything that happened to one message, or to every message.
 
 use crate::engine::{Hop, Packet, Wait};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// What fabrics said about a message, in the order in which they said it.
+/// Reports of fabrics about messages, in the order in which they were made.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    /// Of these messages; of all, if there are none.
+    /// Messages that are recorded; all, if the list is empty.
     only: Vec<MessageId>,
-    /// By message.
+    /// Entries of each message, by id.
     entries: Vec<Vec<Entry>>,
 }
 
@@ -23,11 +23,12 @@ pub(super) enum Entry {
 }
 
 impl Journal {
-    /// Of every message: about 200 bytes for each packet and link.
+    /// Creates a journal of every message: about 200 bytes for each packet and link.
     pub fn of_all() -> Journal {
         Journal::default()
     }
 
+    /// Creates a journal of these messages.
     pub fn of(messages: Vec<MessageId>) -> Journal {
         Journal { only: messages, entries: Vec::new() }
     }
@@ -36,7 +37,7 @@ impl Journal {
         self.entries.get(id.index()).into_iter().flatten()
     }
 
-    /// Packets of a message over links, as decided.
+    /// Returns the hops of the packets of a message, in the order in which they were decided.
     pub fn hops(&self, id: MessageId) -> impl Iterator<Item = &Hop> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Hop(hop) => Some(hop),
@@ -44,7 +45,7 @@ impl Journal {
         })
     }
 
-    /// What kept a message from sending, and from when on.
+    /// Returns the reasons why a message did not send, and when each began.
     pub fn waiting(&self, id: MessageId) -> impl Iterator<Item = (Time, Wait)> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Waits(from, wait) => Some((*from, *wait)),
@@ -52,7 +53,7 @@ impl Journal {
         })
     }
 
-    /// Packets that a message needed and that were lost, and when.
+    /// Returns the packets that a message needed and that were lost, and when.
     pub fn lost(&self, id: MessageId) -> impl Iterator<Item = (Time, Packet)> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Lost(at, packet) => Some((*at, *packet)),

@@ -1,41 +1,43 @@
-//! How busy links are and how long their queues, in intervals of equal length.
+//! Utilization of links and lengths of their queues, in intervals of equal length.
 
 use crate::engine::{Hop, LinkId};
 use unrack_units::Time;
 
-/// What went over each link and what waited for it, interval by interval. Holds 40 bytes for each link
-/// and interval up to the last in which the link was used.
+/// Traffic and queue of each link, interval by interval. Holds 40 bytes for each link and interval up to the last in
+/// which the link was used.
 pub struct LinkSamples {
     every: Time,
     hosts: Vec<Bins>,
     ports: Vec<Bins>,
-    /// Intervals of links for which there is room.
+    /// Number of further intervals of links for which there is room.
     room: u64,
-    /// When there was none any more.
+    /// Time at which there was no more room; `None` if there always was.
     full: Option<Time>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Bins {
     bins: Vec<Bin>,
-    /// Bits that may be shared are counted until then.
+    /// Time until which bits that may be shared are counted.
     counted_until: Time,
 }
 
-/// One link in one interval.
+/// Traffic of one link in one interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     pub link: LinkId,
     pub from: Time,
-    /// Time in which it carried bits. What shares a flit or slips into a packet counts once.
+    /// Time in which the link carried bits. Packets that share a flit or slip into another packet count once.
     pub busy: Time,
-    /// Packets whose last bit left, and their bytes on the wire and of payload.
+    /// Packets whose last bit left.
     pub packets: u32,
+    /// Bytes of these packets on the wire.
     pub wire_bytes: u64,
+    /// Bytes of payload of these packets.
     pub payload_bytes: u64,
-    /// Bytes that waited, averaged over the time of the interval. Those being sent do not wait.
+    /// Bytes that waited, averaged over the time of the interval. Bytes in transmission do not wait.
     pub queue_mean_bytes: f64,
-    /// The most that a data packet found ahead of it at this switch port, with what was being sent.
+    /// Most bytes that a data packet found ahead of it at this switch port, including those in transmission.
     pub queue_max_bytes: u64,
 }
 
@@ -45,12 +47,14 @@ struct Bin {
     packets: u32,
     wire: u64,
     payload: u64,
-    /// Bytes times picoseconds.
+    /// Integral of the waiting bytes over time, in byte picoseconds.
     waited: u128,
     most: u64,
 }
 
 impl LinkSamples {
+    /// Creates samples in intervals of this length.
+    ///
     /// # Panics
     /// If `every` is zero.
     pub fn new(every: Time) -> LinkSamples {
@@ -58,16 +62,17 @@ impl LinkSamples {
         LinkSamples { every, hosts: Vec::new(), ports: Vec::new(), room: u64::MAX, full: None }
     }
 
-    /// The same in at most so many bytes: when they are full, nothing more is looked at.
+    /// Limits the memory of the samples to `bytes`: when it is used up, nothing more is recorded.
     pub fn within(self, bytes: u64) -> LinkSamples {
         LinkSamples { room: bytes / size_of::<Bin>() as u64, ..self }
     }
 
-    /// When there was no room any more, if so.
+    /// Returns when there was no more room, if so.
     pub fn full(&self) -> Option<Time> {
         self.full
     }
 
+    /// Returns the length of the intervals.
     pub fn every(&self) -> Time {
         self.every
     }
@@ -100,7 +105,7 @@ impl LinkSamples {
         bin.most = bin.most.max(bytes);
     }
 
-    /// Makes intervals of a link up to `until`, if there is room.
+    /// Makes intervals of a link up to `until`, if there is room; returns whether there always was.
     fn makes_room(&mut self, link: LinkId, until: Time) -> bool {
         let len = until.as_ps() / self.every.as_ps() + 1;
         let room = self.room;
@@ -116,7 +121,7 @@ impl LinkSamples {
         self.full.is_none()
     }
 
-    /// Every link in every interval in which it was not idle, by interval, then by link.
+    /// Returns every link in every interval in which it was not idle, by interval, then by link.
     pub fn samples(&self) -> impl Iterator<Item = Sample> + '_ {
         let intervals = self.hosts.iter().chain(&self.ports).map(|of| of.bins.len()).max().unwrap_or(0);
         (0..intervals).flat_map(move |n| {
@@ -156,7 +161,7 @@ fn at(bins: &mut [Bin], number: u64) -> &mut Bin {
     &mut bins[number as usize]
 }
 
-/// Tells `add` how much of a span lies in each interval.
+/// Calls `add` with the part of a span that lies in each interval.
 fn spread(bins: &mut [Bin], every: Time, (mut from, until): (Time, Time), add: impl Fn(&mut Bin, Time)) {
     while from < until {
         let number = from.as_ps() / every.as_ps();

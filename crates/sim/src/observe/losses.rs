@@ -1,4 +1,4 @@
-//! What of a message was lost, and when that was what held it up.
+//! Losses of a message, and the times at which they held it up.
 
 use crate::engine::{Hop, LinkId, Packet, PacketKind, Wait};
 use crate::network::Network;
@@ -9,13 +9,13 @@ use unrack_workload::NodeId;
 
 /// Losses of a message as they concern one leg of it: its request, or its data.
 pub(super) struct Losses {
-    /// Packets of the leg as they leave the node that makes them, in the order in which they join what waits there.
+    /// Packets of the leg as they leave the node that makes them, in the order in which they join the queue there.
     sent: Vec<Sent>,
-    /// When the last of them that was not sent before joined.
+    /// Time at which the last packet joined that had not been sent before.
     last_new: Time,
-    /// Packets that were lost and are not yet made up for.
+    /// Times in which packets were lost and not yet replaced.
     missing: Spans,
-    /// Packets of the message under way that make up for none.
+    /// Times in which packets of the message were under way, except those that replace others.
     under_way: Spans,
     /// Times in which a link repeated something.
     repeated: Vec<(Time, Time)>,
@@ -26,12 +26,12 @@ pub(super) struct Losses {
 struct Sent {
     ready: Time,
     offset: Option<u64>,
-    /// The same was sent, or lost, before.
+    /// The same packet was sent, or lost, before.
     again: bool,
 }
 
 impl Losses {
-    /// Losses that concern packets of this kind that `src` makes, among all packets of the message.
+    /// Finds the losses that concern packets of this kind that `src` makes, among all packets of the message.
     pub(super) fn new(
         network: &Network,
         hops: &[Hop],
@@ -49,18 +49,19 @@ impl Losses {
         }
     }
 
-    /// Times at which the answer of [`Losses::hold_up`] may change, but for those of packets of the leg.
+    /// Returns the times at which the result of [`Losses::hold_up`] may change, except those of packets of the leg.
     pub(super) fn cuts(&self) -> impl Iterator<Item = Time> + '_ {
         let repeated = self.repeated.iter().flat_map(|&(from, until)| [from, until]);
         self.missing.ends().chain(self.under_way.ends()).chain(repeated)
     }
 
-    /// True if what was lost is what keeps the leg from sending then. `wait`: what the fabric says of it.
+    /// Returns whether a loss is what keeps the leg from sending at this time. `wait` is the reason that the fabric
+    /// reported.
     ///
-    /// It is if the next packet that leaves is sent again, or if as many packets of the message are lost as are under way:
-    /// those it may have under way are for the larger part lost, then. Packets that their node could send and holds back
-    /// wait for other reasons, and so do new ones that could be granted. What waits for credits waits for what a link
-    /// repeats.
+    /// A loss is the cause if the next packet that leaves is sent again, or if at least as many packets of the
+    /// message are lost as are under way: then most of those that it may have under way are lost. Packets that their
+    /// node could send and holds back wait for other reasons, and so do new ones that could be granted. A message
+    /// that waits for credits waits for the packets that a link repeats.
     pub(super) fn hold_up(&self, at: Time, wait: Option<Wait>) -> bool {
         let missing = self.missing.count(at);
         if missing == 0 {
@@ -75,7 +76,7 @@ impl Losses {
         }
     }
 
-    /// True if this packet of the leg is sent again, since something of the message had been lost.
+    /// Returns whether this packet of the leg is sent again, since a packet of the message had been lost.
     pub(super) fn is_repair(&self, hop: &Hop) -> bool {
         let lost_before = self.missing.starts.first().is_some_and(|from| *from < hop.ready);
         let from = self.sent.partition_point(|sent| sent.ready < hop.ready);
@@ -84,16 +85,17 @@ impl Losses {
     }
 }
 
-/// Times from which and until which something was so.
+/// Starts and ends of periods.
 #[derive(Debug, Default)]
 struct Spans {
-    /// Sorted, both.
+    /// Starts, sorted.
     starts: Vec<Time>,
+    /// Ends, sorted.
     ends: Vec<Time>,
 }
 
 impl Spans {
-    /// How many spans have this time in them.
+    /// Returns the number of spans that this time is in.
     fn count(&self, at: Time) -> usize {
         let until = |times: &[Time]| times.partition_point(|time| *time <= at);
         until(&self.starts) - until(&self.ends)
@@ -113,14 +115,14 @@ impl FromIterator<(Time, Time)> for Spans {
     }
 }
 
-/// What the losses of a leg are made from.
+/// Packets of a leg, from which its losses are found.
 struct Leg {
     kind: PacketKind,
     src: NodeId,
     sent: Vec<Sent>,
-    /// By first byte: when such a packet was queued for the last link on its way, and was of use at its end.
+    /// Times at which packets were queued for the last link on their path, and were of use at its end; by first byte.
     arrivals: BTreeMap<Option<u64>, Vec<(Time, Time)>>,
-    /// By first byte: when such packets were lost, in order.
+    /// Times at which packets were lost, in order; by first byte.
     lost: BTreeMap<Option<u64>, Vec<Time>>,
 }
 
@@ -147,24 +149,24 @@ impl Leg {
         leg
     }
 
-    /// True if it is data of the leg, or the header that is left of it.
+    /// Returns whether a packet is data of the leg, or the header of trimmed data.
     fn has(&self, packet: &Packet) -> bool {
         let kind = if packet.kind == PacketKind::Header { PacketKind::Data } else { packet.kind };
         (kind, packet.src) == (self.kind, self.src)
     }
 
-    /// When this packet of the leg was first lost from then on.
+    /// Returns when this packet of the leg was first lost, from `from` on.
     fn next_lost(&self, offset: Option<u64>, from: Time) -> Option<Time> {
         let lost = self.lost.get(&offset)?;
         lost.get(lost.partition_point(|at| *at < from)).copied()
     }
 
-    /// True if this packet of the leg was lost before.
+    /// Returns whether this packet of the leg was lost before.
     fn was_lost_before(&self, offset: Option<u64>, at: Time) -> bool {
         self.next_lost(offset, Time::ZERO).is_some_and(|lost| lost < at)
     }
 
-    /// True if this link lost it, which is known when its times are decided.
+    /// Returns whether this link lost the packet; the loss is known when its times are decided.
     fn was_lost_on(&self, hop: &Hop) -> bool {
         self.next_lost(hop.packet.offset, hop.ready).is_some_and(|at| at <= hop.first)
     }
@@ -179,17 +181,17 @@ impl Leg {
         sent.collect()
     }
 
-    /// How long something that was lost was missing, if it concerns the leg.
+    /// Returns how long a lost packet was missing, if it concerns the leg.
     fn missing(&self, (at, packet): &(Time, Packet)) -> Option<(Time, Time)> {
         let mut later = self.sent[self.sent.partition_point(|sent| sent.ready <= *at)..].iter();
         let until = match packet.kind {
-            // Until it arrives, or is lost again.
+            // Missing until it arrives, or is lost again.
             _ if self.has(packet) => {
                 let again = later.find(|sent| sent.offset == packet.offset);
                 let lost_again = self.next_lost(packet.offset, *at + Time::from_ps(1));
                 again.and_then(|again| self.arrival(again)).into_iter().chain(lost_again).min()
             }
-            // Until what it was for is sent.
+            // Missing until the packet that it was for is sent.
             PacketKind::Grant | PacketKind::Notification => {
                 let is_for = |sent: &&Sent| packet.offset.is_none() || sent.offset == packet.offset;
                 later.find(is_for).map(|sent| sent.ready)
@@ -201,13 +203,13 @@ impl Leg {
         Some((*at, until.unwrap_or(Time::MAX)))
     }
 
-    /// When a packet is at its end; `None`: never.
+    /// Returns when a packet arrived; `None` if it never did.
     fn arrival(&self, sent: &Sent) -> Option<Time> {
         let copies = self.arrivals.get(&sent.offset)?.iter().filter(|(ready, _)| *ready >= sent.ready);
         copies.map(|(_, onward)| *onward).min()
     }
 
-    /// Times in which a packet was queued or on a link, unless the same was lost before.
+    /// Returns the times in which a packet was queued or on a link, unless the same packet was lost before.
     fn under_way(&self, hops: &[Hop]) -> impl Iterator<Item = (Time, Time)> {
         let is_repair =
             |hop: &Hop| self.has(&hop.packet) && self.was_lost_before(hop.packet.offset, hop.ready);
@@ -215,7 +217,7 @@ impl Leg {
     }
 }
 
-/// Packets as they leave the node that makes them, in the order in which they join what waits there.
+/// Returns packets as they leave the node that makes them, in the order in which they join the queue there.
 fn first_links<'a>(network: &Network, mut hops: Vec<&'a Hop>) -> Vec<&'a Hop> {
     let by_host = |hop: &Hop| matches!(hop.link, LinkId::Host(_));
     // Where nodes forward for each other, some fabrics have no link from a node to its switch.
@@ -228,7 +230,7 @@ fn first_links<'a>(network: &Network, mut hops: Vec<&'a Hop>) -> Vec<&'a Hop> {
     hops
 }
 
-/// True if this link is the last on a packet's way.
+/// Returns whether this link is the last on a packet's path.
 fn is_last(network: &Network, hop: &Hop) -> bool {
     match end_of(network, hop.link) {
         End::Node(_) => true,
@@ -237,13 +239,13 @@ fn is_last(network: &Network, hop: &Hop) -> bool {
     }
 }
 
-/// Times in which a link repeated one of these packets.
+/// Returns the times in which a link repeated one of these packets.
 pub(super) fn repetitions(hops: &[Hop]) -> Vec<(Time, Time)> {
     let repeated = hops.iter().filter(|hop| hop.repeated > Time::ZERO);
     union(repeated.map(|hop| (hop.first, hop.first + hop.repeated)).collect())
 }
 
-/// What is at the other end of a link.
+/// Returns the device at the other end of a link.
 pub(super) fn end_of(network: &Network, link: LinkId) -> End {
     match link {
         LinkId::Host(link) => End::Switch(network.topology.switch_at(link)),
@@ -251,7 +253,7 @@ pub(super) fn end_of(network: &Network, link: LinkId) -> End {
     }
 }
 
-/// Times in which one of the spans is, sorted, without overlaps.
+/// Returns the times that are in any of the spans, sorted, without overlaps.
 pub(super) fn union(mut spans: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
     spans.sort_unstable();
     let mut united: Vec<(Time, Time)> = Vec::new();
@@ -264,7 +266,7 @@ pub(super) fn union(mut spans: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
     united
 }
 
-/// True if one of these spans, which are sorted and do not overlap, has this time in it.
+/// Returns whether this time is in one of these spans, which are sorted and do not overlap.
 pub(super) fn within(spans: &[(Time, Time)], at: Time) -> bool {
     let next = spans.partition_point(|(from, _)| *from <= at);
     next > 0 && at < spans[next - 1].1

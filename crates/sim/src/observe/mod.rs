@@ -1,13 +1,13 @@
-//! What a run was like inside: collected while it happens, for those who ask.
+//! Views of a run from inside, collected on request while it happens.
 //!
 //! | to see | ask for |
 //! |---|---|
 //! | how busy links were and how long their queues, over time | [`Watch::links`] |
 //! | packets, in order, as they leave; as bytes | [`Watch::packets`]; [`wire`] |
 //! | where one message spent its time | [`Watch::journal`], and then [`explain`] |
-//! | the most that waited at each port, and was held out of order | [`Watch::peaks`] |
+//! | the longest queue of each port, and the most packets of each message held out of order | [`Watch::peaks`] |
 //!
-//! A run that is watched gives the same results as one that is not.
+//! A watched run gives the same results as one that is not.
 
 mod explain;
 mod journal;
@@ -28,7 +28,7 @@ use crate::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
-/// What is looked at. Nothing, unless it is asked for.
+/// Views that are collected. None, unless asked for.
 #[derive(Default)]
 pub struct Watch<'a> {
     pub links: Option<LinkSamples>,
@@ -37,20 +37,21 @@ pub struct Watch<'a> {
     pub peaks: Option<Peaks>,
 }
 
-/// Which packets are meant.
+/// Selection of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Only {
     #[default]
     All,
-    /// Of one message.
+    /// Packets of one message.
     Message(MessageId),
-    /// Over the link of one node, both ways.
+    /// Packets over the link of one node, both ways.
     Node(NodeId),
-    /// Out of one switch port.
+    /// Packets out of one switch port.
     Port(u32),
 }
 
 impl Only {
+    /// Returns whether the packet of a hop is selected.
     pub fn takes(self, hop: &Hop, topology: &Topology) -> bool {
         match (self, hop.link) {
             (Only::All, _) => true,

@@ -1,4 +1,4 @@
-//! Packets as they leave, in the order of time.
+//! Packets as they leave, in order of time.
 
 use crate::engine::Hop;
 use std::cmp::{Ordering, Reverse};
@@ -6,9 +6,9 @@ use std::collections::BinaryHeap;
 use unrack_units::Time;
 use unrack_workload::Message;
 
-/// Hands packets on in the order in which their last bits leave.
+/// Passes packets on in the order in which their last bits leave.
 ///
-/// Fabrics tell of a packet ahead of its time: what is still to leave is held back here.
+/// Fabrics report a packet ahead of its time: packets that are still to leave are held back here.
 pub struct Packets<'a> {
     held: BinaryHeap<Reverse<Held>>,
     told: u64,
@@ -19,7 +19,7 @@ pub struct Packets<'a> {
 type Sink<'a> = Box<dyn FnMut(&Hop, Option<&Message>) + 'a>;
 
 impl<'a> Packets<'a> {
-    /// `sink` takes each packet, and the message that it belongs to.
+    /// Creates a view whose `sink` takes each packet, and the message that it belongs to.
     pub fn new(sink: impl FnMut(&Hop, Option<&Message>) + 'a) -> Packets<'a> {
         Packets { held: BinaryHeap::new(), told: 0, messages: Vec::new(), sink: Box::new(sink) }
     }
@@ -34,7 +34,7 @@ impl<'a> Packets<'a> {
         self.told += 1;
     }
 
-    /// The run is over: hands on what is held back.
+    /// Passes on all packets that are held back, at the end of the run.
     pub fn finish(mut self) {
         self.release(Time::MAX);
     }
@@ -51,7 +51,7 @@ impl<'a> Packets<'a> {
 }
 
 struct Held {
-    /// Packets that were told of before.
+    /// Number of packets that were reported before.
     number: u64,
     hop: Hop,
 }

@@ -1,4 +1,4 @@
-//! The most that ever waited before each link, and the most packets of a message that its receiver held out of order.
+//! Longest queue before each link, and most packets of a message that its receiver held out of order.
 
 use crate::engine::{Hop, LinkId, PacketKind};
 use crate::topology::{End, Topology};
@@ -9,25 +9,28 @@ use unrack_workload::MessageId;
 /// Peaks of a run. Holds 32 bytes for each packet of a message that is not complete.
 pub struct Peaks {
     topology: Topology,
-    /// By port; of those that no data has crossed, nothing.
+    /// Longest queue of each port, in bytes; `None` if no data has crossed it.
     ports: Vec<Option<u64>>,
-    /// Data packets on their last link: when they are at its end, and their first byte and bytes.
+    /// Data packets on their last link: their arrival, first byte and bytes.
     coming: BTreeMap<MessageId, Vec<(Time, u64, u32)>>,
+    /// Most packets held out of order, for each complete message.
     held: Vec<u64>,
 }
 
 impl Peaks {
+    /// Creates empty records for a topology.
     pub fn new(topology: &Topology) -> Peaks {
         let ports = vec![None; topology.ports() as usize];
         Peaks { topology: topology.clone(), ports, coming: BTreeMap::new(), held: Vec::new() }
     }
 
-    /// Of each port that data has crossed: the most bytes that a data packet found ahead of it, with what was being sent.
+    /// Returns, for each port that data has crossed, the most bytes that a data packet found ahead of it, including
+    /// those in transmission.
     pub fn queue_bytes(&self) -> impl Iterator<Item = u64> + '_ {
         self.ports.iter().copied().flatten()
     }
 
-    /// Of each complete message: the most of its packets that had come while an earlier one had not.
+    /// Returns, for each complete message, the most packets that had arrived while an earlier one had not.
     pub fn reorder_packets(&self) -> &[u64] {
         &self.held
     }
@@ -65,7 +68,7 @@ impl Peaks {
     }
 }
 
-/// What comes again counts once.
+/// Returns the most packets held at once. Duplicates count once.
 fn most_held(mut packets: Vec<(Time, u64, u32)>) -> u64 {
     packets.sort_by_key(|(at, ..)| *at);
     let (mut next, mut most) = (0, 0);

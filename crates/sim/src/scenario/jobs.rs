@@ -1,4 +1,4 @@
-//! The jobs that a scenario describes, computed.
+//! Jobs of a scenario, computed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
 use unrack_workload::random::mix;
 use unrack_workload::{CollectiveSpec, Job, JobsSpec, WorkloadError};
 
-/// The jobs of a mix, for so many nodes. What they send is computed here.
+/// Computes the jobs of a mix for `nodes` nodes, with their messages.
 pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsSpec, WorkloadError> {
     let mut names: BTreeSet<String> = mix.jobs.iter().filter_map(|job| job.name.clone()).collect();
     let computed = mix.jobs.iter().zip(0u64..).map(|(job, number)| {
@@ -20,7 +20,7 @@ pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsS
     Ok(JobsSpec { jobs: Arc::new(jobs), policy: mix.policy, slots: mix.slots })
 }
 
-/// `pagerank`, `pagerank-2`, and so on.
+/// Returns a name that is not taken: `pagerank`, `pagerank-2`, and so on.
 fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
     let application = job.applications()[0];
     let numbered = (2..).map(|number| format!("{application}-{number}"));
@@ -31,7 +31,7 @@ fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
 fn computed(job: &jobs::Job, name: String, nodes: u32, seed: u64, number: u64) -> Result<Job, WorkloadError> {
     let on = job.on.as_ref().map(|on| on.len() as u32);
     let ranks = on.or(job.hosts).unwrap_or(nodes);
-    // Two jobs that are written the same draw other numbers.
+    // Two jobs with the same text draw different random numbers.
     let seed = if number == 0 { seed } else { mix(seed ^ mix(number)) };
     let rounds = match job {
         jobs::Job { pagerank: Some(spec), .. } => graph::pagerank(spec, ranks, seed).rounds,
@@ -50,7 +50,7 @@ fn computed(job: &jobs::Job, name: String, nodes: u32, seed: u64, number: u64) -
     Ok(Job { start: job.start, on: job.on.clone(), ..Job::new(name, ranks, rounds) })
 }
 
-/// A collective operation as the room of workloads takes it.
+/// Converts a collective operation for the workload crate.
 pub(super) fn collective_spec(collective: &Collective) -> CollectiveSpec {
     let Collective { operation, size, servers, iterations, compute } = *collective;
     CollectiveSpec { operation: operation_of(operation, servers), bytes: size.get(), iterations, compute }

@@ -1,4 +1,4 @@
-//! What a scenario leaves out of the figures of its run.
+//! Messages that a scenario excludes from the figures of its run.
 
 use crate::error::SetupError;
 use crate::run::Run;
@@ -7,7 +7,7 @@ use crate::summary::Excluded;
 use unrack_rack::{Margin, ValidScenario};
 use unrack_units::Time;
 
-/// The messages of `run` that do not count: warm-up and cool-down of the scenario.
+/// Returns the numbers of messages of `run` that do not count: warm-up and cool-down of the scenario.
 pub fn excluded(scenario: &ValidScenario, run: &Run) -> Excluded {
     let (warm_up, cool_down) = scenario.workload.margins();
     let all = run.outcomes.len() as u64;
@@ -25,12 +25,15 @@ pub fn excluded(scenario: &ValidScenario, run: &Run) -> Excluded {
     Excluded { warm_up, cool_down }
 }
 
-/// Whether something is left to count, as far as can be told before the run.
+/// Checks that messages are left to count, as far as can be told before the run.
+///
+/// # Errors
+/// If warm-up and cool-down leave none.
 pub fn check_margins(scenario: &ValidScenario, setup: &Setup, work: &Work) -> Result<(), SetupError> {
     let messages = match work {
         Work::Synthetic(spec) => spec.messages,
         Work::Listed(messages) => messages.len() as u64,
-        // How long it takes is what its run finds out.
+        // The length of these is not known before the run.
         Work::Replay(..) | Work::Collective(_) | Work::Jobs(_) => return Ok(()),
     };
     let length = setup.length_of(work)?;

@@ -1,4 +1,4 @@
-//! Sizes as a scenario gives them, and the files with distributions that it names.
+//! Sizes of a scenario, and the files with distributions that it names.
 
 use crate::error::SetupError;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use unrack_input::{clipped, read_text};
 use unrack_rack as rack;
 use unrack_workload::{Cdf, Pareto, Scale, Size, size};
 
-/// The size at `key` of a scenario.
+/// Reads the size at `key` of a scenario.
 pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size, SetupError> {
     match written {
         rack::Size::Fixed(bytes) => {
@@ -35,7 +35,7 @@ pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size,
     }
 }
 
-/// Bytes of a message on average, as far as can be told without reading a file.
+/// Returns the mean bytes of a message, as far as can be told without reading a file.
 pub(crate) fn mean_size(written: &rack::Size) -> f64 {
     match written {
         rack::Size::Fixed(bytes) => bytes.get() as f64,
@@ -49,10 +49,10 @@ pub(crate) fn mean_size(written: &rack::Size) -> f64 {
     }
 }
 
-/// Some hundred thousand points.
+/// Most bytes of a file: some hundred thousand points.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A file with a distribution: `points = [[size, cumulative probability], ...]`.
+/// File with a distribution: `points = [[size, cumulative probability], ...]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {
@@ -65,7 +65,7 @@ fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<
         read_text(&file.path, MOST_BYTES).map_err(|why| refuse("can be read", why.reason.to_string()))?;
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let Points { points } = toml::from_str(&text).map_err(|why: toml::de::Error| {
-        // Its own text shows the whole line.
+        // The message alone: the full text of the error quotes the whole line.
         let line = why.span().map_or(1, |span| line_at(span.start));
         let why = format!("{} in line {line}", clipped(why.message()));
         refuse("holds `points = [[size, probability], ...]`", why)

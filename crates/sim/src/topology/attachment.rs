@@ -1,4 +1,4 @@
-//! The links by which nodes send: one each, and where NICs are pooled, all of the rack's.
+//! Links by which nodes send: one each or, where NICs are pooled, all those of the rack.
 
 use super::{Drack, End, Link, Shape, Topology};
 use crate::faults::Faults;
@@ -6,7 +6,7 @@ use unrack_units::Time;
 use unrack_workload::NodeId;
 
 impl Topology {
-    /// NICs of each rack that any of its hosts may use; 1: each has its own.
+    /// Returns the number of NICs of each rack that any of its hosts may use; 1 if each host has its own.
     pub fn pooled(&self) -> u32 {
         match self.shape {
             Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
@@ -14,8 +14,8 @@ impl Topology {
         }
     }
 
-    /// Links by which nodes send: one each, and where NICs are pooled these and, after them, the CXL ports. A link is
-    /// named [`LinkId::Host`] with this number.
+    /// Returns the number of links by which nodes send: one each and, where NICs are pooled, the CXL ports after
+    /// them. The link of number n is [`LinkId::Host(n)`](crate::LinkId::Host).
     pub fn attachments(&self) -> u32 {
         if self.pooled_shape().is_some() { 2 * self.nodes() } else { self.nodes() }
     }
@@ -27,15 +27,15 @@ impl Topology {
         }
     }
 
-    /// The link by which `src` sends to `dst` what has this hash, when all links are up.
+    /// Returns the link by which `src` sends packets with this hash to `dst`, when all links are up.
     pub fn attachment(&self, src: NodeId, dst: NodeId, hash: u32) -> u32 {
         let Some(drack) = self.pooled_shape() else { return src };
         let links = drack.attachments(src, dst);
         links.nth(hash % links.len())
     }
 
-    /// As [`Topology::attachment`], around what is known to be down at `now`. If nothing leads on, the link it
-    /// would be otherwise.
+    /// Returns the link as [`Topology::attachment`] does, but avoids links that are known to be down at `now`. If no
+    /// link leads on, it returns the same link.
     pub fn attachment_at(&self, src: NodeId, dst: NodeId, hash: u32, now: Time) -> u32 {
         let link = self.attachment(src, dst, hash);
         match (&self.faults, self.pooled_shape()) {
@@ -57,12 +57,12 @@ impl Topology {
             && self.next_ports(switch, dst).ports().any(|port| self.leads_on(faults, port, dst, now))
     }
 
-    /// One of [`Topology::attachments`].
+    /// Returns the properties of one of [`Topology::attachments`].
     pub fn attachment_link(&self, attachment: u32) -> Link {
         if attachment < self.nodes() { self.host_link } else { self.cxl_link }
     }
 
-    /// The switch that one of [`Topology::attachments`] leads to.
+    /// Returns the switch that one of [`Topology::attachments`] leads to.
     pub fn switch_at(&self, attachment: u32) -> u32 {
         match self.pooled_shape() {
             Some(drack) => drack.switch_at(attachment),
@@ -70,7 +70,7 @@ impl Topology {
         }
     }
 
-    /// Of [`Topology::attachments`], the one whose cable ends at this port.
+    /// Returns the one of [`Topology::attachments`] whose cable ends at this port, if there is one.
     pub fn attachment_of(&self, port: u32) -> Option<u32> {
         match (self.pooled_shape(), self.end(port)) {
             (Some(drack), _) => drack.attachment_of(port),

@@ -8,15 +8,16 @@ use std::sync::{Arc, OnceLock};
 use unrack_rack::graph::Graph;
 use unrack_units::{Rate, Time};
 
-/// What each link is like.
+/// Properties of each link.
 #[derive(Debug)]
 pub(super) struct Cables {
     graph: Arc<Graph>,
-    /// By link of the graph.
+    /// Links by number in the graph.
     links: Box<[Link]>,
-    /// By node: all that it can send at once, and receive.
+    /// Pace of all links of each node together, for sending and for receiving.
     all: Box<[Pace]>,
-    /// By node, if it was asked for: the least propagation from each node to it, over any links.
+    /// Least propagation from each node to this one, over any links; by node, and computed when it is first asked
+    /// for.
     nearest: Box<[OnceLock<Box<[Time]>>]>,
 }
 
@@ -28,7 +29,7 @@ impl PartialEq for Cables {
 impl Eq for Cables {}
 
 impl Cables {
-    /// `cables`: by number ([`Graph::cable`]).
+    /// Creates the links of a graph; `cables` are by number ([`Graph::cable`]).
     pub fn new(graph: Arc<Graph>, cables: &[Link]) -> Cables {
         let links: Box<[Link]> = (0..graph.links()).map(|link| cables[graph.cable(link) as usize]).collect();
         let all = (0..graph.nodes()).map(|node| {
@@ -40,21 +41,22 @@ impl Cables {
         Cables { graph, links, all, nearest }
     }
 
+    /// Returns a link by its number in the graph.
     pub fn link(&self, link: u32) -> Link {
         self.links[link as usize]
     }
 
-    /// All links of a node together.
+    /// Returns the pace of all links of a node together.
     pub fn all_of(&self, node: u32) -> Pace {
         self.all[node as usize]
     }
 
-    /// The least propagation between two nodes.
+    /// Returns the least propagation between two nodes.
     pub fn nearest(&self, src: u32, dst: u32) -> Time {
         self.nearest[dst as usize].get_or_init(|| self.search(dst))[src as usize]
     }
 
-    /// Dijkstra's.
+    /// Finds the least propagation from each node to `dst` (Dijkstra).
     fn search(&self, dst: u32) -> Box<[Time]> {
         let mut nearest = vec![Time::MAX; self.graph.nodes() as usize];
         let mut reached = BinaryHeap::from([Reverse((Time::ZERO, dst))]);
@@ -70,7 +72,7 @@ impl Cables {
         nearest.into()
     }
 
-    /// The highest rate and the least propagation of any link on the shortest ways between two nodes.
+    /// Returns the highest rate and the least propagation of any link on the shortest paths between two nodes.
     pub fn best(&self, src: u32, dst: u32) -> Link {
         let (mut seen, mut nodes) = (BTreeSet::from([src]), vec![src]);
         let mut best: Option<Link> = None;
@@ -97,14 +99,14 @@ impl Cables {
 mod tests {
     use super::*;
 
-    /// A square with a slow and a long side.
+    /// Distances in a square with a slow and a long side.
     #[test]
     fn ways_are_measured_by_their_links() {
         let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
         let graph = Arc::new(Graph::of_cables(4, &[(0, 1), (1, 2), (2, 3), (3, 0)]).unwrap());
         let cables = Cables::new(graph, &[link(10, 100), link(40, 100), link(10, 900), link(1, 50)]);
         assert_eq!((cables.nearest(0, 2), cables.nearest(2, 0)), (Time::from_ns(200), Time::from_ns(200)));
-        // From 2 to 3 the direct link is the longest way.
+        // From 2 to 3 the direct link is the longest path.
         assert_eq!(cables.nearest(2, 3), Time::from_ns(250));
         assert_eq!([0, 1].map(|node| cables.all_of(node).rate()), [Rate::from_gbps(11), Rate::from_gbps(50)]);
         assert_eq!(cables.best(0, 2), link(40, 50));

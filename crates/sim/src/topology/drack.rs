@@ -1,22 +1,22 @@
-//! Racks with pooled NICs as a network: numbers for switches and ports, and ways between them.
+//! Racks with pooled NICs as a network: numbers for switches and ports, and paths between them.
 //!
 //! A host has two kinds of links: through its CXL port to the CXL switch of its rack, which leads to the other hosts
-//! of the rack, and, as all of its rack, each of the rack's NICs. NIC i has the number of host i. Switches are the CXL
-//! switches by rack, then the aggregation switches, then the core switches. Ports are those of the CXL switches to
-//! their hosts; of each aggregation switch to its NICs, then to the core switches; of each core switch to the
-//! aggregation switches.
+//! of the rack, and through each of the rack's NICs, which its hosts share. NIC i has the number of host i. Switches
+//! are the CXL switches by rack, then the aggregation switches, then the core switches. Ports are those of the CXL
+//! switches to their hosts; of each aggregation switch to its NICs, then to the core switches; of each core switch to
+//! the aggregation switches.
 //!
-//! The hash of a flow chooses its NIC at the sender, among those with a shortest way. What is sent to a rack arrives
-//! at a NIC that the network chooses, and reaches any host of that rack by it. With n NICs to a rack, flows whose
-//! hashes are 0 to n - 1 leave by NICs of their own and share no link between NICs, wherever all racks have as
-//! many NICs at each switch.
+//! The hash of a flow selects its NIC at the sender, among those with a shortest path. A packet to a rack arrives at a
+//! NIC that the network selects, and reaches any host of that rack by it. With n NICs to a rack, flows whose hashes
+//! are 0 to n - 1 leave by NICs of their own and share no link between NICs, wherever all racks have as many NICs at
+//! each switch.
 
 use super::{End, Route};
 use std::ops::Range;
 use unrack_rack::Wiring;
 use unrack_workload::NodeId;
 
-/// The numbering.
+/// Numbering of the switches and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Drack {
     pub wiring: Wiring,
@@ -27,30 +27,32 @@ impl Drack {
         self.wiring.nics()
     }
 
-    /// Of an aggregation switch.
+    /// Returns the number of ports of an aggregation switch.
     fn radix(&self) -> u32 {
         self.wiring.hosts_per_rack + self.wiring.cores
     }
 
-    /// The first port of a core switch.
+    /// Returns the first port of a core switch.
     fn first_of_cores(&self) -> u32 {
         self.nodes() + self.wiring.racks * self.radix()
     }
 
+    /// Returns the number of switches.
     pub fn switches(&self) -> u32 {
         2 * self.wiring.racks + self.wiring.cores
     }
 
+    /// Returns the number of ports.
     pub fn ports(&self) -> u32 {
         self.first_of_cores() + self.wiring.cores * self.wiring.racks
     }
 
-    /// The CXL switch of a host.
+    /// Returns the CXL switch of a host.
     pub fn rack_of(&self, node: NodeId) -> u32 {
         self.wiring.rack_of(node)
     }
 
-    /// The link, as in [`super::Topology::attachment`], by which a host sends.
+    /// Returns the links by which a host can send (see [`super::Topology::attachment`]).
     pub fn attachments(&self, src: NodeId, dst: NodeId) -> Route {
         let (from, to) = (self.rack_of(src), self.rack_of(dst));
         if from == to {
@@ -64,7 +66,7 @@ impl Drack {
         }
     }
 
-    /// The switch that a link of a host leads to.
+    /// Returns the switch that a link of a host leads to.
     pub fn switch_at(&self, attachment: u32) -> u32 {
         match attachment.checked_sub(self.nodes()) {
             Some(node) => self.rack_of(node),
@@ -72,7 +74,7 @@ impl Drack {
         }
     }
 
-    /// The ports by which a switch can send on.
+    /// Returns the ports by which a switch can send on.
     pub fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
         let (m, rack) = (self.wiring.racks, self.rack_of(dst));
         let Some(agg) = switch.checked_sub(m) else { return Route::only(dst) };
@@ -89,19 +91,19 @@ impl Drack {
         Route { first: shifted(a, first), then: shifted(b, first) }
     }
 
-    /// What decides between equal ways at a switch.
+    /// Returns the number that decides between equal-cost paths at a switch.
     pub fn turn(&self, switch: u32, hash: u32) -> u32 {
         let (m, n) = (self.wiring.racks, self.wiring.hosts_per_rack);
         match switch.checked_sub(m) {
             // The NICs of one rack at a switch are every m-th: flows by the k-th of them go to the k-th.
             Some(agg) if agg < m && n >= m => hash % n / m,
             Some(agg) if agg < m => hash / n + agg,
-            // So that flows from a rack, which come by different switches, leave to different ones.
+            // Makes flows of a rack, which come by different switches, leave to different ones.
             _ => hash,
         }
     }
 
-    /// The switch that a port belongs to.
+    /// Returns the switch that a port belongs to.
     pub fn owner(&self, port: u32) -> u32 {
         let m = self.wiring.racks;
         if port < self.nodes() {
@@ -113,6 +115,7 @@ impl Drack {
         }
     }
 
+    /// Returns the device that a port leads to.
     pub fn end(&self, port: u32) -> End {
         let m = self.wiring.racks;
         if port < self.nodes() {
@@ -128,7 +131,8 @@ impl Drack {
         }
     }
 
-    /// As [`super::Topology::attachment`]: of the port's other end, a NIC or the CXL port of a host.
+    /// Returns the link (see [`super::Topology::attachment`]) at the other end of the port, a NIC or the CXL port of
+    /// a host.
     pub fn attachment_of(&self, port: u32) -> Option<u32> {
         match self.end(port) {
             End::Node(node) if port < self.nodes() => Some(self.nodes() + node),
@@ -137,7 +141,7 @@ impl Drack {
         }
     }
 
-    /// Whether a port is of a CXL switch.
+    /// Returns whether a port belongs to a CXL switch.
     pub fn is_cxl(&self, port: u32) -> bool {
         port < self.nodes()
     }
@@ -169,7 +173,7 @@ mod tests {
             let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
             prop_assert!(path.iter().all(|port| *port < topology.ports()));
             let End::Node(last) = topology.end(*path.last().unwrap()) else { panic!("{path:?}") };
-            // By the CXL switch to the host itself, else by any NIC of its rack.
+            // The path ends at the host itself if by the CXL switch, else at any NIC of its rack.
             let (from, to) = (src / n, dst / n);
             match path.len() {
                 1 if from == to => prop_assert_eq!(last, dst),
@@ -205,10 +209,10 @@ mod tests {
             prop_assert!(cables.values().all(|n| *n == 101), "{cables:?}");
         }
 
-        /// "there are n uplinks for every pair of racks without uplink oversubscription".
+        /// Disjoint ways: "there are n uplinks for every pair of racks without uplink oversubscription".
         #[test]
         fn as_many_flows_as_nics_share_no_link(k in 1u32..5, m in 2u32..9, src: u32, dst: u32) {
-            // As many NICs of each rack at every switch, and pods of racks.
+            // Every switch has as many NICs of each rack, or there are pods of racks.
             for (m, n) in [(m, m * k), (m * k, m)] {
                 let topology = drack(m, n);
                 let (src, dst) = (src % topology.nodes(), dst % topology.nodes());

@@ -4,7 +4,7 @@ use super::{End, Topology};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// More could not be read.
+/// Most nodes of a picture: more could not be read.
 pub const MOST_NODES: u32 = 512;
 
 const COLUMN: u32 = 30;
@@ -12,7 +12,7 @@ const ROW: u32 = 110;
 const MARGIN: u32 = 40;
 const BOX: (u32, u32) = (24, 18);
 
-/// Something with a place in the picture.
+/// Item with a place in the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Host(u32),
@@ -21,7 +21,7 @@ enum Thing {
 }
 
 impl Topology {
-    /// An SVG picture. For networks of at most [`MOST_NODES`] nodes.
+    /// Returns an SVG picture. For networks of at most [`MOST_NODES`] nodes.
     pub fn draw(&self) -> String {
         let rows = rows(self);
         let widest = rows.iter().map(Vec::len).max().unwrap_or(1) as u32;
@@ -57,7 +57,7 @@ impl Topology {
         svg + "</svg>\n"
     }
 
-    /// Both ends of each cable, once.
+    /// Returns both ends of each cable, once.
     fn cables(&self) -> impl Iterator<Item = (Thing, Thing)> {
         let own_nics = self.attachments() == self.nodes();
         (0..self.ports()).filter_map(move |port| {
@@ -74,7 +74,7 @@ impl Topology {
     }
 }
 
-/// What is in each row, the hosts' first.
+/// Returns the items of each row, the hosts' first.
 fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
     let nodes = topology.nodes();
     let mut rows = vec![(0..nodes).map(Thing::Host).collect::<Vec<_>>()];
@@ -106,7 +106,7 @@ fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
     rows
 }
 
-/// The middle of each thing: rows from the bottom up, spread evenly.
+/// Returns the middle of each item: rows from the bottom up, spread evenly.
 fn places(rows: &[Vec<Thing>], width: u32, height: u32) -> BTreeMap<Thing, (u32, u32)> {
     let mut places = BTreeMap::new();
     for (row, things) in (0..).zip(rows) {

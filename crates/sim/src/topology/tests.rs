@@ -1,4 +1,4 @@
-//! Ways lead where they should, on random topologies, and flows spread over all of them.
+//! Routes on random topologies lead where they should, and flows spread over all of them.
 
 use super::*;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ proptest! {
         prop_assert_eq!(topology.end(*path.last().unwrap()), End::Node(dst));
         prop_assert!([1, 3, 5].contains(&path.len()), "{path:?}");
         prop_assert_eq!(path.len() == 1, topology.switch_of(src) == topology.switch_of(dst));
-        // The way back of the same flow's acknowledgements is as long.
+        // The path back of the same flow's acknowledgements is as long.
         prop_assert_eq!(topology.path(dst, src, hash).count(), path.len());
     }
 

@@ -1,4 +1,4 @@
-//! How busy links were while messages came.
+//! Utilization of links while messages came.
 
 use super::NEARLY_ALL;
 use crate::engine::LinkId;
@@ -6,7 +6,7 @@ use crate::run::Run;
 use crate::topology::{End, Topology};
 use unrack_units::Time;
 
-/// Links of one kind, which messages share out among each other.
+/// Links of one kind, over which messages are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     FromNodes,
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// Name for people.
+    /// Returns the name for people.
     pub fn name(self) -> &'static str {
         match self {
             Kind::FromNodes => "links from nodes",
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// Utilization of links: the time that they took to carry all of the run, over the time in which messages came.
+/// Utilization of links: the time in which they carried bits in the whole run, over the time in which messages came.
 pub(super) struct Load {
     links: Vec<(Kind, LinkId, f64)>,
     /// Share of the messages that crossed a saturated link.
@@ -45,7 +45,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// `None` if all messages came at once, or nothing is known of links.
+    /// Computes the utilization; `None` if all messages came at once, or nothing is known of links.
     pub fn new(topology: &Topology, run: &Run) -> Option<Load> {
         let submitted = run.outcomes.iter().map(|outcome| outcome.submitted);
         let span = submitted.clone().max()? - submitted.min()?;
@@ -57,25 +57,26 @@ impl Load {
         (!load.links.is_empty()).then_some(load)
     }
 
-    /// Kind of links whose mean utilization is highest, if that is above one: more came than they carry.
+    /// Returns the kind of links with the highest mean utilization, if it is above one: more came than they carry.
     pub fn overloaded(&self) -> Option<(Kind, f64)> {
         let means = Kind::ALL.into_iter().filter_map(|kind| Some((kind, self.mean(kind)?)));
         means.filter(|(_, mean)| *mean > 1.0).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Share of the messages that crossed a saturated link.
+    /// Returns the share of the messages that crossed a saturated link.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// Saturated links, how many links carried anything, and the utilization of the busiest.
+    /// Returns the number of saturated links, that of links that carried anything, and the utilization of the
+    /// busiest.
     pub fn saturated(&self) -> (usize, usize, f64) {
         let saturated = self.links.iter().filter(|(.., busy)| *busy >= NEARLY_ALL).count();
         let most = self.links.iter().map(|(.., busy)| *busy).fold(0.0, f64::max);
         (saturated, self.links.len(), most)
     }
 
-    /// Kind of the busiest link.
+    /// Returns the kind of the busiest link.
     pub fn busiest(&self) -> Kind {
         let busiest = self.links.iter().max_by(|a, b| a.2.total_cmp(&b.2));
         busiest.map_or(Kind::ToNodes, |(kind, ..)| *kind)
@@ -87,8 +88,8 @@ impl Load {
         (count > 0).then(|| sum / f64::from(count))
     }
 
-    /// Share of the messages that crossed a saturated link. Where a fabric chooses which link a message takes (between
-    /// switches, and of pooled NICs), all that it may choose from count together.
+    /// Returns the share of the messages that crossed a saturated link. Where a fabric selects the link that a
+    /// message takes (between switches, and with pooled NICs), all links that it may select from count together.
     fn crossed(&self, topology: &Topology, run: &Run) -> f64 {
         let full = |kind| self.mean(kind).is_some_and(|mean| mean >= NEARLY_ALL);
         let is_pooled = topology.attachments() > topology.nodes();

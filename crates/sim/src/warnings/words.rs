@@ -1,4 +1,4 @@
-//! Warnings as sentences: what decides the figure, and the key to change, with its present value.
+//! Warnings as sentences: the cause of the figure, and the key to change, with its present value.
 
 use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
@@ -6,7 +6,7 @@ use crate::run::Run;
 use crate::setup::{FabricConfig, Setup};
 use unrack_rack::{ValidScenario, Warning, Workload};
 
-/// Messages that did not finish, if there are any.
+/// Warns about messages that did not finish, if there are any.
 pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning> {
     let (all, finished) = (run.messages.len() as u64, run.finished());
     let key = match scenario.faults.is_empty() {
@@ -21,7 +21,7 @@ pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning>
     (finished < all).then(|| Warning::new("unfinished", text))
 }
 
-/// `share` of the messages lost packets; `means` are the mean slowdowns of the others, and of all.
+/// Warns that `share` of the messages lost packets; `means` are the mean slowdowns of the others, and of all.
 pub(super) fn drops(
     scenario: &ValidScenario,
     setup: &Setup,
@@ -41,7 +41,7 @@ pub(super) fn drops(
     Warning::new("drops", text)
 }
 
-/// What to change against drops, by where most of them were.
+/// Returns the key to change against drops, by where most of them were.
 fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
     let hosts =
         run.hosts.as_ref().map_or([0; 3], |hosts| [hosts.no_room, hosts.no_descriptor, hosts.no_buffer]);
@@ -56,7 +56,7 @@ fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
             _ => format!("raise `host.memory.size` (now {})", host.memory.size),
         };
     }
-    // NDP trims what finds so many packets before it, however much room there is.
+    // NDP trims packets that find this many others ahead, however much room there is.
     let buffer = match &setup.fabric {
         FabricConfig::Ndp(ndp) => format!("raise `fabric.data_packets` (now {})", ndp.data_packets),
         _ => format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer),
@@ -67,7 +67,7 @@ fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
     }
 }
 
-/// Links of this kind had more to carry than they can.
+/// Warns that links of this kind had more to carry than they can.
 pub(super) fn overload(scenario: &ValidScenario, kind: Kind, utilization: f64) -> Warning {
     let (links, rate) = (kind.name(), rate_key(scenario, kind));
     let text = format!(
@@ -79,7 +79,7 @@ pub(super) fn overload(scenario: &ValidScenario, kind: Kind, utilization: f64) -
     Warning::new("overload", text)
 }
 
-/// Most messages crossed links that were busy nearly always.
+/// Warns that most messages crossed links that were busy nearly always.
 pub(super) fn saturated(scenario: &ValidScenario, load: &Load) -> Warning {
     let (saturated, all, most) = load.saturated();
     let rate = rate_key(scenario, load.busiest());
@@ -95,7 +95,8 @@ pub(super) fn saturated(scenario: &ValidScenario, load: &Load) -> Warning {
     Warning::new("saturated", text)
 }
 
-/// What is under way grew by `grown` from half to half, and the mean slowdown from the first to the second of `means`.
+/// Warns that the messages under way grew by `grown` from half to half, and the mean slowdown from the first to the
+/// second of `means`.
 pub(super) fn unsteady(
     scenario: &ValidScenario,
     run: &Run,
@@ -124,7 +125,7 @@ fn less_load(scenario: &ValidScenario) -> String {
     format!("lower `workload.load` (now {load})")
 }
 
-/// Key of the rate of such links.
+/// Returns the key of the rate of links of this kind.
 fn rate_key(scenario: &ValidScenario, kind: Kind) -> &'static str {
     match kind {
         Kind::BetweenSwitches if !scenario.network.topology.is_direct() => "network.core_link.rate",

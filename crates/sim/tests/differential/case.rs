@@ -1,4 +1,4 @@
-//! A random network, fabric and workload, as both sides are given it.
+//! A random network, fabric and workload, as both simulators get it.
 
 use crate::draw::Draw;
 use crate::params;
@@ -11,7 +11,7 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Kind, Message};
 
 pub struct Case {
-    /// It is drawn from this.
+    /// Seed of the case.
     pub number: u64,
     fabric: &'static str,
     shape: Shape,
@@ -20,7 +20,7 @@ pub struct Case {
     switch_latency: Time,
     ethernet: Ethernet,
     config: FabricConfig,
-    /// What the reference is told of `config`.
+    /// Parameters of `config` for the reference.
     params: Value,
     pub messages: Vec<(Time, Message)>,
 }
@@ -47,13 +47,13 @@ impl Cable {
     }
 }
 
-/// What parameters are chosen by.
+/// Quantities from which parameters are chosen.
 pub struct Scale {
-    /// At least the round trip.
+    /// Upper bound of the round trip.
     pub round_trip: Time,
-    /// Of a full packet, on the wire.
+    /// Bytes of a full packet on the wire.
     pub packet: u64,
-    /// Bytes that may come to a port after it has asked for a pause, at most.
+    /// Most bytes that may come to a port after it has asked for a pause.
     pub headroom: u64,
 }
 
@@ -74,7 +74,7 @@ impl Case {
         let mtu = draw.one(&[256, 1500, 9000]);
         let headers = ["tcp", "dctcp"].contains(&fabric) || draw.below(4) > 0;
         let scale = Scale::of(host, core, switch_latency, mtu);
-        // A few packets, or all that can come.
+        // Room for a few packets, or for everything that can come.
         let room = draw.one(&[2, 7, 30]) * scale.packet;
         let buffer = match fabric {
             "pfc-dcqcn" => scale.headroom + room,
@@ -93,7 +93,7 @@ impl Case {
             "edm" | "cxl" => draw.one(&[64, 1_000, 10_000]),
             _ => draw.one(&[1, 4, 20, 60]) * mtu,
         };
-        // Receivers of homa adapt when they know of 256 transfers.
+        // Receivers of homa adapt when they have seen 256 transfers.
         let (most, largest) = match fabric == "homa" && draw.below(50) == 0 {
             true => (600, largest.min(3 * mtu)),
             false => (16, largest),
@@ -148,7 +148,7 @@ impl Case {
     }
 }
 
-/// Of what a fabric draws itself.
+/// Seed of the random numbers that a fabric draws itself.
 const SEED: u64 = 1;
 
 impl Shape {
@@ -174,7 +174,7 @@ impl Scale {
     }
 }
 
-/// All to one, if there are many.
+/// Draws messages; if there are many, all go to one node.
 fn messages(draw: &mut Draw, nodes: u32, (most, largest): (u64, u64)) -> Vec<(Time, Message)> {
     let span = draw.one(&[100_000, 1_000_000, 20_000_000, 200_000_000]);
     let count = if most > 16 { most } else { 1 + draw.below(most) };

@@ -2,7 +2,7 @@
 
 use unrack_units::Time;
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+/// Generator of random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub struct Draw(pub u64);
 
 impl Draw {
@@ -21,7 +21,7 @@ impl Draw {
     pub fn flip(&mut self) -> bool {
         self.below(2) == 0
     }
-    /// A time of about this length: no sum of packet times and distances is likely to equal it.
+    /// Draws a time of about this length, unlikely to equal any sum of packet times and distances.
     pub fn odd(&mut self, about: Time) -> Time {
         about + Time::from_ps(self.below(1_000))
     }

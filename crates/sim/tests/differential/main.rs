@@ -1,7 +1,7 @@
-//! Random small networks and workloads, here and in the slow reference of `tests/reference`: every message
-//! completes at the same picosecond.
+//! Random small networks and workloads, here and in the slow reference of `tests/reference`: every message completes
+//! at the same picosecond.
 //!
-//! `UNRACK_DIFFERENTIAL_CASES` says how many cases for each fabric, `UNRACK_DIFFERENTIAL_SEED` which;
+//! `UNRACK_DIFFERENTIAL_CASES` is the number of cases for each fabric, `UNRACK_DIFFERENTIAL_SEED` selects them;
 //! `UNRACK_DIFFERENTIAL_FABRICS` names the fabrics, if not all. A failure prints the number of a case:
 //! `UNRACK_DIFFERENTIAL_ONLY` runs that one alone.
 
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use unrack_sim::Work;
 use unrack_testing::{Needed, skip};
 
-/// What the reference makes of these cases; `None`, and said, if Python is not there.
+/// Returns the completion times that the reference finds for these cases; `None`, and a note, if there is no Python.
 fn reference(cases: &[Case]) -> Option<Vec<Vec<u64>>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/reference/run.py");
     let mut python = Command::new("python3");
@@ -30,7 +30,7 @@ fn reference(cases: &[Case]) -> Option<Vec<Vec<u64>>> {
         }
     };
     let input = Value::Array(cases.iter().map(Case::json).collect()).to_string();
-    // Python reads all before it writes anything.
+    // Python reads all of it before it writes anything.
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "the reference failed");
@@ -66,7 +66,7 @@ fn every_message_completes_when_the_reference_says() {
             ));
         }
     }
-    // The shortest says most.
+    // The shortest case is the most useful.
     wrong.sort_by_key(String::len);
     let shortest = wrong.first().map_or("", String::as_str);
     assert!(wrong.is_empty(), "{} of {} cases differ, one of them:\n{shortest}", wrong.len(), all.len());

@@ -1,4 +1,4 @@
-//! Random parameters of each fabric, and what the reference is told of them.
+//! Random parameters of each fabric, for both simulators.
 
 use crate::case::Scale;
 use crate::draw::Draw;
@@ -91,7 +91,7 @@ fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     (FabricConfig::Fastpass(params), told)
 }
 
-/// With clocks that run out within the life of a short flow.
+/// Draws parameters with timers that run out within the life of a short flow.
 fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     let fraction = |of| Fraction::new(of).expect("a fraction");
     let (p_max, gain) = (draw.one(&[0.01, 0.3, 1.0]), draw.one(&[1.0 / 256.0, 0.3]));
@@ -121,7 +121,7 @@ fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     (FabricConfig::PfcDcqcn(params), told)
 }
 
-/// Of a time-out: the default, or enough for a few round trips.
+/// Draws a timeout: `None` for the default, or enough for a few round trips.
 fn patience(draw: &mut Draw, scale: &Scale) -> Option<Time> {
     let trips = draw.one(&[0, 1, 3, 10]);
     (trips > 0).then(|| draw.odd(scale.round_trip * trips))

@@ -18,7 +18,7 @@ fn setup(nodes: u32, gbps: u64, propagation: Time, mtu: u64, fabric: FabricConfi
     Setup { network: Network::star(&star), ethernet, fabric, seed: 11, time_limit: Time::MAX }
 }
 
-/// The data packets that leave by one switch port, in order.
+/// Returns the data packets that leave by one switch port, in order.
 fn through(port: u32, setup: &Setup, work: &Work) -> Vec<Hop> {
     let hops = RefCell::new(Vec::new());
     let sink = |hop: &Hop, _: Option<&Message>| {
@@ -33,8 +33,8 @@ fn through(port: u32, setup: &Setup, work: &Work) -> Vec<Hop> {
     hops.into_inner()
 }
 
-/// Mean and half the width of its 99.9 % confidence interval, by the method of batch means: 30 batches are long
-/// enough to be independent, and Student's t at 29 degrees of freedom is 3.66.
+/// Returns the mean and half the width of its 99.9 % confidence interval, by the method of batch means: 30 batches
+/// are long enough to be independent, and Student's t at 29 degrees of freedom is 3.66.
 fn interval(values: &[f64]) -> (f64, f64) {
     const BATCHES: usize = 30;
     let means: Vec<f64> = values
@@ -47,8 +47,8 @@ fn interval(values: &[f64]) -> (f64, f64) {
     (mean, 3.66 * (variance / BATCHES as f64).sqrt())
 }
 
-/// Messages of one packet each from 512 senders into one port: there they come almost as a Poisson process
-/// (of n senders, a packet meets others of n - 1 only: 0.2 %).
+/// Asserts the mean wait of messages of one packet each, from 512 senders into one port. They arrive almost as a
+/// Poisson process (with n senders, a packet meets others of n - 1 only: 0.2 %).
 fn assert_waits_as_m_g_1(size: Size, mtu: u64, load: f64) {
     const SENDERS: u32 = 512;
     const MESSAGES: u64 = 300_000;
@@ -76,7 +76,7 @@ fn assert_waits_as_m_g_1(size: Size, mtu: u64, load: f64) {
     let expected = rate * moment(2) / (2.0 * (1.0 - rho));
     let (mean, half) = interval(&waits);
     assert!((mean - expected).abs() < half, "{mean} +- {half} ns, expected {expected} ns at rho {rho}");
-    // The interval says something: it is narrow.
+    // The interval is narrow enough to be meaningful.
     assert!(half < 0.08 * expected, "{half} ns of {expected} ns");
 }
 
@@ -89,7 +89,7 @@ fn a_port_waits_as_an_m_d_1_queue_does() {
 
 #[test]
 fn a_port_waits_as_an_m_g_1_queue_does() {
-    // Uniform, and mostly short with a few of 60 times the length.
+    // Uniform sizes; and mostly short ones with a few of 60 times the length.
     let uniform = Cdf::new(&[(64.0, 0.0), (8_000.0, 1.0)], 1.0).unwrap();
     let split = Cdf::new(&[(90.0, 0.0), (110.0, 0.8), (6_000.0, 0.8001), (6_100.0, 1.0)], 1.0).unwrap();
     for size in [uniform, split] {
@@ -97,8 +97,8 @@ fn a_port_waits_as_an_m_g_1_queue_does() {
     }
 }
 
-/// Packets of 64 B here and there, one each 2 us or so, once the long flows have begun. Without them nothing is
-/// random, and a flow whose packets happen to come just before another's stays ahead for ever (phase effects:
+/// Returns packets of 64 B here and there, one every 2 us or so, once the long flows have begun. Without them nothing
+/// is random, and a flow whose packets happen to come just before another's stays ahead for ever (phase effects:
 /// Floyd and Jacobson, "On traffic phase effects in packet-switched gateways").
 fn noise(nodes: u32, until: Time) -> Vec<(Time, Message)> {
     let mut state = 1u64;
@@ -116,9 +116,9 @@ fn noise(nodes: u32, until: Time) -> Vec<(Time, Message)> {
         .collect()
 }
 
-/// What each message gets of the port towards its end, in Gb/s on the wire, between two times.
+/// Returns the share of each message in the port towards its end, in Gb/s on the wire, between two times.
 fn shares(setup: &Setup, messages: &[(u32, u32)], (from, until): (Time, Time)) -> BTreeMap<u32, f64> {
-    // Too long to end, and started one after the other.
+    // Messages are too long to end, and start one after the other.
     let long = |(n, (src, dst)): (usize, &(u32, u32))| {
         (Time::from_us(7 * n as u64), Message::flow(*src, *dst, 1 << 31))
     };
@@ -141,12 +141,12 @@ fn shares(setup: &Setup, messages: &[(u32, u32)], (from, until): (Time, Time)) -
     bits.into_iter().map(|(message, bits)| (message, bits / time)).collect()
 }
 
-/// Long flows of equal round trips share as max-min fairness says.
+/// Shares of long flows with equal round trips are max-min fair.
 ///
-/// Windows of the same law have the same mean over many of their cycles (some 0.3 ms each, 300 of them here).
-/// What is left is their scatter: 10 %. Where a node has several flows, their packets take turns on its link and
-/// reach the port one by one, while those of a node with one flow come in pairs, the second of which
-/// finds the first before it and is marked more often: 20 %.
+/// Windows of the same law have the same mean over many of their cycles (some 0.3 ms each, 300 of them here); what
+/// remains is their scatter: 10 %. Where a node has several flows, their packets take turns on its link and reach the
+/// port one by one, while those of a node with one flow come in pairs, the second of which finds the first before it
+/// and is marked more often: 20 %.
 #[test]
 fn long_flows_share_as_max_min_fairness_says() {
     let setup = setup(9, 10, Time::from_us(10), 1500, FabricConfig::Dctcp(dctcp::Params::default()));
@@ -159,7 +159,7 @@ fn long_flows_share_as_max_min_fairness_says() {
             &[10.0 / 3.0, 10.0 / 3.0, 10.0 / 3.0, 5.0, 5.0, 10.0],
             0.1,
         ),
-        // Progressive filling: three at port 0, then two at port 4; node 3's link is not full.
+        // Progressive filling: three flows at port 0, then two at port 4; node 3's link is not full.
         (&[(1, 0), (2, 0), (3, 0), (3, 4), (5, 4)], &[10.0 / 3.0, 10.0 / 3.0, 10.0 / 3.0, 5.0, 5.0], 0.2),
     ];
     for (flows, expected, tolerance) in cases {
@@ -174,9 +174,9 @@ fn long_flows_share_as_max_min_fairness_says() {
     }
 }
 
-/// DCTCP §3.3: of N long flows, the queue goes to and fro between K + N (8) and, less its height
-/// 1/2 sqrt(2 N (C RTT + K)) (9), (10), if all flows do the same at the same time. They do not quite, and so
-/// the height is a bound; the mean of a saw-tooth is its middle.
+/// DCTCP §3.3: with N long flows, the queue oscillates between K + N (8) and that less its height
+/// 1/2 sqrt(2 N (C RTT + K)) (9), (10), if all flows are synchronized. They are not quite, so the height is a bound;
+/// the mean of a saw-tooth is its middle.
 #[test]
 fn the_queue_of_dctcp_is_a_saw_tooth() {
     const K: f64 = 65.0;
@@ -192,7 +192,7 @@ fn the_queue_of_dctcp_is_a_saw_tooth() {
         let long = |src: u32| (Time::from_us(40 * u64::from(src)), Message::flow(src, 0, 1 << 31));
         let hops = through(0, &setup, &Work::listed((1..=flows).map(long).collect()));
         let settled = hops.iter().filter(|hop| hop.ready > Time::from_us(20_000));
-        // First in, first out at one pace: the wait is the queue, what is being sent included.
+        // First in, first out at one pace: the wait is the queue, including the packet in transmission.
         let queue: Vec<f64> = settled.map(|hop| (hop.first - hop.ready).as_ns_f64() / 0.8 / PACKET).collect();
         let mean = queue.iter().sum::<f64>() / queue.len() as f64;
         let (top, bottom) = (queue.iter().fold(0.0, |a, b| b.max(a)), queue.iter().fold(K, |a, b| b.min(a)));

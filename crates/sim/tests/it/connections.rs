@@ -36,7 +36,7 @@ fn run(setup: &Setup, messages: Vec<(Time, Message)>) -> Run {
 
 const TIMEOUT: Time = Time::from_us(2_000);
 
-/// The three protocols, with connections that begin with this window.
+/// Returns the three protocols, with connections that begin with this window.
 fn all(connections: Connections, initial_window: u32) -> [FabricConfig; 3] {
     let min_rto = TIMEOUT;
     [
@@ -46,7 +46,7 @@ fn all(connections: Connections, initial_window: u32) -> [FabricConfig; 3] {
     ]
 }
 
-/// What a fresh connection with this window takes, for each of the protocols.
+/// Returns the completion time over a fresh connection with this window, for each of the protocols.
 fn fresh(topology: &Topology, initial_window: u32, message: Message) -> [Time; 3] {
     all(Fresh, initial_window).map(|fabric| {
         let run = run(&setup(topology.clone(), 1 << 30, fabric), vec![(Time::ZERO, message)]);
@@ -54,12 +54,13 @@ fn fresh(topology: &Topology, initial_window: u32, message: Message) -> [Time; 3
     })
 }
 
-/// A star around which a round trip takes 200 us, far longer than a window.
+/// Creates a star whose round trip takes 200 us, far longer than a window.
 fn star() -> Topology {
     Topology::star(3, link(1_000, 50_000))
 }
 
-/// 150 segments: 10, 20, 40 and 80, one round trip each. All are acknowledged, so that the window is 160 then.
+/// Bytes of 150 segments: 10, 20, 40 and 80, one round trip each. All are acknowledged, so that the window is 160
+/// then.
 const ROUNDS: u64 = 150 * 1448;
 
 #[test]
@@ -94,7 +95,7 @@ fn a_read_keeps_the_connections_of_request_and_answer() {
 
 #[test]
 fn after_timeouts_without_a_message_the_window_is_smaller() {
-    // Nothing is lost, so that slow start goes on from there. The last segment of the first message is sent after
+    // No packet is lost, so slow start goes on from that window. The last segment of the first message is sent after
     // three round trips.
     for (timeouts, window) in [(0, 160), (1, 80), (2, 40), (3, 20), (4, 10), (5, 10), (50_000, 10)] {
         let expected = fresh(&star(), window, Message::write(0, 1, ROUNDS));
@@ -111,7 +112,7 @@ fn after_timeouts_without_a_message_the_window_is_smaller() {
 fn who_sends_while_a_connection_is_in_use_opens_another() {
     let (first, fourth) = (fresh(&star(), 10, Message::write(0, 1, ROUNDS)), Time::from_us(1_000));
     for (n, fabric) in all(Kept, 10).into_iter().enumerate() {
-        // To other ends; and the other way.
+        // Messages to other ends, and in the other direction.
         let others = [Message::write(0, 2, ROUNDS), Message::write(1, 0, ROUNDS)];
         let messages = [Time::ZERO, fourth].into_iter().flat_map(|at| {
             let ends = if at == Time::ZERO { [Message::write(0, 1, ROUNDS); 2] } else { others };
@@ -119,7 +120,7 @@ fn who_sends_while_a_connection_is_in_use_opens_another() {
         });
         let run = run(&setup(star(), 1 << 30, fabric), messages.collect());
         let times: Vec<_> = run.outcomes.iter().map(|outcome| outcome.completion().unwrap()).collect();
-        // Both at once share a link, on which a message takes 2 us.
+        // The first two messages share a link, on which a message takes 2 us.
         assert!(times[..2].iter().all(|time| *time >= first[n] && *time < first[n] + Time::from_us(3)));
         assert_eq!(times[2..], [first[n]; 2]);
     }
@@ -127,7 +128,7 @@ fn who_sends_while_a_connection_is_in_use_opens_another() {
 
 #[test]
 fn a_kept_connection_keeps_its_way() {
-    // Two ways from rack to rack: with 40 connections both are taken, by one that is kept only one.
+    // There are two paths from rack to rack: 40 connections take both, and one that is kept takes one.
     let topology = || Topology::leaf_spine(2, 1, 2, link(100, 200), link(100, 200));
     let ways = |connections| {
         let params = Params { connections, ..Default::default() };
@@ -144,7 +145,7 @@ fn a_kept_connection_keeps_its_way() {
         drop(watch);
         hops.into_inner().len()
     };
-    // From the node, up, down, to the node; data in one direction, acknowledgements in the other.
+    // Links from the node, up, down, to the node; data in one direction, acknowledgements in the other.
     assert_eq!((ways(Fresh), ways(Kept)), (2 * (1 + 2 + 2 + 1), 2 * 4));
 }
 
@@ -162,7 +163,7 @@ fn what_a_message_takes_alone_is_a_bound() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Pools, buffers that drop, and messages of all kinds over the same connections.
+    /// Fabrics on pools, with buffers that drop, and messages of all kinds over the same connections.
     #[test]
     fn everything_arrives_and_twice_the_same(
         pooled: bool,

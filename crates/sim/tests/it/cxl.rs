@@ -19,7 +19,7 @@ fn cxl(nodes: u32) -> Cxl {
 }
 
 const FLIT: u64 = 68 * 80;
-/// Two links of 10 ns, two ports of 12.5 ns, a hop of 100 ns.
+/// Time over two links of 10 ns, two ports of 12.5 ns and a hop of 100 ns.
 const CROSSING: u64 = 145_000;
 
 #[test]
@@ -45,7 +45,7 @@ fn unloaded_is_exact_for_all_kinds_sizes_rates_and_flits() {
 fn one_flow_has_the_line_rate_less_headers() {
     let lines = 100_000;
     let run = run(cxl(2), vec![(Time::ZERO, Message::write(0, 1, lines * 64))]);
-    // Five slots of a 68 B flit of four for a line: 85 B for 64 B.
+    // A line takes five slots, of which a 68 B flit has four: 85 B for 64 B.
     assert_eq!(completion_ps(&run, 0), 2 * FLIT + CROSSING + lines / 4 * 5 * FLIT);
 }
 
@@ -63,8 +63,8 @@ fn too_few_credits_bound_the_rate_by_their_round_trip() {
     assert!((0.85..1.1).contains(&share), "{share}");
 }
 
-/// Node 1 writes 256 KiB to node 2, which nobody else uses; nodes 3 to 18 write as much to node 0, and
-/// before that node 1 writes 16 KiB to it too if it `shares`.
+/// Runs an incast: node 1 writes 256 KiB to node 2, which nobody else uses; nodes 3 to 18 write as much to node 0. If
+/// node 1 `shares`, it has written 16 KiB to node 0 before.
 fn incast(shares: bool) -> Run {
     let mut script = vec![(Time::from_us(2), Message::write(1, 2, 1 << 18))];
     script.extend((3..19).map(|src| (Time::ZERO, Message::write(src, 0, 1 << 18))));
@@ -81,7 +81,7 @@ fn an_incast_blocks_what_is_behind_it_and_nothing_else() {
     assert_conserved(&behind);
     let alone = apart.unloaded[victim(&apart)].as_ps();
     assert_eq!(completion_ps(&apart, victim(&apart)), alone, "crosses a full switch unhindered");
-    // 2 us later it stands behind 16 KiB of its own node for the full port, which serves them one in 17.
+    // After 2 us it waits behind 16 KiB of its own node for the full port, which serves that node one time in 17.
     let turns = 17 * (1 << 14) / 64 / 4 * 5 * FLIT;
     let waited = completion_ps(&behind, victim(&behind)) - alone;
     assert!(waited + 2_000_000 > turns * 9 / 10 && waited < turns, "{waited} ps, turns {turns} ps");
@@ -99,7 +99,7 @@ fn inputs_share_a_port_evenly() {
     let ends: Vec<u64> = (0..8).map(|n| completion_ps(&run, n)).collect();
     let (first, last) = (ends.iter().min().unwrap(), ends.iter().max().unwrap());
     assert!(last - first < 20 * FLIT, "{ends:?}");
-    // And keep it busy.
+    // The port is kept busy.
     assert_eq!(*last, 2 * FLIT + CROSSING + 8 * (1 << 18) / 64 / 4 * 5 * FLIT);
 }
 

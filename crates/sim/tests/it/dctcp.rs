@@ -28,7 +28,7 @@ fn dctcp(star: &Star) -> Dctcp {
 
 #[test]
 fn alone_is_arithmetic() {
-    // 64 B: 90 B around it; 100 Gb/s: 80 ps a byte; 2 links of 10 ns, switch 400 ns.
+    // 64 B and 90 B around it; 100 Gb/s: 80 ps a byte; 2 links of 10 ns, switch 400 ns.
     let star = star(3, 100, Time::from_ns(10));
     let fabric = dctcp(&star);
     let run = run(
@@ -55,7 +55,7 @@ fn unloaded_is_exact_for_all_kinds_sizes_rates_and_distances() {
     }
 }
 
-/// 32 senders of 100 kB each into one port.
+/// Runs 32 senders of 100 kB each into one port.
 fn incast(buffer: u64) -> Run {
     let ethernet = Ethernet { buffer: Buffer::Private(Bytes::new(buffer)), ..DEEP };
     let star = star(33, 100, Time::from_ns(10));
@@ -91,7 +91,7 @@ fn the_same_run_twice_is_the_same() {
     assert_eq!((a.outcomes, a.counters), (b.outcomes, b.counters));
 }
 
-/// Queue lengths found by data at the port towards node 0, after the slow start.
+/// Observer of the queue lengths that data finds at the port towards node 0, after slow start.
 struct Saw {
     from: Time,
     found: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Fabrics on racks that pool their NICs, beside racks of the same parts where each host has its own.
+//! Fabrics on racks that pool their NICs, against racks of the same parts where each host has its own.
 
 use crate::common;
 
@@ -54,7 +54,7 @@ fn run(setup: &Setup, messages: Vec<(Time, Message)>) -> Run {
 
 #[test]
 fn unloaded_is_exact_in_a_rack_in_a_pod_and_between_pods() {
-    // 4 racks of 2: pods of racks 0 and 2, 1 and 3.
+    // 4 racks of 2 hosts: pods of racks 0 and 2, and 1 and 3.
     let network = network(drack(4, 2));
     for dst in [1, 4, 2] {
         for cut_through in [true, false] {
@@ -63,7 +63,7 @@ fn unloaded_is_exact_in_a_rack_in_a_pod_and_between_pods() {
             assert_unloaded_is_exact_between(Dctcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
             let params = tcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };
             assert_unloaded_is_exact_between(Tcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
-            // Between pods, ways that are taken in turn may meet at a core switch, as their hashes say.
+            // Between pods, paths that are taken in turn may meet at a core switch, depending on their hashes.
             let params = tcp::Params { spraying: dst != 2, ..params };
             assert_unloaded_is_exact_between(Tcp::new(&network, &ethernet, &params).unwrap(), 0, dst);
             let params = mptcp::Params { min_rto: Time::from_us(1_000), ..Default::default() };
@@ -74,7 +74,7 @@ fn unloaded_is_exact_in_a_rack_in_a_pod_and_between_pods() {
 
 #[test]
 fn a_packet_between_racks_is_arithmetic() {
-    // 64 B and 90 B around it. NIC and switch and NIC; through the CXL switch, at 16 ps a byte.
+    // 64 B and 90 B around it; by NIC, switch and NIC, and through the CXL switch at 16 ps a byte.
     let alone = |dst| {
         let setup = setup(drack(2, 4), Protocol::Tcp);
         common::completion_ps(&run(&setup, vec![(Time::ZERO, Message::write(0, dst, 64))]), 0)
@@ -95,7 +95,7 @@ fn a_busy_host_has_the_nics_of_the_others() {
         run.ended.as_ps() as f64
     };
     let gain = ended(torack(2, hosts)) / ended(drack(2, hosts));
-    // 64 flows thrown at 8 NICs leave one of them with more than its share.
+    // 64 flows spread at random over 8 NICs give one of them more than its share.
     assert!((4.0..8.01).contains(&gain), "{gain}");
 }
 
@@ -118,7 +118,7 @@ fn flows_leave_a_dead_nic_once_that_is_known() {
     assert!(with(Some(Time::from_us(5))) < Time::from_us(5_000));
 }
 
-/// Ten megabytes from one host to one of the other rack.
+/// Returns ten megabytes from one host to one of the other rack.
 fn one_flow() -> Vec<(Time, Message)> {
     vec![(Time::ZERO, Message::write(0, 8, 10_000_000))]
 }
@@ -127,9 +127,9 @@ fn one_flow() -> Vec<(Time, Message)> {
 fn one_flow_has_all_nics_by_its_subflows() {
     let ended = |protocol| run(&setup(drack(2, 8), protocol), one_flow()).ended.as_ps() as f64;
     let gain = ended(Protocol::Tcp) / ended(Protocol::Mptcp);
-    // Eight NICs; slow start takes its share.
+    // Eight NICs, less the time of slow start.
     assert!((6.0..8.01).contains(&gain), "{gain}");
-    // In a rack all go by the CXL port.
+    // In a rack all subflows go by the CXL port.
     let inside = |protocol| {
         let run = run(&setup(drack(2, 8), protocol), vec![(Time::ZERO, Message::write(0, 1, 10_000_000))]);
         run.ended.as_ps() as f64
@@ -159,7 +159,7 @@ fn couplings_and_schedulers_carry_all_of_it() {
         for scheduler in [MinRtt, RoundRobin] {
             let params = mptcp::Params { coupling, scheduler, ..Default::default() };
             let mut setup = setup(drack(2, 8), Protocol::Mptcp);
-            // Four busy hosts; switches that drop.
+            // Four busy hosts, and switches that drop.
             setup.ethernet.buffer = Buffer::Private(Bytes::new(100_000));
             setup.fabric = FabricConfig::Mptcp(params);
             let messages = (0..4).map(|n| (Time::ZERO, Message::read(n, 8, 3_000_000))).collect();
@@ -171,7 +171,7 @@ fn couplings_and_schedulers_carry_all_of_it() {
     }
 }
 
-/// The network does not know: the subflow's data goes by the others.
+/// Undetected failure of a NIC: the subflow's data goes by the other subflows.
 #[test]
 fn a_nic_that_dies_under_a_subflow() {
     let mut setup = setup(drack(2, 8), Protocol::Mptcp);
@@ -226,7 +226,7 @@ proptest! {
         for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
             prop_assert!(outcome.completion().unwrap() >= setup.network.ideal(message));
         }
-        // Copies that nobody needed may be under way at the end.
+        // Duplicates that were not needed may be under way at the end.
         if run.outcomes.iter().all(|outcome| outcome.retransmissions == 0) {
             assert_conserved(&run);
         }
@@ -250,7 +250,7 @@ fn an_all_reduce_takes_its_steps_and_no_more() {
     assert_eq!(all_reduce(&setup(star, Protocol::Ideal)).as_ps(), 2 * (50_000_000 + 14 * step));
 }
 
-/// One host of each rack sends to the next rack (fig. 9h): it has both NICs of its rack, or one.
+/// Ring in which one host of each rack sends to the next rack (fig. 9h): it has both NICs of its rack, or one.
 #[test]
 fn a_ring_through_racks_gains_from_their_pools() {
     let torack = all_reduce(&setup(torack(4, 2), Protocol::Tcp));

@@ -108,7 +108,7 @@ fn what_makes_no_sense_is_refused_by_name() {
     assert!(slow.starts_with("`network.link.rate` is fast enough for edm"), "{slow}");
 }
 
-/// Every node reads from, writes to and is written to by every other, without a pause.
+/// Saturation: every node reads from, writes to and is written to by every other, without a pause.
 #[test]
 fn a_saturated_switch_holds_two_chunks_and_no_more() {
     let pairs = || (0..8).flat_map(|src| (0..8).map(move |dst| (src, dst))).filter(|(src, dst)| src != dst);

@@ -1,4 +1,4 @@
-//! `edm` beyond the plain case: mega messages, read-modify-writes, time-outs, failures.
+//! `edm` beyond the plain case: mega messages, read-modify-writes, timeouts, failures.
 
 use crate::common;
 
@@ -32,7 +32,8 @@ fn mega_messages_save_notifications_and_keep_the_order() {
         assert_conserved(run);
         assert!(run.outcomes.windows(2).all(|two| two[0].completed() <= two[1].completed()));
     }
-    // A notification, a grant and two hops of data each; or of up to four at once, but for the first three.
+    // Four hops each: a notification, a grant and data over two links. Mega messages carry up to four at once, except
+    // the first three.
     assert_eq!(plain.counters.packet_hops, 99 * 4);
     assert_eq!(mega.counters.packet_hops, (3 + 96 / 4) * 4);
     assert!(mega.ended < plain.ended);
@@ -49,7 +50,7 @@ fn a_read_modify_write_keeps_other_requests_out() {
     assert_unloaded_is_exact(edm(3, &config));
     let script = vec![(Time::ZERO, Message::rmw(1, 0, 8)), (Time::from_ns(10), Message::read(2, 0, 64))];
     let waited = |config: &EdmConfig| completion_ps(&run(edm(3, config), script.clone()), 1);
-    // The read's request is 10 ns behind that of the other, which is two blocks longer.
+    // The read's request is 10 ns behind the other's, which is two blocks longer.
     let behind = waited(&config) - waited(&EdmConfig::default());
     assert!((90_000..=100_000).contains(&behind), "{behind}");
 }
@@ -136,9 +137,9 @@ fn memory_waits_for_at_most_a_block_of_a_frame_on_each_link() {
     let run = run(edm(3, &with_frames(0.6)), script);
     assert_conserved(&run);
     let waits: Vec<u64> = (0..3_000).map(|n| completion_ps(&run, n) - run.unloaded[n].as_ps()).collect();
-    // A notification or request and a grant, and data over two links.
+    // Delays: of a notification or request, of a grant, and of data over two links.
     assert!(waits.iter().all(|wait| *wait <= 4 * block), "{:?}", waits.iter().max());
-    // Each link is taken for six tenths of the time, and then half a block is left on average.
+    // Each link is taken for six tenths of the time, and then half a block remains on average.
     let mean = waits.iter().sum::<u64>() as f64 / 3_000.0;
     assert!((mean / (4.0 * 0.6 * 320.0) - 1.0).abs() < 0.15, "{mean}");
 }
@@ -155,12 +156,12 @@ fn frames_get_what_memory_leaves() {
         assert_conserved(&run);
         let counters = &run.counters;
         assert!(counters.background_arrived_bytes <= counters.background_sent_bytes);
-        // From 0 to 1 what is left of the link, from 1 to 0 all.
+        // Frames from 0 to 1 get the rest of the link, and those from 1 to 0 all of it.
         let share = |load: f64| load * 1500.0 / 1544.0 * 12.5 * run.ended.as_ns_f64();
         let expected = share(load.min(0.5)) + share(load);
         let arrived = counters.background_arrived_bytes as f64;
         assert!((arrived / expected - 1.0).abs() < 0.06, "{load}: {arrived} of {expected}");
-        // And memory is as fast as alone, but for blocks.
+        // Memory traffic is as fast as alone, except for blocks.
         for n in 0..run.outcomes.len() {
             assert!(completion_ps(&run, n) <= completion_ps(&plain, n) + 40 * 640, "{n}");
         }
@@ -181,7 +182,7 @@ fn frames_do_not_go_where_links_fail() {
     assert_eq!(refused(0.5, 20), "fabric.background.frame");
 }
 
-/// Nothing is under way when nothing is left to happen.
+/// Asserts that no byte is under way when no event is left.
 fn assert_balanced(run: &Run) {
     let counters = &run.counters;
     assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes, "{counters:?}");
@@ -216,7 +217,7 @@ proptest! {
         let run = run(failing(5, &config, &failures, errors).unwrap(), script);
         match harmless && timeout.is_none() {
             true => assert_conserved(&run),
-            // What was given up may still be on its way when the run is over.
+            // Data of messages that were given up may still be on its way when the run is over.
             false => {
                 let counters = &run.counters;
                 prop_assert!(counters.arrived_bytes + counters.dropped_bytes <= counters.sent_bytes);

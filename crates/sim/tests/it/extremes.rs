@@ -1,8 +1,8 @@
 //! Extreme values of every numeric key of every example: a run, or a refusal that names the key; never a panic.
 //!
 //! An example is explained, so that every key is there with its default; then one value at a time is replaced by the
-//! smallest, the largest and absurd ones of its kind. A run of which more than [`MOST_EVENTS`] events are handled has
-//! shown what it does, and is left. `UNRACK_EXTREMES=all` tries every value; else each key has some, drawn by
+//! smallest, the largest and absurd ones of its kind. A run that handles more than [`MOST_EVENTS`] events has shown
+//! its behaviour and is abandoned. `UNRACK_EXTREMES=all` tries every value; otherwise some are drawn for each key by
 //! `PROPTEST_RNG_SEED`.
 
 use std::cell::{Cell, RefCell};
@@ -17,14 +17,14 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::random::mix;
 use unrack_workload::trace::Row;
 
-/// Handled before a run is left: some tens of milliseconds.
+/// Events handled before a run is abandoned: some tens of milliseconds.
 const MOST_EVENTS: u64 = 100_000;
-/// What takes more is not run: on a smaller machine it would be refused.
+/// Most memory of a run in bytes. Larger ones are not run: a smaller machine would refuse them.
 const MOST_BYTES: f64 = 1e9;
-/// Values tried of each key, unless all are.
+/// Number of values tried for each key, unless all are.
 const SOME: u64 = 2;
 
-/// What keeps the examples small; a key that an example does not have is refused, and then left out.
+/// Overrides that keep the examples small; an override that an example refuses is left out.
 const SMALL: &[&str] = &[
     "workload.messages=40",
     "workload.warm_up=0",
@@ -40,7 +40,7 @@ const SMALL: &[&str] = &[
 #[test]
 fn no_extreme_value_of_any_key_of_any_example_panics() {
     keep_panics_quiet();
-    // The nightly run tries all; `make test` some of each key.
+    // The nightly run tries all values; `make test` tries some of each key.
     let all = std::env::var("UNRACK_EXTREMES").is_ok_and(|value| value == "all");
     let seed = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut wrong = Vec::new();
@@ -65,7 +65,7 @@ fn no_extreme_value_of_any_key_of_any_example_panics() {
     assert!(wrong.is_empty(), "{} of {tried} panicked or were refused without a key", wrong.len());
 }
 
-/// Each example, and one of them with each protocol, as a table of all its keys.
+/// Returns each example, and one of them with each protocol, as a table of all its keys.
 fn scenarios() -> Vec<(String, Table)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut files: Vec<PathBuf> =
@@ -105,7 +105,7 @@ fn explained(path: &Path, more: &[&str]) -> (String, Table) {
     (format!("{} {}", path.file_name().unwrap().display(), more.join(" ")), table)
 }
 
-/// Every path to a number or quantity, with what is to be tried there.
+/// Finds every path to a number or quantity, with the values to be tried there.
 fn numeric_keys(value: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Vec<Value>)>) {
     let mut enter = |key: String, value: &Value| {
         path.push(key);
@@ -124,7 +124,7 @@ fn numeric_keys(value: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<Stri
     }
 }
 
-/// Zero, the smallest, the largest and absurd values of the kind that `value` is of.
+/// Returns zero, the smallest, the largest and absurd values of the kind of `value`.
 fn extremes(value: &Value) -> Vec<Value> {
     let texts = |all: &[&str]| all.iter().map(|text| Value::String((*text).into())).collect();
     match value {
@@ -203,10 +203,10 @@ fn at<'a>(table: &'a mut Table, path: &[String]) -> &'a mut Value {
     })
 }
 
-/// What a run that was long enough is left by.
+/// Payload of the panic by which a run that was long enough is left.
 struct LongEnough;
 
-/// Runs a scenario as `unrack sim` does. An error: it panicked, or a refusal does not say of what.
+/// Runs a scenario as `unrack sim` does. An error means that it panicked, or that a refusal does not name a key.
 fn attempt(table: &Table) -> Result<(), String> {
     let text = toml::to_string(table).unwrap();
     GUARDED.set(true);
@@ -247,7 +247,7 @@ fn leave(progress: Progress) {
     }
 }
 
-/// Some transfers of two threads, for an example that names a captured trace.
+/// Creates some transfers of two threads, for an example that names a captured trace.
 fn captured(scenario: &ValidScenario, setup: &Setup) -> Result<Work, SetupError> {
     let Workload::Trace(trace) = &scenario.workload else { unreachable!("only a trace is not drawn") };
     let row = |n: u64| Row {
@@ -269,7 +269,7 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Panics of this test are told together at the end, with the values that led to them.
+/// Keeps panics of this test quiet; they are reported together at the end, with the values that led to them.
 fn keep_panics_quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -88,14 +88,14 @@ fn who_talks_to_nobody_gives_up() {
     }
 }
 
-/// Two spines: with one of them gone, its flows are lost until that is known, and then go by the other.
+/// Two spines of which one fails: its flows are lost until the failure is known, and then go by the other.
 #[test]
 fn flows_go_around_a_switch_once_that_is_known() {
     let tree = || Topology::leaf_spine(2, 8, 2, link(), link());
     let messages = || {
         (0..8).map(|n| (Time::from_ns(u64::from(n)), Message::write(n, 8 + n, 100_000))).collect::<Vec<_>>()
     };
-    // Those whose packets go all ways find one that is up by themselves.
+    // Fabrics whose packets take all paths find one that is up by themselves.
     for protocol in [Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric] {
         let down = |detected_after| {
             let failure = Failure { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };
@@ -118,7 +118,7 @@ fn bit_errors_slow_a_long_flow_and_lose_nothing() {
         let errors = BitErrors { host: 1e-6, core: 0.0 };
         let setup = setup(Topology::star(2, link()), &[], errors, protocol);
         let run = run(&setup, vec![(Time::ZERO, Message::write(0, 1, 10_000_000))]);
-        // 6,900 packets of 12,300 bits over two links; more where what follows a lost one is sent again.
+        // 6,900 packets of 12,300 bits over two links; more where the packets after a lost one are sent again.
         let lost = run.counters.dropped_packets;
         assert!(run.is_complete());
         assert!((100..1_000).contains(&lost), "{protocol}: {lost}");
@@ -181,7 +181,7 @@ fn topologies() -> impl Strategy<Value = Topology> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
-    /// That no message completes twice and time never goes back, the engine asserts.
+    /// Outcomes of random failures. The engine asserts that no message completes twice and time never goes back.
     #[test]
     fn every_message_completes_or_is_given_up(
         topology in topologies(),
@@ -215,7 +215,7 @@ proptest! {
     }
 }
 
-/// What was sent has arrived, was dropped, or is under way when the last message ends.
+/// Checks that bytes sent have arrived, were dropped, or are under way when the last message ends.
 fn conserved(run: &Run) -> Result<(), TestCaseError> {
     let counters = &run.counters;
     prop_assert!(counters.arrived_bytes + counters.dropped_bytes <= counters.sent_bytes);

@@ -1,4 +1,4 @@
-//! What is down for ever: every protocol reports what is lost by it, and finishes all else.
+//! Permanent failures: every protocol reports the messages that are lost by one, and finishes all others.
 
 use crate::common;
 
@@ -11,7 +11,7 @@ use unrack_sim::{Run, Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
-/// All that carry packets.
+/// Protocols that carry packets.
 const PROTOCOLS: [Protocol; 9] = [
     Protocol::Dctcp,
     Protocol::Tcp,
@@ -30,7 +30,7 @@ fn link() -> Link {
     Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(200) }
 }
 
-/// Two racks of four, under one spine: switches 0 and 1, and 2.
+/// Creates two racks of four hosts under one spine: switches 0 and 1, and 2.
 fn racks() -> Topology {
     Topology::leaf_spine(2, 4, 1, link(), link())
 }
@@ -41,7 +41,7 @@ fn setup(protocol: Protocol, what: Broken, from: Time) -> Setup {
     setup_on(racks().with_faults(faults), protocol, 100_000)
 }
 
-/// Of every kind, between all nodes, over 60 us.
+/// Returns messages of every kind, between all nodes, over 60 us.
 fn messages() -> Vec<(Time, Message)> {
     let kinds = [Message::flow, Message::read, Message::write, Message::rmw];
     let pairs = (0..8u32).flat_map(|src| (1..8).map(move |ahead| (src, (src + ahead) % 8)));
@@ -76,7 +76,7 @@ fn exactly_those_that_need_it_are_reported_and_all_others_finish() {
                     if needs(message) { outcome.is_given_up() } else { outcome.completed().is_some() };
                 assert!(as_expected, "{protocol}, {what:?}: {message:?} {outcome:?}");
             }
-            // About the patience of TCP, and no more.
+            // About as long as TCP would try, and no more.
             let wait = Time::from_us(13_000_000)..Time::from_us(60_000_000);
             assert!(wait.contains(&run.ended), "{protocol}, {what:?}: {}", run.ended);
         }
@@ -111,7 +111,7 @@ fn a_run_that_is_split_reports_the_same() {
     }
 }
 
-/// Only what is short gets through: what is said of a transfer arrives, its data does not.
+/// Links that let only short packets through: control packets of a transfer arrive, and its data does not.
 #[test]
 fn who_hears_of_a_peer_but_gets_nowhere_gives_up_too() {
     for protocol in PROTOCOLS {

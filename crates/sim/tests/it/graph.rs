@@ -1,4 +1,4 @@
-//! Racks of any cables, each as it is, under all that forwards: whole messages, no faster than can be.
+//! Racks with any cables, each different, under all fabrics that forward: whole messages, no faster than can be.
 
 use crate::common;
 
@@ -22,7 +22,7 @@ fn any_cable() -> impl Strategy<Value = Link> {
     (rate, 0..2_000u64).prop_map(|(pace, ns)| Link { pace, propagation: Time::from_ns(ns) })
 }
 
-/// A tree, and what else fits.
+/// Draws a tree, and as many further cables as fit.
 fn any_rack() -> impl Strategy<Value = Topology> {
     let more = prop::collection::vec((0..NODES, 0..NODES), 0..12);
     (prop::collection::vec(any::<u32>(), NODES as usize), more, prop::collection::vec(any_cable(), 21))
@@ -67,7 +67,7 @@ proptest! {
             let run = setup.watched(&Work::listed(messages.clone()), &mut watch, |_| {}).unwrap().run;
             watch.packets.take().unwrap().finish();
             drop(watch);
-            // What others sent again, since it took long, may still be under way.
+            // Data that others sent again, since it took long, may still be under way.
             if protocol == Protocol::Pfq {
                 assert_conserved(&run);
             }

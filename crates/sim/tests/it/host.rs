@@ -1,4 +1,4 @@
-//! What is inside hosts, as closed forms and beside networks without.
+//! Insides of hosts against closed forms, and against networks without them.
 
 use crate::common::{assert_conserved, completion_ps};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
 }
 
-/// 20 ps a byte in memories, 16 on CXL ports, 32 by DMA engines; each packet interrupts.
+/// Returns hosts with memories of 20 ps a byte, DMA engines of 32 ps a byte and an interrupt for each packet. CXL
+/// ports take 16 ps a byte.
 fn spec() -> Host {
     let mut spec = Host { dram_cache: false, ..Host::default() };
     spec.memory.rate = Rate::from_gbps(400);
@@ -59,21 +60,23 @@ fn alone(setup: &Setup, message: Message) -> u64 {
     completion_ps(&run, 0)
 }
 
-/// A line from the memory here, and from there: its own 1,280 ps, 80 ns of memory, and four times 55 ns.
+/// Time of a line from the host's own memory: 1,280 ps for the line and 80 ns of memory.
 const HERE: u64 = 80_000 + 1_280;
+/// Time of a line from another host's memory: four times 55 ns more.
 const THERE: u64 = HERE + 4 * 55_000;
-/// Of a core: a packet, and an interrupt.
+/// Time of a core for a packet.
 const PACKET: u64 = 1_000_000;
+/// Time of a core for an interrupt.
 const INTERRUPT: u64 = 1_000_000;
 
 #[test]
 fn a_reference_in_a_rack_is_arithmetic() {
     let setup = setup(true, (1, 2), spec(), CXL());
-    // The reference is stored in the receiver's memory; its core loads it, four times the header, sends an acknowledgement,
-    // and loads the payload.
+    // The reference is stored in the receiver's memory; its core loads it, then four times the header, sends an
+    // acknowledgement, and loads the payload.
     let stored = 2 * 55_000 + HERE;
     let from_0 = PACKET + stored + INTERRUPT + HERE + 4 * THERE + PACKET + PACKET + THERE;
-    // Which finds the memory busy with the line of the acknowledgement's reference.
+    // That load finds the memory busy with the line of the acknowledgement's reference.
     assert_eq!(alone(&setup, Message::write(0, 1, 64)), from_0 + 1_280);
     // The first granule of a buffer is in the memory of host 0 (256 B in turn): here the receiver's.
     assert_eq!(alone(&setup, Message::write(1, 0, 64)), from_0 - 5 * (THERE - HERE));
@@ -96,7 +99,7 @@ fn the_cache_saves_all_loads_but_the_first() {
 #[test]
 fn a_packet_between_racks_is_arithmetic() {
     let spec = Host { memory_pool: false, ..spec() };
-    // A NIC of the host's own: descriptor and data by DMA, 116 B in memory and 154 B on the wire.
+    // The host has a NIC of its own: descriptor and data by DMA, 116 B in memory and 154 B on the wire.
     let dma = 55_000;
     let bell = dma;
     let descriptor = dma + 80_000 + 16 * 32 + dma;
@@ -105,13 +108,13 @@ fn a_packet_between_racks_is_arithmetic() {
     let written = dma + 116 * 32 + 80_000;
     let completion = dma + 16 * 32 + 80_000;
     let stack = HERE + 4 * HERE + PACKET;
-    // An acknowledgement; a load of the payload, and a store of the copy behind it in the same memory.
+    // An acknowledgement; then a load of the payload, and a store of the copy behind it in the same memory.
     let read = PACKET + HERE;
     let expected = PACKET + bell + descriptor + data + wire + written + completion + INTERRUPT + stack + read;
     assert_eq!(alone(&setup(false, (2, 2), spec, CXL()), Message::write(0, 2, 64)), expected);
 }
 
-/// One busy host to each rack. Its CXL port takes 10 Gb/s, four NICs 100 Gb/s each.
+/// One busy host to each rack: its CXL port takes 10 Gb/s, and four NICs 100 Gb/s each.
 #[test]
 fn a_pool_of_memory_has_the_bandwidth_that_one_host_has_not() {
     let rate = |memory_pool| {
@@ -130,7 +133,7 @@ fn a_pool_of_memory_has_the_bandwidth_that_one_host_has_not() {
 
 #[test]
 fn cores_are_the_limit_where_nothing_else_is() {
-    // A packet takes a core 5 us: one stream one core, 6.5 Gb/s of payload.
+    // A packet takes a core 5 us: one stream on one core has 6.5 Gb/s of payload.
     let mut spec = Host { memory_pool: false, ..spec() };
     (spec.cpu.packet_time, spec.cpu.header_loads) = (Time::from_us(5), 0);
     spec.memory.latency = Time::ZERO;
@@ -141,11 +144,11 @@ fn cores_are_the_limit_where_nothing_else_is() {
         assert!(run.hosts.unwrap().busiest <= run.ended);
         f64::from(streams) * 4_000_000.0 * 8.0 / run.ended.as_ns_f64()
     };
-    // Of each packet the sender handles an acknowledgement too, but for the last window's.
+    // The sender handles an acknowledgement for each packet too, except those of the last window.
     let half = 4044.0 * 8.0 / 10_000.0;
     let one = rate(1);
     assert!((0.9 * half..1.05 * half).contains(&one), "{one}");
-    // Hashes deal 32 streams to four cores.
+    // Hashes spread 32 streams over four cores.
     let many = rate(32);
     assert!((2.0 * half..4.2 * half).contains(&many), "{many}");
 }

@@ -62,7 +62,7 @@ fn arbitrary_setup() -> impl Strategy<Value = Setup> {
             ethernet: Ethernet {
                 mtu: Bytes::new(1500),
                 headers: true,
-                // Pauses need headroom for what is on the way.
+                // Pauses need headroom for packets on the way.
                 buffer: Buffer::Private(Bytes::new(if fabric == Protocol::PfcDcqcn {
                     1 << 20
                 } else {

@@ -1,5 +1,5 @@
-//! That `ideal` is a lower bound, proven on small cases: every schedule of a few unit packets on a star is
-//! tried, and the best that any schedule does for a message is no better.
+//! Proof on small cases that `ideal` is a lower bound: every schedule of a few unit packets on a star is tried, and
+//! none is better for any message.
 
 use crate::common;
 
@@ -10,27 +10,27 @@ use unrack_sim::network::{Network, Star};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
-/// 8 B at 8 Gb/s: a packet a slot of 8 ns.
+/// Bytes of a packet: 8 B at 8 Gb/s take one slot of 8 ns.
 const PACKET: u64 = 8;
 const SLOT: Time = Time::from_ns(8);
 const NODES: u32 = 3;
 
 #[derive(Debug, Clone, Copy)]
 struct Task {
-    /// The slot in which it may first be sent.
+    /// First slot in which the message may be sent.
     from: u64,
     src: u32,
     dst: u32,
     packets: u8,
 }
 
-/// Of each message: packets not yet sent, and packets in the switch.
+/// Packets not yet sent, and packets in the switch, for each message.
 type State = Vec<(u8, u8)>;
 
-/// The first slot by whose end each message can be complete, over all schedules.
+/// Returns the first slot by whose end each message can be complete, over all schedules.
 ///
-/// In a slot each node sends at most one packet and each port passes at most one on, of those in the switch or
-/// just coming in (it cuts through, takes no time, and holds any number). To idle is a choice too.
+/// In a slot each node sends at most one packet, and each port forwards at most one, of those in the switch or just
+/// coming in (it cuts through, takes no time, and holds any number). To idle is a choice too.
 fn best(tasks: &[Task]) -> Vec<u64> {
     let mut best = vec![None; tasks.len()];
     let mut states = BTreeSet::from([tasks.iter().map(|task| (task.packets, 0)).collect::<State>()]);
@@ -55,7 +55,7 @@ fn best(tasks: &[Task]) -> Vec<u64> {
     best.into_iter().map(|slot| slot.expect("found above")).collect()
 }
 
-/// All ways to choose at most one message for each link.
+/// Returns all ways to choose at most one message for each link.
 fn choices(
     state: &State,
     tasks: &[Task],
@@ -84,7 +84,7 @@ fn network() -> Network {
     Network::star(&Star { nodes: NODES, rate, propagation, switch_latency: Time::ZERO })
 }
 
-/// What `ideal` says, in slots.
+/// Returns the times on `ideal`, in slots.
 fn bound(tasks: &[Task]) -> Vec<u64> {
     let message = |task: &Task| Message::write(task.src, task.dst, u64::from(task.packets) * PACKET);
     let mut order: Vec<usize> = (0..tasks.len()).collect();
@@ -99,7 +99,7 @@ fn bound(tasks: &[Task]) -> Vec<u64> {
     bound
 }
 
-/// Every pair of nodes, lengths of 1 to 3 packets, two times of submission.
+/// Returns tasks between every pair of nodes, of 1 to 3 packets, at two times of submission.
 fn tasks() -> Vec<Task> {
     let pairs =
         (0..NODES).flat_map(|src| (0..NODES).filter(move |dst| *dst != src).map(move |dst| (src, dst)));
@@ -113,7 +113,7 @@ fn no_schedule_is_better_for_any_message() {
     let mut tried = 0;
     for (n, a) in tasks.iter().enumerate().filter(|(_, a)| a.src == 0 && a.dst == 1) {
         for (m, b) in tasks.iter().enumerate() {
-            // Of three messages, each third one of the rest: all would be a million cases.
+            // For the third message, every fifth of the rest is taken: all would be a million cases.
             for c in tasks[m..].iter().skip((n + m) % 5).step_by(5) {
                 let case = [*a, *b, *c];
                 let (best, bound) = (best(&case), bound(&case));

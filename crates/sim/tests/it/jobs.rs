@@ -1,4 +1,4 @@
-//! Jobs on racks: what applications ask for is carried, and each job's figures are its own.
+//! Jobs on racks: the messages of applications are all carried, and each job has figures of its own.
 
 use std::collections::BTreeMap;
 use unrack_rack::{Overrides, Scenario};
@@ -73,7 +73,7 @@ fn every_application_is_carried_whole() {
     }
 }
 
-/// They share a switch that keeps up with all its links.
+/// Two jobs that share a switch which keeps up with all its links.
 #[test]
 fn jobs_on_hosts_of_their_own_have_figures_of_their_own() {
     let one = r#"{ hosts = 4, training = { model = "resnet-18", operation = "ring-all-reduce", compute = "5ms" } }"#;
@@ -88,7 +88,7 @@ fn jobs_on_hosts_of_their_own_have_figures_of_their_own() {
 
 #[test]
 fn who_is_held_waits_and_the_other_is_as_if_alone() {
-    // Job 0 computes more to each byte: it goes first, and in its racks the others wait.
+    // Job 0 computes more per byte: it goes first, and in its racks the others wait.
     let mix = |policy: &str| {
         let one = r#"{ name = "first", on = [0, 2, 4, 6], training = { model = "resnet-50", operation = "ring-all-reduce", compute = "90ms" } }"#;
         let other = r#"{ name = "second", on = [1, 3], training = { model = "resnet-18", operation = "ring-all-reduce", compute = "40ms", iterations = 3 } }"#;

@@ -1,11 +1,11 @@
-//! The keys of scenarios: those that are accepted are those that an explanation names, on every fabric, topology and
-//! workload, in tables inside tables too; and an explanation is the scenario that it explains.
+//! Keys of scenarios: the accepted keys are those that an explanation names, on every fabric, topology and workload,
+//! also in nested tables; and an explanation reads back as the scenario that it explains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_rack::{Overrides, Protocol, Scenario, ScenarioError, ValidScenario};
 use unrack_sim::Setup;
 
-/// The keys of each table, by its dotted path.
+/// Keys of each table, by its dotted path.
 type Tables = BTreeMap<String, BTreeSet<String>>;
 
 const STAR: &str = r#"{ kind = "star", nodes = 16 }"#;
@@ -17,7 +17,8 @@ fn scenario(topology: &str, protocol: Protocol, workload: &str) -> String {
     format!("network.topology = {topology}\nfabric.protocol = \"{protocol}\"\nworkload = {workload}\n")
 }
 
-/// A scenario on each fabric, each topology, and of each kind of workload; and some that set what is rarely set.
+/// Returns a scenario on each fabric, each topology and with each kind of workload, and some with keys that are
+/// rarely set.
 fn scenarios() -> Vec<String> {
     let fitting = |protocol: Protocol| match protocol {
         Protocol::Mptcp => DRACK,
@@ -65,13 +66,13 @@ fn valid(text: &str, set: Overrides) -> Result<ValidScenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// Not near any key.
+/// A key that is not near any other.
 const STRANGE: &str = "zzzzzzzzzz";
 
 /// Keys that lead to a table. One that holds a list of tables ends in `[]`.
 type Path = Vec<String>;
 
-/// `KEY=VALUE` that puts a strange key into that table.
+/// Returns `KEY=VALUE` that puts a strange key into that table.
 fn with_strange_key(path: &[String]) -> String {
     let listed = path.iter().position(|key| key.ends_with("[]")).unwrap_or(path.len());
     let (outer, inner) = path.split_at(listed.min(path.len()));
@@ -83,7 +84,8 @@ fn with_strange_key(path: &[String]) -> String {
     outer.iter().map(|key| format!("{key}.")).collect::<String>() + &nested
 }
 
-/// The keys that the table at `path` accepts, as its refusal of a strange one lists them; `None` if it is no table.
+/// Returns the keys that the table at `path` accepts, as its refusal of a strange one lists them; `None` if it is no
+/// table.
 fn accepted_at(text: &str, path: &[String]) -> Option<BTreeSet<String>> {
     let set = with_strange_key(path);
     let error = valid(text, [set.as_str()].into_iter().collect()).err()?;
@@ -108,7 +110,7 @@ fn accepted(text: &str) -> Tables {
     tables
 }
 
-/// The keys that an explanation names, with a value or in a comment.
+/// Returns the keys that an explanation names, with a value or in a comment.
 fn explained(text: &str) -> Tables {
     let (mut tables, mut table) = (Tables::new(), String::new());
     let mut add = |table: &str, key: &str| tables.entry(table.into()).or_default().insert(key.to_string());
@@ -136,7 +138,7 @@ fn every_key_that_is_accepted_is_explained() {
         }
         assert_eq!(accepted.keys().collect::<Vec<_>>(), explained.keys().collect::<Vec<_>>(), "{text}");
     }
-    // The search itself has found what lies deep.
+    // The search itself has found keys in nested tables.
     let found =
         |tables: Tables, table: &str, key: &str| tables.get(table).is_some_and(|keys| keys.contains(key));
     let r2c2 = accepted(&scenario(TORUS, Protocol::R2c2, FLOWS));

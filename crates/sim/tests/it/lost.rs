@@ -1,7 +1,8 @@
-//! One packet lost on purpose, under every fabric: what that costs is explained as lost, and found out.
+//! One packet lost on purpose, under every fabric: the explanation calls its cost lost, and the fabric recovers.
 //!
-//! A link that is down for a picosecond loses what crosses it then, and nothing else ([`unrack_sim::faults`]). So a run
-//! in which nothing fails says when a packet is alone on a link, and a second one fails there and then.
+//! A link that is down for a picosecond loses the packet that crosses it then, and nothing else
+//! ([`unrack_sim::faults`]). So a run without failures tells when a packet is alone on a link, and in a second run
+//! the link fails at that time.
 
 use crate::common;
 
@@ -27,7 +28,8 @@ fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
 }
 
-/// A network that the fabric can do, of six nodes or more; short links, so that packets in a row are alone on them.
+/// Creates a network that suits the fabric, of six nodes or more, with short links, so that packets in a row are
+/// alone on them.
 fn topology(protocol: Protocol) -> Topology {
     match protocol {
         Protocol::R2c2 | Protocol::Pfq => {
@@ -43,7 +45,7 @@ fn topology(protocol: Protocol) -> Topology {
     }
 }
 
-/// A run that was watched.
+/// Results of a watched run.
 struct Watched {
     run: Run,
     hops: Vec<Hop>,
@@ -73,7 +75,7 @@ impl Watched {
         self.run.outcomes[index].completion()
     }
 
-    /// A time at which this packet is alone on its cable, both ways.
+    /// Returns a time at which this packet is alone on its cable, in both directions.
     fn alone(&self, hop: &Hop) -> Option<Time> {
         let topology = &self.setup.network.topology;
         let ours = cable(topology, hop.link);
@@ -91,7 +93,7 @@ impl Watched {
     }
 }
 
-/// The cable that a link is one way of.
+/// Returns the cable of a link.
 fn cable(topology: &Topology, link: LinkId) -> Broken {
     let port = match link {
         LinkId::Host(number) => return Broken::Node(number),
@@ -110,14 +112,14 @@ fn setup(protocol: Protocol) -> Setup {
     setup_on(topology(protocol), protocol, BUFFER)
 }
 
-/// The same with a cable that is down for a while.
+/// Does the same with a cable that is down for a while.
 fn with_outage(protocol: Protocol, what: Broken, (from, length): (Time, Time)) -> Setup {
     let failure = Failure { what, from, until: from + length, every: None, detected_after: None };
     let faults = Faults::new(&topology(protocol), &[failure], BitErrors::default(), 3).unwrap();
     setup_on(topology(protocol).with_faults(faults), protocol, BUFFER)
 }
 
-/// Time by cause, the longest first.
+/// Returns the time for each cause, the longest first.
 fn causes(explained: &Explanation) -> Vec<(Place, Time)> {
     let mut sums = explained.sums();
     sums.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
@@ -129,7 +131,7 @@ fn lost(explained: &Explanation) -> Time {
     lost.fold(Time::ZERO, |sum, part| sum + part.time)
 }
 
-/// One packet of a message, on one link, in a run in which nothing fails.
+/// A packet of a message, on one link, in a run without failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Victim {
     First(PacketKind),
@@ -137,8 +139,8 @@ enum Victim {
     Last(PacketKind),
 }
 
-/// The first, the last and one in the middle of each kind of packet of the message, on the link by which it leaves its
-/// node and on another: what can be lost alone there, and when.
+/// Returns the packets that can be lost alone, and when: the first, the last and one in the middle of each kind, on
+/// the link by which the packet leaves its node and on another.
 fn victims(plain: &Watched) -> Vec<(Victim, Hop, Time)> {
     let topology = &plain.setup.network.topology;
     let leaves = |hop: &Hop| match hop.link {
@@ -161,14 +163,14 @@ fn victims(plain: &Watched) -> Vec<(Victim, Hop, Time)> {
     all
 }
 
-/// Loses each victim of a lone message, one at a time. Those whose loss cost more than all else.
+/// Loses each victim of a lone message, one at a time. Returns those whose loss cost more than everything else.
 fn lose_each(protocol: Protocol, message: Message) -> BTreeSet<Victim> {
     let work = Work::listed(vec![(Time::from_us(1), message)]);
     let plain = Watched::new(setup(protocol), &work);
     let unharmed = plain.completion(0).unwrap();
     let mut costly = BTreeSet::new();
     for (victim, hop, at) in victims(&plain) {
-        // A link of cxl sends again what it lost: what costs is that it stays down.
+        // A link of cxl sends lost flits again: only a longer outage costs time.
         let is_cxl = protocol == Protocol::Cxl;
         let length = if is_cxl { Time::from_us(20) } else { Time::from_ps(1) };
         let what = cable(&plain.setup.network.topology, hop.link);
@@ -180,7 +182,7 @@ fn lose_each(protocol: Protocol, message: Message) -> BTreeSet<Victim> {
         let explained = failed.explain(0);
         assert_sums(&explained, completion);
         let causes = causes(&explained);
-        // What the message would have waited for in any case may have been waited for meanwhile, and the other way round.
+        // Waits that the message would have had in any case may have passed meanwhile, and the other way round.
         let lost = lost(&explained);
         let (most, least) = (lost.max(cost), lost.min(cost));
         assert!(most - least <= unharmed * 2, "{case}: lost {lost}, but it cost {cost}: {causes:?}");
@@ -201,25 +203,25 @@ fn assert_sums(explained: &Explanation, completion: Time) {
     assert_eq!(now, explained.submitted + completion);
 }
 
-/// Control whose loss holds a message up for long, beside requests.
+/// Returns control packets whose loss holds a message up for long, besides requests.
 fn control(protocol: Protocol) -> &'static [PacketKind] {
     match protocol {
-        // One that is lost is made up for by the next.
+        // The next packet makes up for a lost one.
         Protocol::Homa | Protocol::Phost | Protocol::Ird => &[PacketKind::Grant],
-        // To the arbiter, and from it.
+        // Packets to and from the arbiter.
         Protocol::Fastpass => &[PacketKind::Notification],
         _ => &[],
     }
 }
 
-/// Fabrics in which something can be lost and the message complete all the same.
+/// Returns whether a message can complete although one of its packets is lost.
 fn recovers(protocol: Protocol) -> bool {
     match protocol {
-        // No packets, no links.
+        // It has no packets and no links.
         Protocol::Ideal => false,
         // Its nodes hold packets back, and it refuses a network that fails.
         Protocol::Pfq => false,
-        // What is lost is not sent again (EDM §3.3): the reader gives up, or nobody hears of it.
+        // Lost packets are not sent again (EDM §3.3): the reader gives up, or nobody hears of it.
         Protocol::Edm => false,
         _ => true,
     }
@@ -268,7 +270,7 @@ fn where_nothing_is_sent_again_there_is_nothing_to_explain() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Any packet of any message among others: what was lost is no larger a part than it can be.
+    /// Losses of any packet of any message among others: the lost part is no larger than it can be.
     #[test]
     fn parts_sum_whatever_is_lost(
         which in 0usize..Protocol::ALL.len(),
@@ -294,8 +296,8 @@ proptest! {
     }
 }
 
-/// Who gets all packets of a message lost waits for one time-out, and not for a second after it has said so
-/// (Homa §3.7: who is asked for what it does not know asks for all of it at once).
+/// A receiver of which all packets are lost waits for one timeout, and not for a second after it was told (Homa §3.7:
+/// a receiver that is asked about an unknown message asks for all of it at once).
 #[test]
 fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
     for protocol in [Protocol::Homa, Protocol::Phost] {
@@ -303,7 +305,7 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
             for (bytes, kind) in [1, 839, 4_000, 9_000, 40_000, 300_000].into_iter().flat_map(|bytes| {
                 [(bytes, Message::flow as fn(u32, u32, u64) -> Message), (bytes, Message::read)]
             }) {
-                // Nothing comes to node 5, or goes from it, until all that needs no grant was sent.
+                // No packet reaches or leaves node 5 until all that needs no grant has been sent.
                 let mut setup = with_outage(protocol, Broken::Node(5), (Time::ZERO, Time::from_us(20)));
                 setup.fabric = match protocol {
                     Protocol::Homa => {
@@ -314,7 +316,7 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
                 let message = kind(0, 5, bytes);
                 let run = setup.run(&Work::listed(vec![(Time::ZERO, message)]), |_| {}).unwrap().run;
                 let completion = run.outcomes[0].completion().unwrap();
-                // Data behind the first window is granted at the pace of the link.
+                // Data beyond the first window is granted at the pace of the link.
                 let most = timeout + run.unloaded[0] * 2 + Time::from_us(3);
                 assert!(
                     run.counters.dropped_packets > 0 && completion <= most,
@@ -325,7 +327,7 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
     }
 }
 
-/// A rack whose ports hold 36 KiB, with Homa's unasked packets in them: what takes a time-out says so.
+/// A rack whose ports hold 36 KiB, with Homa's unasked packets in them: messages that wait for a timeout say so.
 #[test]
 fn what_waits_for_a_time_out_among_others_is_lost_too() {
     for (seed, load) in [(1, 0.6), (4, 0.6), (2, 0.8)] {

@@ -1,4 +1,5 @@
-//! What the simulator as a whole has to keep to. One program: every one more would compile the fabrics again.
+//! Requirements of the simulator as a whole. They are one program, because each further one would compile the fabrics
+//! again.
 
 mod closed_forms;
 mod common;

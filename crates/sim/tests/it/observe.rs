@@ -1,4 +1,4 @@
-//! What is told of a run, of every fabric: against the run's own books and against arithmetic.
+//! Reports of runs to observers, on every fabric: against the run's own counters and against arithmetic.
 
 use crate::common;
 
@@ -36,7 +36,7 @@ fn networks() -> [Network; 3] {
     [Network::star(&star), of(topology), of(pooled)]
 }
 
-/// A run that was watched.
+/// Results of a watched run.
 struct Watched {
     name: String,
     network: Network,
@@ -53,7 +53,7 @@ impl Watched {
     }
 }
 
-/// For fabrics whose nodes forward for each other.
+/// Creates a network for fabrics whose nodes forward for each other.
 fn torus() -> Network {
     let sides = Sides::new(&[NODES / 2, 2]).unwrap();
     let link = Link { pace: Pace::new(Rate::from_gbps(40)), propagation: Time::from_ns(200) };
@@ -61,12 +61,13 @@ fn torus() -> Network {
     Network { topology: Topology::direct(graph, link), switch_latency: Time::from_ns(300) }
 }
 
-/// Pauses need headroom for what is on the way.
+/// Adds the headroom that pauses need for packets on the way.
 fn with_headroom(buffer: u64, protocol: Protocol) -> u64 {
     if protocol == Protocol::PfcDcqcn { buffer + 60_000 } else { buffer }
 }
 
-/// The same work on every fabric, on every network that it can do. One after the other: each takes hundreds of megabytes.
+/// Runs the same work on every fabric, on every network that suits it, one after the other: each takes hundreds of
+/// megabytes.
 fn on_all(buffer: u64, script: &[(Time, Message)], mut look: impl FnMut(Watched)) {
     let work = Work::listed(script.to_vec());
     for (protocol, cut_through) in Protocol::ALL.into_iter().flat_map(|p| [(p, true), (p, false)]) {
@@ -90,7 +91,7 @@ fn on_all(buffer: u64, script: &[(Time, Message)], mut look: impl FnMut(Watched)
             };
             let name = format!("{protocol}, {:?}, cut through: {cut_through}", setup.network.topology);
             let Ok(done) = setup.watched(&work, &mut watch, |_| {}) else {
-                // pfc-dcqcn needs room for what comes after a pause.
+                // pfc-dcqcn needs room for packets that come after a pause.
                 assert!(!setup.network.topology.is_star() || buffer < DEEP, "{name} is refused");
                 continue;
             };
@@ -133,7 +134,7 @@ fn assert_sound(watched: &Watched) {
     }
 }
 
-/// The parts of every message follow each other and sum to its completion.
+/// Asserts that the parts of every message follow each other and sum to its completion time.
 fn assert_explained(watched: &Watched) {
     for (index, outcome) in watched.run.outcomes.iter().enumerate() {
         let explained = watched.explain(index);
@@ -166,15 +167,14 @@ fn a_lone_message_waits_for_nobody_and_is_complete_when_its_last_data_is_of_use(
             let is_followed = explained.parts.iter().any(|part| matches!(part.place, Place::Propagation(_)));
             assert!(is_followed, "{at}: {:?}", explained.parts);
             for (place, time) in explained.sums() {
-                // Of r2c2, the broadcast of the message may go before its second packet.
+                // In r2c2, the broadcast of the message may go before its second packet.
                 let behind = matches!(place, Place::HostQueue(_)) && !at.starts_with("r2c2");
                 assert!(!behind && place != Place::Lost, "{at}: {place:?} {time}");
-                // A short last packet waits for the full one before it, unless a switch cuts through at the
-                // rate it came with. In cxl requests of a long read wait in the switch until those before
-                // were answered.
+                // A short last packet waits for the full one before it, unless a switch cuts through at the rate it
+                // came with. In cxl, requests of a long read wait in the switch until those before were answered.
                 let same_pace = at.contains("Star") && at.contains("cut through: true");
                 let most = if same_pace { 0 } else { 1538 };
-                // Of three NICs at two switches, two subflows meet where the other rack has one.
+                // With three NICs at two switches, two subflows meet where the other rack has one.
                 let alone = !(at.starts_with("cxl") || at.starts_with("mptcp") && at.contains("Drack"));
                 let port = matches!(place, Place::Queue(_)) && alone;
                 let queued = if port { time } else { Time::ZERO };
@@ -202,8 +202,8 @@ fn a_packet_of_64_bytes_is_explained_to_the_picosecond() {
             (Place::Propagation(LinkId::Port(1)), ns(10)),
         ]
     );
-    // EDM table 1: notification and grant each cross two PCS, two PMA and 10 ns; here is what is left
-    // of 296.96 ns once the data is on its way.
+    // EDM table 1: notification and grant each cross two PCS, two PMA and 10 ns. These parts are the rest of 296.96
+    // ns once the data is on its way.
     let edm = all.iter().find(|watched| watched.name.starts_with("edm")).unwrap();
     let sums: BTreeMap<Place, Time> = edm.explain(0).sums().into_iter().collect();
     let cycles = |n| Time::from_ps(2_560) * n;
@@ -224,7 +224,7 @@ fn what_waits_behind_another_is_in_the_queue_of_the_port() {
     // Two writes of a packet each into one port, at the same time: the second waits for the first.
     let script = [(Time::ZERO, Message::write(0, 2, 1000)), (Time::ZERO, Message::write(1, 2, 1000))];
     on_all(DEEP, &script, |watched| {
-        // Of nodes that forward for each other, these two come by links of their own.
+        // In networks whose nodes forward for each other, these two come by links of their own.
         if ["ideal", "r2c2", "pfq"].iter().any(|name| watched.name.starts_with(name)) {
             return;
         }

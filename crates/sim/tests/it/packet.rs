@@ -122,7 +122,7 @@ proptest! {
         let run = run(&setup, messages);
         prop_assert!(!is_lossless || run.counters.dropped_packets == 0);
         prop_assert!(run.is_complete(), "{:?}", run.ending);
-        // What was sent twice may still be under way.
+        // Duplicates may still be under way.
         let counters = &run.counters;
         prop_assert!(counters.arrived_bytes + counters.dropped_bytes <= counters.sent_bytes);
         prop_assert!(counters.arrived_bytes >= run.messages.iter().map(Message::payload).sum());
@@ -134,7 +134,7 @@ proptest! {
 
 #[test]
 fn pauses_never_drop_under_incast() {
-    // 31 nodes at once to one, a megabyte each: forty times what its port holds.
+    // 31 nodes send a megabyte each to one node at once: forty times what its port holds.
     for topology in [Topology::star(32, link(100, 10)), Topology::fat_tree(8, link(40, 100), link(40, 100))] {
         let setup = setup(topology, Protocol::PfcDcqcn, 36 << 10, true);
         let messages = (1..32).map(|src| (Time::ZERO, Message::flow(src, 0, 1_000_000))).collect();
@@ -144,7 +144,7 @@ fn pauses_never_drop_under_incast() {
             (run.counters.dropped_packets, run.outcomes.iter().map(|o| o.retransmissions).sum()),
             (0, 0)
         );
-        // All that a pause did: no more than every port full waited anywhere.
+        // Pauses had work to do: more waited at a switch port than its buffer of 36 KiB would have held.
         assert!(run.queue_bytes.max() > 36 << 10, "pauses were needed");
     }
 }

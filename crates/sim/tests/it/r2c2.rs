@@ -1,4 +1,4 @@
-//! R2C2 on tori and meshes: arithmetic of lone flows, conservation, fair rates, what is lost.
+//! R2C2 on tori and meshes: arithmetic of lone flows, conservation, fair rates, losses.
 
 use crate::common;
 
@@ -49,7 +49,8 @@ const LARGE: u64 = 1 << 30;
 
 #[test]
 fn a_lone_flow_takes_what_arithmetic_says() {
-    // One packet exactly; of more, each may wait for a broadcast, and the last for the one before it, at each link.
+    // One packet is exact; with more, each may wait for a broadcast, and the last for the one before it, at each
+    // link.
     let sizes = [1, 7, 64, 1_463, 1_464, 1_465, 2_928, 4_096, 300_000];
     let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
     for (sides, wraps) in [(&[4, 4][..], true), (&[3, 3, 3], true), (&[4, 2], false)] {
@@ -74,7 +75,7 @@ fn a_lone_flow_takes_what_arithmetic_says() {
     }
 }
 
-/// By a single way, full packets are as far apart as the headroom leaves room between them: none waits for anything.
+/// Full packets by a single path: the headroom leaves gaps between them, so that none waits for anything.
 #[test]
 fn full_packets_by_one_way_take_exactly_what_arithmetic_says() {
     for (sides, routing) in [(&[2][..], Routing::Spraying), (&[5], Routing::Vlb), (&[5], Routing::Ecmp)] {
@@ -89,7 +90,7 @@ fn full_packets_by_one_way_take_exactly_what_arithmetic_says() {
             for (n, message) in run.messages.iter().enumerate() {
                 let least = run.unloaded[n].as_ps();
                 match routing {
-                    // Whose ways differ.
+                    // Paths of this routing differ.
                     Routing::Vlb => assert!(completion_ps(&run, n) >= least),
                     _ => assert_eq!(completion_ps(&run, n), least, "{routing} {message:?}"),
                 }
@@ -98,8 +99,8 @@ fn full_packets_by_one_way_take_exactly_what_arithmetic_says() {
     }
 }
 
-/// A flow begins as fast as the slowest of its links allows: small queues lose nothing, and from the start it has what it will
-/// have.
+/// First rate: a flow begins as fast as the slowest of its links allows, so that small queues lose nothing and the
+/// rate is the final one from the start.
 #[test]
 fn a_flow_begins_at_the_rate_of_its_slowest_link() {
     let cables = [(0, 1), (1, 2), (2, 3)];
@@ -119,26 +120,26 @@ fn a_flow_begins_at_the_rate_of_its_slowest_link() {
     }
 }
 
-/// Flows that last get the rates of water-filling: five to one node of a ring by two links, where each of three takes
-/// one, ...; here the plainest: n flows over one link of a line share it, less the headroom.
+/// Rates by water-filling: n flows over one link of a line share it, less the headroom.
 #[test]
 fn flows_that_share_a_link_share_it_fairly() {
     let network = network(topology(&[3], false));
-    // From both to node 2, over the link from 1 to 2: half of 9.5 Gb/s each.
+    // Flows from both nodes to node 2, over the link from 1 to 2: half of 9.5 Gb/s each.
     let bytes = 20_000_000;
     let script = vec![(Time::ZERO, Message::flow(0, 2, bytes)), (Time::ZERO, Message::flow(1, 2, bytes))];
     let run = run(r2c2(&network, &ethernet(LARGE, true), Routing::Spraying), script);
     assert_conserved(&run);
     for n in 0..2 {
         let gbps = bytes as f64 * 8.0 * 1_500.0 / 1_464.0 / (completion_ps(&run, n) as f64 / 1e3);
-        // Until both are known to be old enough, they send at full rate.
+        // The flows send at full rate until both are known to be old enough.
         assert!((4.7..5.0).contains(&gbps), "{gbps}");
     }
-    // A queue of what came in the first interval of two at 10 Gb/s, and none that grows.
+    // The queue is what came in the first interval of two flows at 10 Gb/s, and does not grow.
     assert!(run.queue_bytes.max() < 1_300_000, "{}", run.queue_bytes.max());
 }
 
-/// Gb/s of two flows over the last link of a line, each of 20 MB from 0 and from 1 to 2, under these rules.
+/// Returns the rates in Gb/s of two flows over the last link of a line, from 0 (20 MB) and from 1 (`last` bytes) to
+/// 2, under these rules.
 fn over_one_link(rules: Vec<Rule>, last: u64) -> [f64; 2] {
     let network = network(topology(&[3], false));
     let sizes = [20_000_000, last];
@@ -165,7 +166,7 @@ fn weights_and_priorities_are_kept() {
     assert!((9.3..9.8).contains(&first) && (4.5..5.0).contains(&last), "{first} {last}");
 }
 
-/// Its host gives a flow 2 Gb/s. R2C2 is not told, sees it, and gives the rest to the other.
+/// Host-limited flow: its host gives it 2 Gb/s. R2C2 is not told, but sees it, and gives the rest to the other flow.
 #[test]
 fn what_a_host_does_not_use_others_get() {
     let [limited, other] =
@@ -173,7 +174,7 @@ fn what_a_host_does_not_use_others_get() {
     let wire = 2.0 * 1_500.0 / 1_464.0;
     assert!((wire * 0.99..wire * 1.01).contains(&limited), "{limited}");
     assert!((7.2..7.7).contains(&other), "{other}");
-    // From 10 ms on it has all of its bytes, and a fair share.
+    // From 10 ms on the flow has all of its bytes, and a fair share.
     let all = Rule { at: Time::from_us(10_000), demand: Some(Rate::from_gbps(100)), ..of(0) };
     let [limited, _] =
         over_one_link(vec![Rule { demand: Some(Rate::from_gbps(2)), ..of(0) }, all], 60_000_000);
@@ -190,7 +191,7 @@ fn a_flow_under_way_takes_other_ways_when_a_rule_says_so() {
     let r2c2 = R2c2::new(&network, &ethernet(LARGE, true), &params, 7).unwrap();
     let run = run(r2c2, vec![(Time::ZERO, Message::flow(0, 10, bytes))]);
     assert_conserved(&run);
-    // One way of 9.5 Gb/s for 10 ms, then four.
+    // One path of 9.5 Gb/s for 10 ms, then four.
     let ms = completion_ps(&run, 0) as f64 / 1e9;
     let expected = 10.0 + (50.0 * 8.0 * 1_500.0 / 1_464.0 - 95.0) / 38.0;
     assert!((expected * 0.97..expected * 1.05).contains(&ms), "{ms} for {expected}");
@@ -206,7 +207,7 @@ fn selection(period_us: u64, utility: &str) -> Selection {
     }
 }
 
-/// All flows of a ring go three hops ahead: shortest ways leave half of the ring empty.
+/// Selection on a ring whose flows all go three hops ahead: shortest paths leave half of the ring empty.
 #[test]
 fn routings_are_chosen_for_what_the_rack_is_worth() {
     let network = network(topology(&[8], true));
@@ -226,7 +227,7 @@ fn routings_are_chosen_for_what_the_rack_is_worth() {
         let chosen = ms(Some(selection(2_000, utility)));
         assert!(chosen < after * 1.2, "{utility}: {chosen} for {after}");
     }
-    // What more would make the rack worth less is left alone.
+    // A utility that more rate would lower leaves the routings alone.
     let worst = ms(Some(selection(2_000, "-aggregate")));
     assert!(worst > sprayed * 0.99, "{worst} {sprayed}");
 }
@@ -235,7 +236,7 @@ fn central(controller: u32) -> Params {
     Params { control: Control::Central, controller, ..Params::default() }
 }
 
-/// Of several flows that last, each has the rate that nodes would have computed for themselves.
+/// Central control: several long flows have the rates that nodes would have computed for themselves.
 #[test]
 fn a_controller_gives_the_same_rates() {
     let network = network(topology(&[4, 4], true));
@@ -253,19 +254,20 @@ fn a_controller_gives_the_same_rates() {
     let all = of(Params::default());
     for controller in [0, 14] {
         for (n, (all, central)) in all.iter().zip(of(central(controller))).enumerate() {
-            // Of some tens: what changes is known to the controller, and at the end of its intervals.
+            // The flows take some tens of ms; the controller learns of changes later, and acts at the end of its
+            // intervals.
             let later_ms = (central - all) / 1e9;
             assert!(later_ms.abs() < 1.0, "flow {n} by {controller}: {later_ms} ms of {all}");
         }
     }
 }
 
-/// Seven flows of a ring that share no link: of each, the controller is told twice, and gives it a rate once.
+/// Seven flows of a ring that share no link: the controller is told twice of each, and gives it a rate once.
 #[test]
 fn what_a_controller_costs_is_on_its_links() {
     let flow = |(n, src): (u64, u32)| (Time::from_us(n), Message::flow(src, (src + 1) % 8, 2_000_000));
     let mut script: Vec<(Time, Message)> = (1..8).map(|src| flow((0, src))).collect();
-    // A run ends with its last message, and what is told of that.
+    // A later message keeps the run going until all rates have been given; it is announced too.
     script.push((Time::from_us(5_000), Message::flow(1, 2, 100)));
     let mut setup = setup_on(topology(&[8], true), Protocol::R2c2, LARGE);
     setup.fabric = FabricConfig::R2c2(central(0));
@@ -291,8 +293,8 @@ fn what_a_controller_costs_is_on_its_links() {
     assert_eq!((told, given, all), (8 * 2 * (36 + 16), 7 * (36 + 6), 8 * 2 + 7));
 }
 
-/// Alone, a sprayed flow uses all links on its ways: across a square torus of 4 x 4 four at the source, three and more
-/// times a link's rate.
+/// A lone sprayed flow uses all links on its paths: across a square torus of 4 x 4 it has four at the source, and more
+/// than three times a link's rate.
 #[test]
 fn a_long_flow_uses_all_its_ways() {
     let network = network(topology(&[4, 4], true));
@@ -308,7 +310,7 @@ fn a_long_flow_uses_all_its_ways() {
     assert!(run.unloaded[0].as_ps() <= completion_ps(&run, 0));
 }
 
-/// The same from its first packet on, if a scenario says so.
+/// The same rate from the first packet on, if a scenario asks for it.
 #[test]
 fn a_flow_may_begin_by_all_its_ways() {
     let network = network(topology(&[4, 4], true));
@@ -386,7 +388,7 @@ fn any_flows() -> impl Strategy<Value = Vec<(Time, Message)>> {
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 30, ..ProptestConfig::with_cases(24) })]
 
-    /// Whatever is sent arrives, whole and once, by any routing, through small queues and over bad links.
+    /// Every flow arrives, whole and once, by any routing, through small queues and over bad links.
     #[test]
     fn all_arrives(
         flows in any_flows(), routing in prop::sample::select(&Routing::ALL[..]), buffer in 0usize..3, errors: bool,
@@ -394,7 +396,7 @@ proptest! {
     ) {
         let errors = BitErrors { host: 0.0, core: if errors { 1e-6 } else { 0.0 } };
         let topology = topology(&[4, 4], true);
-        // Or a link fails for ever, and another now and then.
+        // Failures: one link for ever, and another now and then.
         let failure = |(a, b), every| Failure {
             what: Broken::Between(a, b),
             from: Time::from_us(fails),
@@ -402,7 +404,7 @@ proptest! {
             every: (every > 0).then(|| Time::from_us(every)),
             detected_after: Some(Time::from_us(fails % 60)),
         };
-        // No multiple of it is a time-out: else what is sent again could always meet an outage.
+        // No multiple of it is a timeout: otherwise retransmissions could always meet an outage.
         let failures = [failure((1, 5), 0), failure((2, 3), 263)];
         let failures = if fails < 100 { &failures[..0] } else { &failures };
         let faults = Faults::new(&topology, failures, errors, 3).unwrap();
@@ -417,7 +419,7 @@ proptest! {
         let r2c2 = || R2c2::new(&network, &ethernet, &params, 7).unwrap();
         let result = run(r2c2(), flows.clone());
         prop_assert!(result.is_complete());
-        // What was sent in vain may still be under way when all is there.
+        // Duplicates may still be under way when everything has arrived.
         if result.counters.dropped_packets == 0 {
             assert_conserved(&result);
         }
@@ -429,7 +431,7 @@ proptest! {
         prop_assert_eq!(result.counters, again.counters);
     }
 
-    /// The same network under TCP, one path a flow.
+    /// TCP on the same network: one path per flow.
     #[test]
     fn tcp_takes_one_path_a_flow(flows in any_flows()) {
         let network = network(topology(&[4, 4], true));
@@ -442,7 +444,7 @@ proptest! {
     }
 }
 
-/// A network of which these fail for so long, in us, and others know 50 us later.
+/// Creates a network in which these parts fail, with times in us; other nodes know 50 us later.
 fn failing(sides: &[u32], failures: &[(Broken, u64, Option<u64>)]) -> Network {
     let topology = topology(sides, true);
     let failure = |(what, from, until): &(Broken, u64, Option<u64>)| Failure {
@@ -457,7 +459,7 @@ fn failing(sides: &[u32], failures: &[(Broken, u64, Option<u64>)]) -> Network {
     network(topology.with_faults(faults))
 }
 
-/// All between all, 100 KB each, begun over 3 ms.
+/// Returns messages between all pairs of nodes, 100 KB each, begun over 3 ms.
 fn between_all(nodes: u32) -> Vec<(Time, Message)> {
     let pairs = (0..nodes).flat_map(|src| (1..nodes).map(move |apart| (src, (src + apart) % nodes)));
     let message = |(n, (src, dst)): (usize, (u32, u32))| {
@@ -474,7 +476,7 @@ fn flows_go_around_what_is_down_for_good() {
             failing(&[4, 4], &[(Broken::Between(0, 1), 400, None), (Broken::Between(0, 4), 900, None)]);
         let run = run(r2c2(&network, &ethernet(LARGE, true), routing), between_all(16));
         assert!(run.is_complete() && run.counters.dropped_packets > 0, "{routing}");
-        // Of what was lost before it was known, and no more: a time-out, not the patience of TCP.
+        // Losses before the failure is known cost a timeout, and not as long as TCP would try.
         let last = run.outcomes.iter().filter_map(|outcome| outcome.completed()).max().unwrap();
         assert!(last < Time::from_us(60_000), "{routing}: {last}");
     }
@@ -498,7 +500,8 @@ fn flows_of_a_node_that_died_are_given_up_and_all_others_finish() {
     }
 }
 
-/// Once a link is known to be down, no packet takes it, and rates are those of what is left.
+/// Known failures: once a link is known to be down, no packet takes it, and rates are those of the links that are
+/// left.
 #[test]
 fn rates_are_those_of_what_is_left() {
     let network = failing(&[8], &[(Broken::Between(2, 3), 5_000, None)]);
@@ -506,14 +509,14 @@ fn rates_are_those_of_what_is_left() {
     let script = vec![(Time::ZERO, Message::flow(1, 4, bytes)), (Time::ZERO, Message::flow(0, 6, bytes))];
     let run = run(r2c2(&network, &ethernet(LARGE, true), Routing::Spraying), script);
     assert!(run.is_complete());
-    // Each has the ring for itself, then both go the other way and share it.
+    // Each flow has the ring for itself, then both go the other way and share it.
     let wire = bytes as f64 * 8.0 * 1_500.0 / 1_464.0 / 1e6;
     let expected = 5.0 + 2.0 * (wire - 9.5 * 5.0) / 9.5;
     let last = [0, 1].map(|n| completion_ps(&run, n)).into_iter().max().unwrap() as f64 / 1e9;
     assert!((expected * 0.98..expected * 1.1).contains(&last), "{last} for {expected}");
 }
 
-/// A link that is down for a while: what was lost on it, broadcasts too, is sent again.
+/// A link that is down for a while: lost packets, and broadcasts too, are sent again.
 #[test]
 fn a_link_that_comes_back_loses_nothing_for_good() {
     let topology = topology(&[4, 4], true);

@@ -11,7 +11,7 @@ use unrack_units::{Rate, Time};
 use unrack_workload::trace::{Mode, Offsets, Row};
 use unrack_workload::{Blades, CapturedTrace, Kind, Replay, ReplaySpec};
 
-/// Three threads that fetch and write back at irregular times.
+/// Returns the rows of three threads that fetch and write back at irregular times.
 fn rows() -> Vec<Row> {
     let mut rows: Vec<Row> = (0..3_000u64)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! From the text of a scenario to the JSON of its summary.
+//! Runs from the text of a scenario to the JSON of its summary.
 
 use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
 use unrack_sim::scenario::replay_spec;

@@ -23,7 +23,7 @@ const PROTOCOLS: [Protocol; 9] = [
     Protocol::Ird,
     Protocol::Fastpass,
 ];
-/// Of those, the first so many can be split.
+/// Number of these protocols, from the first on, that can be split.
 const SPLIT: usize = 6;
 
 fn link() -> Link {
@@ -62,7 +62,7 @@ fn any_messages() -> impl Strategy<Value = Vec<(Time, Message)>> {
     })
 }
 
-/// 32 senders of 100 kB each into one port.
+/// Returns messages from 32 senders of 100 kB each into one port.
 fn incast() -> Vec<(Time, Message)> {
     (1..33).map(|src| (Time::from_ns(u64::from(src)), Message::write(src, 0, 100_000))).collect()
 }
@@ -79,7 +79,7 @@ proptest! {
         }
     }
 
-    /// That no more waits than there is room for, the switches assert.
+    /// Split runs are the same. The switches assert that no more waits than there is room for.
     #[test]
     fn a_run_that_is_split_is_the_same_and_all_arrive(
         messages in any_messages(), size in 70_000u64..400_000, alpha in 0.2f64..8.0,
@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// (TCP without marks fills whatever there is, and loses what comes then.)
+/// Shared buffers help DCTCP. (TCP without marks fills whatever there is, and loses the packets that come then.)
 #[test]
 fn an_incast_of_dctcp_loses_less_where_the_same_bytes_are_shared() {
     let star = || Topology::star(33, link());
@@ -117,7 +117,7 @@ fn pauses_come_later_where_headroom_alone_is_set_aside() {
         assert!(run.is_complete() && run.counters.dropped_packets == 0);
         run.counters.packet_hops
     };
-    // Pause frames are hops. Each sender's 100 kB and the headroom have room in all, but not in an own buffer.
+    // Pause frames are hops. Each sender's 100 kB and the headroom fit in the whole buffer, but not in one port's.
     let (private, shared) = (pauses(Buffer::Private(Bytes::new(36 << 10))), pauses(shared(33 << 17, 8.0)));
     assert!(shared < private, "{shared} and {private}");
 }

@@ -1,4 +1,4 @@
-//! A run that is split is the same run.
+//! Split runs give the same results.
 
 use crate::common;
 
@@ -21,7 +21,7 @@ fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
 }
 
-/// Each, and with connections that are kept those that have them.
+/// Returns each protocol, and those that keep connections once more with kept ones.
 fn protocols() -> impl Iterator<Item = (Protocol, Connections)> {
     let kept = [Protocol::Tcp, Protocol::Dctcp].map(|protocol| (protocol, Connections::Kept));
     PROTOCOLS.map(|protocol| (protocol, Connections::Fresh)).into_iter().chain(kept)
@@ -40,7 +40,7 @@ fn setup(topology: Topology, protocol: Protocol, buffer: u64, cut_through: bool)
     Setup { ethernet: Ethernet { cut_through, ..setup.ethernet }, ..setup }
 }
 
-/// Times and sizes that make things happen at the same instant.
+/// Draws messages with times and sizes that make things happen at the same instant.
 fn any_messages(nodes: u32) -> impl Strategy<Value = Vec<(Time, Message)>> {
     let kinds = prop_oneof![Just(0), Just(1), Just(2)];
     let sizes = prop_oneof![Just(64), Just(1460), Just(40_000), 1u64..200_000];
@@ -98,7 +98,7 @@ proptest! {
 #[test]
 fn what_is_given_up_is_the_same() {
     let topology = Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, 200));
-    // The cable of node 5 breaks while some of what goes there is complete, some on its way and some to come.
+    // The cable of node 5 breaks while some messages to it are complete, some on their way and some to come.
     let failure = Failure {
         what: Broken::Node(5),
         from: Time::from_us(150),

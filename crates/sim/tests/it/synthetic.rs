@@ -1,4 +1,4 @@
-//! Synthetic traffic is as asked, and runs repeat to the byte.
+//! Synthetic traffic is as requested, and runs repeat to the byte.
 
 use crate::common;
 
@@ -33,7 +33,7 @@ fn run<F: Fabric>(fabric: F, spec: SyntheticSpec, seed: u64) -> Run {
     Sim::new(fabric, Synthetic::new(spec, NODES, RATE, seed).unwrap()).run().0
 }
 
-/// Bytes offered to each direction of each link over what it can carry, the busiest of all.
+/// Returns the bytes offered to the busiest direction of any link, over what it can carry.
 fn offered(run: &Run) -> f64 {
     let mut up = vec![0; NODES as usize];
     let mut down = up.clone();
@@ -99,7 +99,7 @@ fn nothing_is_lost() {
     }
 }
 
-/// §3.1.1 (1): zero queuing. What remains is that data already on its way shifts by the control that is sent
+/// §3.1.1 (1): zero queuing. The only queue is of data already on its way, which shifts by the control that is sent
 /// meanwhile: the share of control in what a link carries within one grant's way (240 ns, 3 KB), and a chunk.
 #[test]
 fn data_of_edm_hardly_queues_in_the_switch_however_long_links_are_saturated() {

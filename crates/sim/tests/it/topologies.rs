@@ -45,7 +45,7 @@ fn unloaded_is_exact_within_and_between_racks() {
         for dst in [1, network.nodes() - 1] {
             assert_unloaded_is_exact_between(Ideal::new(&network), 0, dst);
             for flit in [cxl::Flit::B68, cxl::Flit::B256] {
-                // Credits for the round trips of these distances.
+                // Enough credits for the round trips of these distances.
                 let params = cxl::Params { flit, credits: 1_000, outstanding: 4_000, ..Default::default() };
                 assert_unloaded_is_exact_between(Cxl::new(&network, &params).unwrap(), 0, dst);
             }
@@ -63,8 +63,8 @@ fn unloaded_is_exact_within_and_between_racks() {
 
 #[test]
 fn a_packet_between_racks_is_arithmetic() {
-    // 64 B: 90 B around it; 40 Gb/s: 200 ps a byte; 160 Gb/s: 50 ps. Two host links of 200 ns, two core links
-    // of 350 ns, three switches of 300 ns.
+    // 64 B and 90 B around it; 40 Gb/s: 200 ps a byte; 160 Gb/s: 50 ps. Two host links of 200 ns, two core links of
+    // 350 ns, three switches of 300 ns.
     let run = |cut_through| {
         let ethernet = Ethernet { cut_through, ..DEEP };
         let dctcp = Dctcp::new(&leaf_spine(160), &ethernet, &Params::default()).unwrap();
@@ -72,10 +72,10 @@ fn a_packet_between_racks_is_arithmetic() {
     };
     let distance = 2 * 200_000 + 2 * 350_000 + 3 * 300_000;
     assert_eq!(common::completion_ps(&run(false), 0), 154 * (200 + 50 + 50 + 200) + distance);
-    // The fast link waits for the last bit to come in time; what follows it is slow again.
+    // The fast link waits for the last bit to come in time; the link after it is slow again.
     assert_eq!(common::completion_ps(&run(true), 0), 154 * 200 + 154 * (200 - 50) + distance);
-    // The run is over with the window of 650 ns in which all has finished: the acknowledgement has left its node,
-    // and its rack.
+    // The run ends with the window of 650 ns in which all has finished: the acknowledgement has left its node, and
+    // its rack.
     assert_eq!(run(true).counters.packet_hops, 4 + 2);
 }
 

@@ -1,4 +1,4 @@
-//! Traffic of several racks is as asked: who talks to whom, what, and how much.
+//! Traffic of several racks is as requested: sources, destinations, kinds and load.
 
 use crate::common;
 
@@ -35,7 +35,7 @@ fn refused(spec: &SyntheticSpec) -> String {
     Synthetic::new(spec.clone(), RACKS, RATE, 5).err().expect("refused").to_string()
 }
 
-/// Of `count` drawn, `share` are such, within five standard deviations.
+/// Asserts that `found` of `count` drawn items is a share of `share`, within five standard deviations.
 #[track_caller]
 fn assert_share(found: usize, count: usize, share: f64) {
     let expected = share * count as f64;
@@ -51,7 +51,7 @@ fn in_rack(message: &Message) -> bool {
     RACKS.rack_of(message.src) == RACKS.rack_of(message.dst)
 }
 
-/// Bytes offered to the busiest direction of any host link over what it can carry.
+/// Returns the bytes offered to the busiest direction of any host link, over what it can carry.
 fn offered(run: &Run) -> f64 {
     let mut up = vec![0; RACKS.nodes() as usize];
     let mut down = up.clone();
@@ -90,7 +90,7 @@ fn the_busiest_link_is_offered_the_load() {
         with_disks(),
     ];
     for case in cases {
-        // Enough for the busiest of 64 directions to be near the mean.
+        // Enough messages for the busiest of 64 directions to be near the mean.
         let load = offered(&run(&SyntheticSpec { messages: 4 * MESSAGES, ..case.clone() }));
         assert!((load / 0.6 - 1.0).abs() < 0.04, "{load} with {case:?}");
     }
@@ -126,7 +126,7 @@ fn the_share_asked_for_stays_in_the_rack() {
         let run = run(&spec(Pattern::RackLocal(share)));
         assert_share(count(&run, in_rack), run.messages.len(), share);
         assert!(run.messages.iter().all(|message| message.src != message.dst));
-        // Equally likely among those of the rack, and of the others.
+        // All nodes of the rack are equally likely, and so are all others.
         let of_9 = count(&run, |message| message.src == 9);
         for (dst, among) in [(12, share / 7.0), (30, (1.0 - share) / 24.0)] {
             assert_share(count(&run, |message| (message.src, message.dst) == (9, dst)), of_9, among);

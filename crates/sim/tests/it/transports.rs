@@ -1,9 +1,10 @@
-//! Transports beside each other, on the cluster and traffic on which their papers compare them.
+//! Transports compared with each other, on the cluster and traffic on which their papers compare them.
 
 use unrack_rack::{Overrides, Scenario};
 use unrack_sim::{Run, Setup, Work};
 
-/// Web search flows at 0.6 between any two of 32 hosts, no oversubscription (pFabric, SIGCOMM 2013, §5.1, smaller).
+/// Runs web search flows at load 0.6 between any two of 32 hosts, without oversubscription (pFabric, SIGCOMM 2013,
+/// §5.1, smaller).
 fn web_search(protocol: &str, buffer: &str) -> Run {
     let text = format!(
         r#"
@@ -29,7 +30,7 @@ fn web_search(protocol: &str, buffer: &str) -> Run {
     run
 }
 
-/// Completion over unloaded completion of flows of these sizes, sorted.
+/// Returns the slowdowns of flows of these sizes, sorted.
 fn slowdowns(run: &Run, sizes: std::ops::Range<u64>) -> Vec<f64> {
     let of_size = run.messages.iter().enumerate().filter(|(_, message)| sizes.contains(&message.bytes));
     let mut slowdowns: Vec<_> = of_size.map(|(index, _)| run.slowdown(index).unwrap()).collect();

@@ -1,5 +1,5 @@
-//! What a run says decides its figures: for buffers, loads, fabrics and topologies at which something does, and at which
-//! nothing does.
+//! Warnings about runs: for buffers, loads, fabrics and topologies at which there is a reason for one, and at which
+//! there is none.
 
 use unrack_rack::{Overrides, Scenario, ValidScenario, Warning};
 use unrack_sim::scenario::excluded;
@@ -8,7 +8,7 @@ use unrack_units::Time;
 
 const RACKS: &str = "{ kind = \"leaf-spine\", racks = 4, hosts_per_rack = 8, spines = 2 }";
 
-/// Flows of up to 40 kB between racks, whose sizes do not differ much, so that short runs are steady.
+/// Returns flows of 20 kB between racks: equal sizes, so that short runs are steady.
 fn flows(topology: &str, protocol: &str, more: &str) -> String {
     format!(
         "seed = 1\n[network]\ntopology = {topology}\nlink = {{ rate = \"100Gbps\", propagation = \"100ns\" }}\n\
@@ -34,7 +34,7 @@ fn keys(found: &[Warning]) -> Vec<&str> {
     found.iter().map(|warning| warning.key.as_str()).collect()
 }
 
-/// The one of this key, which names these words.
+/// Asserts that the warning of this key contains these words.
 fn assert_names(found: &[Warning], key: &str, words: &[&str]) {
     let warning = found.iter().find(|warning| warning.key == key);
     let text = &warning.unwrap_or_else(|| panic!("no {key} in {found:?}")).text;
@@ -94,7 +94,7 @@ fn what_does_not_finish_is_said() {
 
 #[test]
 fn more_than_links_carry_is_said_with_the_load_and_the_rate() {
-    // Headers double what 64 B take.
+    // Headers more than double 64 B.
     let small = ["workload.size=64B", "workload.load=0.8", "network.switch.buffer=512KiB"];
     for (topology, protocol) in [("{ kind = \"star\", nodes = 16 }", "dctcp"), (RACKS, "homa")] {
         let found = found(&flows(topology, protocol, ""), &small);
@@ -150,7 +150,7 @@ fn links_are_busy_as_long_as_those_who_look_on_see_them() {
         assert_eq!(busy.iter().count(), seen.len(), "{protocol}");
         for (link, time) in seen {
             let ours = busy.of(link);
-            // A flit is booked whole, a line by its slots.
+            // A flit is counted whole for the link, and by its slots for each line.
             let about =
                 if protocol == "cxl" { Time::from_ps(time.as_ps() / 2)..=time * 2 } else { time..=time };
             assert!(about.contains(&ours), "{protocol}, {link:?}: {ours} for {time}");

@@ -20,32 +20,33 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// What comes first of events at one instant.
+/// Order of events at one instant: lower ties first, and equal ties in order of insertion.
 ///
-/// Those with a lower tie; of equal ones, what was pushed first. A run that is split has one queue for each part:
-/// what two parts push has no order of insertion between them, and must not be equal.
+/// A split run has one queue for each part. Events that two parts push have no order of insertion between them, so
+/// their ties must differ.
 pub trait Tied: Copy {
-    /// Default: [`Tie::HERE`].
+    /// Returns the tie of this event; by default [`Tie::HERE`].
     fn tie(&self) -> u32 {
         Tie::HERE
     }
 }
 
-/// The order of events at one instant.
+/// Ties: the order of events at one instant. An arrival over a link has the number of the link, between
+/// [`Tie::MESSAGE`] and [`Tie::HERE`].
 pub struct Tie;
 
 impl Tie {
-    /// New messages.
+    /// Tie of new messages.
     pub const MESSAGE: u32 = 0;
-    /// What comes over a link goes by the number of the link; of what is decided where it happens, all but alarms.
+    /// Tie of events that are decided where they happen, except alarms.
     pub const HERE: u32 = u32::MAX - 1;
-    /// Alarms: nothing that comes at the last moment is too late.
+    /// Tie of alarms: nothing that arrives at the last moment is too late.
     pub const ALARM: u32 = u32::MAX;
 }
 
-/// Holds events until their time; gives them back in order of (time, tie, insertion).
+/// Queue of events, which returns them in order of (time, tie, insertion).
 pub struct EventQueue<E> {
-    /// A day is 2^shift picoseconds.
+    /// Length of a day: 2^shift picoseconds.
     shift: u32,
     today: u64,
     /// Events of today, sorted, read from the front.
@@ -53,10 +54,11 @@ pub struct EventQueue<E> {
     read: usize,
     ring: Ring<E>,
     far: BinaryHeap<Reverse<Far<E>>>,
-    /// Pushed to `far` so far: breaks ties there.
+    /// Number of events pushed to `far` so far; breaks ties there.
     far_pushed: u64,
-    /// Events turned to, and from when on, since the days were last fitted.
+    /// Number of events reached since the days were last fitted.
     turned: u64,
+    /// Time of that fitting, in picoseconds.
     since: u64,
 }
 
@@ -67,13 +69,14 @@ struct Far<E> {
     event: E,
 }
 
-/// Events between two looks at whether the days still fit.
+/// Events between two checks of whether the days still fit.
 const FIT_EVERY: u64 = 1 << 14;
 const FIRST_SHIFT: u32 = 10;
-/// From 16 ps to 1 ms.
+/// Range of `shift`: days from 16 ps to 1 ms.
 const SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
 
 impl<E: Tied> EventQueue<E> {
+    /// Creates an empty queue.
     pub fn new() -> Self {
         EventQueue {
             shift: FIRST_SHIFT,
@@ -88,15 +91,17 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
+    /// Returns the number of events in the queue.
     pub fn len(&self) -> usize {
         self.current.len() - self.read + self.ring.len() + self.far.len()
     }
 
+    /// Returns whether the queue has no event.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// `at` must not be before the last popped time.
+    /// Adds an event at `at`, which must not be before the last popped time.
     #[inline]
     pub fn push(&mut self, at: Time, event: E) {
         let key = at.as_ps();
@@ -114,6 +119,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
+    /// Removes and returns the first event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
         while self.read == self.current.len() {
@@ -125,7 +131,8 @@ impl<E: Tied> EventQueue<E> {
         Some((Time::from_ps(key), event))
     }
 
-    /// As [`EventQueue::pop`], if it is due before `end`. Else what is pushed next may be due from `end` on.
+    /// Removes and returns the first event if it is due before `end`. If it returns `None`, events may be pushed for
+    /// any time from `end` on.
     #[inline]
     pub fn pop_before(&mut self, end: Time) -> Option<(Time, E)> {
         while self.read == self.current.len() {
@@ -143,7 +150,7 @@ impl<E: Tied> EventQueue<E> {
         Some((Time::from_ps(key), event))
     }
 
-    /// Nothing is due before. `None`: nothing is due at all.
+    /// Returns a lower bound of the time of the first event; `None` if the queue is empty.
     pub fn earliest(&self) -> Option<Time> {
         match self.current.get(self.read) {
             Some((key, _)) => Some(Time::from_ps(*key)),
@@ -151,7 +158,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// The next day after today that has events.
+    /// Returns the first day after today that has events.
     fn next_day(&self) -> Option<u64> {
         match self.ring.next_day(self.today) {
             Some(day) => Some(day),
@@ -159,7 +166,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// Turns to the next day that has events.
+    /// Advances to the next day that has events.
     fn turn(&mut self) -> Option<()> {
         self.current.clear();
         self.read = 0;
@@ -170,7 +177,7 @@ impl<E: Tied> EventQueue<E> {
         Some(())
     }
 
-    /// Moves to the ring what it now reaches.
+    /// Moves events from `far` to the ring as far as it now reaches.
     fn pull(&mut self) {
         while let Some(Reverse(far)) = self.far.peek()
             && self.ring.reaches((far.key >> self.shift) - self.today)
@@ -180,7 +187,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// Now and then, fits days to events.
+    /// Fits the length of days to the density of events, once per [`FIT_EVERY`] events.
     fn fit(&mut self) {
         self.turned += self.current.len() as u64;
         if self.turned < FIT_EVERY {
@@ -195,7 +202,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// Lays out all events anew, in order.
+    /// Lays out all events anew, in order, with days of another length.
     #[cold]
     fn rebuild(&mut self, shift: u32) {
         let today = self.today;
@@ -203,7 +210,7 @@ impl<E: Tied> EventQueue<E> {
         while self.turn().is_some() {
             all.append(&mut self.current);
         }
-        // Not the day of the first event: others may be pushed that are due before.
+        // Not the day of the first event: earlier events may still be pushed.
         self.today = (today << self.shift) >> shift;
         self.shift = shift;
         self.read = 0;
@@ -214,7 +221,7 @@ impl<E: Tied> EventQueue<E> {
     }
 }
 
-/// Sorts what comes last pushed first: of equals, the one that was pushed first goes first.
+/// Sorts events that are listed last pushed first; of equals, the one that was pushed first goes first.
 fn sort_stack<E: Tied>(day: &mut [(u64, E)]) {
     if day.len() > 16 {
         day.reverse();

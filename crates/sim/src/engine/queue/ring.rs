@@ -1,8 +1,8 @@
-//! The near days: a ring of lists in one arena.
+//! Events of the near days: a ring of lists in one arena.
 
-/// Events of the days after today, each day a stack: a push is the same few stores whatever is there already.
+/// Events of the days after today, each day a stack: a push takes the same few stores however many events are there.
 pub(super) struct Ring<E> {
-    /// The event that was pushed last of each day; their number is a power of two.
+    /// Index of the event that was pushed last, for each day; the number of days is a power of two.
     days: Vec<u32>,
     /// One bit per day that has events.
     occupied: Vec<u64>,
@@ -22,28 +22,30 @@ const FEWEST_DAYS: usize = 1 << 10;
 const MOST_DAYS: usize = 1 << 18;
 
 impl<E: Copy> Ring<E> {
-    /// With about as many days as there will be events.
+    /// Creates an empty ring with about as many days as there will be events.
     pub fn new(events: usize) -> Ring<E> {
         let days = days_for(events);
         Ring { days: vec![NONE; days], occupied: vec![0; days / 64], nodes: Vec::new(), unused: NONE, len: 0 }
     }
 
+    /// Returns the number of events in the ring.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the number of days is about right for so many events.
+    /// Returns whether the number of days is about right for this number of events.
     pub fn fits(&self, events: usize) -> bool {
         let wanted = days_for(events);
         wanted <= 2 * self.days.len() && self.days.len() <= 8 * wanted
     }
 
-    /// Whether a day so many days after today has a place of its own.
+    /// Returns whether the ring has a place for the day that is `ahead` days after today.
     #[inline]
     pub fn reaches(&self, ahead: u64) -> bool {
         ahead < self.days.len() as u64
     }
 
+    /// Adds an event to a day that the ring reaches.
     #[inline]
     pub fn push(&mut self, day: u64, key: u64, event: E) {
         let at = self.place(day);
@@ -53,7 +55,7 @@ impl<E: Copy> Ring<E> {
         self.len += 1;
     }
 
-    /// Moves the events of a day to the end of `out`: what was pushed last comes first.
+    /// Moves the events of a day to the end of `out`, last pushed first.
     pub fn take(&mut self, day: u64, out: &mut Vec<(u64, E)>) {
         let at = self.place(day);
         let mut index = std::mem::replace(&mut self.days[at], NONE);
@@ -68,7 +70,7 @@ impl<E: Copy> Ring<E> {
         }
     }
 
-    /// The first day from `today` on that has events.
+    /// Returns the first day from `today` on that has events.
     pub fn next_day(&self, today: u64) -> Option<u64> {
         if self.len == 0 {
             return None;

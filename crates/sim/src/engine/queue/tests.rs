@@ -1,15 +1,15 @@
-//! Against a sorted list, over densities that make the calendar refit and overflow.
+//! The event queue against a sorted list, over densities that make the calendar refit and overflow.
 
 use super::*;
 
 impl Tied for u64 {
-    /// Of every eighth: what is left of its number.
+    /// Returns (number / 8) mod 16 for multiples of 8, and [`Tie::HERE`] for all other numbers.
     fn tie(&self) -> u32 {
         if self.is_multiple_of(8) { (*self / 8 % 16) as u32 } else { Tie::HERE }
     }
 }
 
-/// xorshift64.
+/// Returns the next number of xorshift64.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -1,4 +1,4 @@
-//! How long a message takes alone in the network: arithmetic.
+//! Completion time of a message that is alone in the network, as arithmetic.
 
 use crate::network::Network;
 use unrack_protocol::cxl::{Class, Params};
@@ -11,12 +11,12 @@ pub(super) struct Alone {
     params: Params,
 }
 
-/// One link of a way.
+/// One link of a path.
 #[derive(Debug, Clone, Copy)]
 struct Leg {
-    /// Time of a flit.
+    /// Transmission time of a flit.
     flit: Time,
-    /// From its end until what it carries can be used.
+    /// Time from the end of a flit until its contents can be used.
     latency: Time,
 }
 
@@ -37,25 +37,25 @@ impl Alone {
         })
     }
 
-    /// Flits that `lines` messages of a class take.
+    /// Returns the number of flits that `lines` messages of a class take.
     fn flits(&self, class: Class, lines: u64) -> u64 {
         (lines * u64::from(class.slots())).div_ceil(u64::from(self.params.flit.slots()))
     }
 
-    /// From the start of `lines` messages at one node until the last is at another.
+    /// Returns the time from the start of `lines` messages at one node until the last is at another.
     fn cross(&self, class: Class, lines: u64, (src, dst): (NodeId, NodeId)) -> Time {
         let first = self.way(src, dst).next().expect("a way has links");
         if self.way(src, dst).any(|leg| leg.flit != first.flit) {
             return self.relay(class, lines, (src, dst));
         }
-        // A switch passes on each message when it has come, and keeps the pace: it is done the flits of the
-        // first message later.
+        // A switch passes on each message once it has arrived, and keeps the pace: each further link adds the flits
+        // of one message.
         let legs = self.way(src, dst).count() as u64;
         let latency: Time = self.way(src, dst).map(|leg| leg.latency).sum();
         first.flit * (self.flits(class, 1) * (legs - 1) + self.flits(class, lines)) + latency
     }
 
-    /// The same over links of different rates: flit by flit.
+    /// Does the same over links of different rates, flit by flit.
     fn relay(&self, class: Class, lines: u64, (src, dst): (NodeId, NodeId)) -> Time {
         let mut ready = vec![Time::ZERO; lines as usize];
         for leg in self.way(src, dst) {
@@ -64,7 +64,7 @@ impl Alone {
         *ready.last().expect("a message has lines")
     }
 
-    /// From when each line can start on a link to when it can start on the next.
+    /// Turns the times at which each line can start on a link into those at which it can start on the next.
     fn pass(&self, class: Class, ready: &mut [Time], leg: Leg) {
         let (mut next, mut left, mut start) = (0, 0, Time::ZERO);
         while next < ready.len() {
@@ -88,8 +88,8 @@ impl Alone {
     pub(super) fn completion(&self, message: &Message, lines: u32) -> Time {
         let Message { src, dst, kind, .. } = *message;
         let (there, back, lines) = ((src, dst), (dst, src), u64::from(lines));
-        // Data follows the first request as fast as the link takes it: requests come faster, or,
-        // with data of their own, as fast.
+        // Data follows the first request as fast as the link takes it: requests come faster or, with data of their
+        // own, as fast.
         match kind {
             Kind::Read => self.cross(Class::Req, 1, there) + self.cross(Class::Drs, lines, back),
             Kind::Rmw => self.cross(Class::RwD, 1, there) + self.cross(Class::Drs, lines, back),

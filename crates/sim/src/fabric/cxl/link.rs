@@ -9,34 +9,34 @@ pub(super) struct Link {
     pub id: LinkId,
     pub sender: Sender,
     pub receiver: Receiver,
-    /// Time of one flit.
+    /// Transmission time of one flit.
     pub flit: Time,
     pub propagation: Time,
-    /// What the port of the node at its one end adds, if there is one.
+    /// Latency of the node's port at one end; zero between switches.
     pub port: Time,
-    /// From the end of a flit until what it carries can be used at the other end.
+    /// Time from the end of a flit until its contents can be used at the other end.
     pub latency: Time,
     pub transmitter: Transmitter,
-    /// Messages sent and not arrived, with their time of arrival.
+    /// Messages sent and not yet arrived, with their times of arrival.
     pub wire: VecDeque<(Time, Line)>,
-    /// The flit under way ends.
+    /// End of the flit in transmission.
     pub free_at: Time,
-    /// When the next flit is due to be tried; `MAX`: when something comes.
+    /// Time of the next scheduled flit; `MAX` if none is scheduled.
     pub wake_at: Time,
-    /// The flit that carries the first slot of a line that is midway began.
+    /// Start of the flit that carries the first slot of a line that is midway.
     pub began: Time,
-    /// Time of repetitions since then.
+    /// Time spent on repetitions since then.
     pub repeated: Time,
 }
 
-/// Who sends on a link.
+/// Device that sends on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
     Node(u16),
     Output { switch: u32, port: u16 },
 }
 
-/// Whom a link leads to.
+/// Device that a link leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiver {
     Node(u16),
@@ -44,7 +44,7 @@ pub(super) enum Receiver {
 }
 
 impl Link {
-    /// A link that takes `flit` for a flit.
+    /// Creates a link on which a flit takes `flit`.
     pub(super) fn new(
         id: LinkId,
         (sender, receiver): (Sender, Receiver),

@@ -1,8 +1,8 @@
-//! Links that fail: what is sent again, and what is lost.
+//! Links that fail: which flits are sent again, and which are lost.
 //!
-//! CXL's link layer (CXL 3.x §4.2.8) keeps what it sent until it is acknowledged. A receiver that finds a
-//! wrong CRC asks for the flit again and drops all that follows, which is sent again too: the link loses the
-//! time until the request is back. A link that is down for a while keeps what it has to send.
+//! CXL's link layer (CXL 3.x §4.2.8) keeps what it sent until it is acknowledged. A receiver that finds a wrong CRC
+//! asks for the flit again and drops all that follows, which is sent again too: the link loses the time until the
+//! request is back. A link that is down for a while keeps the flits that it has to send.
 
 use super::{Cxl, Event, Link, is_data, line_payload, looks};
 use crate::engine::{Core, Observer};
@@ -13,11 +13,11 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl Cxl {
-    /// When a flit that starts now has come through for good; `None`: never, the link stays down.
+    /// Returns when a flit that starts now has come through without error; `None` if the link stays down for ever.
     pub(super) fn through(&self, link: u32, start: Time) -> Option<Time> {
         let Link { id, flit, propagation, port, .. } = self.links[link as usize];
         let Some(faults) = self.topology.faults() else { return Some(start + flit) };
-        // The flit has to come in, and the request for it back.
+        // The flit has to arrive, and the request to repeat it has to come back.
         let again = flit + (propagation + port) * 2 + flit;
         let mut first = start;
         loop {
@@ -29,8 +29,8 @@ impl Cxl {
         }
     }
 
-    /// The last lines of `link` are lost. Who asked gets an error instead, at once.
-    // Departure: CXL reports that after a time-out of some milliseconds (CXL 3.x §12.3, isolation).
+    /// Loses the last lines of `link`. The node that asked gets an error instead, at once.
+    // Departure: CXL reports that after a timeout of some milliseconds (CXL 3.x §12.3, isolation).
     pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, lost: Range<usize>) {
         for _ in lost {
             let wire = &mut self.links[link as usize].wire;

@@ -1,4 +1,4 @@
-//! What only this module can see: where every credit is.
+//! Conservation of credits, which only this module can see.
 
 use super::*;
 use crate::engine::{Sim, Unobserved};
@@ -11,7 +11,7 @@ use unrack_workload::{Outbox, Source};
 struct Counted {
     cxl: Cxl,
     credits: u32,
-    /// Credits of one class away from home, at most.
+    /// Most credits of one class of one link that were away at once.
     most_away: u32,
 }
 
@@ -27,7 +27,7 @@ impl Counted {
         }
     }
 
-    /// Being sent, on the wire, or in a buffer.
+    /// Returns the credits of a class that are in use: by a line being sent, on the wire, or in a buffer.
     fn away(&self, link: usize, class: Class) -> u32 {
         let Link { transmitter, wire, .. } = &self.cxl.links[link];
         let sending = u32::from(transmitter.midway_class() == Some(class));
@@ -58,7 +58,7 @@ impl Fabric for Counted {
     }
 }
 
-/// Every node sends a page or a line, of every kind, to every other, and all of them to node 0.
+/// A source in which every node sends a page or a line, of every kind, to every other, and all of them to node 0.
 struct Storm(u32);
 
 impl Source for Storm {

@@ -1,5 +1,5 @@
-//! Which link leads where. Links are those of nodes to their switch, by node, and then those of switch
-//! ports, by port; inputs and outputs of a switch are numbered as its ports.
+//! Numbers of links and the devices at their ends. Links of nodes to their switch come first, by node, and then those
+//! of switch ports, by port. Inputs and outputs of a switch are numbered as its ports.
 
 use super::link::{Link, Receiver, Sender};
 use crate::engine::LinkId;
@@ -9,22 +9,23 @@ use unrack_protocol::cxl::Params;
 
 pub(super) struct Wiring {
     nodes: u32,
-    /// By switch, and one more: its first port.
+    /// First port of each switch, and the number of all ports at the end.
     first: Vec<u32>,
-    /// By port: the link that comes in by the same cable.
+    /// Number of the link that comes in by the same cable, by port.
     feeders: Vec<u32>,
-    /// By node: its switch port.
+    /// Switch port of each node.
     port_of: Vec<u32>,
 }
 
 impl Wiring {
+    /// Numbers the links of a topology.
     pub fn new(topology: &Topology) -> Wiring {
         let (nodes, ports) = (topology.nodes(), topology.ports());
         let mut first = vec![0; topology.switches() as usize];
         (0..ports).rev().for_each(|port| first[topology.switch_with(port) as usize] = port);
         first.push(ports);
         let mut port_of = vec![0; nodes as usize];
-        // By the switches it leads from and to.
+        // Ports by the switches that they lead from and to.
         let mut between = BTreeMap::new();
         for port in 0..ports {
             match topology.end(port) {
@@ -41,11 +42,12 @@ impl Wiring {
         Wiring { nodes, feeders: (0..ports).map(feeder).collect(), first, port_of }
     }
 
-    /// How many ports each switch has.
+    /// Returns the number of ports of each switch.
     pub fn sizes(&self) -> impl Iterator<Item = u16> + '_ {
         self.first.windows(2).map(|two| (two[1] - two[0]) as u16)
     }
 
+    /// Creates the links, in order of number.
     pub fn links(&self, topology: &Topology, params: &Params) -> Vec<Link> {
         let host = (0..self.nodes).map(|node| {
             let port = self.port_of[node as usize];
@@ -75,23 +77,23 @@ impl Wiring {
         self.first[switch as usize]..self.first[switch as usize + 1]
     }
 
-    /// By input of a switch: the link that leads there.
+    /// Returns the number of the link that leads to each input of a switch.
     pub fn feeders(&self, switch: u32) -> &[u32] {
         let ports = self.ports(switch);
         &self.feeders[ports.start as usize..ports.end as usize]
     }
 
-    /// The output of a switch that is this port.
+    /// Returns the number that this port has among the outputs of the switch.
     pub fn output(&self, switch: u32, port: u32) -> u16 {
         (port - self.first[switch as usize]) as u16
     }
 
-    /// The link of an output.
+    /// Returns the number of the link of an output.
     pub fn link_of(&self, switch: u32, output: u16) -> u32 {
         self.nodes + self.first[switch as usize] + u32::from(output)
     }
 
-    /// The link that leads to a node.
+    /// Returns the number of the link that leads to a node.
     pub fn to_node(&self, node: u16) -> u32 {
         self.nodes + self.port_of[usize::from(node)]
     }

@@ -1,12 +1,12 @@
-//! Ethernet frames on the same links (§3.2.3): they get the blocks that memory leaves.
+//! Ethernet frames on the same links (§3.2.3): they get the blocks that memory traffic leaves.
 //!
-//! A frame can be pre-empted after any 66-bit block, so that memory waits for at most the block on the
-//! wire. Switches forward frames as a layer-2 switch does, when they are in: a receiver holds back a frame
-//! until its end in any case. Their buffers are not limited here.
+//! A frame can be pre-empted after any 66-bit block, so that memory traffic waits for at most the block on the wire.
+//! Switches store and forward frames as a layer-2 switch does: a receiver holds back a frame until its end in any
+//! case. Their buffers are not limited here.
 //!
-//! Departure: memory goes first always, which §3.2.3 allows; its default takes turns block by block.
-//! Departure: a frame does not start in a gap that is shorter than the few cycles by which blocks of memory are
-//! booked ahead.
+//! Departure: memory traffic always goes first, which §3.2.3 allows; the default there takes turns block by block.
+//! Departure: a frame does not start in a gap that is shorter than the few cycles by which blocks of memory traffic
+//! are booked ahead.
 
 use super::super::slab::Slab;
 use super::lane::Lane;
@@ -18,12 +18,12 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::NodeId;
 use unrack_workload::random::{Generator, Purpose, below, generator, unit};
 
-/// Traffic that is not memory's.
+/// Ethernet traffic besides that of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
-    /// Share of each node's link that they take, with all that surrounds a frame. Frames come at random times (Poisson) and
-    /// go to any other node.
+    /// Share of each node's link that frames take, including preamble, header, check sequence and gap. Frames come at
+    /// random times (Poisson) and go to any other node.
     pub load: Fraction,
     /// Bytes of each frame. Default 1500 B.
     #[serde(default = "mtu")]
@@ -34,21 +34,22 @@ fn mtu() -> Bytes {
     Bytes::new(1500)
 }
 
-/// What surrounds a frame: preamble 8 B, header 14 B, check sequence 4 B, gap 12 B (IEEE 802.3).
+/// Bytes around a frame: preamble 8 B, header 14 B, check sequence 4 B, gap 12 B (IEEE 802.3).
 const OVERHEAD: u64 = 8 + 14 + 4 + 12;
 
-/// Table 1: layer-2 forwarding.
+/// Latency of layer-2 forwarding (table 1).
 const FORWARDING: Time = Time::from_ns(400);
 
 pub(super) struct Background {
     bytes: u64,
-    /// Of a frame on a link, and of a block.
+    /// Transmission time of a frame.
     length: Time,
+    /// Transmission time of a block.
     block: Time,
     mean_gap_ps: f64,
-    /// By node: when its frames come, and where they go.
+    /// Random numbers of each node: for the times of its frames, and for their destinations.
     draws: Vec<(Generator, Generator)>,
-    /// Two for each node: up and down.
+    /// Frames of each direction of a link, two for each node: up and down.
     fillers: Vec<Filler>,
     frames: Slab<Frame>,
 }
@@ -56,11 +57,11 @@ pub(super) struct Background {
 /// The frames of one direction of a link.
 #[derive(Clone, Copy, Default)]
 struct Filler {
-    /// The last of them ends, if no more memory comes.
+    /// End of the last frame, if no more memory traffic comes.
     until: Time,
-    /// A block started then, and others follow it.
+    /// Start of a block of a frame; other blocks follow it without a gap.
     since: Time,
-    /// What memory took from frames so far.
+    /// Total time that memory traffic took from frames so far.
     displaced: Time,
 }
 
@@ -69,12 +70,13 @@ struct Filler {
 struct Frame {
     link: LinkId,
     dst: NodeId,
-    /// When it ends, if memory has displaced frames by no more than this.
+    /// End of the frame, if memory traffic has displaced frames by no more than `displaced`.
     end: Time,
     displaced: Time,
 }
 
 impl Background {
+    /// Creates the traffic of `nodes` nodes with links of this rate.
     pub fn new(frames: &Frames, nodes: u32, rate: Rate, seed: u64) -> Background {
         let block = rate.transmit(Bytes::new(super::BLOCK_BYTES));
         let blocks = (frames.frame.get() + OVERHEAD).div_ceil(super::BLOCK_BYTES);
@@ -92,6 +94,7 @@ impl Background {
         }
     }
 
+    /// Schedules the first frame of each node.
     pub fn start<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         for node in 0..self.draws.len() as u32 {
             self.schedule_next(core, node);
@@ -104,7 +107,7 @@ impl Background {
         core.schedule(core.now() + gap, Event::NewFrame(node));
     }
 
-    /// A node sends a frame; memory has its link until `busy`.
+    /// Sends a frame from a node whose link is busy with memory traffic until `busy`.
     pub fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, busy: Time) {
         let others = self.draws.len() as u32 - 1;
         let other = below(&mut self.draws[node as usize].1, others);
@@ -113,7 +116,7 @@ impl Background {
         self.schedule_next(core, node);
     }
 
-    /// A frame joins those that wait for a link, which memory has until `busy`.
+    /// Queues a frame on a link that is busy with memory traffic until `busy`.
     pub fn queue<O: Observer>(&mut self, core: &mut Core<Event, O>, link: LinkId, dst: NodeId, busy: Time) {
         let (length, now) = (self.length, core.now());
         let filler = self.filler(link);
@@ -127,7 +130,7 @@ impl Background {
         core.schedule(frame.end, Event::FrameEnd(self.frames.insert(frame)));
     }
 
-    /// If all of a frame has left: which link, and where to. Else this will be asked again.
+    /// Returns the link and destination of a frame if all of it has left. If not, schedules the next check.
     pub fn left<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) -> Option<(LinkId, NodeId)> {
         let displaced = self.filler(self.frames[index].link).displaced;
         let frame = &mut self.frames[index];
@@ -142,8 +145,8 @@ impl Background {
         Some(left)
     }
 
-    /// Blocks of memory that are ready at `at`: when the first of them can start, if no other memory is
-    /// in its way.
+    /// Returns when blocks of memory traffic that are ready at `at` can start, if no other memory traffic is in the
+    /// way (`idle`). Displaces the frames on this link.
     pub fn preempt(&mut self, link: LinkId, at: Time, length: Time, idle: bool) -> Time {
         let block = self.block.as_ps();
         let filler = self.filler(link);
@@ -161,7 +164,7 @@ impl Background {
         start
     }
 
-    /// A frame has come to its end.
+    /// Counts a frame that has arrived at its destination.
     pub fn deliver<O: Observer>(&self, core: &mut Core<Event, O>) {
         core.background_arrived(self.bytes);
     }
@@ -176,14 +179,15 @@ impl Background {
 }
 
 impl Edm {
-    /// With random numbers of this seed.
+    /// Draws the frames from random numbers of this seed.
     pub fn seeded(mut self, config: &EdmConfig, seed: u64) -> Edm {
         let (nodes, rate) = (self.nodes.len() as u32, self.pace.rate());
         self.background = config.background.map(|frames| Background::new(&frames, nodes, rate, seed));
         self
     }
 
-    /// When blocks of memory that are ready at `at` can start, after the block of a frame that is on the wire.
+    /// Returns when blocks of memory traffic that are ready at `at` can start: after the block of a frame on the
+    /// wire.
     pub(super) fn preempt(&mut self, link: LinkId, at: Time, length: Time) -> Time {
         let Some(background) = &mut self.background else { return at };
         let idle = match link {
@@ -193,7 +197,7 @@ impl Edm {
         background.preempt(link, at, length, idle == Time::ZERO)
     }
 
-    /// A frame on its way: to its first link, over it, to its second, over that.
+    /// Moves a frame one step on: to its first link, over it, to its second link, over that.
     pub(super) fn frame<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
         let (Some(background), nodes) = (&mut self.background, &self.nodes) else { return };
         let busy = |lane: &Lane| core.now() + lane.backlog(core.now());

@@ -1,7 +1,7 @@
-//! "Mega" messages (§3.1.2): what waits for a pair's turn goes together, under one notification.
+//! "Mega" messages (§3.1.2): messages of a pair that wait for their turn go together, under one notification.
 //!
-//! Nothing waits in order to be batched: only messages that wait for one of the X active to end are. Each is
-//! complete when its own last burst is there.
+//! No message is held back in order to be batched: only messages that wait for one of the X active to end are
+//! batched. Each is complete when its own last burst has arrived.
 
 use super::Event;
 use super::host::Announcements;
@@ -9,30 +9,33 @@ use crate::engine::{Core, Observer};
 use unrack_workload::{Message, MessageId};
 
 pub(super) struct Batches {
-    /// Bytes of a batch.
+    /// Most bytes of a batch.
     most: u64,
-    /// By message.
+    /// Place of each message in its batch, by message.
     members: Vec<Member>,
 }
 
 #[derive(Clone, Copy)]
 struct Member {
-    /// The next of its batch.
+    /// Next message of the batch.
     next: u32,
-    /// Of the first: the bytes of all, the member now on the wire, and what is left of that.
+    /// Bytes of the whole batch; set in its first member, as are the next two fields.
     total: u32,
+    /// Member now on the wire.
     current: u32,
+    /// Bytes of that member still to come.
     left: u64,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Batches {
+    /// Creates batches of at most `most` bytes.
     pub fn new(most: u64) -> Batches {
         Batches { most, members: Vec::new() }
     }
 
-    /// Bytes that are announced together with this message.
+    /// Returns the bytes that are announced together with this message.
     pub fn bytes(&self, first: MessageId, message: &Message) -> u32 {
         self.members.get(first.index()).map_or(message.bytes as u32, |member| match member.total {
             0 => message.bytes as u32,
@@ -40,7 +43,7 @@ impl Batches {
         })
     }
 
-    /// Adds to `first` what waits behind it, as far as it fits.
+    /// Adds to `first` the messages that wait behind it, as far as they fit.
     pub fn collect<O: Observer>(
         &mut self,
         core: &Core<Event, O>,
@@ -63,7 +66,8 @@ impl Batches {
         self.member(first).total = total as u32;
     }
 
-    /// `bytes` of a batch have come: which members end with them, and at which of these bytes.
+    /// Takes note that `bytes` of a batch have arrived. Calls `ends` with each member that ends with them, and the
+    /// number of these bytes up to its end.
     pub fn pass<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,

@@ -1,4 +1,4 @@
-//! EDM's parameters, and which of them make sense.
+//! Parameters of EDM, and checks of their values.
 
 use super::background::Frames;
 use super::host::MOST_ACTIVE;
@@ -14,28 +14,28 @@ use unrack_units::{Bytes, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdmConfig {
-    /// The most that one grant allows. Default 256 B (§4.3).
+    /// Most bytes that one grant allows. Default 256 B (§4.3).
     pub chunk: Bytes,
-    /// X: active notifications per sender and destination. Default 3 (§3.1.2, §4.3).
+    /// Active notifications per sender and destination (X). Default 3 (§3.1.2, §4.3).
     pub max_active: u32,
-    /// Which message goes first. Default `by-tail` (§3.1.1 (4)).
+    /// Order in which the scheduler serves messages. Default `by-tail` (§3.1.1 (4)).
     pub policy: Order,
     /// Messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
     pub pairs_in_order: bool,
-    /// A sender batches messages that wait for one destination into one of at most this size, with one
-    /// notification (§3.1.2, "mega" message): writes only, since each read needs its request. Default: it
-    /// does not.
+    /// Largest batch: a sender joins messages that wait for one destination into a batch of at most this size, with
+    /// one notification (§3.1.2, "mega" message). Only writes are batched, since each read needs its request.
+    /// Default: no batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mega: Option<Bytes>,
-    /// How long a memory node is busy with a read-modify-write, and with no other request (§3.2.1). Default 0:
-    /// the time of memory is no part of the fabric's.
+    /// Time for which a read-modify-write keeps a memory node busy, so that it serves no other request (§3.2.1).
+    /// Default 0: memory time is not counted as the fabric's.
     pub atomic: Time,
     /// Time after which a read that was not answered ends with a NULL response (§3.3). Default: never; the paper
     /// names no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_timeout: Option<Time>,
-    /// Everything is mirrored to a second switch (§3.3), so that no single failure loses anything. Default
-    /// false.
+    /// Whether everything is mirrored to a second switch (§3.3), so that no single failure loses anything.
+    /// Default false.
     pub backup: bool,
     /// Ethernet frames on the same links. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,30 +69,32 @@ impl Default for EdmConfig {
     }
 }
 
-/// Which message the scheduler prefers.
+/// Order in which the scheduler serves messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). Heavy is a tail above an
-    /// exponential's ([`Size::is_heavy_tailed`](unrack_workload::Size::is_heavy_tailed)).
-    /// Before [`EdmConfig::for_tail`] says which, as `srpt`.
+    /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). A tail is heavy if it is above an exponential's
+    /// ([`Size::is_heavy_tailed`](unrack_workload::Size::is_heavy_tailed)). The same as `srpt` until
+    /// [`EdmConfig::for_tail`] resolves it.
     ByTail,
+    /// First come, first served.
     Fcfs,
+    /// Shortest remaining message first.
     Srpt,
 }
 
-/// DDR4's burst (§3.1.4): what a memory access moves at a time.
+/// Bytes of a DDR4 burst (§3.1.4): the unit of a memory access.
 pub const BURST_BYTES: u64 = 64;
 
 /// Bytes that one 66-bit block carries.
 pub const BLOCK_BYTES: u64 = 8;
 
-/// §3.1.4: a notification or grant holds a destination of 9 bits, a message id of 8 and a size of 16;
-/// 6 % of 64 B is what the paper takes it to cost.
+/// Bits of a notification or grant (§3.1.4): a destination of 9 bits, a message id of 8 and a size of 16. The paper
+/// takes it to cost 6 % of 64 B.
 pub const CONTROL_BITS: u128 = 9 + 8 + 16;
 
-/// State per pair of ports is kept for all pairs; beyond this it would not fit in memory. The
-/// paper's block formats end at 512 (§3.1.4: nine bits of destination).
+/// Most nodes: state is kept for all pairs of ports, and beyond this it would not fit in memory. The paper's block
+/// formats end at 512 (§3.1.4: nine bits of destination).
 const MAX_NODES: u32 = 2048;
 
 /// Cycles of the PCS clock that table 1 leaves for one matching iteration ([`steps::SCHEDULE`]
@@ -100,11 +102,12 @@ const MAX_NODES: u32 = 2048;
 const ITERATION_PCS_CYCLES: u64 = steps::SCHEDULE - 1;
 
 impl EdmConfig {
+    /// Returns the latencies of the steps.
     pub fn steps(&self) -> Steps {
         Steps { cycle: self.cycle, pma: self.pma }
     }
 
-    /// For sizes with such a tail.
+    /// Resolves [`Order::ByTail`] for sizes whose tail is heavy or not.
     pub fn for_tail(self, is_heavy: bool) -> EdmConfig {
         let policy = match (self.policy, is_heavy) {
             (Order::ByTail, true) => Order::Srpt,
@@ -114,7 +117,7 @@ impl EdmConfig {
         EdmConfig { policy, ..self }
     }
 
-    /// Length of a matching iteration, rounded up to a picosecond.
+    /// Returns the length of a matching iteration, rounded up to a picosecond.
     pub fn iteration(&self) -> Time {
         Time::from_ps((ITERATION_CYCLES as f64 * 1_000.0 / self.scheduler_ghz).ceil() as u64)
     }
@@ -147,8 +150,8 @@ impl EdmConfig {
             let rule = "is fast enough that three cycles fit in the three PCS cycles of table 1";
             return Err(SetupError::new("fabric.scheduler_ghz", rule, self.scheduler_ghz));
         }
-        // A completion leaves out the last burst, as table 1 does (see the module): that of the data and
-        // that of the request must be shorter than the steps, or no message could be so early.
+        // A completion leaves out the last burst, as table 1 does (see the module comment): the last bursts of the
+        // data and of the request must be shorter than the steps, or no message could be so early.
         if star.pace().transmit(BURST_BYTES) * 2 > self.steps().unloaded_write(Time::ZERO) {
             let rule = "is fast enough for edm: twice 64B pass in less than the steps of table 1 take";
             return Err(SetupError::new("network.link.rate", rule, star.rate));
@@ -176,7 +179,7 @@ impl EdmConfig {
     }
 }
 
-/// Time on a link of a notification or grant.
+/// Returns the time on a link of a notification or grant.
 pub(super) fn control(star: &Star) -> Time {
     star.rate.transmit_bits(CONTROL_BITS)
 }

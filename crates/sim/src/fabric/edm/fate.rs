@@ -1,4 +1,4 @@
-//! What is kept of messages that can be lost, and of links that can fail. Without faults and timers, nothing.
+//! State of messages that can be lost, and of links that can fail. Without faults and timers there is none.
 
 use super::{Edm, EdmConfig, Event};
 use crate::engine::{Core, LinkId, Observer, Packet, PacketKind};
@@ -9,32 +9,35 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 pub(super) struct Fates {
-    /// Of reads.
+    /// Timeout of reads.
     pub timeout: Option<Time>,
-    /// Links that fail.
+    /// Links that fail, if any do.
     star: Option<Topology>,
-    /// By node: from when on its link is disabled, since a block was corrupted on it (§3.3).
+    /// Time from which on the link of each node is disabled, since a block was corrupted on it (§3.3).
     disabled: Vec<Time>,
-    /// By message.
+    /// State of each message, by id.
     marks: Vec<Marks>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Marks {
-    /// It holds a place among the active messages of its pair.
+    /// The message has a place among the active messages of its pair.
     active: bool,
     lost: bool,
 }
 
 impl Fates {
+    /// Creates the state for `nodes` nodes, without faults.
     pub fn new(nodes: u32, timeout: Option<Time>) -> Fates {
         Fates { timeout, star: None, disabled: vec![Time::MAX; nodes as usize], marks: Vec::new() }
     }
 
+    /// Adds the faults of this star.
     pub fn on(self, star: Topology) -> Fates {
         Fates { star: Some(star), ..self }
     }
 
+    /// Returns whether blocks that cross a link at these times are lost. Disables the link if they are corrupted.
     pub fn loses(&mut self, link: LinkId, crossing: Departure) -> bool {
         let Some(star) = &self.star else { return false };
         let (LinkId::Host(node) | LinkId::Port(node)) = link;
@@ -46,19 +49,22 @@ impl Fates {
         *disabled <= crossing.last || faults.is_down(star, link, crossing)
     }
 
+    /// Marks a message as active.
     pub fn announced(&mut self, id: MessageId) {
         self.mark(id).active = true;
     }
 
-    /// Gives up its place. Whether it had one.
+    /// Ends the active state of a message; returns whether it was active.
     pub fn released(&mut self, id: MessageId) -> bool {
         std::mem::take(&mut self.mark(id).active)
     }
 
+    /// Marks a message as lost.
     pub fn set_lost(&mut self, id: MessageId) {
         self.mark(id).lost = true;
     }
 
+    /// Returns whether a part of the message was lost.
     pub fn is_lost(&self, id: MessageId) -> bool {
         self.marks.get(id.index()).is_some_and(|marks| marks.lost)
     }
@@ -72,16 +78,16 @@ impl Fates {
 }
 
 impl Edm {
-    /// On links that fail: those of this star.
+    /// Makes links fail as those of this star do.
     ///
     /// # Errors
-    /// With background traffic, which would go on for ever when messages are lost.
+    /// If there is background traffic, which would go on for ever when messages are lost.
     pub fn with_faults(mut self, star: &Topology, config: &EdmConfig) -> Result<Edm, SetupError> {
         if let (Some(frames), Some(_)) = (config.background, star.faults()) {
             let rule = "is left out where links fail";
             return Err(SetupError::new("fabric.background", rule, format!("a load of {}", frames.load)));
         }
-        // §3.3: all is mirrored to a second switch, and the first copy counts.
+        // §3.3: everything is mirrored to a second switch, and the first copy counts.
         // Departure: the second network does not fail, and both keep the same time.
         if star.faults().is_some() && !config.backup {
             let fates = self.fates.take().unwrap_or_else(|| Fates::new(star.nodes(), None));
@@ -90,13 +96,13 @@ impl Edm {
         Ok(self)
     }
 
-    /// Whether what crosses a link then is lost.
+    /// Returns whether blocks that cross a link at this time are lost.
     pub(super) fn loses(&mut self, link: LinkId, first: Time, length: Time) -> bool {
         let Some(fates) = &mut self.fates else { return false };
         fates.loses(link, Departure { first, last: first + length })
     }
 
-    /// A part of a message was lost, and so it is.
+    /// Counts the loss of a part of a message, and marks the whole message as lost.
     pub(super) fn lose<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,

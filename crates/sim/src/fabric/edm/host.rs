@@ -1,22 +1,22 @@
-//! Senders' limits: at most X active notifications per destination (§3.1.2).
+//! Limits of senders: at most X active notifications per destination (§3.1.2).
 
 use unrack_workload::{Message, MessageId};
 
-/// For every (sender, destination): how many of its messages are active, and which wait.
+/// Active and waiting messages of every (sender, destination) pair.
 ///
 /// Reads and writes of a sender to one destination share the limit and are announced in the order
 /// in which they were submitted. A write stops being active when its sender has its last grant; a
 /// read, when its requester has the last of the data.
 ///
-/// One byte per pair is all that most messages touch: at 512 nodes the rest would not stay in cache.
+/// Most messages touch only one byte per pair: at 512 nodes the rest would not stay in cache.
 pub(super) struct Announcements {
     nodes: u32,
     limit: u8,
-    /// By pair: active messages, and [`OTHERS_WAIT`].
+    /// Number of active messages, and the bit [`OTHERS_WAIT`], by pair.
     active: Vec<u8>,
-    /// By pair: the first and last that wait. Means nothing unless some do.
+    /// First and last message that wait, by pair. Valid only if [`OTHERS_WAIT`] is set.
     waiting: Vec<Queue>,
-    /// By message: the next one that waits behind it. Only as long as waiting made it.
+    /// Next message that waits behind each message, by message. It is only as long as messages that waited made it.
     behind: Vec<u32>,
 }
 
@@ -26,13 +26,13 @@ struct Queue {
     tail: u32,
 }
 
-/// The bit that says that messages of the pair wait.
+/// Bit that is set if messages of the pair wait.
 const OTHERS_WAIT: u8 = 1 << 7;
-/// Limits that fit beside it.
+/// Highest limit that fits beside the bit.
 pub(super) const MOST_ACTIVE: u32 = (OTHERS_WAIT - 1) as u32;
 
 impl Announcements {
-    /// `limit` is at most [`MOST_ACTIVE`].
+    /// Creates an idle state for all pairs. `limit` is at most [`MOST_ACTIVE`].
     pub fn new(nodes: u32, limit: u32) -> Announcements {
         let pairs = nodes as usize * nodes as usize;
         Announcements {
@@ -44,7 +44,7 @@ impl Announcements {
         }
     }
 
-    /// Whether the message may be announced now; if not, it waits its turn.
+    /// Returns whether the message may be announced now; if not, it waits its turn.
     pub fn admit(&mut self, id: MessageId, message: &Message) -> bool {
         let pair = self.index(message);
         if self.active[pair] < self.limit {
@@ -55,7 +55,7 @@ impl Announcements {
         false
     }
 
-    /// A message stopped being active: the one that may be announced in its place.
+    /// Ends the active state of a message; returns the message that may be announced in its place.
     pub fn release(&mut self, message: &Message) -> Option<MessageId> {
         let pair = self.index(message);
         if self.active[pair] & OTHERS_WAIT == 0 {
@@ -67,13 +67,13 @@ impl Announcements {
         next
     }
 
-    /// The first that waits for a place of this message's pair.
+    /// Returns the first message that waits for a place of this message's pair.
     pub fn first_waiting(&self, message: &Message) -> Option<MessageId> {
         let pair = self.index(message);
         (self.active[pair] & OTHERS_WAIT != 0).then(|| MessageId(self.waiting[pair].head))
     }
 
-    /// It waits no longer.
+    /// Removes the first waiting message of this message's pair from the queue.
     pub fn drop_first_waiting(&mut self, message: &Message) {
         let pair = self.index(message);
         let Queue { head, tail } = self.waiting[pair];

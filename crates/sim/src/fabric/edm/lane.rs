@@ -1,8 +1,8 @@
 //! One direction of a link that carries EDM blocks.
 //!
-//! Control blocks (notifications, grants, requests) take the next block slot, before data that
-//! waits: §3.2 builds both into the same stream of 66-bit blocks, and control has its own small
-//! queue. Data is first in first out behind all of it.
+//! Control blocks (notifications, grants, requests) take the next block slot, before data that waits: §3.2 puts both
+//! into the same stream of 66-bit blocks, and control has its own small queue. Data is first in first out behind all
+//! control.
 //!
 //! Departure: times are not rounded to the block clock, and a control block that slips into a chunk
 //! already under way delays what comes after that chunk, not the rest of the chunk. Both shift a
@@ -11,13 +11,13 @@
 
 use unrack_units::Time;
 
-/// Data must be booked in order of its times. So must control; it may be booked ahead of data by
-/// one block (a grant that the scheduler holds).
+/// Bookings of one direction of a link. Data must be booked in order of its times. So must control; it may be booked
+/// ahead of data by one block (a grant that the scheduler holds).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lane {
     control_until: Time,
     until: Time,
-    /// The last control booked: its start, its length, and what `until` would be without it.
+    /// Last control booked: its start, its length, and the value of `until` without it.
     last: Control,
 }
 
@@ -29,7 +29,7 @@ struct Control {
 }
 
 impl Lane {
-    /// Books control blocks that are ready at `at`; when the first starts.
+    /// Books control blocks that are ready at `at`; returns when the first starts.
     pub fn control(&mut self, at: Time, length: Time) -> Time {
         let start = self.control_until.max(at);
         self.control_until = start + length;
@@ -38,7 +38,7 @@ impl Lane {
         start
     }
 
-    /// Books data that is ready at `at`; when it starts.
+    /// Books data that is ready at `at`; returns when it starts.
     pub fn data(&mut self, at: Time, length: Time) -> Time {
         if at < self.last.at {
             return self.data_before_control(at, length);
@@ -48,13 +48,14 @@ impl Lane {
         start
     }
 
-    /// Time until all data and control that is ready by `at` has left.
+    /// Returns the time until all data and control that is ready by `at` has left.
     pub fn backlog(&self, at: Time) -> Time {
         let until = if at < self.last.at { self.last.until_without } else { self.until };
         until.saturating_sub(at)
     }
 
-    /// The last control booked is still to come: it will slip into what is on the wire then.
+    /// Books data while the last control booked is still to come: the control will slip into the data on the wire
+    /// then.
     fn data_before_control(&mut self, at: Time, length: Time) -> Time {
         let start = self.last.until_without.max(at);
         self.last.until_without = start + length;

@@ -1,4 +1,4 @@
-//! What lies between the events of a message: sums of steps.
+//! Times between the events of a message: sums of steps.
 
 use super::EdmConfig;
 use unrack_protocol::edm::steps;
@@ -6,30 +6,32 @@ use unrack_units::Time;
 
 /// Sums of steps between events.
 ///
-/// Everything that a node puts on its link is booked `host_ahead` of its time, and everything that
-/// the switch puts on one `switch_ahead`: so bookings come in order without an event of their own.
+/// Every block that a node puts on its link is booked `host_ahead` of its time, and every block that the switch puts
+/// on a link `switch_ahead`: so bookings come in order without an event of their own.
 #[derive(Clone, Copy)]
 pub(super) struct Latency {
-    /// Of a link.
+    /// Propagation of a link.
     pub propagation: Time,
-    /// Over a link, from PCS to PCS.
+    /// Time over a link, from PCS to PCS.
     pub link: Time,
     pub host_ahead: Time,
     pub switch_ahead: Time,
-    /// From the scheduler's grant to the switch's link, when it comes from the first iteration.
+    /// Time from the scheduler's grant to the switch's link, if it comes from the first iteration.
     pub granted: Time,
-    /// From a notification's or request's start on the wire to the head of the scheduler's list.
+    /// Time from a notification's or request's start on the wire to the head of the scheduler's list.
     pub to_scheduler: Time,
-    /// From a grant's or request's start on the wire to the event that sends the chunk.
+    /// Time from a grant's start on the wire to the event that sends the chunk.
     pub grant_to_send: Time,
+    /// Time from a request's start on the wire to that event.
     pub request_to_send: Time,
-    /// From a chunk's start on the sender's link to the event that forwards it.
+    /// Time from a chunk's start on the sender's link to the event that forwards it.
     pub to_forward: Time,
-    /// From a chunk's start on the receiver's link to the receiver.
+    /// Time from a chunk's start on the receiver's link to the receiver.
     pub to_receiver: Time,
 }
 
 impl Latency {
+    /// Sums up the steps of this configuration.
     pub fn new(config: &EdmConfig, propagation: Time) -> Latency {
         let steps = &config.steps();
         let link = steps.link(propagation);

@@ -12,9 +12,9 @@
 //! # When a message is complete
 //!
 //! Table 1's totals are sums of pipeline stages and hold no transmission time, not even of the
-//! 64 B moved. We read them as the arrival of the first block of the last DDR4 burst (64 B, §3.1.4)
-//! of the message. So a completion is that pipeline, plus the transmission of everything before the
-//! last burst. Ports are nevertheless occupied for the whole l/B of a chunk.
+//! 64 B moved. We read them as the arrival of the first block of the last DDR4 burst (64 B, §3.1.4) of the message.
+//! So the completion time is that pipeline, plus the transmission of everything before the last burst. Ports are
+//! nevertheless occupied for the whole l/B of a chunk.
 //!
 //! # What is on the wire
 //!
@@ -29,24 +29,24 @@
 //! Departure: the framing of a chunk (/MS/ and /MT/, address and message id) is not charged, since
 //! the scheduler of §3.1.1 does not charge it either. The size field of a notification is as wide
 //! as the message needs (§3.1.4 has 16 bits).
-//! Departure: the switch's own latency of the scenario is not used: EDM bypasses the packet
-//! pipeline, and its switch takes what table 1 says.
+//! Departure: the scenario's switch latency is not used: EDM bypasses the packet pipeline, and its switch takes the
+//! times of table 1.
 //!
 //! # What can be lost
 //!
-//! Nothing, but by [faults](crate::faults). The paper has no retransmission (§3.3): a message that lost a
-//! block, notification or grant is lost. A read ends with a NULL response if its timer runs out; a write, or a
-//! read without timer, never ends and holds its place among the X active for ever. A corrupted block
-//! disables its link for the rest of the run.
+//! Nothing, except by [faults](crate::faults). The paper has no retransmission (§3.3): a message that lost a block,
+//! notification or grant is lost. A read ends with a NULL response if its timer runs out; a write, or a read without
+//! timer, never ends and keeps its place among the X active for ever. A corrupted block disables its link for the
+//! rest of the run.
 //!
 //! # What it costs
 //!
-//! Five events per 64 B message: announced, matched, sent, forwarded, delivered, and none for the
-//! other steps, whose lengths are constants; a further chunk costs two (only the last is delivered).
-//! That all bookings of a link come a constant ahead of their time saves three more. Of the time of
-//! a run (star 144, 64 B, load 0.8) a third goes to the steps below, a fifth each to the scheduler and
-//! the event queue, and much of the rest to first touches of the tables of results. State per pair
-//! of ports is what grows: at 512 nodes it leaves the cache and a message takes three times as long.
+//! Five events per 64 B message: announced, matched, sent, forwarded, delivered, and none for the other steps, whose
+//! lengths are constants; a further chunk costs two (only the last is delivered). Since all bookings of a link come a
+//! constant ahead of their time, three more events are saved. Of the time of a run (star 144, 64 B, load 0.8) a third
+//! goes to the steps below, a fifth each to the scheduler and the event queue, and much of the rest to first touches
+//! of the tables of results. State per pair of ports grows fastest: at 512 nodes it leaves the cache and a message
+//! takes three times as long.
 
 mod background;
 mod batch;
@@ -79,22 +79,22 @@ pub struct Edm {
     nodes: Vec<Node>,
     announcements: Announcements,
     scheduler: Scheduler,
-    /// When the scheduler is to be run next.
+    /// Time at which the scheduler runs next; `None` if it is idle.
     armed: Option<Time>,
     grants: Vec<Grant>,
     pace: Pace,
     block: Time,
-    /// Of a notification or grant.
+    /// Transmission time of a notification or grant.
     control: Time,
     chunk: u64,
     latency: Latency,
-    /// What a memory node takes for a read-modify-write.
+    /// Time that a memory node takes for a read-modify-write.
     atomic: Time,
-    /// If messages are batched.
+    /// Batches; `None` if messages are not batched.
     batches: Option<Batches>,
-    /// If messages can be lost.
+    /// Fates of messages; `None` if none can be lost.
     fates: Option<Fates>,
-    /// If frames are on the links too.
+    /// Ethernet frames on the same links; `None` without them.
     background: Option<Background>,
     has_started: bool,
 }
@@ -104,14 +104,15 @@ pub struct Edm {
 struct Node {
     up: Lane,
     down: Lane,
-    /// When the last entry came to the host's grant queue, which is first in first out.
+    /// Time of the last entry in the host's grant queue, which is first in first out.
     granted: Time,
-    /// No read-modify-write is under way any more.
+    /// End of the last read-modify-write.
     memory_free: Time,
 }
 
 impl Tied for Event {}
 
+/// Events of [`Edm`].
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// The demand of a message has come to the head of the scheduler's list.
@@ -122,21 +123,21 @@ pub enum Event {
     Send(Chunk),
     /// A chunk is [`Latency::switch_ahead`] from its receiver's link.
     Forward(Chunk),
-    /// The last of a message is with its receiver.
+    /// The last burst of a message has arrived at its receiver.
     Deliver(MessageId),
-    /// A read has waited long enough.
+    /// The timer of a read has run out.
     Timeout(MessageId),
     /// A node has a frame to send.
     NewFrame(NodeId),
-    /// A frame would have left by now, but for memory.
+    /// A frame is due to have left, unless memory traffic has displaced it.
     FrameEnd(u32),
-    /// A frame has come to the switch, to go on to a node.
+    /// A frame has arrived at the switch, to go on to a node.
     FrameAtSwitch(NodeId),
-    /// A frame has come to its node.
+    /// A frame has arrived at its node.
     FrameAtNode,
 }
 
-/// What one grant allowed.
+/// Part of a message that one grant allows.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk {
     id: MessageId,
@@ -145,6 +146,10 @@ pub struct Chunk {
 }
 
 impl Edm {
+    /// Creates EDM on a star.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
     pub fn new(star: &Star, config: &EdmConfig) -> Result<Edm, SetupError> {
         config.check(star)?;
         let block = star.rate.transmit(Bytes::new(BLOCK_BYTES));
@@ -167,17 +172,17 @@ impl Edm {
         })
     }
 
-    /// Occupancy of a link.
+    /// Returns the time for which `bytes` occupy a link.
     fn occupancy(&self, bytes: u64) -> Time {
         self.block * bytes.div_ceil(BLOCK_BYTES)
     }
 
-    /// Transmission of everything before the last burst.
+    /// Returns the transmission time of everything before the last burst.
     fn lead(&self, bytes: u64) -> Time {
         self.block * (bytes.saturating_sub(1) / BURST_BYTES * (BURST_BYTES / BLOCK_BYTES))
     }
 
-    /// §3.1.1: a write sends a notification, a read or rmw its request.
+    /// Announces a message (§3.1.1): a write by a notification, a read or rmw by its request.
     fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);
         let request = u64::from(message.request);
@@ -225,7 +230,7 @@ impl Edm {
         self.arm(core);
     }
 
-    /// Sees to it that the scheduler runs when it wants to.
+    /// Schedules the next run of the scheduler, unless one is due before.
     fn arm<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         let Some(at) = self.scheduler.poll_at() else {
             return;
@@ -362,7 +367,7 @@ impl Edm {
         }
     }
 
-    /// §3.3: the application gets a NULL response, of no bytes.
+    /// Gives up a read whose timer has run out (§3.3): the application gets a NULL response, of no bytes.
     fn time_out<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         if core.is_open(id) {
             core.give_up(id);
@@ -370,7 +375,7 @@ impl Edm {
         }
     }
 
-    /// A message is no longer active: another of its pair may be announced.
+    /// Ends the active state of a message, so that another of its pair may be announced.
     fn release<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         if let Some(fates) = &mut self.fates
             && !fates.released(id)
@@ -426,7 +431,7 @@ impl Fabric for Edm {
         }
     }
 
-    /// The pipeline of table 1 and the transmission of everything before the last burst.
+    /// Returns the pipeline of table 1 plus the transmission of everything before the last burst.
     fn unloaded(&self, message: &Message) -> Time {
         let l = &self.latency;
         let common = l.host_ahead + l.to_scheduler + l.switch_ahead + l.host_ahead;
@@ -441,7 +446,7 @@ impl Fabric for Edm {
 }
 
 impl Edm {
-    /// From the start of the first chunk to that of the last burst, with nothing in the way.
+    /// Returns the time from the start of the first chunk to that of the last burst, with nothing in the way.
     fn last_chunk_after_first(&self, message: &Message) -> Time {
         let before = (message.bytes - 1) / self.chunk;
         let last = message.bytes - before * self.chunk;

@@ -1,4 +1,4 @@
-//! What an observer is told.
+//! Descriptions of hops for an observer.
 
 use super::Edm;
 use crate::engine::{Hop, LinkId, Packet};
@@ -6,8 +6,8 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl Edm {
-    /// A block or several over a link: ready, started, and how long. The next step begins with the
-    /// first of them.
+    /// Describes one or several blocks over a link, by the time they were ready, their start and their length. The
+    /// next step begins with the first of them.
     pub(super) fn hop(
         &self,
         link: LinkId,
@@ -18,7 +18,7 @@ impl Edm {
     ) -> Hop {
         let (message, payload, last) = (Some(id), payload as u32, first + length);
         let (serial, propagation) = (Time::ZERO, self.latency.propagation);
-        // A byte more than what the time is good for, if it ends within one.
+        // Rounded up to whole bytes.
         let wire = self.pace.bytes_in(length + self.pace.transmit(1) - Time::from_ps(1)) as u32;
         let (shares, repeated, onward) = (false, Time::ZERO, last);
         Hop {

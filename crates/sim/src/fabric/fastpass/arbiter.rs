@@ -1,4 +1,4 @@
-//! The arbiter's server: its link, what it takes to serve, and when its batches begin.
+//! The arbiter's server: its link, its service time, and the times of its batches.
 
 use crate::fabric::stream::Plan;
 use crate::network::Pace;
@@ -9,42 +9,43 @@ use unrack_workload::NodeId;
 pub(super) struct Server {
     arbiter: Arbiter,
     batch: u32,
-    /// Of a full packet and of the control that it may bring.
+    /// Length of a slot: a full packet and the control packets that it may bring.
     slot: Time,
-    /// Its link, both ways.
+    /// Pace of the server's link, both ways.
     pace: Pace,
     processing: Time,
     propagation: Time,
-    /// From the end of a node's link to the arbiter's switch port, and from there to that of the node.
+    /// Time from the end of a node's link to the arbiter's switch port, and from there to the node's switch port.
     distance: Time,
-    /// From the match of a batch of one node to its first slot: word of it must be there.
+    /// Time from the match of a batch of one node to its first slot: the packet with the slots must have arrived by
+    /// then.
     lead: Time,
     wire: u32,
     in_free_at: Time,
     served_at: Time,
     out_free_at: Time,
-    /// The slots of the last batch end then.
+    /// End of the slots of the last batch.
     slots_until: Time,
-    /// When the last batch began.
+    /// Start of the last batch; `None` before the first.
     batch_at: Option<Time>,
     scheduled: bool,
     allocations: Vec<Allocation>,
 }
 
-/// A node is told of its slots.
+/// Packet that tells a node its slots.
 pub(super) struct Word {
     pub node: NodeId,
-    /// When each segment is to be sent.
+    /// Time at which each segment is to be sent.
     pub slots: Vec<(Time, Allocation)>,
-    /// When it comes to the switch port of the node.
+    /// Time at which the packet arrives at the switch port of the node.
     pub at: Time,
 }
 
-/// Two nodes take four bytes, as does a node and a slot (§4: Fastpass control protocol).
+/// Bytes in which two nodes fit, or a node and a slot (§4: Fastpass control protocol).
 const WORD: u64 = 4;
 
 impl Server {
-    /// Demands in one packet at the most: as many words as it has room for.
+    /// Returns the most demands in one packet.
     pub(super) fn most(&self) -> usize {
         self.batch as usize
     }
@@ -87,12 +88,12 @@ impl Server {
         self.arbiter.is_idle()
     }
 
-    /// Bytes on the wire of a packet to or from the arbiter: it has room for the slots of a batch.
+    /// Returns the bytes on the wire of a packet to or from the arbiter: it has room for the slots of a batch.
     pub(super) fn wire(&self) -> u32 {
         self.wire
     }
 
-    /// From the last bit of a packet on a node's link to its arrival at the arbiter's switch port.
+    /// Returns the time from the last bit of a packet on a node's link to its arrival at the arbiter's switch port.
     pub(super) fn way_up(&self) -> Time {
         self.propagation + self.distance
     }
@@ -105,19 +106,19 @@ impl Server {
         self.slot
     }
 
-    /// Between the beginnings of two batches.
+    /// Returns the time between the starts of two batches.
     pub(super) fn batch_time(&self) -> Time {
         self.slot * u64::from(self.batch)
     }
 
-    /// From a lone demand to its batch.
+    /// Returns the time from a lone demand to its batch.
     pub(super) fn ask_time(&self, plan: &Plan) -> Time {
         let wire = u64::from(self.wire);
         let host = plan.network.topology.host_link().pace.transmit(wire);
         host + self.way_up() + self.pace.transmit(wire) + self.propagation + self.processing
     }
 
-    /// A packet with so many demands has come to the arbiter's switch port; when they have been served.
+    /// Receives, at the arbiter's switch port, a packet with this many demands; returns when they have been served.
     pub(super) fn asked(&mut self, now: Time, wire: u64, demands: usize) -> Time {
         self.in_free_at = self.in_free_at.max(now) + self.pace.transmit(wire);
         let in_at = self.in_free_at + self.propagation;
@@ -125,25 +126,25 @@ impl Server {
         self.served_at
     }
 
-    /// Returns whether the arbiter takes it: see [`Arbiter::demand`].
+    /// Adds a demand; returns whether the arbiter takes it: see [`Arbiter::demand`].
     pub(super) fn demand(&mut self, demand: Demand) -> bool {
         self.arbiter.demand(demand)
     }
 
-    /// When a batch is to be matched, if that was not known already.
+    /// Returns when a batch is to be matched, unless one is scheduled already.
     pub(super) fn first_batch(&mut self, now: Time) -> Option<Time> {
         let at = self.batch_at.map_or(now, |last| (last + self.batch_time()).max(now));
         (!std::mem::replace(&mut self.scheduled, true)).then_some(at)
     }
 
-    /// When the next batch after this is to be matched, if anything is left.
+    /// Returns when the next batch after this one is to be matched, if any demand is left.
     pub(super) fn next_batch(&mut self, now: Time) -> Option<Time> {
         self.scheduled = !self.arbiter.is_idle();
         self.scheduled.then(|| now + self.batch_time())
     }
 
-    /// Matches a batch, and says who is told. Its slots follow those of the last batch, and none begins before
-    /// everybody has been told.
+    /// Matches a batch, and returns the packets that tell nodes their slots. The slots follow those of the last
+    /// batch, and none begins before the last of these packets has arrived.
     pub(super) fn batch(&mut self, now: Time) -> Vec<Word> {
         self.batch_at = Some(now);
         self.allocations.clear();

@@ -1,11 +1,11 @@
-//! How long a message takes alone: by carrying one.
+//! Completion time of a message that is alone, found by carrying one.
 //!
-//! Which subflow takes which segment depends on when acknowledgements come: there is no arithmetic for that. But the
-//! segments of a message are sent as the first ones of a longer message are, and nothing behind them is in their way.
-//! So one message is carried for all that go by ways of this length ([`Pattern`]), and what is shorter ends as its
-//! segments did there; only its last packet, which may be short, goes over its way again. Where that need not hold a
-//! message is carried itself: inside hosts, in shared buffers, after a loss, and from the first segment on that
-//! another has overtaken.
+//! The choice of a subflow for each segment depends on when acknowledgements come: there is no arithmetic for that.
+//! But the segments of a message are sent as the first ones of a longer message are, and nothing behind them is in
+//! their way. So one message is carried for all that go by paths of the same length ([`Pattern`]), and a shorter
+//! message ends when its segments did there; only its last packet, which may be short, is traced over its path again.
+//! Where this need not hold, a message is carried itself: inside hosts, in shared buffers, after a loss, and from the
+//! first segment on that another has overtaken.
 
 use super::{Event, Mptcp, Plan};
 use crate::engine::{Core, Hop, LinkId, Observer, PacketKind, Sim, Unobserved};
@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 use unrack_units::Time;
 use unrack_workload::{Listed, Message, MessageId};
 
-/// What is known so far.
+/// Completion times known so far.
 #[derive(Default)]
 pub(super) struct Alone {
     patterns: RefCell<BTreeMap<Kind, Pattern>>,
-    /// Of messages that were carried themselves, by their bytes.
+    /// Completion times of messages that were carried themselves, by their bytes.
     carried: RefCell<BTreeMap<(Kind, u64), Time>>,
 }
 
-/// What the time depends on besides bytes: links on the way, whether it is in a rack, whether it is an answer, and to a
-/// request of which size; with hosts, which of their racks.
+/// Parameters that determine the time, besides bytes: number of links on the path, whether the ends are in one rack,
+/// whether there is an answer, the bytes of the request and, with hosts, the places of the ends in their racks.
 type Kind = (usize, bool, bool, u32, [u32; 2]);
 
 fn kind(network: &Network, message: &Message) -> Kind {
@@ -35,7 +35,8 @@ fn kind(network: &Network, message: &Message) -> Kind {
     (links, inside, message.kind.is_answered(), message.request, places(network, message))
 }
 
-/// Segments of the longest message that is carried for others: above, what is noted takes more room than it is worth.
+/// Segments of the longest message that is carried for others: beyond this, the notes take more memory than they are
+/// worth.
 const MOST_SEGMENTS: usize = 1 << 18;
 
 impl Mptcp {
@@ -53,7 +54,7 @@ impl Mptcp {
         time
     }
 
-    /// How long a message takes that is sent as the first part of another was.
+    /// Returns the completion time of a message that is sent as the first part of a longer one was, if that is known.
     fn as_part_of_another(&self, kind: Kind, message: &Message) -> Option<Time> {
         let segments = self.plan.framing.segments(message.bytes) as usize;
         if self.hosts.is_some() || self.occupancy.is_some() || segments > MOST_SEGMENTS {
@@ -70,7 +71,7 @@ impl Mptcp {
         pattern.time(self, message.bytes)
     }
 
-    /// Carries a message alone, without faults.
+    /// Carries a message alone, without faults; returns its completion time.
     fn carry<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
         let network = &self.plan.network;
         let topology = network.topology.clone().without_faults();
@@ -83,7 +84,7 @@ impl Mptcp {
     }
 }
 
-/// Carries one message, of which nobody asks how long it takes alone.
+/// Fabric for a single message, without an unloaded time.
 struct One(Mptcp);
 
 impl Fabric for One {
@@ -103,33 +104,34 @@ impl Fabric for One {
     }
 }
 
-/// What became of the segments of a message that was carried alone.
+/// Segments of a message that was carried alone: their times and paths.
 #[derive(Default)]
 struct Pattern {
-    /// By segment.
+    /// Times of each segment.
     ways: Vec<Way>,
-    /// Of each segment in order, as many as there are links on the way.
+    /// Steps of each segment in order, one for each link on the path.
     steps: Vec<Step>,
-    /// So many segments were neither lost nor overtaken, and nothing that was sent again was in their way.
+    /// Number of leading segments that were neither lost nor overtaken, and that no retransmission delayed.
     sound: usize,
 }
 
-/// Of a segment.
+/// Times of one segment.
 #[derive(Clone, Copy)]
 struct Way {
-    /// When it joined what waited for its first link.
+    /// Time at which the segment joined the queue of its first link.
     sent: Time,
-    /// When it, and in the end all before it, were at the other end.
+    /// Time at which the segment arrived; in a finished pattern, at which all up to it had arrived.
     arrived: Time,
     steps: usize,
 }
 
-/// Over a link.
+/// Crossing of one link.
 #[derive(Clone, Copy)]
 struct Step {
     link: LinkId,
-    /// When the one before it joined, and when that has left.
+    /// Time at which the packet before joined the queue of this link.
     joined: Option<Time>,
+    /// Time at which that packet has left.
     free: Time,
 }
 
@@ -151,7 +153,8 @@ impl Pattern {
         Some(arrived.max(before.unwrap_or(Time::ZERO)))
     }
 
-    /// When a packet of these bytes, sent in the place of this segment, is at the other end. `None`: nobody knows.
+    /// Returns when a packet of `wire` bytes, sent in the place of this segment, arrives; `None` if that is not
+    /// known.
     fn again(&self, fabric: &Mptcp, number: usize, wire: u32) -> Option<Time> {
         let topology = &fabric.plan.network.topology;
         let pace = |link| match link {
@@ -162,7 +165,7 @@ impl Pattern {
         let steps = &self.steps[number * steps..][..steps];
         for (n, Step { link, joined, free }) in steps.iter().copied().enumerate() {
             let ahead = pace(link).bytes_in(free.saturating_sub(at));
-            // A shorter one comes sooner: perhaps before another that it came after.
+            // A shorter packet comes sooner, perhaps before another that the segment came after.
             if n > 0 && (joined.is_some_and(|joined| joined >= at) || !fabric.room.takes(ahead, wire)) {
                 return None;
             }
@@ -178,14 +181,14 @@ impl Pattern {
     }
 }
 
-/// Notes the ways of segments.
+/// Observer that notes the paths of segments.
 struct Tracer<'a> {
     plan: &'a Plan,
-    /// On each way.
+    /// Number of links on each path.
     links: usize,
     pattern: Pattern,
     disturbed: bool,
-    /// By link, the last to join: when, when it leaves, and the highest segment that did.
+    /// Last packet to join each link: when it joined, when it leaves, and the highest segment that has joined.
     last: BTreeMap<LinkId, (Time, Time, usize)>,
 }
 
@@ -195,7 +198,7 @@ impl Tracer<'_> {
         Tracer { plan, links, pattern, disturbed: false, last: BTreeMap::new() }
     }
 
-    /// From now on things may be as they would not be without segments to come.
+    /// Marks the time from which on retransmissions or losses may have affected segments that have not yet arrived.
     fn disturb(&mut self, now: Time) {
         if !std::mem::replace(&mut self.disturbed, true) {
             let there = |way: &Way| way.steps == self.links && way.arrived < now;
@@ -288,7 +291,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Ways that meet, that drop, and that neither.
+        /// Checks on paths that meet, that drop packets, and that do neither.
         #[test]
         fn a_part_of_another_takes_as_long_as_if_carried_itself(
             which in 0usize..5,

@@ -1,4 +1,4 @@
-//! Packets of subflows on their way.
+//! Packets of subflows on their way through the network.
 
 use super::{Connection, Event, Mptcp, Role};
 use crate::engine::{self, Core, Hop, LinkId, Observer, PacketKind};
@@ -14,7 +14,7 @@ pub(super) struct Packet {
     pub connection: u32,
     subflow: u32,
     pub to: NodeId,
-    /// The switch port it is on its way to, or in.
+    /// Switch port that the packet is on its way to, or in.
     pub port: u32,
     pub hash: u32,
     wire: u32,
@@ -24,9 +24,9 @@ pub(super) struct Packet {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {
-    /// With the number of the data in it.
+    /// A segment, and the number of the data in it.
     Data(Segment, u32),
-    /// With the data ACK.
+    /// An acknowledgement, and the data ACK.
     Ack(Ack, u32),
 }
 
@@ -55,7 +55,7 @@ impl Mptcp {
         }
     }
 
-    /// Puts a packet into the sending queue of a link.
+    /// Queues a packet at a link, or in the host where that takes time.
     fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -69,7 +69,7 @@ impl Mptcp {
         let hash = place.hash + subflow;
         let topology = &self.plan.network.topology;
         let nic = topology.attachment_at(from, to, hash, core.now());
-        // Of the switch port it is on its way to, more is known on the wire.
+        // `port` is set when the packet is launched.
         let packet = Packet { connection, subflow, to, port: 0, hash, wire, payload, body };
         let index = self.packets.insert(packet);
         match &mut self.hosts {
@@ -80,7 +80,7 @@ impl Mptcp {
         }
     }
 
-    /// Puts a packet into the queue of a link by which nodes send.
+    /// Queues a packet at a link by which nodes send.
     pub(super) fn launch<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -188,7 +188,7 @@ impl Mptcp {
             (true, Role::Request) if self.hosts.is_none() => return self.answer(core, packet.connection),
             (true, Role::Request) => return,
             (true, _) if self.hosts.is_none() => core.complete(id),
-            // In hosts, a message is complete, or answered, when the program has read it.
+            // With hosts, a message is complete, or answered, when the program has read it.
             _ => {}
         }
         self.send_acks(core, packet.connection, packet.subflow);
@@ -213,7 +213,7 @@ impl Mptcp {
         self.free_if_over(connection);
     }
 
-    /// A packet over a link: when it joined what waits there, leaves, and can go on.
+    /// Describes a packet over a link, by when it joined the queue, leaves, and can go on.
     fn seen(
         &self,
         packet: &Packet,
@@ -246,7 +246,7 @@ impl Mptcp {
         }
     }
 
-    /// What a packet says.
+    /// Describes a packet to an observer.
     fn looks(&self, packet: &Packet) -> engine::Packet {
         let place = &self.connections[packet.connection];
         let mss = self.plan.framing.mss().get();

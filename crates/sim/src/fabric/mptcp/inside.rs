@@ -1,4 +1,4 @@
-//! Packets of subflows inside hosts, where that takes time: as in [`crate::fabric::stream`].
+//! Packets of subflows inside hosts, if those take time: as in [`crate::fabric::stream`].
 
 use super::carry::{Body, Packet};
 use super::{Event, Mptcp, QUANTUM, Role};
@@ -10,7 +10,7 @@ use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
 
 impl Mptcp {
-    /// A node sends a packet, by this NIC if by any.
+    /// Hands a packet that a node sends to its host, to go by this NIC if it goes by one.
     pub(super) fn enter_host(&mut self, now: Time, from: NodeId, nic: u32, index: u32) {
         let Some(hosts) = &mut self.hosts else { return };
         let Packet { to, hash, payload, .. } = self.packets[index];
@@ -19,13 +19,13 @@ impl Mptcp {
         hosts.send(now, index, host::Packet::new((from, to), hash, (bytes, payload), way));
     }
 
-    /// A packet has come to the NIC at the end of its way.
+    /// Hands a packet that has arrived at its last NIC to the host.
     pub(super) fn reach_host(&mut self, now: Time, index: u32) {
         let End::Node(nic) = self.hops[self.packets[index].port as usize].end else { return };
         self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
     }
 
-    /// A program computes; where nothing takes time in hosts, loads do not either.
+    /// Starts a computation of a program. Without hosts that take time, its loads take none either.
     pub(super) fn start_computing<O: Observer>(&mut self, core: &mut Core<Event, O>, computing: Computing) {
         match &mut self.hosts {
             Some(hosts) => hosts.compute(core.now(), computing),
@@ -38,7 +38,7 @@ impl Mptcp {
         self.hosts.as_mut().expect("asked for with hosts only").handle(now, event);
     }
 
-    /// Does what hosts say.
+    /// Carries out the outputs of hosts.
     pub(super) fn settle_hosts<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         while let Some(output) = self.hosts.as_mut().and_then(|hosts| hosts.poll()) {
             match output {
@@ -56,7 +56,7 @@ impl Mptcp {
         }
     }
 
-    /// Whether the queue that a subflow sends by takes a packet that comes now.
+    /// Returns whether the queue that a subflow sends by takes a packet now.
     pub(super) fn is_open(&self, now: Time, connection: u32, subflow: u32, nic: u32) -> bool {
         match &self.hosts {
             None => self.nics[nic as usize].is_open(now, self.nic_limit),
@@ -73,14 +73,14 @@ impl Mptcp {
         (from, to, hosts.way(from, to, self.nic_of(now, connection, subflow)))
     }
 
-    /// A subflow waits for room, behind others.
+    /// Queues a subflow that waits for room, behind others.
     pub(super) fn wait_in_host(&mut self, now: Time, connection: u32, subflow: u32) {
         let (from, to, way) = self.way_of(now, connection, subflow);
         let waiting = connection * Subflows::MOST + subflow;
         self.hosts.iter_mut().for_each(|hosts| hosts.wait(from, to, way, waiting));
     }
 
-    /// Subflows take turns at a queue that has room.
+    /// Lets subflows take turns at a queue that has room.
     fn use_room<O: Observer>(&mut self, core: &mut Core<Event, O>, queue: u32) {
         while let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.has_room(queue))
             && let Some(waiting) = hosts.next_waiting(queue)
@@ -107,7 +107,7 @@ impl Mptcp {
             place.reading.keep(data, index);
         }
         let Some(hosts) = &mut self.hosts else { return };
-        // A copy may be what its subflow waited for, so that others are in order now.
+        // A copy may be what its subflow waited for, so that other segments are in order now.
         for packet in place.reading.take(place.receiver.next()) {
             hosts.read(core.now(), packet);
         }
@@ -129,14 +129,14 @@ impl Mptcp {
         self.finish_packet(index);
     }
 
-    /// The sender has given up: its host keeps nothing, nor does the other.
+    /// Ends a connection whose sender has given up: neither host keeps anything of it.
     pub(super) fn give_up<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32) {
         let place = &mut self.connections[connection];
         core.give_up(place.id);
         for (_, packet) in place.reading.give_up() {
             self.forget_packet(packet);
         }
-        // Nothing of the answer came.
+        // No packet of the answer has arrived.
         if let Role::Answer(request) = self.connections[connection].role {
             self.connections[connection].role = Role::Data;
             self.drop_reference(request);
@@ -144,13 +144,13 @@ impl Mptcp {
         self.free_if_over(connection);
     }
 
-    /// Of which nobody reads anything.
+    /// Drops a packet that nobody will read.
     fn forget_packet(&mut self, index: u32) {
         self.hosts.iter_mut().for_each(|hosts| hosts.release(index));
         self.finish_packet(index);
     }
 
-    /// A subflow that waited sends what it may at once, and waits again if there is more.
+    /// Lets a subflow that waited send as much as it may at once; it waits again if there is more.
     pub(super) fn take_turn<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,

@@ -1,9 +1,9 @@
 //! `mptcp`: Multipath TCP (RFC 8684), a subflow by each NIC of a pool (DRack §4.3).
 //!
-//! Each message has a connection, open when it starts with all its subflows, of its own or one that is kept; a read has
-//! one for its request and then one for its answer, as in [`super::stream`]. Between racks that pool their NICs, subflow k leaves by the
-//! k-th NIC, counted from one that the connection's hash says; elsewhere subflows differ in their hashes only. Switches
-//! drop what does not fit.
+//! Each message has a connection, of its own or one that is kept, which is open with all its subflows when the
+//! message starts. A read has one for its request and then one for its answer, as in [`super::stream`]. Between racks
+//! that pool their NICs, subflow k leaves by the k-th NIC, counted from one that the connection's hash selects;
+//! elsewhere subflows differ in their hashes only. Switches drop packets that do not fit.
 
 mod alone;
 mod carry;
@@ -28,30 +28,30 @@ use unrack_protocol::tcp::{Connections, Timeouts};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, MessageId, NodeId};
 
-/// Multipath TCP.
+/// Multipath TCP on a network.
 pub struct Mptcp {
     plan: Plan,
     params: Params,
     timeouts: Timeouts,
-    /// Of a connection between racks.
+    /// Number of subflows of a connection between racks.
     subflows: u32,
-    /// Of each link by which nodes send.
+    /// State of each link by which nodes send.
     nics: Vec<Nic>,
     nic_limit: u64,
     /// Switch ports.
     hops: Vec<Hop>,
-    /// Of switches that share their buffers.
+    /// Bytes at switches that share their buffers; `None` if ports have buffers of their own.
     occupancy: Option<Box<Occupancy>>,
-    /// Of each port, if they do not.
+    /// Buffer of each port, if switches do not share theirs.
     room: Room,
     packets: Slab<Packet>,
     connections: Slab<Connection>,
     opened: u32,
-    /// If connections are kept, those that no message has.
+    /// Idle connections, if connections are kept.
     pool: Option<Pool<Kept>>,
-    /// If packets take their time in nodes.
+    /// State of hosts, if packets take time in nodes.
     hosts: Option<Box<Hosts>>,
-    /// What messages take alone, as far as it is known.
+    /// Completion times of messages that are alone, as far as they are known.
     alone: Alone,
 }
 
@@ -70,24 +70,24 @@ struct Connection {
     role: Role,
     bytes: u64,
     segments: u32,
-    /// Of the first subflow; those of the others follow.
+    /// Hash of the first subflow; those of the others follow.
     hash: u32,
-    /// Tells this connection from others that had its place.
+    /// Serial number that tells this connection from others with the same index.
     serial: u32,
-    /// Packets under way, and an answer that has to acknowledge this request.
+    /// Number of packets under way, plus an answer that has to acknowledge this request.
     references: u32,
     sender: Sender,
     receiver: Receiver,
     reading: Reading,
-    /// For their turn at their links.
+    /// Subflows that wait for their turn at their links.
     waiting: Subflows,
-    /// By subflow, the earliest timer set.
+    /// Earliest timer set, by subflow.
     alarms: Vec<Time>,
-    /// All has arrived.
+    /// The sender is done.
     closed: bool,
 }
 
-/// A connection that no message has.
+/// Connection that no message uses.
 struct Kept {
     hash: u32,
     sender: Resting,
@@ -95,28 +95,29 @@ struct Kept {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Its end is the end of the message.
+    /// Carries the data of a message, which is complete at the end of it.
     Data,
-    /// Its end opens the answer.
+    /// Carries a request, whose end opens the answer.
     Request,
-    /// As data; its first packet to arrive acknowledges the request, the connection of this number.
+    /// Carries an answer; its first packet to arrive acknowledges the request, the connection of this index.
     Answer(u32),
 }
 
+/// Events of [`Mptcp`].
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// A packet is ready to be queued at its switch port.
     AtSwitch(u32),
-    /// The last bit of a packet has come to its node.
+    /// The last bit of a packet has arrived at its node.
     AtNode(u32),
-    /// A link by which nodes send has sent all it was given.
+    /// A link by which nodes send has sent all that it was given.
     Refill(u32),
     Timer {
         connection: u32,
         serial: u32,
         subflow: u32,
     },
-    /// Something in a host.
+    /// An event inside a host.
     Host(host::Event),
 }
 
@@ -127,6 +128,10 @@ impl Tied for Event {
 }
 
 impl Mptcp {
+    /// Creates Multipath TCP on a network.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Mptcp, SetupError> {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
         let topology = &network.topology;
@@ -172,7 +177,7 @@ impl Mptcp {
         }
     }
 
-    /// Nothing is under way, in hosts either.
+    /// Returns whether nothing is under way, in hosts either.
     #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {
         self.packets.used() == 0
@@ -221,14 +226,14 @@ impl Mptcp {
         self.send(core, connection, Subflows::first(subflows));
     }
 
-    /// The link by which a subflow sends.
+    /// Returns the link by which a subflow sends.
     fn nic_of(&self, now: Time, connection: u32, subflow: u32) -> u32 {
         let Connection { src, dst, hash, .. } = self.connections[connection];
         self.plan.network.topology.attachment_at(src, dst, hash + subflow, now)
     }
 
-    /// These subflows may have something to send: what their links take at once. No other has that does not wait for
-    /// its link already.
+    /// Sends what the links of these subflows take at once. No other subflow has anything to send, except those that
+    /// wait for their links already.
     fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, connection: u32, which: Subflows) {
         let (now, mut nics, mut open) = (core.now(), [0; Subflows::MOST as usize], Subflows::NONE);
         let free = which.without(self.connections[connection].waiting);
@@ -265,7 +270,7 @@ impl Mptcp {
         self.schedule_refill(core, nic);
     }
 
-    /// Sends a segment by one of these subflows, if there is one to send: by which.
+    /// Sends a segment by one of the `open` subflows, if there is one to send; returns the subflow.
     fn send_one<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -282,13 +287,13 @@ impl Mptcp {
         Some(mapped.subflow)
     }
 
-    /// A link is free: those that wait for it take turns.
+    /// Lets the subflows that wait for a free link take turns.
     fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32) {
         self.nics[nic as usize].refilling = false;
         while let Some(waiting) = self.nics[nic as usize].next_ready() {
             let (connection, subflow) = (waiting / Subflows::MOST, waiting % Subflows::MOST);
             self.take_turn(core, connection, subflow);
-            // A turn may be empty: what the subflow waited to send has gone by another.
+            // A turn may be empty: another subflow may have sent the segment that this one waited for.
             if self.nics[nic as usize].free_at() > core.now() {
                 break;
             }
@@ -332,7 +337,7 @@ impl Mptcp {
         self.free_if_over(connection);
     }
 
-    /// Frees the place of a connection that has sent and heard all.
+    /// Returns the sender of a finished connection to the pool, and frees its place when nothing refers to it.
     fn free_if_over(&mut self, connection: u32) {
         let place = &mut self.connections[connection];
         if place.sender.is_done()
@@ -388,7 +393,7 @@ impl Fabric for Mptcp {
 
     // Departure from the contract: the message is carried ([`alone`]).
     fn unloaded(&self, message: &Message) -> Time {
-        // What a message takes depends on those before it: a bound for all.
+        // The time depends on earlier messages, so this is a bound for all of them.
         if self.plan.kept {
             return self.plan.network.ideal(message);
         }

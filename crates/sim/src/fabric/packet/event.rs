@@ -1,65 +1,68 @@
-//! Packets, and what happens to them.
+//! Packets, and the events of a network of packets.
 
 use crate::engine::{Tie, Tied};
 use crate::fabric::timers::Alarm;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Where packets go that leave the network at the switch of their sender: for what is not one of its nodes.
+/// Destination of packets that leave the network at the switch of their sender, for a device that is not a node.
 pub(in crate::fabric) const OUTSIDE: NodeId = NodeId::MAX;
 
+/// Packet on its way.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<H> {
     pub transfer: u32,
     pub to: NodeId,
-    /// On the wire.
+    /// Bytes on the wire.
     pub wire: u32,
     pub payload: u32,
-    /// What the queues go by.
+    /// Rank, by which queues decide.
     pub rank: u32,
-    /// A queue took the payload away.
+    /// A queue trimmed the payload.
     pub trimmed: bool,
     pub header: H,
-    /// The switch port it is on its way to, or in.
+    /// Switch port that the packet is on its way to, or in.
     pub(super) port: u32,
-    /// Which of equal ways it takes.
+    /// Hash that selects one of several equal-cost paths.
     pub(super) hash: u32,
-    /// When it joined what waits for the link that it is to cross next.
+    /// Time at which the packet joined the queue of the next link.
     pub(super) ready: Time,
-    /// A switch marked it for congestion.
+    /// A switch marked the packet for congestion.
     pub marked: bool,
-    /// The link that it came by to its switch: see [`Pauses`](super::pause::Pauses).
+    /// Number of the link by which the packet came to its switch: see [`Pauses`](super::pause::Pauses).
     pub(super) came_by: u32,
 }
 
 impl<H> Packet<H> {
+    /// Creates a packet from (bytes on the wire, payload), rank and header.
     pub fn new(transfer: u32, to: NodeId, (wire, payload): (u32, u32), rank: u32, header: H) -> Packet<H> {
         let (trimmed, marked, port, hash, ready, came_by) = (false, false, 0, 0, Time::ZERO, 0);
         Packet { transfer, to, wire, payload, rank, trimmed, marked, header, port, hash, ready, came_by }
     }
 }
 
+/// Events of a network of packets.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<T> {
-    /// A packet is ready to be queued at its switch port. It came by this port of another switch.
+    /// A packet is ready to be queued at its switch port. It came from port `by` of another switch.
     AtSwitch {
         packet: u32,
         by: u32,
     },
-    /// The last bit of a packet has come to its node.
+    /// The last bit of a packet has arrived at its node.
     AtNode(u32),
-    /// A packet has come to [`OUTSIDE`].
+    /// A packet has arrived at [`OUTSIDE`].
     AtOutside(u32),
     /// A switch port at which packets wait is free.
     PortFree(u32),
-    /// A node that has more to send is free to.
+    /// The link of a node that has more to send is free.
     NodeFree(NodeId),
-    /// A pause frame has come to the sender of a link, which it tells to pause or to go on.
+    /// A pause frame has arrived at the sender of a link, and tells it to pause or to go on.
     Pause {
         link: u32,
         pause: bool,
     },
-    /// Whoever asked the sender of this link to pause may have to ask again.
+    /// The switch that asked the sender of this link to pause may have to ask again.
     PauseAgain(u32),
     /// The pause of the sender of this link may be over.
     PauseEnds(u32),
@@ -69,9 +72,9 @@ pub enum Event<T> {
     Transport(T),
 }
 
-/// Instead of a port: a node, or [`OUTSIDE`].
+/// Value of `by` for packets from a node or [`OUTSIDE`].
 pub(super) const FROM_NODE: u32 = u32::MAX;
-/// Pause frames come after packets by as many links.
+/// Lowest tie of pause frames: they come after packets that arrive over as many links.
 const PAUSES: u32 = 1 << 31;
 
 impl<T: Copy + Send> Tied for Event<T> {

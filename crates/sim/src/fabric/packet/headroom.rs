@@ -1,13 +1,13 @@
-//! How much of what came by one link a switch holds before it asks the sender at its other end to pause.
+//! Limit of the bytes that a switch holds of one link before it asks the sender at the other end to pause.
 //!
-//! Each link of a switch has *headroom* for what still comes after that. With a buffer for each port the rest of it is the
-//! link's. With a shared one, the headroom of all links is set aside, the links share the rest, and a link may hold
-//! alpha times what of that is free: DCQCN §4, whose dynamic threshold is beta (B - 8 n t_flight - s) / 8 with beta = 8,
-//! hence alpha = 1. (Its 8 are priorities; here one is paused.) What was asked to pause goes on when two full packets
-//! less than the threshold wait, or nothing.
+//! Each link of a switch has *headroom* for packets that still arrive after that. With a buffer for each port, the
+//! rest of the buffer is the link's. With a shared buffer, the headroom of all links is set aside, the links share
+//! the rest, and a link may hold alpha times the part of it that is free. This is DCQCN §4, whose dynamic threshold
+//! is `beta (B - 8 n t_flight - s) / 8` with beta = 8, hence alpha = 1. (Its 8 are priorities; here one is paused.) A
+//! paused link goes on when the bytes held are two full packets below the threshold, or none.
 //!
-//! So nothing is dropped: whoever is not asked to pause when a packet comes holds at most alpha times what is free, which
-//! is not below 0 then; what comes after is in the headroom of its link.
+//! So nothing is dropped: a link that is not asked to pause when a packet comes holds at most alpha times the free
+//! bytes, which are not below 0 then; later packets fit in the headroom of the link.
 
 use crate::error::SetupError;
 use crate::fabric::buffer::Buffer;
@@ -15,26 +15,30 @@ use crate::fabric::stream::Plan;
 use crate::topology::Link;
 use unrack_units::Bytes;
 
-/// A pause frame on the wire: the shortest there is, with preamble and gap.
+/// Bytes of a pause frame on the wire: the shortest frame there is, with preamble and gap.
 pub(super) const FRAME: u64 = 64 + 8 + 12;
 
 pub(super) struct Headroom {
     buffer: Buffer,
-    /// Of a link.
+    /// Headroom of a link, in bytes.
     bytes: u64,
-    /// Two full packets.
+    /// Bytes of two full packets.
     step: u64,
-    /// By switch: what its links share, and what all hold, if they share a buffer.
+    /// Bytes that the links of each switch share, and bytes that they hold together; empty if ports have buffers of
+    /// their own.
     shared: Vec<(u64, u64)>,
 }
 
 impl Headroom {
+    /// Computes the headroom of the links of a network.
+    ///
     /// # Errors
-    /// If there is no room for the headroom and two packets.
+    /// If the buffer has no room for the headroom and two packets.
     pub(super) fn new(plan: &Plan) -> Result<Headroom, SetupError> {
         let (topology, full) = (&plan.network.topology, plan.full_packet().get());
-        // A frame waits for a packet under way, crosses the link, and finds a packet under way there; what is
-        // on the link and in the switch's pipeline by then comes, and a packet at its end that stores first.
+        // A frame waits for the packet that is on the link, crosses the link, and waits for a packet there.
+        // Everything that is on the link and in the switch's pipeline by then arrives, and so does a packet at its
+        // end that is stored first.
         let headroom = |link: Link| {
             let time = link.propagation * 2 + plan.network.switch_latency;
             link.pace.bytes_in(time) + 1 + 3 * full + FRAME
@@ -61,7 +65,8 @@ impl Headroom {
         Ok(Headroom { buffer: plan.buffer, bytes, step, shared })
     }
 
-    /// Whether a link of this switch that holds so much, and may have been asked to pause, is to pause now.
+    /// Returns whether a link of this switch, of which `held` bytes are held, is to pause now. `asked`: it already
+    /// is.
     pub(super) fn asks(&self, switch: u32, held: u64, asked: bool) -> bool {
         let above = match self.buffer {
             Buffer::Private(size) => size.get() - self.bytes,
@@ -73,7 +78,7 @@ impl Headroom {
         if asked { held > 0 && held + self.step >= above } else { held > above }
     }
 
-    /// Whether there is room at this switch, by one of whose links, that holds so much, a packet has come.
+    /// Returns whether this switch has room for a packet of `wire` bytes by a link of which it holds `held` bytes.
     pub(super) fn takes(&self, switch: u32, held: u64, wire: u64) -> bool {
         match self.buffer {
             Buffer::Private(size) => held + wire <= size.get(),
@@ -81,7 +86,7 @@ impl Headroom {
         }
     }
 
-    /// What waits at a switch has grown.
+    /// Counts bytes that begin to wait at a switch.
     pub(super) fn came(&mut self, switch: u32, wire: u64) {
         if let Some((_, used)) = self.shared.get_mut(switch as usize) {
             *used += wire;

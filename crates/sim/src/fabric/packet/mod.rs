@@ -1,9 +1,9 @@
-//! A network of queues under transports that send packet by packet: what `pfabric`, `phost`, `ird`,
-//! `fastpass`, `ndp`, `homa` and `pfc-dcqcn` share.
+//! A network of queues under transports that send packet by packet, shared by `pfabric`, `phost`, `ird`, `fastpass`,
+//! `ndp`, `homa` and `pfc-dcqcn`.
 //!
-//! A [`Transport`] holds the cores of all nodes and is asked for a packet whenever a node's link is free,
-//! so that what leaves next is decided when it leaves. A switch port is a [`Queue`], whose rules are the
-//! protocol's. A packet costs an event at each switch and one at its end; where it waits, one more.
+//! A [`Transport`] holds the cores of all nodes and is asked for a packet whenever a node's link is free, so that the
+//! next packet is chosen at the last moment. A switch port is a [`Queue`], whose rules are the protocol's. A packet
+//! costs an event at each switch and one at its end, and one more at each port where it waits.
 
 mod event;
 mod headroom;
@@ -50,47 +50,48 @@ struct Port<Q> {
     switch: u32,
     end: End,
     free_at: Time,
-    /// Has an event for when it is free.
+    /// An event is scheduled for the time at which the port is free.
     draining: bool,
     queue: Q,
 }
 
-/// The sending side of a node.
+/// Sending side of a node.
 struct Host<H> {
     free_at: Time,
-    /// Has an event for when it is free.
+    /// An event is scheduled for the time at which the link is free.
     waking: bool,
-    /// Leaves before anything that the transport has.
+    /// Packets that leave before any of the transport's.
     control: VecDeque<Packet<H>>,
-    /// Packets sent, if they take all ways in turn.
+    /// Number of packets sent so far, if packets take all paths in turn.
     sprayed: u32,
-    /// May send control only.
+    /// Only control may be sent.
     paused: bool,
 }
 
-/// All but the transport.
+/// State of the network except the transport.
 pub(super) struct Wires<T: Transport> {
     pub plan: Plan,
     ports: Vec<Port<T::Queue>>,
     hosts: Vec<Host<T::Header>>,
     packets: Slab<Packet<T::Header>>,
     transfers: Transfers,
-    /// Of the nodes of each switch.
+    /// Alarms of the nodes of each switch.
     alarms: Vec<Timers>,
     pauses: Option<Pauses>,
-    /// Of switches that share their buffers.
+    /// Bytes at switches that share their buffers; `None` if ports have buffers of their own.
     pools: Option<Pools>,
-    /// Of each port, if they do not.
+    /// Buffer of each port, if switches do not share theirs.
     room: Room,
-    /// Of a run that is split.
+    /// State of this part, in a run that is split.
     part: Option<Box<Part<Parcel<T::Header>>>>,
-    /// From the end of a packet on a node's link to its arrival outside.
+    /// Time from the end of a packet on a node's link to its arrival outside.
     way_outside: Time,
     losses: Vec<Loss>,
-    /// What the transport has asked for and has not happened yet.
+    /// Transfers that have been opened and the transport does not know yet.
     opened: Vec<u32>,
+    /// Nodes that may have something to send.
     woken: Vec<NodeId>,
-    /// What was lost of what the transport keeps something for.
+    /// Headers of lost packets of which the transport does not know yet.
     lost: Vec<T::Header>,
 }
 
@@ -128,7 +129,7 @@ impl<T: Transport> PacketNetwork<T> {
             ports: (0..topology.ports()).map(port).collect(),
             hosts: (0..plan.network.nodes()).map(host).collect(),
             room: Room::Own(plan.buffer.of_port().get()),
-            // Who pauses keeps the books by link.
+            // A queue that pauses counts bytes by link instead.
             pools: Pools::new(plan.buffer, topology.switches()).filter(|_| !T::Queue::PAUSES),
             plan,
             packets: Slab::new(),
@@ -157,12 +158,12 @@ impl<T: Transport> PacketNetwork<T> {
         self.transport.unloaded(&self.wires.plan, message)
     }
 
-    /// From the end of a packet on a node's link to its arrival outside.
+    /// Sets the time from the end of a packet on a node's link to its arrival outside.
     pub(super) fn set_outside(&mut self, way: Time) {
         self.wires.way_outside = way;
     }
 
-    /// Nothing waits, is paused, asks for a pause or has a place.
+    /// Returns whether nothing waits, is paused, asks for a pause or has a place.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let Wires { ports, hosts, packets, transfers, pauses, .. } = &self.wires;
@@ -233,7 +234,7 @@ impl<T: Transport> PacketNetwork<T> {
         self.settle(core);
     }
 
-    /// Does what the transport asked for, until it asks for nothing more.
+    /// Carries out the transport's requests, until there are no more.
     fn settle<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>) {
         loop {
             if let Some(transfer) = self.wires.opened.pop() {
@@ -252,7 +253,7 @@ impl<T: Transport> PacketNetwork<T> {
         }
     }
 
-    /// Sends one packet, if the link is free; else, or if there may be more, sees to it when it is.
+    /// Sends one packet if the link is free. If it is not, or there may be more to send, schedules the next try.
     fn transmit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, node: NodeId) {
         let host = &mut self.wires.hosts[node as usize];
         if host.waking {
@@ -303,7 +304,7 @@ impl<T: Transport> PacketNetwork<T> {
             let place = &mut transfers[owner];
             let waits = place.serial == serial && transport.deadline(owner, side).is_some();
             if place.serial == serial && !waits {
-                // It may come to wait again.
+                // The transfer may wait again.
                 place.alarms[side as usize] = Time::MAX;
             }
             waits
@@ -331,14 +332,14 @@ impl<T: Transport> PacketNetwork<T> {
     }
 }
 
-/// What tests ask of a fabric when all is over.
+/// Check by tests when a run is over.
 #[cfg(test)]
 pub(super) trait Emptied: super::Fabric {
     fn is_empty(&self) -> bool;
 }
 
-/// Makes a [`Fabric`](super::Fabric) of a struct around a [`PacketNetwork`] that is called `network`, whose
-/// transport has this [`Transport::Timer`].
+/// Implements [`Fabric`](super::Fabric) and [`Split`](crate::engine::Split) for a struct around a [`PacketNetwork`]
+/// that is called `network`, whose transport has this [`Transport::Timer`] and [`Transport::Header`].
 macro_rules! fabric_of_packets {
     ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty, $header:ty) => {
         impl $(<$policy: $bound>)? $crate::fabric::Fabric for $fabric $(<$policy>)? {
@@ -406,7 +407,7 @@ macro_rules! fabric_of_packets {
 }
 pub(super) use fabric_of_packets;
 
-/// Keeps `value` at this index, which is at most one beyond the last.
+/// Puts `value` at this index, which is at most one beyond the last.
 pub(super) fn put<V>(all: &mut Vec<V>, index: u32, value: V) {
     match all.get_mut(index as usize) {
         Some(place) => *place = value,

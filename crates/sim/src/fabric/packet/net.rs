@@ -7,57 +7,62 @@ use crate::fabric::timers::{Alarm, Needs, Side};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// The network as a transport sees it.
+/// Network as a transport sees it.
 pub(in crate::fabric) struct Net<'a, T: Transport, O> {
     pub(super) core: &'a mut Core<Event<T::Timer>, O>,
     pub(super) wires: &'a mut Wires<T>,
 }
 
 impl<T: Transport, O: Observer> Net<'_, T, O> {
+    /// Returns the present simulated time.
     pub fn now(&self) -> Time {
         self.core.now()
     }
 
+    /// Returns a transfer by its number.
     pub fn transfer(&self, transfer: u32) -> &Transfer {
         &self.wires.transfers[transfer]
     }
 
+    /// Returns the plan of the network.
     pub fn plan(&self) -> &Plan {
         &self.wires.plan
     }
 
-    /// Segment `number` of a transfer: bytes on the wire, and payload.
+    /// Returns the bytes on the wire and the payload of segment `number` of a transfer.
     pub fn segment(&self, transfer: u32, number: u32) -> (u32, u32) {
         let framing = &self.wires.plan.framing;
         let payload = framing.payload(self.wires.transfers[transfer].bytes, number);
         (framing.wire(payload).get() as u32, payload as u32)
     }
 
-    /// A packet without payload: bytes on the wire, and payload.
+    /// Returns the bytes on the wire and the payload (0) of a packet without payload.
     pub fn bare(&self) -> (u32, u32) {
         (self.wires.plan.framing.wire(0).get() as u32, 0)
     }
 
-    /// The node may have something to send.
+    /// Notes that the node may have something to send.
     pub fn wake(&mut self, node: NodeId) {
         self.wires.woken.push(node);
     }
 
-    /// Sends a packet from `node` before any that the transport may have for it.
+    /// Sends a packet from `node` before any other that the transport may have for it.
     pub fn send_first(&mut self, node: NodeId, packet: Packet<T::Header>) {
         self.wires.transfers[packet.transfer].references += 1;
         self.wires.hosts[node as usize].control.push_back(packet);
         self.wake(node);
     }
 
-    /// From now on `wait` keeps the transfer from sending. It is called only if somebody looks on.
+    /// Reports that `wait` keeps the transfer from sending from now on. `wait` is called only if there is an
+    /// observer.
     pub fn waits(&mut self, transfer: u32, wait: impl FnOnce() -> Wait) {
         if O::HOPS {
             self.core.waits(self.wires.transfers[transfer].message, wait);
         }
     }
 
-    /// What this transfer needs was lost in a packet that was counted as another's: word of this kind, of this segment.
+    /// Reports that this transfer lost something in a packet that was counted as another transfer's: a packet of this
+    /// kind, about this segment.
     pub fn lost(&mut self, transfer: u32, kind: PacketKind, segment: u32) {
         if O::HOPS {
             let Transfer { message, src, dst, .. } = self.wires.transfers[transfer];
@@ -66,7 +71,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         }
     }
 
-    /// A packet from outside comes to the switch port of the node that it is for.
+    /// Schedules the arrival of a packet from outside at the switch port of its destination.
     pub fn send_from_outside(&mut self, at: Time, mut packet: Packet<T::Header>) {
         let topology = &self.wires.plan.network.topology;
         packet.port = topology.route(topology.switch_of(packet.to), packet.to, 0);
@@ -75,11 +80,13 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         self.core.schedule(at, Event::AtSwitch { packet, by: FROM_NODE });
     }
 
+    /// Schedules a timer of the transport.
     pub fn schedule(&mut self, at: Time, timer: T::Timer) {
         self.core.schedule(at, Event::Transport(timer));
     }
 
-    /// Wakes this end of a transfer then, if it is open then. Nearly all alarms should be set the same time ahead.
+    /// Sets an alarm for this end of a transfer; it is ignored if the transfer has ended by then. Nearly all alarms
+    /// should be set the same time ahead.
     pub(super) fn set_alarm(&mut self, at: Time, transfer: u32, side: Side) {
         let place = &mut self.wires.transfers[transfer];
         if at >= place.alarms[side as usize] {
@@ -96,7 +103,8 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         }
     }
 
-    /// The last byte of a transfer is here. Whether it is to be acknowledged: a request is by its answer.
+    /// Records that the last byte of a transfer has arrived. Returns whether to acknowledge it: a request is
+    /// acknowledged by its answer.
     pub fn delivered(&mut self, transfer: u32) -> bool {
         let place = &mut self.wires.transfers[transfer];
         debug_assert!(!place.delivered);
@@ -112,32 +120,34 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         false
     }
 
-    /// Keeps a transfer, and its number, until as many calls of [`Net::release`].
+    /// Keeps a transfer, and its number, until [`Net::release`] was called as many times.
     pub fn hold(&mut self, transfer: u32) {
         self.wires.transfers[transfer].references += 1;
     }
 
+    /// Ends one [`Net::hold`] of a transfer.
     pub fn release(&mut self, transfer: u32) {
         self.wires.transfers.drop_reference(transfer);
     }
 
-    /// The sender of a transfer has nothing more to do.
+    /// Records that the sender of a transfer has nothing more to do.
     pub fn close(&mut self, transfer: u32) {
         self.wires.transfers.close(transfer);
     }
 
-    /// The sender of a transfer tries no more: its message is lost, unless it has arrived.
+    /// Gives up sending a transfer: its message is lost, unless it has arrived.
     pub fn give_up(&mut self, transfer: u32) {
         self.core.give_up(self.wires.transfers[transfer].message);
         self.close(transfer);
     }
 
-    /// The receiver of a transfer, which held it, waits for it no more.
+    /// Gives up waiting for a transfer, which the receiver held.
     pub fn give_up_receiving(&mut self, transfer: u32) {
         self.core.give_up(self.wires.transfers[transfer].message);
         self.release(transfer);
     }
 
+    /// Counts a retransmission of a transfer.
     pub fn retransmitted(&mut self, transfer: u32) {
         self.core.retransmitted(self.wires.transfers[transfer].message);
     }

@@ -1,7 +1,7 @@
 //! A part of the network, in a run that is split.
 //!
-//! A transfer has a place in each part that its packets pass, with both of its ends: in the part of its sender one is
-//! used, in that of its receiver the other. All count the packets that they have.
+//! A transfer has a place in each part that its packets pass, with both of its ends: the part of its sender uses one,
+//! and the part of its receiver the other. Every part counts the packets that it has.
 
 use super::headroom::FRAME;
 use super::{Event, Net, Packet, PacketNetwork, Queue, Role, Transport, Wires};
@@ -11,28 +11,28 @@ use std::sync::Arc;
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-/// What has crossed to another part, and is due there.
+/// Packet or pause that has crossed to another part, with the time at which it is due there.
 pub struct Parcel<H> {
     at: Time,
     what: What<H>,
 }
 
 enum What<H> {
-    /// A packet of this transfer, that came by this port.
+    /// Packet of the transfer of this name, which came from this port.
     Packet { by: u32, name: u32, packet: Packet<H> },
-    /// The sender of this link pauses, or goes on.
+    /// Pause or resumption of the sender of this link.
     Pause { link: u32, pause: bool },
 }
 
 impl<T: Transport> Wires<T> {
-    /// A transfer has its place.
+    /// Notes the place of a transfer in this part.
     pub(super) fn keep(&mut self, transfer: u32) {
         if let Some(part) = &mut self.part {
             part.keep(self.transfers[transfer].name, transfer);
         }
     }
 
-    /// The other part that a switch belongs to.
+    /// Returns the part of a switch, if that is another part.
     pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
         self.part.as_ref().and_then(|part| part.elsewhere(switch))
     }
@@ -62,13 +62,13 @@ impl<T: Transport> Wires<T> {
 }
 
 impl<T: Transport> PacketNetwork<T> {
-    /// See [`Fabric::lookahead`](crate::Fabric::lookahead).
+    /// Returns the lookahead: see [`Fabric::lookahead`](crate::Fabric::lookahead).
     pub(in crate::fabric) fn lookahead(&self) -> Time {
         let plan = &self.wires.plan;
         let link = plan.network.topology.core_link();
         match plan.lookahead() {
             _ if !T::SPLITS => Time::ZERO,
-            // A pause frame is felt when it is in, without the latency of a switch.
+            // A pause frame takes effect when it has arrived, without the latency of a switch.
             packets if T::Queue::PAUSES => packets.min(link.propagation + link.pace.transmit(FRAME)),
             packets => packets,
         }
@@ -121,7 +121,7 @@ impl<T: Transport> PacketNetwork<T> {
         let segments = self.wires.plan.framing.segments(bytes);
         let transfer = self.wires.transfers.open(id, ends, (bytes, segments), role, None);
         if let Role::Answer(_) = role {
-            // Where the answer goes to, the request is open until the answer has come.
+            // In the part that the answer goes to, the request is open until the answer has come.
             let request = self.wires.place(name - 1);
             self.wires.transfers[transfer].role = request.map_or(Role::Data, Role::Answer);
         }

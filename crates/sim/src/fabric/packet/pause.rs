@@ -1,13 +1,14 @@
-//! Priority flow control (IEEE 802.1Q clause 36): a switch that has much of what came by one link asks the
-//! sender at its other end to pause.
+//! Priority flow control (IEEE 802.1Q clause 36): a switch that holds many bytes that came by one link asks the
+//! sender at the other end to pause.
 //!
 //! A pause frame can be lost where links fail. A pause therefore ends by itself after 65,535 quanta (IEEE 802.1Q
-//! figure 36-3; 336 us at 100 Gb/s), and who needs a longer one asks again in half of that time. So a link that dies in
-//! a pause holds up nobody for longer: what waits for it leaves, and is lost, as from the port of a switch that has no
-//! link. And what comes in spite of a pause that was asked for, and finds no room, is dropped.
+//! figure 36-3; 336 us at 100 Gb/s), and a switch that needs a longer one asks again after half of that time. So a
+//! link that dies during a pause holds up nobody for longer: packets that wait for it leave, and are lost, as from
+//! the port of a switch that has no link. A packet that arrives in spite of a requested pause, and finds no room, is
+//! dropped.
 //!
-//! Departure: where nothing fails, a pause lasts until its end is told, and nobody asks twice, which is the same but for 84 B
-//! now and then. A link that goes down does not end a pause at once.
+//! Departure: where nothing fails, a pause lasts until its end is announced, and is not repeated, which is the same
+//! except for 84 B now and then. A link that goes down does not end a pause at once.
 
 use super::headroom::{FRAME, Headroom};
 use super::{Event, Packet, Queue, Transport, Wires};
@@ -23,22 +24,23 @@ use unrack_workload::NodeId;
 /// Bytes of the longest pause: 65,535 quanta of 512 bits.
 const LONGEST: u64 = 65_535 * 64;
 
-/// What a switch holds by the link that it came by, and whom it has asked to pause. Links are numbered:
+/// Bytes that switches hold of each link, and the links whose senders have been asked to pause. Links are numbered:
 /// those of nodes, then those behind switch ports.
 pub(super) struct Pauses {
     headroom: Headroom,
     links: Vec<Held>,
-    /// Of each link: its sender pauses until then. `ZERO`: it does not, or nothing fails.
+    /// Time until which the sender of each link pauses. `ZERO` if it does not, or if nothing fails.
     until: Vec<Time>,
 }
 
 struct Held {
     bytes: u64,
     asked: bool,
-    /// It will see whether it has to ask again.
+    /// An event is scheduled to check whether to ask again.
     repeats: bool,
-    /// The receiving switch, and its port that leads back.
+    /// Receiving switch.
     switch: u32,
+    /// Port of that switch that leads back.
     back: u32,
 }
 
@@ -56,7 +58,7 @@ impl Pauses {
         let hosts = (0..topology.nodes()).map(|node| ports[&(topology.switch_of(node), End::Node(node))]);
         let behind = (0..topology.ports()).map(|port| match topology.end(port) {
             End::Switch(switch) => ports[&(switch, End::Switch(topology.owner(port)))],
-            // Nodes take all that comes.
+            // Nodes take every packet that comes.
             End::Node(_) => port,
         });
         let links: Vec<Held> = hosts.chain(behind).map(held).collect();
@@ -73,7 +75,7 @@ impl Pauses {
 }
 
 impl<T: Transport> Wires<T> {
-    /// Data that came by its link is to wait. Whether there is room.
+    /// Counts data that begins to wait, for the link by which it came. Returns whether there is room.
     pub(super) fn hold<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -91,7 +93,7 @@ impl<T: Transport> Wires<T> {
         true
     }
 
-    /// Data that waited leaves.
+    /// Counts data that waited and leaves.
     pub(super) fn let_go<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -115,7 +117,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// It was asked to pause half a pause ago.
+    /// Repeats a pause, half its length after it was asked for, if it is still needed.
     pub(super) fn repeat_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
         let Some(pauses) = &mut self.pauses else { return };
         let held = &mut pauses.links[link as usize];
@@ -125,7 +127,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Sends a pause frame back, as soon as what is on that link has left.
+    /// Sends a pause frame back, as soon as the packet on that link has left.
     fn send_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32, pause: bool) {
         let Some(pauses) = &mut self.pauses else { return };
         let topology = &self.plan.network.topology;
@@ -164,7 +166,7 @@ impl<T: Transport> Wires<T> {
         });
     }
 
-    /// A pause frame has come to the sender of this link. Returns the node that may go on.
+    /// Takes a pause frame that has arrived at the sender of this link. Returns the node that may go on.
     pub(super) fn take_pause<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -177,7 +179,7 @@ impl<T: Transport> Wires<T> {
         self.set_paused(core, link, pause)
     }
 
-    /// A pause that begins, or goes on, ends by itself.
+    /// Limits the length of a pause that begins or goes on.
     fn limit_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
         let Some(pauses) = &mut self.pauses else { return };
         let pace = match link.checked_sub(self.hosts.len() as u32) {
@@ -190,7 +192,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// The time of a pause may be over. Returns the node that may go on.
+    /// Ends a pause whose time is over. Returns the node that may go on.
     pub(super) fn end_pause<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,

@@ -1,4 +1,4 @@
-//! How a packet looks to whoever looks on.
+//! Descriptions of packets for an observer.
 
 use super::{OUTSIDE, Packet, Role, Transport, Wires};
 use crate::engine::{self, Hop, LinkId, PacketKind};
@@ -7,7 +7,7 @@ use crate::topology::End;
 use unrack_units::Time;
 
 impl<T: Transport> Wires<T> {
-    /// A packet over a link: when it leaves, and can go on.
+    /// Describes a packet over a link, by when it leaves and can go on.
     pub(super) fn seen(
         &self,
         packet: &Packet<T::Header>,
@@ -24,7 +24,7 @@ impl<T: Transport> Wires<T> {
             }
         };
         let device = if to_switch { network.switch_latency } else { Time::ZERO };
-        // What goes outside is all in before it goes on.
+        // A packet to the outside has arrived completely before it goes on.
         let serial = if packet.to == OUTSIDE { last - first } else { onward - first - propagation - device };
         Hop {
             link,
@@ -43,7 +43,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// What a packet says.
+    /// Describes a packet to an observer.
     pub(super) fn looks(&self, packet: &Packet<T::Header>) -> engine::Packet {
         let transfer = &self.transfers[packet.transfer];
         let (kind, segment) = T::describe(&packet.header);
@@ -54,12 +54,12 @@ impl<T: Transport> Wires<T> {
         };
         let from = if packet.to == transfer.dst { transfer.src } else { transfer.dst };
         let offset = segment.map(|segment| self.offset(packet.transfer, segment));
-        // Ranks beyond a byte are as good as the last.
+        // Ranks beyond a byte count as the last.
         let priority = u8::try_from(packet.rank).unwrap_or(u8::MAX);
         engine::Packet { offset, priority, ..engine::Packet::new(kind, from, packet.to) }
     }
 
-    /// The first byte of a segment in its transfer.
+    /// Returns the offset of the first byte of a segment in its transfer.
     pub(super) fn offset(&self, transfer: u32, segment: u32) -> u64 {
         (u64::from(segment) * self.plan.framing.mss().get()).min(self.transfers[transfer].bytes)
     }

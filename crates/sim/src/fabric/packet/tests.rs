@@ -1,4 +1,4 @@
-//! What is left of transfers when nothing is left to happen, whatever failed: nothing.
+//! Leftovers at the end of a run, whatever failed: no transfer keeps anything.
 
 use super::Emptied;
 use crate::engine::Sim;
@@ -81,7 +81,7 @@ proptest! {
         let ethernet =
             |bytes| Ethernet { mtu: Bytes::new(1500), headers: true, buffer: of_switches(bytes), cut_through };
         let small = ethernet(buffer);
-        // Room for the headroom of pauses, and for little else.
+        // A buffer with room for the headroom of pauses, and little else.
         let large = ethernet(30_000);
         let mut messages = messages;
         messages.sort_by_key(|(at, _)| *at);

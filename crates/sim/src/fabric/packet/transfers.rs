@@ -1,5 +1,5 @@
-//! One-way transfers: what transports carry. A flow or write is one; a read or rmw is a request and,
-//! once that has arrived, an answer.
+//! One-way transfers, as transports carry them. A flow or write is one; a read or rmw is a request and, once that has
+//! arrived, an answer.
 
 use super::super::slab::Slab;
 use crate::fabric::stream::transfer_name;
@@ -13,40 +13,41 @@ pub struct Transfer {
     pub src: NodeId,
     pub dst: NodeId,
     pub bytes: u64,
-    /// Packets that it is cut into.
+    /// Number of packets that the transfer is cut into.
     pub segments: u32,
     pub role: Role,
-    /// What both ends know it by. Of equals, the lowest goes first.
+    /// Name that both ends know the transfer by. Of equals, the lowest goes first.
     pub name: u32,
-    /// Tells it from others that had its place.
+    /// Serial number that tells the transfer from others with the same index; 0 if it is over.
     pub serial: u32,
-    /// Its last byte has arrived.
+    /// The last byte has arrived.
     pub delivered: bool,
-    /// Its sender has nothing more to do.
+    /// The sender has nothing more to do.
     pub(super) closed: bool,
-    /// Packets under way, ends that keep it, and the answer to this request.
+    /// Number of packets under way, of ends that hold the transfer, and of answers to this request.
     pub(super) references: i32,
-    /// The earliest alarm set by its sender, and by its receiver.
+    /// Earliest alarm set by the sender, and by the receiver.
     pub(super) alarms: [Time; 2],
-    /// The request that its sender answers by it, which is kept as long as this.
+    /// Request that the sender answers by this transfer; it is kept as long as the transfer.
     answers: Option<u32>,
 }
 
+/// Purpose of a transfer in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Its end is the end of the message.
+    /// Carries the data of a message, which is complete at the end of it.
     Data,
-    /// Its end opens the answer.
+    /// Carries a request, whose end opens the answer.
     Request,
-    /// As data; its first packet to arrive acknowledges the request, the transfer of this number.
+    /// Carries an answer; its first packet to arrive acknowledges the request, the transfer of this index.
     Answer(u32),
 }
 
-/// All that are open, and those of whom packets are still under way.
+/// Transfers that are open, or of which packets are still under way.
 pub(super) struct Transfers {
     places: Slab<Transfer>,
     opened: u32,
-    /// In a part of a split run: names of those that were closed. Their places are kept until they are forgotten.
+    /// Names of closed transfers, in a part of a split run; their places are kept until they are forgotten.
     pub(super) closed: Option<Vec<u32>>,
 }
 
@@ -113,7 +114,7 @@ impl Transfers {
         self.places.used()
     }
 
-    /// Its place may be another's.
+    /// Frees the place of a transfer for another.
     pub(super) fn forget(&mut self, transfer: u32) {
         let place = &mut self.places[transfer];
         place.serial = 0;

@@ -1,4 +1,4 @@
-//! What a transport is to the network under it.
+//! Interface between a transport and the network under it.
 
 use super::{Net, Packet, Queue, Side};
 use crate::engine::{Observer, PacketKind};
@@ -6,64 +6,68 @@ use crate::fabric::stream::Plan;
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
-/// What decides who sends what, and when.
+/// Transport: decides which node sends what, and when.
 pub(in crate::fabric) trait Transport: Sized {
-    /// What a packet says to its receiver.
+    /// Contents of a packet for its receiver.
     type Header: Copy + Send;
-    /// What it asks to be told later.
+    /// Timer that the transport schedules.
     type Timer: Copy + Send;
     type Queue: Queue;
-    /// As in scenarios and tables.
+    /// Name in scenarios and tables.
     const NAME: &'static str;
-    /// Packets of a node take all ways in turn, control included; else those of a transfer all take the same.
+    /// Whether the packets of a node take all paths in turn, control included. If not, those of a transfer all take
+    /// the same.
     const SPRAYS: bool;
-    /// What it does at the nodes of a switch depends on those, and on packets that come, alone.
+    /// Whether the transport can be split: what it does at the nodes of a switch depends only on these nodes, and on
+    /// packets that arrive.
     const SPLITS: bool;
-    /// [`Transport::lost`] is called.
+    /// Whether [`Transport::lost`] is called.
     const HEARS_OF_LOSSES: bool = false;
 
-    /// Makes both ends of a transfer.
+    /// Creates both ends of a transfer.
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
-    /// Its sender may begin now.
+    /// Lets the sender of a transfer begin.
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
-    /// A packet has arrived at its end.
+    /// Takes a packet that has arrived at its end.
     fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Self::Header>);
-    /// A packet to [`OUTSIDE`] has arrived there.
+    /// Takes a packet that has arrived at [`OUTSIDE`].
     fn receive_outside<O: Observer>(&mut self, _net: &mut Net<Self, O>, _packet: &Packet<Self::Header>) {
         unreachable!("no transport sends there but one that receives there");
     }
-    /// A packet was lost, of which the books of the simulation may keep something: nobody in the network knows.
+    /// Forgets the state that the simulation keeps for a lost packet. No node in the network knows of the loss.
     fn lost<O: Observer>(&mut self, _net: &mut Net<Self, O>, _header: &Self::Header) {}
-    /// The first packet of its answer has arrived, which acknowledges this request.
+    /// Acknowledges a request, since the first packet of its answer has arrived.
     fn answered<O: Observer>(&mut self, net: &mut Net<Self, O>, request: u32);
-    /// The link of a node is free: what it sends now.
+    /// Returns the packet that a node sends now, when its link is free.
     fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Self::Header>>;
-    /// Whether [`Transport::poll`] may have something for this node.
+    /// Returns whether [`Transport::poll`] may have a packet for this node.
     fn is_ready(&self, node: NodeId) -> bool;
+    /// Handles a timer that is due.
     fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, timer: Self::Timer);
-    /// What a packet is, and of data or what answers it: which segment.
+    /// Returns the kind of a packet and, for data and replies to data, the segment.
     fn describe(header: &Self::Header) -> (PacketKind, Option<u32>);
-    /// When [`Transport::handle_alarm`] is due for this end of a transfer. It may move to later at any time; if it
-    /// comes to be sooner, or something at last, [`Transport::keep_alarm`] has to be called, at this end.
+    /// Returns when [`Transport::handle_alarm`] is due for this end of a transfer. The deadline may move to later at
+    /// any time. If it moves to sooner, or begins to exist, [`Transport::keep_alarm`] has to be called at this end.
     fn deadline(&self, transfer: u32, side: Side) -> Option<Time>;
-    /// The deadline of this end of a transfer has come.
+    /// Handles the deadline of this end of a transfer.
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, side: Side);
+    /// Sets the alarm for the deadline of this end of a transfer, if there is one.
     fn keep_alarm<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32, side: Side) {
         if let Some(at) = self.deadline(transfer, side) {
             net.set_alarm(at, transfer, side);
         }
     }
-    /// It keeps nothing of any transfer that could have an effect.
+    /// Returns whether nothing is kept of any transfer that could have an effect.
     #[cfg(test)]
     fn is_empty(&self) -> bool;
-    /// How long a message takes alone in the network.
+    /// Returns the completion time of a message alone in the network.
     fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
         alone::<Self>(plan, message, None, |_, _| Time::ZERO)
     }
 }
 
-/// How long a message takes alone in the network, if each of its transfers is sent `ahead` after it was opened,
-/// without a break or a packet each `spacing`.
+/// Returns the completion time of a message alone in the network. Each of its transfers is sent `ahead` after it was
+/// opened, without a break or with one packet each `spacing`.
 pub(in crate::fabric) fn alone<T: Transport>(
     plan: &Plan,
     message: &Message,

@@ -1,4 +1,4 @@
-//! A packet's way: from a node's link through switch ports to its end.
+//! A packet's path: from a node's link through switch ports to its end.
 
 use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, Role, Transport, Wires};
 use crate::engine::{Core, LinkId, Observer};
@@ -65,7 +65,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// When, but for propagation, a packet that leaves so can be queued at the next port.
+    /// Returns when a packet with this departure can be queued at the next port, without propagation.
     pub(super) fn ready(&self, departure: Departure, packet: &Packet<T::Header>) -> Time {
         let Departure { first, last } = departure;
         let start = match self.plan.cut_through {
@@ -161,7 +161,7 @@ impl<T: Transport> Wires<T> {
     pub(super) fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {
         let port = &mut self.ports[number as usize];
         if port.free_at > core.now() {
-            // A pause frame went before.
+            // A pause frame was sent first.
             return core.schedule(port.free_at, Event::PortFree(number));
         }
         port.draining = false;

@@ -1,11 +1,11 @@
-//! How long a flow takes alone: arithmetic.
+//! Completion time of a flow that is alone, as arithmetic.
 
 use super::Pfq;
 use std::collections::BTreeMap;
 use unrack_units::Time;
 
 impl Pfq {
-    /// Until its last packet is there.
+    /// Returns the time until the last packet has arrived.
     pub(super) fn alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let last = u64::from(self.segments(bytes)) - 1;
         let wire = u64::from(self.wire(self.payload(bytes, last as u32)));
@@ -15,21 +15,22 @@ impl Pfq {
         let (full_there, last_there) =
             (start(before) + self.way(src, dst, full), start(last) + self.way(src, dst, wire));
         match self.alike {
-            // By one way, the last waits for the full one before it.
+            // By one path, the last packet waits for the full one before it.
             Some((pace, _)) if self.has_one_way(src, dst) => last_there.max(full_there + pace.transmit(wire)),
             // A short last packet may overtake the full one before it.
             _ => full_there.max(last_there),
         }
     }
 
-    /// When so many bytes of full packets have left a node that all shortest ways begin at: at the least.
+    /// Returns a lower bound of the time at which this many bytes of full packets have left the source, over all
+    /// links by which shortest paths begin.
     fn start(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let ports = self.graph.closer(src, dst);
         let links = self.graph.links_of(src).enumerate().filter(|(port, _)| ports >> port & 1 == 1);
         let full = u64::from(self.wire(self.most));
         let paces: Vec<_> = links.map(|(_, link)| self.links[link as usize].pace).collect();
         match paces.iter().all(|pace| *pace == paces[0]) {
-            // As many packets at once as there are links.
+            // Each link sends its share of the packets.
             true => paces[0].transmit(full) * (bytes / full / paces.len() as u64),
             false => {
                 let bps: u128 = paces.iter().map(|pace| u128::from(pace.rate().as_bps())).sum();
@@ -39,14 +40,14 @@ impl Pfq {
         }
     }
 
-    /// From the start of a packet to its arrival by the shortest way that is fastest for it.
+    /// Returns the time from the start of a packet to its arrival, by the shortest path that is fastest for it.
     fn way(&self, src: u32, dst: u32, wire: u64) -> Time {
         let (latency, hops) = (self.network.switch_latency, u64::from(self.graph.distance(src, dst)));
         if let Some((pace, propagation)) = self.alike {
             let stored = if self.cut_through { 1 } else { hops };
             return propagation * hops + latency * (hops - 1) + pace.transmit(wire) * stored;
         }
-        // By node, when the first bit can leave it and when the last is there: the least of each.
+        // Least time at which the first bit can leave each node, and least time at which the last bit is there.
         let mut at = BTreeMap::from([(src, (Time::ZERO, Time::ZERO))]);
         for _ in 0..hops {
             let mut next = BTreeMap::new();

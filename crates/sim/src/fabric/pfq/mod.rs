@@ -1,15 +1,18 @@
 //! `pfq`: per-flow queues with back-pressure at every node, the ideal of R2C2 §5.2.
 //!
-//! Nodes forward for each other, and none loses a packet: [`unrack_protocol::pfq`] says what each of its links sends. A
-//! packet goes on by any link that leads closer to its destination: by one that is idle, drawn where several are, and
-//! else by the first of them whose turn comes to its flow. So packets are sprayed over all shortest ways, as the paper
-//! has it, and split between them as load allows: the paper's bound is not held to fixed splits (§5.2, of long flows).
+//! Nodes forward for each other, and none loses a packet: [`unrack_protocol::pfq`] decides what each link of a node
+//! sends. A packet goes on by any link that leads closer to its destination: by one that is idle, drawn where several
+//! are, and else by the first of them at which its flow's turn comes. So packets are sprayed over all shortest paths,
+//! as in the paper, and split between them as load allows: the paper's bound is not held to fixed splits (§5.2, of
+//! long flows).
 //!
-//! What the paper leaves open, and is so here: turns are of packets, not of bytes; a node has a flow held when more than
-//! a round trip over all its links waits, so that none runs dry; the word of that takes the propagation of the link and
-//! none of its rate, as an ideal's may. Requests and answers are flows of their own. Packets are as R2C2's.
+//! The paper leaves some points open, which are decided here as follows. Turns are of packets, not of bytes. A node
+//! has a flow held when more than a round trip over all its links waits, so that none runs dry. The message that says
+//! so takes the propagation of the link and none of its rate, as suits an ideal. Requests and answers are flows of
+//! their own. Packets are as R2C2's.
 //!
-//! The bytes that a packet finds waiting at a node are those of its flow: it waits for no others but one packet of each.
+//! The bytes that a packet finds waiting at a node are those of its flow: of the other flows, it waits for one packet
+//! each.
 
 mod alone;
 
@@ -27,17 +30,17 @@ use unrack_units::Time;
 use unrack_workload::random::mix;
 use unrack_workload::{Message, MessageId};
 
-/// Per-flow queues.
+/// Per-flow queues on a network whose nodes forward for each other.
 pub struct Pfq {
     network: Network,
     graph: Arc<Graph>,
     /// Payload of a full packet.
     most: u64,
-    /// On the wire around every payload.
+    /// Bytes on the wire around every payload.
     header: u64,
     cut_through: bool,
     links: Vec<Link>,
-    /// Of all links, if they are alike.
+    /// Pace and propagation of all links, if they are alike.
     alike: Option<(Pace, Time)>,
     nodes: Vec<Node<u32>>,
     flows: Slab<Flow>,
@@ -45,39 +48,40 @@ pub struct Pfq {
     random: u64,
 }
 
-/// One way of a link.
+/// One direction of a link.
 struct Link {
     pace: Pace,
     propagation: Time,
     to: u32,
-    /// Among those of its node.
+    /// Number of the link among those of its node.
     port: u8,
-    /// Of its other way, at its end.
+    /// Number of the opposite direction among the links of the node at the other end.
     back_port: u8,
     free_at: Time,
-    /// It is asked what it sends next when it is free.
+    /// An [`Event::Free`] is scheduled, at which the link is asked what it sends next.
     is_due: bool,
 }
 
-/// A request, or data.
+/// Flow: a request, or data.
 struct Flow {
     message: MessageId,
     role: Role,
     src: u32,
     dst: u32,
     bytes: u64,
-    /// Packets not yet sent, and not yet there.
+    /// Packets not yet sent.
     unsent: u32,
+    /// Packets not yet arrived.
     missing: u32,
-    /// Words of holding and releasing that are under way.
+    /// Number of hold and release messages under way.
     words: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Its end is the end of the message.
+    /// Carries the data of a message, which is complete at the end of it.
     Data,
-    /// Its end opens the answer.
+    /// Carries a request, whose end opens the answer.
     Request,
 }
 
@@ -87,23 +91,24 @@ struct Packet {
     segment: u32,
     wire: u32,
     payload: u32,
-    /// It was queued, or passed.
+    /// Time at which the packet was queued, or passed.
     ready: Time,
-    /// Its last bit can leave the node where it is.
+    /// Time from which on its last bit can leave the present node.
     whole: Time,
     /// Bytes of its flow that it found waiting.
     ahead: u64,
 }
 
+/// Events of [`Pfq`].
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// A packet can leave the node at the end of this link; or has come to its own.
+    /// A packet can leave the node at the end of this link, or has arrived at its destination.
     Arrive { packet: u32, link: u32 },
-    /// The link has sent what it had.
+    /// The link has sent its packet.
     Free(u32),
-    /// The node at the end of this link wants no more of a flow by it.
+    /// The node at the end of this link wants no more packets of a flow by it.
     Hold { flow: u32, link: u32 },
-    /// It takes packets of it again.
+    /// The same node takes packets of the flow again.
     Release { flow: u32, link: u32 },
 }
 
@@ -117,8 +122,10 @@ impl Tied for Event {
 }
 
 impl Pfq {
+    /// Creates the nodes and links of a network.
+    ///
     /// # Errors
-    /// If nodes do not forward for each other, or something of the network fails: nothing is sent again.
+    /// If nodes do not forward for each other, or a part of the network fails: nothing is retransmitted.
     pub fn new(network: &Network, ethernet: &Ethernet, seed: u64) -> Result<Pfq, SetupError> {
         let topology = &network.topology;
         let Some(graph) = topology.graph().cloned() else {
@@ -184,7 +191,7 @@ impl Pfq {
         (bytes - u64::from(segment) * self.most).min(self.most)
     }
 
-    /// One of these, all equally likely.
+    /// Draws one of these ports, all equally likely.
     fn draw(&mut self, ports: Ports) -> u8 {
         let mut left = ports;
         if ports.count_ones() > 1 {
@@ -196,7 +203,7 @@ impl Pfq {
     }
 }
 
-/// On the wire: that of simulators without headers.
+/// Fewest bytes of a packet on the wire, as in simulators without headers.
 const SMALLEST: u64 = 8;
 
 /// Flows.
@@ -221,7 +228,7 @@ impl Pfq {
         }
     }
 
-    /// A packet of a flow has come to its destination.
+    /// Takes a packet that has arrived at its destination.
     fn take<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: Packet) {
         core.arrived(u64::from(packet.payload));
         let flow = &mut self.flows[packet.flow];
@@ -240,7 +247,7 @@ impl Pfq {
         }
     }
 
-    /// Nobody knows of it any more.
+    /// Removes a flow that has arrived and about which no message is under way.
     fn close_if_done(&mut self, flow: u32) {
         let Flow { missing, words, .. } = self.flows[flow];
         if missing == 0 && words == 0 {
@@ -251,7 +258,7 @@ impl Pfq {
 
 /// Links.
 impl Pfq {
-    /// Something may wait for this link.
+    /// Serves a link for which packets may wait: now, or when it is free.
     fn rouse<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let place = &mut self.links[link as usize];
         match place.free_at <= core.now() {
@@ -264,7 +271,7 @@ impl Pfq {
         }
     }
 
-    /// A link that is free sends what is next.
+    /// Sends the next packet on a link that is free.
     fn serve<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let (node, port) = (self.graph.from(link), self.links[link as usize].port);
         let packet = match self.nodes[node as usize].poll(port) {
@@ -383,14 +390,14 @@ impl Pfq {
         }
     }
 
-    /// Links that neither send nor are about to.
+    /// Returns the links that neither send nor are about to.
     fn idle(&self, links: std::ops::Range<u32>, now: Time) -> Ports {
         let places = &self.links[links.start as usize..links.end as usize];
         let idle = places.iter().enumerate().filter(|(_, link)| !link.is_due && link.free_at <= now);
         idle.fold(0, |ports, (port, _)| ports | 1 << port)
     }
 
-    /// The node that this link leaves has the one at its end hold a flow, or release it.
+    /// Tells the node at the end of this link to hold a flow, or to release it.
     fn tell<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, flow: u32, hold: bool) {
         self.flows[flow].words += 1;
         let at = core.now() + self.links[link as usize].propagation;
@@ -443,8 +450,8 @@ impl Fabric for Pfq {
         }
     }
 
-    /// Where links are alike, exact by a single shortest way, and for one packet; else a bound: packets of one flow may
-    /// meet again after they parted.
+    /// Returns the completion time alone. Where links are alike, it is exact by a single shortest path, and for one
+    /// packet; else a lower bound, because packets of one flow may meet again after they parted.
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);
         let alone = match message.kind.is_answered() {

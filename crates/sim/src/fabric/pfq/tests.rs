@@ -1,4 +1,4 @@
-//! Lone flows by arithmetic, shares by max-min, and what is left of all flows: nothing.
+//! Lone flows against arithmetic, shares against max-min, and nothing left of any flow.
 
 use super::*;
 use crate::engine::Sim;
@@ -31,7 +31,7 @@ fn run(network: &Network, cut_through: bool, mut script: Vec<(Time, Message)>) -
     Sim::new(pfq, Listed::new(Arc::new(script), network.nodes()).unwrap()).run_dry()
 }
 
-/// Whatever was sent arrived, and nobody knows of any flow.
+/// Asserts that everything sent has arrived, and that no node knows of any flow.
 fn assert_done(pfq: &Pfq, run: &Run) {
     let counters = &run.counters;
     assert_eq!(counters.sent_bytes, run.messages.iter().map(Message::payload).sum::<u64>());
@@ -45,7 +45,7 @@ fn took(run: &Run, n: usize) -> Time {
     run.outcomes[n].completion().expect("complete")
 }
 
-/// Wire time of a flow on a link of 10 Gb/s, in full packets.
+/// Returns the time of a flow on a link of 10 Gb/s in full packets, in ps.
 fn wire_time(bytes: u64) -> f64 {
     bytes.div_ceil(1_464) as f64 * 1_500.0 * 0.8e3
 }
@@ -54,7 +54,7 @@ fn wire_time(bytes: u64) -> f64 {
 fn a_lone_flow_takes_what_arithmetic_says() {
     let sizes = [1, 7, 64, 1_463, 1_464, 1_465, 2_928, 4_096, 300_000];
     let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
-    // One shortest way, of one hop or more; then several.
+    // One shortest path, of one hop or more; then several.
     let cases = [
         (cube(&[2], false), 1, true),
         (cube(&[5], false), 4, true),
@@ -73,7 +73,7 @@ fn a_lone_flow_takes_what_arithmetic_says() {
                 assert!(least >= network.ideal(message));
                 match *has_one_way || message.bytes <= 1_464 {
                     true => assert_eq!(took, least, "{message:?} to {dst}, {cut_through}"),
-                    // As it has as many links at its end as at its start, it is hardly longer.
+                    // There are as many links at the destination as at the source, so it is hardly longer.
                     false => assert!(took >= least && took < least + Time::from_ns(1_200 * 8), "{message:?}"),
                 }
             }
@@ -81,7 +81,7 @@ fn a_lone_flow_takes_what_arithmetic_says() {
     }
 }
 
-/// Flows from all nodes of a line to its end: of the last link, each has the same share.
+/// Flows from all nodes of a line to its end: each has the same share of the last link.
 #[test]
 fn flows_over_more_hops_get_no_less() {
     for cut_through in [true, false] {
@@ -96,7 +96,7 @@ fn flows_over_more_hops_get_no_less() {
     }
 }
 
-/// Three flows fill the last link of a line; what they leave of the first, another gets (max-min: 1/3, 1/3, 1/3, 2/3).
+/// Three flows fill the last link of a line; another gets what they leave of the first (max-min: 1/3, 1/3, 1/3, 2/3).
 #[test]
 fn what_others_cannot_use_is_not_held_for_them() {
     let bytes = 3_000_000;
@@ -110,7 +110,7 @@ fn what_others_cannot_use_is_not_held_for_them() {
     }
 }
 
-/// A long flow alone has all links that lead closer, and nobody has to say how it is split.
+/// A long flow that is alone uses all links that lead closer, without being told how to split.
 #[test]
 fn a_flow_uses_all_its_ways() {
     let bytes = 30_000_000;
@@ -120,7 +120,7 @@ fn a_flow_uses_all_its_ways() {
     assert!((3.98..=4.0).contains(&links), "{links}");
 }
 
-/// One way is full of others: all that can goes the other way. Fixed splits would give the flow 2/3 at most.
+/// One path is full of other flows, so the flow takes the other path. Fixed splits would give it 2/3 at most.
 #[test]
 fn load_decides_between_ways() {
     let bytes = 6_000_000;
@@ -130,7 +130,7 @@ fn load_decides_between_ways() {
     let script = flows.map(|(src, dst, bytes)| (Time::ZERO, Message::flow(src, dst, bytes))).to_vec();
     let (pfq, run) = run(&network(square), true, script);
     assert_done(&pfq, &run);
-    // Per link, turns: a third of that from 1 to 3 and all of that from 2 to 3.
+    // Shares per link by turns: a third of the link from 1 to 3, and all of the link from 2 to 3.
     for n in 0..3 {
         let time = took(&run, n).as_ps() as f64 / wire_time(bytes);
         assert!((0.99..1.01).contains(&time), "{n}: {time}");
@@ -174,8 +174,8 @@ fn any_flows() -> impl Strategy<Value = Vec<(Time, Message)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// All arrives, once; nothing is dropped, waits for ever or piles up; no message is faster than can be; the same
-    /// again is the same.
+    /// Every packet arrives once; nothing is dropped, waits for ever or piles up; no message is faster than its
+    /// bound; a repetition gives the same results.
     #[test]
     fn all_arrives(network in any_network(), flows in any_flows(), cut_through: bool) {
         let (pfq, result) = run(&network, cut_through, flows.clone());
@@ -184,7 +184,7 @@ proptest! {
             prop_assert!(result.unloaded[n] >= network.ideal(message), "{message:?}");
             prop_assert!(took(&result, n) >= result.unloaded[n], "{message:?}");
         }
-        // By each link comes what is on the way when the flow is held, and a packet that has begun.
+        // By each link arrive the bytes on the way when the flow is held, and a packet that has begun.
         let degree = pfq.graph.links_of(0).len().max(pfq.graph.links_of(7).len()) as u64;
         let around = 10 * (200 + 5) / 8 + 1_500;
         prop_assert!(result.queue_bytes.max() <= degree * (around + around + 1_500), "{}", result.queue_bytes.max());

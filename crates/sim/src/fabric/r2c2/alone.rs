@@ -1,4 +1,4 @@
-//! How long a flow takes alone: arithmetic.
+//! Completion time of a flow that is alone, as arithmetic.
 
 use super::R2c2;
 use std::collections::BTreeMap;
@@ -28,14 +28,14 @@ impl R2c2 {
         }
     }
 
-    /// At which its host gives it bytes, if that is known for all times.
+    /// Returns the rate at which the host gives a flow bytes, if that is known for all times.
     fn slowest_host(&self, src: u32, dst: u32) -> Option<Rate> {
         let mut matching = self.params.rules.iter().filter(|rule| rule.matches(src, dst));
         let first = self.terms(src, dst, Time::ZERO).demand?;
         matching.all(|rule| rule.at == Time::ZERO || rule.demand.is_none()).then_some(first)
     }
 
-    /// All by which packets between these nodes may ever be sent.
+    /// Returns all routings by which packets between these nodes may ever be sent.
     fn routings(&self, src: u32, dst: u32) -> Vec<Routing> {
         let rules = self.params.rules.iter().filter(|rule| rule.matches(src, dst));
         let of_rules = rules.filter_map(|rule| rule.routing);
@@ -45,7 +45,7 @@ impl R2c2 {
 
     fn pace_alone(&self, src: u32, dst: u32) -> Pace {
         let alone = |routing| match routing {
-            // By the hash of a flow, one path or another.
+            // The hash of a flow selects one path or another.
             Routing::Ecmp => self.whole.alone_kbps(&[self.widest(src, dst)]),
             _ => {
                 let shares = self.weights.borrow_mut().shares(Ways { routing, src, dst, flow: 0 });
@@ -57,7 +57,7 @@ impl R2c2 {
         Pace { first, alone, interval: self.params.interval }
     }
 
-    /// Of all shortest ways between these nodes, the link that limits the one that is limited least.
+    /// Returns the narrowest link of the widest shortest path between these nodes.
     fn widest(&self, src: u32, dst: u32) -> Share {
         let rate = |link: u32| self.links[link as usize].pace.rate();
         let mut best = BTreeMap::from([(src, None)]);
@@ -78,11 +78,11 @@ impl R2c2 {
         Share { link, share: Share::ONE }
     }
 
-    /// From the start of a packet to its arrival by a shortest way.
+    /// Returns the time from the start of a packet to its arrival by a shortest path.
     fn way_alone(&self, src: u32, dst: u32, wire: u32) -> Time {
         let (topology, hops) = (&self.network.topology, u64::from(self.graph.distance(src, dst)));
         let link = match self.params.routing {
-            // By any node.
+            // Valiant routing goes by any node.
             Routing::Vlb => topology.core_link(),
             _ => topology.best_link(src, dst),
         };
@@ -92,7 +92,7 @@ impl R2c2 {
     }
 }
 
-/// How fast a flow sends, in Kb/s: for an interval, and then.
+/// Rates of a flow that is alone, in Kb/s: `first` for an interval, and `alone` then.
 struct Pace {
     first: u32,
     alone: u32,
@@ -100,13 +100,13 @@ struct Pace {
 }
 
 impl Pace {
-    /// When a packet that is shorter by so much is sent, after so many of this size.
+    /// Returns when a packet is sent after `before` packets of `wire` bytes, if it is shorter by `shorter` bytes.
     fn start(&self, before: u32, wire: u32, shorter: u32) -> Time {
         let time = |bytes: u64, kbps: u32| {
             Time::from_ps((u128::from(bytes) * 8_000_000_000 / u128::from(kbps)) as u64)
         };
         let (first, alone) = (self.first.max(1), self.alone.max(1));
-        // As the bucket counts: each packet in whole picoseconds.
+        // Rounded as in the bucket: each packet in whole picoseconds.
         let at_first = time(wire.into(), first) * u64::from(before);
         let at_first = at_first.saturating_sub(time(shorter.into(), first));
         if at_first <= self.interval {

@@ -1,4 +1,4 @@
-//! Broadcasts: told by a source, passed on along a tree, reported and repeated if a copy is lost (§3.2).
+//! Broadcasts: announced by a source, forwarded along a tree, reported and repeated if a copy is lost (§3.2).
 
 use super::wire::{Body, Packet, Spread};
 use super::{Event, NONE, R2c2};
@@ -9,11 +9,11 @@ use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, Broadcast, Event as T
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
 
-/// A full queue of 36 KiB at 10 Gb/s is a third emptier by then.
+/// Delay of a repetition, after which a full queue of 36 KiB at 10 Gb/s is a third emptier.
 const REPEAT_AFTER: Time = Time::from_us(10);
 
 impl R2c2 {
-    /// All are told; or the controller, if there is one.
+    /// Announces news to all nodes, or to the controller if there is one.
     pub(super) fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, news: News) {
         if self.controller.is_some() {
             return self.tell_controller(core, news);
@@ -24,11 +24,11 @@ impl R2c2 {
         self.drop_copy(spread);
     }
 
-    /// A node has heard, or told.
+    /// Updates the view of a node that has heard news, or announced it.
     pub(super) fn learn(&mut self, now: Time, node: u32, news: News) {
         let place = &mut self.nodes[node as usize];
         match news {
-            // What was on its way when a failure was found out may name a routing that is no more.
+            // News that was on its way when a failure was found out may name a routing that is no longer possible.
             News::Flow(told) => {
                 place.view.hear(now, &Broadcast { routing: self.map.usable(told.routing), ..told });
             }
@@ -47,7 +47,7 @@ impl R2c2 {
         }
     }
 
-    /// A node passes a broadcast on.
+    /// Forwards a broadcast from a node along its tree.
     fn spread<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, spread: u32) {
         let news = self.spreads[spread].news;
         for link in self.map.onward(node, news.src(), news.tree()) {
@@ -61,7 +61,7 @@ impl R2c2 {
         }
     }
 
-    /// When it is at the other end; `None`: it is lost.
+    /// Sends a broadcast over a link. Returns when it is at the other end; `None` if it is lost.
     fn cross_with_broadcast<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -69,7 +69,7 @@ impl R2c2 {
         news: News,
     ) -> Option<Time> {
         let now = core.now();
-        // A list has what names it and its tree before it, like a broadcast of a flow.
+        // A list is preceded by its name and its tree, like a broadcast of a flow.
         let (wire, about) = match news {
             News::Flow(told) => (BROADCAST as u64, u32::from(told.dst)),
             News::Routings { number, .. } => {
@@ -119,12 +119,12 @@ impl R2c2 {
         }
     }
 
-    /// A node had to drop a broadcast, and tells its source (§3.2).
+    /// Tells the source of a broadcast that a node had to drop it (§3.2).
     pub(super) fn report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
         if node == news.src() {
             return self.repeat_later(core, news);
         }
-        // What was on its way to a controller, nobody else will hear of: it is reported once.
+        // News on its way to a controller will not be heard by any other node, so it is reported once.
         if self.controller.is_none() {
             let (now, timeout) = (core.now(), self.params.timeout);
             if !self.nodes[node as usize].reports.dropped(now, timeout, news) {
@@ -135,7 +135,7 @@ impl R2c2 {
         self.send_report(core, node, news);
     }
 
-    /// Of what a node reported, it has heard nothing for too long.
+    /// Repeats reports of broadcasts that a node has dropped and not heard again for too long.
     pub(super) fn report_again<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
         let (now, timeout) = (core.now(), self.params.timeout);
         while let Some((news, next)) = self.nodes[node as usize].reports.poll(now, timeout) {
@@ -146,7 +146,7 @@ impl R2c2 {
 
     fn send_report<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, news: News) {
         let src = news.src();
-        // If no way leads there, it will be told of this failure and announce its flows again.
+        // If no path leads there, the source will be told of this failure and announce its flows again.
         let ways = Ways { routing: Routing::Spraying, src: node, dst: src, flow: 0 };
         let Some(route) = self.draw(ways) else { return };
         let wire = self.wire(BROADCAST as u64);
@@ -164,7 +164,7 @@ impl R2c2 {
         core.schedule(core.now() + REPEAT_AFTER, Event::Repeat { spread });
     }
 
-    /// What is no longer so is not told again.
+    /// Repeats a broadcast, unless it is outdated.
     pub(super) fn repeat<O: Observer>(&mut self, core: &mut Core<Event, O>, spread: u32) {
         let news = self.spreads[spread].news;
         self.nodes[news.src() as usize].repeats.retain(|repeat| !repeat.is_like(news));
@@ -178,7 +178,7 @@ impl R2c2 {
         self.drop_copy(spread);
     }
 
-    /// As it is now: a flow may ask for something else meanwhile, or be over.
+    /// Returns the news as it is now: a flow may ask for something else meanwhile, or be over.
     fn still(&self, news: News) -> Option<News> {
         let News::Flow(told) = news else { return Some(news) };
         let is_it = |flow: &&u32| {

@@ -1,5 +1,5 @@
-//! One node computes the rates of all flows (§5.2, fig. 19): it is told of each flow, and once an interval it sends to every
-//! node the new rates of its flows. What that costs is on the same links as everything else.
+//! Central control: one node computes the rates of all flows (§5.2, fig. 19). It is told of each flow, and once an
+//! interval it sends to every node the new rates of its flows. These packets use the same links as everything else.
 
 use super::wire::{Body, Packet};
 use super::{Event, NONE, R2c2, Slab};
@@ -11,11 +11,11 @@ use unrack_protocol::r2c2::view::Key;
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_protocol::r2c2::{Control, Params, Routing};
 
-/// What the controller has besides a node's view.
+/// State that the controller has besides a node's view.
 pub(super) struct Controller {
-    /// What flows were given last, if it is not known to be lost.
+    /// Rates that flows were given last, in Kb/s, except those known to be lost.
     given: BTreeMap<Key, u32>,
-    /// On their way.
+    /// Lists of rates on their way.
     lists: Slab<List>,
 }
 
@@ -25,10 +25,11 @@ struct List {
     rates: Vec<(u16, u32)>,
 }
 
-/// The number of a flow and its rate in Kb/s.
+/// Bytes of the number of a flow and its rate in Kb/s.
 const RATE: u64 = 6;
 
 impl Controller {
+    /// Returns a controller if the parameters ask for central control.
     pub fn of(params: &Params) -> Option<Controller> {
         let controller = || Controller { given: BTreeMap::new(), lists: Slab::new() };
         (params.control == Control::Central).then(controller)
@@ -36,7 +37,7 @@ impl Controller {
 }
 
 impl R2c2 {
-    /// Nobody but the controller is told.
+    /// Tells news to the controller alone.
     pub(super) fn tell_controller<O: Observer>(&mut self, core: &mut Core<Event, O>, news: News) {
         let (src, dst) = (news.src(), self.params.controller);
         match src == dst {
@@ -50,7 +51,7 @@ impl R2c2 {
         self.start_ticking(core, self.params.controller);
     }
 
-    /// Nodes of whose flows the rates are others than before are sent these.
+    /// Sends to each node the rates of its flows that have changed.
     pub(super) fn give_rates<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         let node = self.params.controller;
         let Some(controller) = &mut self.controller else { return };
@@ -77,7 +78,7 @@ impl R2c2 {
         }
     }
 
-    /// A node has its flows' new rates.
+    /// Sets the new rates of the flows of a node.
     pub(super) fn take_rates<O: Observer>(&mut self, core: &mut Core<Event, O>, list: u32) {
         let Some(controller) = &mut self.controller else { return };
         let node = controller.lists[list].node;
@@ -92,7 +93,7 @@ impl R2c2 {
         }
     }
 
-    /// A node had to drop new rates, and tells the controller.
+    /// Tells the controller which new rates a node had to drop.
     pub(super) fn report_rates<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, list: u32) {
         match node == self.params.controller {
             true => self.give_again(list),
@@ -102,7 +103,7 @@ impl R2c2 {
         }
     }
 
-    /// What was lost counts as not given: it is sent at the end of the interval, as it is then.
+    /// Takes lost rates as not given: they are sent at the end of the interval, as they are then.
     pub(super) fn give_again(&mut self, list: u32) {
         let Some(controller) = &mut self.controller else { return };
         let List { node, rates } = &controller.lists[list];
@@ -113,19 +114,20 @@ impl R2c2 {
         controller.lists.release(list);
     }
 
-    /// Nobody will know that it was lost: its flows go on at the rates that they have.
+    /// Forgets lost rates without telling the controller: the flows keep their present rates.
     pub(super) fn forget_rates(&mut self, list: u32) {
         if let Some(controller) = &mut self.controller {
             controller.lists.release(list);
         }
     }
 
-    /// The node that is sent a list.
+    /// Returns the node that a list is sent to.
     pub(super) fn destination(&self, list: u32) -> u32 {
         self.controller.as_ref().map_or(NONE, |controller| controller.lists[list].node)
     }
 
-    /// Sprayed, and of no flow. Without a way it is lost: when there is one, sources tell of their flows again.
+    /// Sends a packet of no flow by a sprayed route. Without a path it is lost: once there is one, sources announce
+    /// their flows again.
     fn unicast<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,

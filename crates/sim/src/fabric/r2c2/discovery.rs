@@ -1,5 +1,6 @@
-//! Failures that are found out (§3.2): the topology is discovered anew, ways and rates are of what is left, and every
-//! node announces its flows again. All nodes know at the same time: when the scenario says that a failure is detected.
+//! Discovery of failures (§3.2): the topology is discovered anew, paths and rates are of the links that are left, and
+//! every node announces its flows again. All nodes know at the same time: when the scenario says that a failure is
+//! detected.
 
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer};
@@ -38,7 +39,7 @@ impl R2c2 {
         }
     }
 
-    /// A flow under way is announced again, and goes on if it had no way.
+    /// Announces a flow again that is under way, and lets it go on if it had no path.
     fn tell_again<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
         let place = &mut self.flows[flow];
         place.told.routing = self.map.usable(place.routing);

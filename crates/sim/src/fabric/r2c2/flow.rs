@@ -1,4 +1,4 @@
-//! One transfer: both its ends, and when they act.
+//! State of one transfer, at both of its ends.
 
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bucket::TokenBucket;
@@ -9,49 +9,51 @@ use unrack_protocol::r2c2::transfer::{self, Patience};
 use unrack_protocol::segments::SegmentSet;
 use unrack_workload::MessageId;
 
-/// One end sends, the other receives.
+/// Transfer from one node to another, with the state of both ends.
 pub(super) struct Flow {
     pub message: MessageId,
     pub role: Role,
     pub src: u32,
     pub dst: u32,
     pub bytes: u64,
-    /// What all nodes were told of it.
+    /// Last announcement of the flow to all nodes.
     pub told: Broadcast,
-    /// That it should have, if the topology has it.
+    /// Requested routing; `told.routing` is the one that the topology allows.
     pub routing: Routing,
     pub sender: Sender,
     pub receiver: Receiver,
-    /// Packets of it under way.
+    /// Packets of the flow under way.
     pub references: u32,
     pub is_given_up: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Its end is the end of the message.
+    /// Carries the data of a message, which is complete at the end of it.
     Data,
-    /// Its end opens the answer.
+    /// Carries a request, whose end opens the answer.
     Request,
 }
 
-/// What sends it, and what holds it back.
+/// Sending end of a flow: its transfer, and its limits.
 pub(super) struct Sender {
     pub transfer: transfer::Sender,
     pub bucket: TokenBucket,
-    /// Names the one event that sends its next packet, and the one timer. 0: there is none.
+    /// Name of the event that sends the next packet; 0 if there is none.
     pub turn: u32,
+    /// Name of the timer; 0 if there is none.
     pub alarm: u32,
     pub patience: Patience,
     pub host: Host,
     pub demand: Demand,
-    /// Bytes on the wire since its node computed rates, or looked at its demand.
+    /// Bytes put on the wire since the node last computed rates, or looked at the demand.
     pub sent: u64,
-    /// By the controller, if there is one.
+    /// Rate given by the controller in Kb/s, if there is one.
     pub given_kbps: Option<u32>,
 }
 
 impl Sender {
+    /// Creates a sender of `segments` segments.
     pub fn new(
         bucket: TokenBucket,
         segments: u32,
@@ -63,20 +65,21 @@ impl Sender {
     }
 }
 
-/// What its destination has.
+/// Receiving end of a flow.
 pub(super) struct Receiver {
     got: SegmentSet,
     segments: u32,
-    /// New ones since the last acknowledgement.
+    /// Segments received since the last acknowledgement.
     unsaid: u32,
 }
 
 impl Receiver {
+    /// Creates a receiver of `segments` segments.
     pub fn new(segments: u32) -> Receiver {
         Receiver { got: SegmentSet::new(segments), segments, unsaid: 0 }
     }
 
-    /// A segment has come. Whether it is new, and whether an acknowledgement is due.
+    /// Takes a segment that has arrived. Returns whether it is new, and whether an acknowledgement is due.
     pub fn take(&mut self, segment: u32, ack_every: u32) -> (bool, bool) {
         let is_new = self.got.insert(segment);
         self.unsaid += 1;
@@ -87,11 +90,13 @@ impl Receiver {
         (is_new, is_due)
     }
 
+    /// Returns whether all segments have arrived.
     pub fn is_complete(&self) -> bool {
         self.got.count() == self.segments
     }
 
-    /// All below are there, and of the 64 from there on those of the mask.
+    /// Returns (next, mask): all segments below `next` have arrived, and those of the 64 from `next` on whose bit is
+    /// set.
     pub fn acknowledgement(&self) -> (u32, u64) {
         let next = self.got.first_absent(0).min(self.segments);
         let beyond = (0..64).filter(|bit| next + bit < self.segments && self.got.contains(next + bit));

@@ -1,18 +1,19 @@
 //! `r2c2`: nodes that forward for each other and compute their own rates (Costa et al., SIGCOMM 2015).
 //!
-//! A sender tells all nodes of a flow's start and end, each by a 16-byte packet along one of its broadcast trees. It
-//! sends at once, at the rate that the flow would get alone, up to that of a link unless told otherwise; once an interval it
-//! computes the rates of all flows that it has known for an interval, and holds its own to theirs. Packets follow the way that their source drew; a node has one queue a link,
-//! first in, first out.
+//! A sender announces a flow's start and end to all nodes, each by a 16-byte packet along one of its broadcast trees.
+//! It sends at once, at the rate that the flow would get alone, up to that of a link unless configured otherwise.
+//! Once an interval it computes the rates of all flows that it has known for an interval, and sends its own flows at
+//! theirs. Packets follow the route that their source drew; a node has one queue for each link, first in, first out.
 //!
-//! What the paper leaves open, and is so here: nodes compute at times of their own, spread over the interval. What a
-//! queue has no room for, or a link loses, is dropped; the node that had to drop a broadcast tells its source, which
-//! repeats it along the next of its trees. A flow has ended for others when its last byte was sent. Receivers
-//! acknowledge; what is not acknowledged when all was sent is sent again after a time-out, at the flow's rate; a flow of
-//! which nothing new was acknowledged for as long as TCP goes on is given up. A packet is what the formats say, with no
-//! other headers around.
+//! The paper leaves some points open, which are decided here as follows. Nodes compute at times of their own, spread
+//! over the interval. A packet is dropped if a queue has no room for it or a link loses it; a node that had to drop a
+//! broadcast tells its source, which repeats it along the next of its trees. A flow has ended for other nodes when
+//! its last byte was sent. Receivers acknowledge. Segments that are not acknowledged when all were sent are sent
+//! again after a timeout, at the flow's rate. A flow without any new acknowledgement, for as long as TCP would try,
+//! is given up. A packet has the size that the formats say, without other headers.
 //!
-//! With a controller, all of this is the same, but that it is told of flows instead of all nodes and sends rates back.
+//! With a controller, all of this is the same, except that the controller is told of flows instead of all nodes, and
+//! sends rates back.
 
 mod alone;
 mod broadcasts;
@@ -49,14 +50,14 @@ use unrack_units::Time;
 use unrack_workload::random::mix;
 use unrack_workload::{Message, MessageId};
 
-/// R2C2.
+/// R2C2 on a network whose nodes forward for each other.
 pub struct R2c2 {
     params: Params,
     network: Network,
     graph: Arc<Graph>,
     /// Payload of a full packet.
     most: u64,
-    /// On the wire around every payload.
+    /// Bytes on the wire around every payload.
     header: u64,
     buffer: u64,
     cut_through: bool,
@@ -65,52 +66,57 @@ pub struct R2c2 {
     flows: Slab<Flow>,
     packets: Slab<Packet>,
     spreads: Slab<Spread>,
-    /// As nodes know it, and which links they know to be down.
+    /// Topology as nodes know it.
     map: Map,
+    /// Links that nodes know to be down, sorted.
     down: Vec<u32>,
     discovers: bool,
-    /// Of the whole topology, without flows: for what flows would take alone.
+    /// Weights in the whole topology, for the unloaded time of messages.
     weights: RefCell<Weights>,
+    /// Rates of the whole topology, without flows.
     whole: Rates,
-    /// Of the links that are not known to be down, without flows.
+    /// Rates of the links that are not known to be down, without flows.
     empty: Rates,
-    /// Who computes the rates of all, if one does.
+    /// Controller that computes the rates of all flows, if there is one.
     controller: Option<Controller>,
-    /// All lists of chosen routings that were told.
+    /// Lists of chosen routings that were announced so far.
     chosen: Vec<Arc<[Assignment]>>,
-    /// Routings are chosen again at the end of a period; so often they were.
+    /// The next choice of routings is scheduled.
     selects: bool,
+    /// Number of choices of routings so far.
     selections: u32,
-    /// For the search alone: packets take the ways that they would take without it.
+    /// State of the random numbers of the search. They are separate, so that packets take the same paths without a
+    /// search.
     search_random: u64,
     /// Rules that hold from a later time on are scheduled.
     rules_told: bool,
-    /// Events and timers named so far.
+    /// Number of events and timers named so far.
     turns: u32,
     random: u64,
 }
 
 struct Node {
     view: View,
-    /// Flows that it sends.
+    /// Flows that the node sends.
     own: Vec<u32>,
-    /// Numbers of its flows so far.
+    /// Number of its flows so far.
     numbers: u16,
-    /// Computes rates once an interval.
+    /// The node computes rates once an interval.
     ticks: bool,
-    /// What it is about to tell again: other losses of the same are no reason to do so twice.
+    /// News that the node is about to repeat: another loss of the same news does not repeat it twice.
     repeats: Vec<News>,
     reports: Reports,
 }
 
+/// Events of [`R2c2`].
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// A packet can leave the node at the end of this link; or has come to its own.
+    /// A packet can leave the node at the end of this link, or has arrived at its destination.
     Arrive {
         packet: u32,
         link: u32,
     },
-    /// A broadcast has come over this link.
+    /// A broadcast has arrived over this link.
     Heard {
         spread: u32,
         link: u32,
@@ -124,17 +130,17 @@ pub enum Event {
         flow: u32,
         turn: u32,
     },
-    /// A source repeats what it was told is lost.
+    /// A source repeats news, since a copy of it was lost.
     Repeat {
         spread: u32,
     },
-    /// A node reports again what it had to drop.
+    /// A node reports again a broadcast that it had to drop.
     Report(u32),
-    /// From now on, a rule holds.
+    /// A rule begins to hold.
     Rule(u32),
     /// A node chooses routings.
     Select,
-    /// Nodes find out that something is down, or up again.
+    /// Nodes find out that a part of the network is down, or up again.
     Discover,
 }
 
@@ -148,10 +154,14 @@ impl Tied for Event {
     }
 }
 
-/// Nodes times links: 13 GB, as measured; a torus of 6,600 nodes in three dimensions.
+/// Limit of nodes times links: 13 GB as measured; a torus of 6,600 nodes in three dimensions.
 const MOST_KNOWN: u64 = 1 << 28;
 
 impl R2c2 {
+    /// Creates the nodes and links of a network.
+    ///
+    /// # Errors
+    /// If nodes do not forward for each other, the network is too large, or a parameter is out of range.
     pub fn new(
         network: &Network,
         ethernet: &Ethernet,
@@ -232,7 +242,7 @@ impl R2c2 {
         self.turns
     }
 
-    /// `None`: no way is known.
+    /// Draws a route; `None` if no path is known.
     fn draw(&mut self, ways: Ways) -> Option<Route> {
         let random = &mut self.random;
         self.map.draw(ways, &mut || {
@@ -253,13 +263,13 @@ impl R2c2 {
         (bytes - u64::from(segment) * self.most).min(self.most)
     }
 
-    /// Of a flow of which no rate is known yet.
+    /// Returns the rate in Kb/s at which a flow begins, before its rate has been computed.
     fn first_kbps(&mut self, ways: Ways) -> u32 {
         let alone = self.empty.alone_kbps(&self.map.weights.shares(ways));
         self.first_of(alone, ways.src)
     }
 
-    /// Where the flow would get so much alone.
+    /// Returns the rate in Kb/s at which a flow begins that would get `alone_kbps` alone.
     fn first_of(&self, alone_kbps: u32, src: u32) -> u32 {
         match self.params.first_rate {
             FirstRate::Link => alone_kbps.min(self.fastest_kbps(src)),
@@ -267,7 +277,7 @@ impl R2c2 {
         }
     }
 
-    /// Of the links of a node.
+    /// Returns the rate of the fastest link of a node in Kb/s.
     fn fastest_kbps(&self, node: u32) -> u32 {
         let of = |link: u32| self.links[link as usize].pace.rate().as_bps() / 1_000;
         let fastest = self.graph.links_of(node).map(of).max().unwrap_or(0);
@@ -350,13 +360,13 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Another stream of numbers than that of packets.
+/// Makes the random numbers of the search differ from those of packets.
 const SEARCH: u64 = 0x5EA2_C4E2;
 
-/// On the wire: that of simulators without headers.
+/// Fewest bytes of a packet on the wire, as in simulators without headers.
 const SMALLEST: u64 = 8;
 
-/// Belongs to no flow.
+/// Flow of packets that belong to no flow.
 const NONE: u32 = u32::MAX;
 
 impl Fabric for R2c2 {
@@ -390,9 +400,9 @@ impl Fabric for R2c2 {
         }
     }
 
-    /// A bound, which one packet meets, and full packets of an interval by a single way of like links: in the first interval at
-    /// the rate at which flows begin, then at that of a flow alone; no packet or broadcast in another's way; and the
-    /// shortest way.
+    /// Returns a lower bound: the shortest path, with no packet or broadcast in another's way, in the first interval
+    /// at the rate at which flows begin, then at the rate of a flow alone. It is exact for one packet, and for full
+    /// packets within an interval by a single path of like links.
     fn unloaded(&self, message: &Message) -> Time {
         let alone = |src, dst, bytes| self.alone(src, dst, bytes);
         let request = match message.kind.is_answered() {
@@ -403,7 +413,7 @@ impl Fabric for R2c2 {
             true => (message.dst, message.src),
             false => (message.src, message.dst),
         };
-        // Where links differ, what the best of them would take is no bound of all that is ideal.
+        // Where links differ, the time by the best of them may be less than the ideal time.
         (request + alone(src, dst, message.bytes)).max(self.network.ideal(message))
     }
 }

@@ -1,4 +1,4 @@
-//! Packets on their way: queued, forwarded, lost, seen.
+//! Packets on their way: queued, forwarded, lost, described to observers.
 
 use super::flow::{Flow, Role};
 use super::wire::{Body, Packet, ready};
@@ -8,7 +8,7 @@ use crate::network::Departure;
 use unrack_units::Time;
 
 impl R2c2 {
-    /// Puts a packet into the first queue on its way.
+    /// Queues a packet at the first link of its route.
     pub(super) fn put<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, packet: Packet) {
         if packet.flow != NONE {
             self.flows[packet.flow].references += 1;
@@ -17,7 +17,7 @@ impl R2c2 {
         self.forward(core, node, packet);
     }
 
-    /// A node queues a packet for the next link on its way.
+    /// Queues a packet at the next link of its route.
     fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, index: u32) {
         let packet = &mut self.packets[index];
         let port = packet.route.port(packet.done).expect("a packet that is not at its end has hops left");
@@ -80,7 +80,7 @@ impl R2c2 {
         }
     }
 
-    /// What a packet says that `node` sends on.
+    /// Describes, to an observer, a packet that `node` forwards.
     fn looks(&self, packet: &Packet, node: u32) -> Seen {
         let controller = self.params.controller;
         match packet.body {

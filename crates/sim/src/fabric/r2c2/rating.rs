@@ -1,4 +1,4 @@
-//! What flows ask for, what they can use, and the rates that each node computes.
+//! Demands of flows, and the rates that each node computes.
 
 use super::flow::Flow;
 use super::{Event, R2c2};
@@ -10,7 +10,7 @@ use unrack_protocol::r2c2::terms::Terms;
 use unrack_units::{Bytes, Time};
 
 impl R2c2 {
-    /// A node that sends computes once an interval, at a time of its own.
+    /// Starts the computations of a node that sends: once an interval, at a time of its own.
     pub(super) fn start_ticking<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
         if !std::mem::replace(&mut self.nodes[node as usize].ticks, true) {
             let interval = u128::from(self.params.interval.as_ps());
@@ -23,7 +23,7 @@ impl R2c2 {
     pub(super) fn tick<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
         let (now, interval) = (core.now(), self.params.interval);
         let place = &mut self.nodes[node as usize];
-        // With a controller, others know of no flow.
+        // With a controller, other nodes know of no flow.
         if place.own.is_empty() && (self.controller.is_none() || place.view.is_idle()) {
             place.ticks = false;
             return;
@@ -48,7 +48,7 @@ impl R2c2 {
         }
     }
 
-    /// A flow sends at this rate from now on.
+    /// Sets the rate of a flow from now on, in Kb/s.
     pub(super) fn pace<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32, kbps: u32) {
         let bucket = &mut self.flows[flow].sender.bucket;
         if kbps != bucket.kbps() {
@@ -57,7 +57,8 @@ impl R2c2 {
         }
     }
 
-    /// What its host has given a flow shows what it can use (§3.3.2); others are told if that is less than it gets.
+    /// Estimates the demand of a flow from the bytes that its host has given (§3.3.2); announces it if it is less
+    /// than the flow's rate.
     fn observe<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32, sent: u64, kbps: u32) {
         let (now, most, header, interval) = (core.now(), self.most, self.header, self.params.interval);
         let Flow { bytes, sender, told, .. } = &mut self.flows[flow];
@@ -76,7 +77,7 @@ impl R2c2 {
         Terms::of(&self.params.rules, self.params.routing, (src, dst), now)
     }
 
-    /// Has those rules looked at that hold from a later time on.
+    /// Schedules the rules that hold from a later time on.
     pub(super) fn schedule_rules<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         if std::mem::replace(&mut self.rules_told, true) {
             return;
@@ -87,7 +88,7 @@ impl R2c2 {
         }
     }
 
-    /// Flows under way to which a rule applies from now on; their sources tell all others.
+    /// Applies a rule to the flows under way that it matches; their sources announce the change.
     pub(super) fn rule<O: Observer>(&mut self, core: &mut Core<Event, O>, rule: u32) {
         let own = self.nodes.iter().flat_map(|node| &node.own).copied();
         let rule = &self.params.rules[rule as usize];

@@ -1,5 +1,5 @@
-//! Other routings for flows under way (§3.4): once a period one node, each in turn, searches for the best that it knows
-//! of, and tells all. The search takes no time here.
+//! Selection of other routings for flows under way (§3.4): once a period one node, each in turn, searches for the
+//! best routings that it can find, and announces them. The search takes no simulated time.
 
 use super::{Event, R2c2};
 use crate::engine::{Core, Observer};
@@ -10,7 +10,7 @@ use unrack_units::Time;
 use unrack_workload::random::mix;
 
 impl R2c2 {
-    /// While there are flows, at each multiple of the period.
+    /// Schedules a choice of routings at the next multiple of the period. Choices go on while there are flows.
     pub(super) fn start_selecting<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         let Some(Selection { period, .. }) = &self.params.selection else { return };
         if !std::mem::replace(&mut self.selects, true) {
@@ -36,7 +36,8 @@ impl R2c2 {
         }
     }
 
-    /// The flows that should take other ways, by what a node knows. None, if no search finds better.
+    /// Returns the flows that should take other paths, from the view of a node; none if the search finds nothing
+    /// better.
     fn better(&mut self, node: u32) -> Vec<Assignment> {
         let Some(selection) = &self.params.selection else { return Vec::new() };
         let told = self.nodes[node as usize].view.counting();

@@ -1,4 +1,4 @@
-//! Flows: opened, sent packet by packet, acknowledged, sent again.
+//! Flows: opened, sent packet by packet, acknowledged, retransmitted.
 
 use super::flow::{Flow, Receiver, Role, Sender};
 use super::wire::{Body, Packet};
@@ -60,7 +60,7 @@ impl R2c2 {
         self.send(core, flow, turn);
     }
 
-    /// Has the next packet of a flow sent as soon as its bucket allows.
+    /// Schedules the next packet of a flow, as soon as its bucket allows.
     pub(super) fn go_on<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
         let turn = self.turn();
         let place = &mut self.flows[flow];
@@ -91,7 +91,7 @@ impl R2c2 {
         }
         let ways = Ways { routing: told.routing, src, dst, flow: u32::from(told.flow) };
         let Some(route) = self.draw(ways) else {
-            // Waits for a way, as for an acknowledgement.
+            // A flow waits for a path as it does for an acknowledgement.
             let sender = &mut self.flows[flow].sender;
             sender.turn = 0;
             if sender.alarm == 0 {
@@ -99,7 +99,7 @@ impl R2c2 {
             }
             return;
         };
-        // A node does not drop what it has not sent: it waits for room in its queue.
+        // A node does not drop its own packets before they are sent: it waits for room in its queue.
         let first = &self.links[(self.graph.links_of(src).start + route.port(0).unwrap_or(0)) as usize];
         let over = (first.port.backlog(core.now()) + u64::from(wire)).saturating_sub(self.buffer);
         if over > 0 {
@@ -132,7 +132,7 @@ impl R2c2 {
         self.set_alarm(core, flow);
     }
 
-    /// What was to be sent again has come meanwhile, but for what was sent again just now.
+    /// Starts the timer of a flow all of whose segments have been sent again or have arrived meanwhile.
     fn rest<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
         if self.flows[flow].sender.transfer.rest() {
             self.set_alarm(core, flow);
@@ -157,7 +157,7 @@ impl R2c2 {
         if sender.alarm != turn || sender.transfer.is_done() {
             return;
         }
-        // It was heard of meanwhile.
+        // An acknowledgement has come meanwhile.
         if sender.patience.until() > core.now() {
             return self.schedule_alarm(core, flow);
         }
@@ -171,7 +171,7 @@ impl R2c2 {
         self.go_on(core, flow);
     }
 
-    /// Nothing comes of it: all are told that it has ended, and whoever waits for it that it will not be complete.
+    /// Abandons the flow and announces its end; its message will not be complete, unless the receiver has it all.
     fn give_up<O: Observer>(&mut self, core: &mut Core<Event, O>, flow: u32) {
         let Flow { message, src, told, ref sender, ref receiver, .. } = self.flows[flow];
         let was_through = sender.transfer.is_through();
@@ -188,7 +188,7 @@ impl R2c2 {
         }
     }
 
-    /// It is no longer one of its source's.
+    /// Removes a flow from those of its source.
     fn close(&mut self, src: u32, flow: u32) {
         let sender = &mut self.flows[flow].sender;
         (sender.turn, sender.alarm) = (0, 0);
@@ -250,5 +250,5 @@ impl R2c2 {
     }
 }
 
-/// Beyond the header: a mask of 64 packets.
+/// Bytes of an acknowledgement beyond the header: a mask of 64 packets.
 const ACK: u64 = 8;

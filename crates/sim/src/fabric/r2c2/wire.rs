@@ -1,4 +1,4 @@
-//! The links of the rack and what crosses them.
+//! Links of the rack and the packets on them.
 
 use crate::network::{Departure, Pace, Port};
 use crate::topology::Topology;
@@ -6,16 +6,17 @@ use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::Route;
 use unrack_units::Time;
 
-/// One way of a link, with the queue before it.
+/// One direction of a link, with the queue before it.
 pub(super) struct Link {
     pub port: Port,
     pub pace: Pace,
     pub propagation: Time,
-    /// The node at its end.
+    /// Node at the end.
     pub to: u32,
 }
 
 impl Link {
+    /// Creates all links of a topology, in order of number.
     pub fn all(topology: &Topology, links: u32) -> Vec<Link> {
         let graph = topology.graph().expect("a network without switches");
         let of = |link| {
@@ -32,38 +33,40 @@ pub(super) struct Packet {
     pub flow: u32,
     pub body: Body,
     pub route: Route,
-    /// Hops done.
+    /// Number of hops done.
     pub done: u32,
     pub wire: u32,
     pub payload: u32,
 }
 
+/// Contents of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {
     Data(u32),
-    /// All segments below `next` are there, and of the 64 from there on those of the mask.
+    /// Acknowledgement: all segments below `next` have arrived, and those of the 64 from `next` on whose bit is set.
     Ack {
         next: u32,
         mask: u64,
     },
-    /// What a node had to drop of a broadcast (§3.2): it goes back to its source.
+    /// Report to the source of a broadcast that a node had to drop it (§3.2).
     Lost(News),
-    /// What the controller is told instead of all.
+    /// Announcement to the controller, instead of all nodes.
     Told(News),
-    /// New rates of a node's flows, from the controller; and that they were lost, back to it.
+    /// New rates of a node's flows, from the controller; index of the list.
     Rates(u32),
+    /// Report to the controller that this list was lost.
     LostRates(u32),
 }
 
-/// A broadcast on its way, and how many copies of it are.
+/// Broadcast on its way, with the number of its copies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spread {
     pub news: News,
     pub copies: u32,
 }
 
-/// When a packet that leaves so can leave the next node at the earliest; with all of it, or as soon as it comes if that
-/// node cuts through.
+/// Returns when a packet with this departure can leave the next node at the earliest: when all of it has come, or as
+/// soon as it comes if that node cuts through.
 pub(super) fn ready(departure: Departure, next: Option<Pace>, wire: u32, cut_through: bool) -> Time {
     let Departure { first, last } = departure;
     match next {

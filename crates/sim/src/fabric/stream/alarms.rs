@@ -26,7 +26,7 @@ impl<C: Control + Clone> Streams<C> {
         }
         let streams = &self.streams;
         let timers = &mut self.timers[switch as usize];
-        // Of a stream that has sent and heard all, the place may still be kept.
+        // The place of a stream whose sender is done may still be kept.
         let is_live = |alarm: Alarm| {
             let stream = &streams[alarm.owner];
             stream.serial == alarm.serial && !stream.sender.is_done()

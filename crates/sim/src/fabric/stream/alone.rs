@@ -1,27 +1,27 @@
-//! How long a message takes alone in the network: arithmetic.
+//! Completion time of a message that is alone in the network, as arithmetic.
 
 use crate::topology::Link;
 use unrack_protocol::tcp::Framing;
 use unrack_units::Time;
 
-/// What the time of a lone stream depends on.
+/// Parameters that determine the time of a lone stream.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Alone {
-    /// A faster link before those, on which nothing waits.
+    /// Faster link before `links`, on which nothing waits.
     pub lead: Option<Link>,
-    /// From the sender's on. None is slower than the first.
+    /// Links from the sender's on. None is slower than the first.
     pub links: Vec<Link>,
     pub switch_latency: Time,
     pub framing: Framing,
     pub cut_through: bool,
     pub initial_window: u64,
-    /// Ways that packets take in turn. 1: all take the same.
+    /// Number of paths that packets take in turn. 1: all take the same.
     pub ways: u32,
-    /// From the start of a packet to that of the next. `None`: no break.
+    /// Time from the start of a packet to that of the next. `None`: no break.
     pub spacing: Option<Time>,
 }
 
-/// A packet that is sent as soon as `start`.
+/// A packet that is sent at `start` or as soon after it as the link allows.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     start: Time,
@@ -29,7 +29,7 @@ struct Sent {
 }
 
 impl Alone {
-    /// When the last bit of the last of these packets, sent in this order, is at the other end.
+    /// Returns when the last bit of the last of these packets, sent in this order, is at the other end.
     fn arrive<const N: usize>(&self, mut packets: [Sent; N]) -> Time {
         if let Some(lead) = self.lead {
             for packet in &mut packets {
@@ -56,7 +56,7 @@ impl Alone {
         arrived
     }
 
-    /// From the start of a full packet until its acknowledgement is back.
+    /// Returns the time from the start of a full packet until its acknowledgement is back.
     pub(in super::super) fn round_trip(&self) -> Time {
         let alone = |wire| self.arrive([Sent { start: Time::ZERO, wire }]);
         alone(self.full()) + alone(self.framing.ack_wire(0).get())
@@ -66,11 +66,11 @@ impl Alone {
         self.framing.wire(self.framing.mss().get()).get()
     }
 
-    /// When segment `number` of a stream starts, counted from the first.
+    /// Returns when segment `number` of a stream starts, counted from the first.
     ///
-    /// Slow start: an acknowledgement releases two segments, one packet time after the one before, so
-    /// each round sends twice the window of the last back to back, one round trip after it; until a
-    /// window lasts a round trip, and the link never falls idle again.
+    /// Slow start: an acknowledgement releases two segments, one packet time after the one before, so each round
+    /// sends twice the window of the last back to back, one round trip after it. This goes on until a window lasts a
+    /// round trip, and the link never falls idle again.
     fn start(&self, number: u64) -> Time {
         let packet = self.spacing.unwrap_or_else(|| self.links[0].pace.transmit(self.full()));
         let round_trip = self.round_trip();
@@ -83,7 +83,8 @@ impl Alone {
         start + packet * (number - first)
     }
 
-    /// When these packets, sent this way in this order and stored before they go on, come to the last port.
+    /// Returns when these packets, sent on the same path in this order and stored at each switch, arrive at the last
+    /// port.
     fn last_port<const N: usize>(&self, packets: [Sent; N]) -> [Time; N] {
         let mut at = packets.map(|packet| packet.start);
         for link in &self.links[..self.links.len() - 1] {
@@ -96,8 +97,8 @@ impl Alone {
         at
     }
 
-    /// Until `full` full packets and this one after them have arrived by ways of their own: where switches
-    /// store and forward, a short last packet may overtake full ones, and be in their way at the last port.
+    /// Returns the time until `full` full packets and this one after them have arrived by paths of their own. Where
+    /// switches store and forward, a short last packet may overtake full ones, and be in their way at the last port.
     fn sprayed(&self, full: u64, packet: Sent) -> Time {
         let of = |number| Sent { start: self.start(number), wire: self.full() };
         let short = match full.checked_sub(u64::from(self.ways)) {
@@ -117,12 +118,12 @@ impl Alone {
         done + last_link.propagation
     }
 
-    /// Until a packet of these bytes on the wire is at the other end.
+    /// Returns the time until a packet of `wire` bytes is at the other end.
     pub(in super::super) fn packet(&self, wire: u64) -> Time {
         self.arrive([Sent { start: Time::ZERO, wire }])
     }
 
-    /// Until the last byte of a stream of `bytes` is at the other end.
+    /// Returns the time until the last byte of a stream of `bytes` is at the other end.
     pub(in super::super) fn stream(&self, bytes: u64) -> Time {
         let last = u64::from(self.framing.segments(bytes) - 1);
         let wire = self.framing.wire(self.framing.payload(bytes, last as u32)).get();

@@ -1,4 +1,4 @@
-//! Packets inside hosts, where that takes time.
+//! Packets inside hosts, if those take time.
 //!
 //! A message is complete when the program has read its last byte.
 
@@ -12,7 +12,7 @@ use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
 
 impl<C: Control + Clone> Streams<C> {
-    /// A node sends a packet, by this NIC if by any.
+    /// Hands a packet that a node sends to its host, to go by this NIC if it goes by one.
     pub(super) fn enter_host(&mut self, now: Time, (from, to): (NodeId, NodeId), nic: u32, index: u32) {
         let Some(hosts) = &mut self.hosts else { return };
         let packet = &self.packets[index];
@@ -22,13 +22,13 @@ impl<C: Control + Clone> Streams<C> {
         hosts.send(now, index, host::Packet::new((from, to), hash, (bytes, packet.payload), way));
     }
 
-    /// A packet has come to the NIC at the end of its way.
+    /// Hands a packet that has arrived at its last NIC to the host.
     pub(super) fn reach_host(&mut self, now: Time, index: u32) {
         let End::Node(nic) = self.hops[self.packets[index].port as usize].end else { return };
         self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
     }
 
-    /// A program computes; where nothing takes time in hosts, loads do not either.
+    /// Starts a computation of a program. Without hosts that take time, its loads take none either.
     pub(in crate::fabric) fn compute<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -45,7 +45,7 @@ impl<C: Control + Clone> Streams<C> {
         self.hosts.as_mut().expect("asked for with hosts only").handle(now, event);
     }
 
-    /// Does what hosts say.
+    /// Carries out the outputs of hosts.
     pub(super) fn settle_hosts<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         while let Some(output) = self.hosts.as_mut().and_then(|hosts| hosts.poll()) {
             match output {
@@ -85,7 +85,7 @@ impl<C: Control + Clone> Streams<C> {
         (from, to, hosts.way(from, to, nic))
     }
 
-    /// Streams take turns at a queue that has room.
+    /// Lets streams take turns at a queue that has room.
     fn use_room<O: Observer>(&mut self, core: &mut Core<Event, O>, queue: u32) {
         while let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.has_room(queue))
             && let Some(stream) = hosts.next_waiting(queue)
@@ -137,7 +137,7 @@ impl<C: Control + Clone> Streams<C> {
         self.finish_packet(index);
     }
 
-    /// The sender has given up: its host keeps nothing, nor does the other.
+    /// Ends a stream whose sender has given up: neither host keeps anything of it.
     pub(super) fn give_up<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
         let place = &mut self.streams[stream];
         core.give_up(place.id);
@@ -148,7 +148,7 @@ impl<C: Control + Clone> Streams<C> {
         self.drop_reference(stream);
     }
 
-    /// Of which nobody reads anything.
+    /// Drops a packet that nobody will read.
     fn forget_packet(&mut self, index: u32) {
         self.hosts.iter_mut().for_each(|hosts| hosts.release(index));
         self.finish_packet(index);
@@ -179,8 +179,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Whatever is turned off and however little room there is, each message is read once, or given up when each
-        /// repetition was lost too, and then nothing is left: no packet, stream, buffer, place in a queue.
+        /// Hosts come to rest, whatever is turned off and however little room there is: each message is read once, or
+        /// given up when each repetition was lost too. Then no packet, stream, buffer or place in a queue is left.
         #[test]
         fn hosts_come_to_rest(
             (racks, hosts) in (1u32..4, 2u32..4),
@@ -200,7 +200,7 @@ mod tests {
             spec.references = Some(references && memory_pool);
             (spec.nic.transmit_queue, spec.nic.receive_queue) = (transmit_queue, receive_queue);
             (spec.nic.headroom, spec.nic.interrupt_batch) = (Bytes::new(headroom), batch);
-            // Two sections.
+            // Room for two sections.
             spec.memory.size = Bytes::new(4 << 20);
             let topology = topology.with_hosts(Inside { spec: Arc::new(spec), cxl: link(500, 55) });
             let nodes = topology.nodes();

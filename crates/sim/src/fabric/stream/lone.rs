@@ -1,6 +1,6 @@
-//! How long a message takes alone where that is no arithmetic: it is carried.
+//! Completion time of a message that is alone, found by carrying it where there is no arithmetic for it.
 //!
-//! Ways of one length are taken for alike, so that each size is carried once for each length.
+//! Paths of one length count as alike, so each size is carried once for each length.
 
 use super::{Event, Streams};
 use crate::engine::{Core, Observer, Sim};
@@ -12,13 +12,14 @@ use unrack_protocol::tcp::Control;
 use unrack_units::Time;
 use unrack_workload::{Listed, Message, MessageId};
 
-/// What is known so far.
+/// Completion times known so far.
 #[derive(Default)]
 pub(super) struct Lone {
     known: RefCell<BTreeMap<Key, Time>>,
 }
 
-/// What the time depends on: links on the way, whether it is in a rack, and its sizes; with hosts, which of their racks.
+/// Parameters that determine the time: number of links on the path, whether the ends are in one rack, whether there is
+/// an answer, the bytes of the message and of the request and, with hosts, the places of the ends in their racks.
 type Key = (usize, bool, bool, u64, u32, [u32; 2]);
 
 impl Lone {
@@ -29,7 +30,8 @@ impl Lone {
     }
 }
 
-/// The first lines of buffers are in the memory of one host: who loads them, matters.
+/// Returns the places of the ends in their racks, with hosts. They matter because the first lines of buffers are in
+/// the memory of one host.
 pub(in crate::fabric) fn places(network: &Network, message: &Message) -> [u32; 2] {
     let of_rack = network.topology.racks().hosts;
     match network.topology.hosts() {
@@ -53,7 +55,7 @@ impl<C: Control + Clone> Streams<C> {
     }
 }
 
-/// Streams that carry one message, of which nobody asks how long it takes alone.
+/// Streams for a single message, without an unloaded time.
 struct Alone<C>(Streams<C>);
 
 impl<C: Control + Clone> Fabric for Alone<C> {

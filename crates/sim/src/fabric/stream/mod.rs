@@ -1,13 +1,13 @@
-//! Messages over windowed streams: what `dctcp` and its relatives share.
+//! Messages over windowed streams, shared by `dctcp` and its relatives.
 //!
-//! Each message is a stream of its own, open when it starts: a flow or write from `src` to `dst`; a
-//! read or rmw is a stream of its request, and, once that has arrived, a stream of the answer, which
-//! acknowledges the request by the way. It is complete when its last byte has arrived. A stream has a connection of its
-//! own, as in the published evaluations, or one that earlier streams between the same ends had, if connections are kept.
+//! Each message is a stream of its own, open when it starts: a flow or write from `src` to `dst`. A read or rmw is a
+//! stream of its request and, once that has arrived, a stream of the answer, whose first packet acknowledges the
+//! request. A stream is complete when its last byte has arrived. It has a connection of its own, as in the published
+//! evaluations, or one that earlier streams between the same ends had, if connections are kept.
 //!
-//! A packet costs an event at each switch and one at its end. A switch queues by output, drops what does
-//! not fit in the port's buffer, and marks data that finds more than the threshold ahead of it.
-//! Acknowledgements are neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
+//! A packet costs an event at each switch and one at its end. A switch queues by output, drops packets that do not
+//! fit in the port's buffer, and marks data that finds more than the threshold ahead of it. Acknowledgements are
+//! neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
 
 mod alarms;
 mod alone;
@@ -46,59 +46,60 @@ struct Hop {
     pace: Pace,
     propagation: Time,
     end: End,
-    /// Marks data that finds more ahead of it.
+    /// Bytes ahead above which data is marked.
     threshold: u64,
 }
 
 /// Streams under one congestion control.
 pub(super) struct Streams<C> {
     plan: Plan,
-    /// The congestion control of a new stream.
+    /// Initial congestion control of a new stream.
     fresh: C,
     timeouts: Timeouts,
-    /// What a node's sending queue takes before streams take turns.
+    /// Bytes that a node's sending queue takes before streams take turns.
     nic_limit: u64,
-    /// Of each link by which nodes send.
+    /// State of each link by which nodes send.
     nics: Vec<Nic>,
     /// Switch ports.
     hops: Vec<Hop>,
-    /// Of switches that share their buffers.
+    /// Bytes at switches that share their buffers; `None` if ports have buffers of their own.
     occupancy: Option<Box<Occupancy>>,
-    /// Of each port, if they do not.
+    /// Buffer of each port, if switches do not share theirs.
     room: Room,
     packets: Slab<Packet>,
     streams: Slab<Stream<C>>,
     streams_opened: u32,
-    /// If connections are kept, those that no stream has.
+    /// Idle connections, if connections are kept.
     pool: Option<Pool<Kept<C>>>,
-    /// Of the nodes of each switch.
+    /// Retransmission timers of the nodes of each switch.
     timers: Vec<Timers>,
-    /// Of a run that is split.
+    /// State of this part, in a run that is split.
     part: Option<Box<Part<Parcel>>>,
-    /// If packets take their time in nodes.
+    /// State of hosts, if packets take time in nodes.
     hosts: Option<Box<Hosts>>,
     lone: Lone,
 }
 
+/// Events of streams.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// A packet is ready to be queued at its switch port. It came by this port of another switch.
+    /// A packet is ready to be queued at its switch port. It came from port `by` of another switch.
     AtSwitch {
         packet: u32,
         by: u32,
     },
-    /// The last bit of a packet has come to its node.
+    /// The last bit of a packet has arrived at its node.
     AtNode(u32),
-    /// A link by which nodes send has sent all it was given.
+    /// A link by which nodes send has sent all that it was given.
     Refill(u32),
     /// The first timer of the queue of this switch's nodes is due.
     Timers(u32),
     Timer(Alarm),
-    /// Something in a host.
+    /// An event inside a host.
     Host(host::Event),
 }
 
-/// Instead of a port: a node.
+/// Value of `by` for packets from a node.
 const FROM_NODE: u32 = u32::MAX;
 
 impl Tied for Event {
@@ -118,30 +119,30 @@ struct Stream<C> {
     role: Role,
     bytes: u64,
     segments: u32,
-    /// What both ends know it by.
+    /// Name that both ends know the stream by.
     name: u32,
-    /// Of its connection: which of equal ways it takes.
+    /// Hash of the connection, which selects one of several equal-cost paths.
     hash: u32,
-    /// Packets of data that have taken one of equal ways each, where they take them in turn.
+    /// Number of data packets sent so far, where packets take equal-cost paths in turn.
     sprayed: u32,
-    /// Tells this stream from others that had its place.
+    /// Serial number that tells the stream from others with the same index.
     serial: u32,
-    /// Packets under way, and the answer to this request.
+    /// Number of packets under way, plus the answer to this request.
     references: i32,
-    /// Waits for its turn at the sender's link.
+    /// The stream waits for its turn at the sender's link.
     waits: bool,
-    /// Has sent and heard all.
+    /// The sender is done.
     closed: bool,
-    /// The earliest timer set.
+    /// Earliest timer set.
     alarm: Time,
-    /// The request that its sender answers by it, which is kept as long as this.
+    /// Request that the sender answers by this stream; it is kept as long as the stream.
     answers: Option<u32>,
     sender: Sender<C>,
     receiver: Receiver,
     reading: Reading,
 }
 
-/// A connection that no stream has.
+/// Connection that no stream uses.
 struct Kept<C> {
     hash: u32,
     sprayed: u32,
@@ -150,23 +151,24 @@ struct Kept<C> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Its end is the end of the message.
+    /// Carries the data of a message, which is complete at the end of it.
     Data,
-    /// Its end opens the answer.
+    /// Carries a request, whose end opens the answer.
     Request,
-    /// As data; its first packet to arrive acknowledges the request, the stream of this number.
+    /// Carries an answer; its first packet to arrive acknowledges the request, the stream of this index.
     Answer(u32),
 }
 
 impl<C> Stream<C> {
-    /// Which of equal ways its next packet of data takes.
+    /// Returns the hash that selects one of several equal-cost paths for the next data packet.
     fn hash(&self) -> u32 {
         self.hash.wrapping_add(self.sprayed)
     }
 }
 
 impl<C: Control + Clone> Streams<C> {
-    /// `threshold` says how much may be ahead of data at a port of this rate before it is marked.
+    /// Creates streams. `threshold` gives the bytes that may be ahead of data, at a port of this rate, before it is
+    /// marked.
     pub(super) fn new(plan: &Plan, fresh: C, timeouts: Timeouts, threshold: impl Fn(Rate) -> Bytes) -> Self {
         let topology = &plan.network.topology;
         let hop = |port| {
@@ -195,7 +197,7 @@ impl<C: Control + Clone> Streams<C> {
         }
     }
 
-    /// The same as they were before the first message, in a network without faults.
+    /// Returns these streams as they were before the first message, in a network without faults.
     fn afresh(&self) -> Streams<C> {
         let network = &self.plan.network;
         let topology = network.topology.clone().without_faults();
@@ -208,7 +210,7 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     pub(super) fn unloaded(&self, message: &Message) -> Time {
-        // What a message takes depends on those before it: a bound for all.
+        // The time depends on earlier messages, so this is a bound for all of them.
         if self.plan.kept {
             return self.plan.network.ideal(message);
         }
@@ -218,7 +220,7 @@ impl<C: Control + Clone> Streams<C> {
         let alone = self.plan.alone(message.src, message.dst);
         let request =
             if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
-        // Where nodes forward for each other by links that differ, a bound.
+        // A bound, where nodes forward for each other by links that differ.
         (request + alone.stream(message.bytes)).max(self.plan.network.ideal(message))
     }
 
@@ -303,7 +305,7 @@ impl<C: Control + Clone> Streams<C> {
         stream
     }
 
-    /// The stream may have something to send.
+    /// Sends what the stream may send now; it waits for its turn if there is more.
     fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
         let place = &mut self.streams[stream];
         if place.waits || !place.sender.is_ready() {
@@ -324,13 +326,13 @@ impl<C: Control + Clone> Streams<C> {
         }
     }
 
-    /// The link by which a stream sends its next packet.
+    /// Returns the link by which a stream sends its next packet.
     fn nic_of(&self, now: Time, stream: u32) -> u32 {
         let place = &self.streams[stream];
         self.plan.network.topology.attachment_at(place.src, place.dst, place.hash(), now)
     }
 
-    /// For its turn at the link of its next packet.
+    /// Queues a stream for its turn at the link of its next packet.
     fn wait<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
         let nic = self.nic_of(core.now(), stream);
         self.streams[stream].waits = true;
@@ -339,7 +341,7 @@ impl<C: Control + Clone> Streams<C> {
         self.schedule_refill(core, nic);
     }
 
-    /// Sends up to a quantum: a packet, where each goes another way. Whether the stream has more to send.
+    /// Sends up to a quantum: one packet, where each takes another path. Returns whether the stream has more to send.
     fn take_turn<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
         let quantum = if self.plan.spraying { 1 } else { QUANTUM };
         let mut sent = 0;
@@ -368,7 +370,7 @@ impl<C: Control + Clone> Streams<C> {
                 self.streams[stream].waits = false;
                 self.free_if_over(stream);
             }
-            // A turn may be empty: what the stream waited to send again has arrived meanwhile.
+            // A turn may be empty: the segment that the stream waited to send again has arrived meanwhile.
             if self.nics[nic as usize].free_at() > core.now() {
                 break;
             }
@@ -387,12 +389,13 @@ impl<C: Control + Clone> Streams<C> {
     }
 }
 
-/// What both ends of a transfer know it by: twice the number of its message, and one more for an answer.
+/// Returns the name that both ends of a transfer know it by: twice the number of its message, plus one for an answer.
 pub(super) fn transfer_name(message: MessageId, is_answer: bool) -> u32 {
     message.0.wrapping_mul(2) | u32::from(is_answer)
 }
 
-/// Which of equal ways a transfer takes. Finalizer of MurmurHash3: neighbours in number go separate ways.
+/// Returns the hash that selects one of several equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours
+/// in number take separate paths.
 pub(super) fn flow_hash(name: u32) -> u32 {
     let mut hash = name;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -443,7 +446,7 @@ impl<C: Control + Clone> Streams<C> {
             (true, Role::Request) if self.hosts.is_none() => return self.answer(core, packet.stream),
             (true, Role::Request) => return,
             (true, _) if self.hosts.is_none() => core.complete(id),
-            // In hosts, a message is complete, or answered, when the program has read it.
+            // With hosts, a message is complete, or answered, when the program has read it.
             _ => {}
         }
         while let Some(ack) = self.streams[packet.stream].receiver.poll_ack() {
@@ -458,7 +461,7 @@ impl<C: Control + Clone> Streams<C> {
         self.open(core, id, ends, bytes, Role::Answer(request));
     }
 
-    /// The first packet of the answer has come.
+    /// Acknowledges a request, since the first packet of its answer has arrived.
     fn acknowledge_request<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
         let ack = self.streams[request].sender.acknowledged_by_answer();
         self.take_ack(core, request, &ack);
@@ -480,7 +483,7 @@ impl<C: Control + Clone> Streams<C> {
         self.free_if_over(stream);
     }
 
-    /// Frees the place of a stream that has sent and heard all.
+    /// Closes a stream whose sender is done, and frees its place when nothing refers to it.
     fn free_if_over(&mut self, stream: u32) {
         let place = &mut self.streams[stream];
         if !place.sender.is_done() || place.waits {
@@ -500,7 +503,7 @@ impl<C: Control + Clone> Streams<C> {
         }
     }
 
-    /// Its place may be another's.
+    /// Frees the place of a stream for another.
     fn release(&mut self, stream: u32) {
         let place = &mut self.streams[stream];
         place.serial = 0;

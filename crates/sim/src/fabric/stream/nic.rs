@@ -1,9 +1,8 @@
-//! The sending side of a node: streams take turns at one link.
+//! Sending side of a node: streams take turns at one link.
 //!
-//! As in Linux, a short first-in-first-out queue feeds the link (byte queue limits), and streams that
-//! find it full take turns at refilling it, two packets each (fair queueing, `tc-fq`: quantum). So a
-//! long stream delays a short one by a few packets, not by its window. Acknowledgements join the
-//! queue at once.
+//! As in Linux, a short first-in-first-out queue feeds the link (byte queue limits), and streams that find it full
+//! take turns at refilling it, two packets each (fair queueing, `tc-fq`: quantum). So a long stream delays a short
+//! one by a few packets, not by its window. Acknowledgements join the queue at once.
 
 use crate::network::{Departure, Pace, Port};
 use std::collections::VecDeque;
@@ -18,7 +17,7 @@ pub(in super::super) struct Nic {
     pub(in super::super) refilling: bool,
 }
 
-/// Packets per turn, and full packets that the queue takes.
+/// Packets per turn; also the number of full packets that the queue takes.
 pub(in super::super) const QUANTUM: u32 = 2;
 
 impl Nic {
@@ -32,12 +31,12 @@ impl Nic {
         departure
     }
 
-    /// When the link has sent all it was given.
+    /// Returns when the link has sent all that it was given.
     pub(in super::super) fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// A stream that comes now may send at once: nobody is before it and the queue is short.
+    /// Returns whether a stream may send at once: no other waits and the queue is short.
     pub(in super::super) fn is_open(&self, now: Time, limit: u64) -> bool {
         self.ready.is_empty() && self.port.backlog(now) < limit
     }

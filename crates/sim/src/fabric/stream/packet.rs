@@ -1,4 +1,4 @@
-//! A packet on its way, and how it looks to whoever looks on.
+//! A packet on its way, and its description for an observer.
 
 use super::{Role, Streams};
 use crate::engine::{self, Hop, LinkId, PacketKind};
@@ -12,9 +12,9 @@ use unrack_workload::NodeId;
 pub(super) struct Packet {
     pub stream: u32,
     pub to: NodeId,
-    /// The switch port it is on its way to, or in.
+    /// Switch port that the packet is on its way to, or in.
     pub port: u32,
-    /// Of its stream: which of equal ways it takes.
+    /// Hash that selects one of several equal-cost paths.
     pub hash: u32,
     pub wire: u32,
     pub payload: u32,
@@ -29,7 +29,7 @@ pub(super) enum Body {
 }
 
 impl<C: Control + Clone> Streams<C> {
-    /// A packet over a link: when it joined what waits there, leaves, and can go on.
+    /// Describes a packet over a link, by when it joined the queue, leaves, and can go on.
     pub(super) fn seen(
         &self,
         packet: &Packet,
@@ -64,7 +64,7 @@ impl<C: Control + Clone> Streams<C> {
         }
     }
 
-    /// What a packet says.
+    /// Describes a packet to an observer.
     pub(super) fn looks(&self, packet: &Packet) -> engine::Packet {
         let stream = &self.streams[packet.stream];
         let mss = self.plan.framing.mss().get();

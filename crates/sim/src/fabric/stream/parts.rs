@@ -1,7 +1,7 @@
 //! A part of the network, in a run that is split.
 //!
-//! A stream has a place in each part that its packets pass. In that of its sender the sender is used, in that of its
-//! receiver the receiver; all count the packets that they have.
+//! A stream has a place in each part that its packets pass. The part of the sender uses the sender, and that of the
+//! receiver the receiver. Every part counts the packets that it has.
 
 use super::packet::Packet;
 use super::{Event, Role, Stream, Streams};
@@ -12,8 +12,8 @@ use unrack_protocol::tcp::Control;
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-/// A packet that has crossed to another part: when it is ready there, the port that it came by, its stream, and that
-/// one's hash.
+/// Packet that has crossed to another part: the time at which it is ready there, the port that it came from, its
+/// stream, and the stream's hash.
 pub struct Parcel {
     at: Time,
     by: u32,
@@ -31,7 +31,7 @@ impl<C: Control + Clone> Streams<C> {
         self.part.as_mut().expect("only parts of a split run are asked for what crossed")
     }
 
-    /// The other part that a switch belongs to.
+    /// Returns the part of a switch, if that is another part.
     pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
         self.part.as_ref().and_then(|part| part.elsewhere(switch))
     }
@@ -65,7 +65,7 @@ impl<C: Control + Clone> Streams<C> {
         let id = MessageId(name / 2);
         let message = core.message(id);
         if name % 2 == 1 {
-            // Where the answer goes to, the request is open until the answer has come.
+            // In the part that the answer goes to, the request is open until the answer has come.
             let role = self.part().place(name - 1).map_or(Role::Data, Role::Answer);
             let place = self.create(id, (message.dst, message.src), message.bytes, Role::Answer(0));
             self.streams[place].role = role;

@@ -1,4 +1,4 @@
-//! The network under streams: what they ask of it, and whether it can be.
+//! The network under streams: its parameters, and checks of them.
 
 use super::alone::Alone;
 use crate::error::SetupError;
@@ -9,38 +9,41 @@ use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
 
-/// What streams ask of the network besides its topology.
+/// Parameters of the network besides its topology.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ethernet {
     /// Largest packet, IP header included.
     pub mtu: Bytes,
-    /// Packets have the headers of Ethernet, IP and a transport; else payload only.
+    /// Packets have the headers of Ethernet, IP and a transport; if not, payload only.
     pub headers: bool,
-    /// Of switches. What does not fit is dropped.
+    /// Buffers of switches. Packets that do not fit are dropped.
     pub buffer: Buffer,
-    /// The switch passes a packet on while it comes in; else when it has come in.
+    /// Switches forward a packet while it arrives; if not, when it has arrived completely.
     pub cut_through: bool,
 }
 
-/// The network under the streams.
+/// Network under the streams, with its parameters.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Plan {
     pub network: Network,
     pub framing: Framing,
     pub mtu: Bytes,
-    /// Of switches.
+    /// Buffers of switches.
     pub buffer: Buffer,
     pub cut_through: bool,
-    /// Segments that a stream may send before anything is acknowledged.
+    /// Segments that a stream may send before the first acknowledgement.
     pub initial_window: u32,
-    /// Packets of data take equal ways in turn.
+    /// Data packets take equal-cost paths in turn.
     pub spraying: bool,
     /// Connections are kept between messages.
     pub kept: bool,
 }
 
 impl Plan {
-    /// For streams that start with this window.
+    /// Creates a plan for streams that start with this window.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
     pub(in super::super) fn new(
         network: &Network,
         ethernet: &Ethernet,
@@ -56,7 +59,10 @@ impl Plan {
         Ok(Plan { initial_window, ..Plan::at_line_rate(network, ethernet)? })
     }
 
-    /// For streams that, alone in the network, are sent without a break.
+    /// Creates a plan for streams that are sent without a break when they are alone in the network.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
     pub(in super::super) fn at_line_rate(network: &Network, ethernet: &Ethernet) -> Result<Plan, SetupError> {
         let Ethernet { mtu, headers, buffer, cut_through } = *ethernet;
         let framing = if headers { Framing::ethernet(mtu) } else { Framing::bare(mtu) };
@@ -64,7 +70,7 @@ impl Plan {
             SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
         })?;
         let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
-        // Without switches a node reaches its own at the rate of all its links.
+        // Without switches, a node reaches its own switch at the rate of all its links.
         if core.rate() < host.rate() && network.topology.graph().is_none() {
             let rule = "is at least network.link.rate";
             return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
@@ -91,6 +97,7 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Returns the parameters that determine the time of a lone stream between two nodes.
     pub(in super::super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
         let mut links: Vec<_> = self.network.links(src, dst).collect();
         let lead = self.network.topology.graph().map(|_| links.remove(0));
@@ -106,7 +113,7 @@ impl Plan {
         }
     }
 
-    /// When, but for propagation, what leaves so can be queued at a port of this pace.
+    /// Returns when a packet with this departure can be queued at a port of this pace, without propagation.
     #[inline]
     pub(in super::super) fn ready(&self, departure: Departure, wire: u32, next: Pace) -> Time {
         let Departure { first, last } = departure;
@@ -118,16 +125,19 @@ impl Plan {
         start + self.network.switch_latency
     }
 
-    /// From the start of a full packet until its acknowledgement is back, in an empty network, between
-    /// the first node and the last: none are further apart.
+    /// Returns the time from the start of a full packet until its acknowledgement is back, in an empty network,
+    /// between the first node and the last: none are further apart.
     pub(in super::super) fn round_trip(&self) -> Time {
         let topology = &self.network.topology;
         let hosts = topology.hosts().map(|inside| host::Plan::new(inside, topology, 0).patience());
         self.alone(0, self.network.nodes() - 1).round_trip() + hosts.unwrap_or_default() * 2
     }
 
-    /// Packets that a sender may have under way without acknowledgement: as asked, or one bandwidth-delay
-    /// product. With less, it could not send without a break even if alone.
+    /// Returns the packets that a sender may have under way without acknowledgement: as `asked` for, or one
+    /// bandwidth-delay product. With less, it could not send without a break even if alone.
+    ///
+    /// # Errors
+    /// If `asked` is less than that product.
     pub(in super::super) fn line_rate_window(
         &self,
         key: &'static str,
@@ -146,9 +156,9 @@ impl Plan {
         }
     }
 
-    /// How long a sender without word should wait before it takes what it sent as lost: three round trips of the
-    /// empty network, or one and the time that a full port needs to empty. (At 10 Gb/s and 36 KB both are pFabric's
-    /// 45 us.) With less, what waits is sent again, and waits longer.
+    /// Returns how long a sender that hears nothing should wait before it takes what it sent as lost: three round
+    /// trips of the empty network, or one plus the time that a full port needs to empty. (At 10 Gb/s and 36 KB both
+    /// are pFabric's 45 us.) With less, packets that only wait are sent again, and wait longer.
     pub(in super::super) fn patience(&self) -> Time {
         let round_trip = self.round_trip();
         let buffer = self.buffer.of_port();
@@ -159,7 +169,8 @@ impl Plan {
         (round_trip * 3).max(round_trip + port)
     }
 
-    /// What leaves a switch is felt at the next no sooner than this. Zero: there is no next.
+    /// Returns the least time after which a packet that leaves a switch can affect the next. Zero: there is no next
+    /// switch.
     pub(in super::super) fn lookahead(&self) -> Time {
         match self.network.topology.is_star() {
             true => Time::ZERO,
@@ -167,27 +178,27 @@ impl Plan {
         }
     }
 
-    /// What is inside nodes, if that takes time: as it is before the first message.
+    /// Returns the insides of nodes as they are before the first message, if they take time.
     pub(in super::super) fn hosts(&self) -> Option<Hosts> {
         let topology = &self.network.topology;
         let packet = u64::from(self.in_memory(self.framing.mss().get() as u32));
         topology.hosts().map(|inside| Hosts::new(host::Plan::new(inside, topology, packet)))
     }
 
-    /// Bytes that a packet takes in memory: headers are those of IP and TCP, at least a line.
+    /// Returns the bytes that a packet takes in memory: its IP and TCP headers and payload, at least a line.
     pub(in super::super) fn in_memory(&self, payload: u32) -> u32 {
         let headers = self.mtu.get() - self.framing.mss().get();
         (headers as u32 + payload).max(64)
     }
 
-    /// Bytes of a full packet on the wire.
+    /// Returns the bytes of a full packet on the wire.
     pub(in super::super) fn full_packet(&self) -> Bytes {
         self.framing.wire(self.framing.mss().get())
     }
 }
 
-/// Ports with more are as good as unlimited: nobody waits for them to empty.
+/// Buffer from which on a port counts as unlimited: timeouts do not allow for the time to empty it.
 const MOST_BUFFER: Bytes = Bytes::new(1 << 26);
 
-/// IPv4's length field ends here.
+/// Largest packet: IPv4's length field ends here.
 const MAX_MTU: Bytes = Bytes::new(65_536);

@@ -1,4 +1,4 @@
-//! A packet's way: from a node's link through switch ports to its end.
+//! A packet's path: from a node's link through switch ports to its end.
 
 use super::packet::{Body, Packet};
 use super::{Event, FROM_NODE, Streams};
@@ -10,7 +10,7 @@ use unrack_units::Time;
 use unrack_workload::NodeId;
 
 impl<C: Control + Clone> Streams<C> {
-    /// Puts a packet into the sending queue of a node, or of one of its links.
+    /// Queues a packet in the host, or at one of the node's links.
     pub(super) fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -28,7 +28,7 @@ impl<C: Control + Clone> Streams<C> {
         };
         place.sprayed += u32::from(self.plan.spraying && matches!(body, Body::Data(_)));
         let nic = self.plan.network.topology.attachment_at(from, to, hash, core.now());
-        // Of the switch port it is on its way to, more is known on the wire.
+        // `port` is set when the packet is launched.
         let packet = Packet { stream, to, port: 0, hash, wire, payload, marked: false, body };
         let index = self.packets.insert(packet);
         match &mut self.hosts {
@@ -39,7 +39,7 @@ impl<C: Control + Clone> Streams<C> {
         }
     }
 
-    /// Puts a packet into the queue of a link by which nodes send.
+    /// Queues a packet at a link by which nodes send.
     pub(super) fn launch<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -62,7 +62,7 @@ impl<C: Control + Clone> Streams<C> {
         departure
     }
 
-    /// When, but for propagation, a packet that leaves so can be queued at the next port.
+    /// Returns when a packet with this departure can be queued at the next port, without propagation.
     fn ready(&self, departure: Departure, packet: &Packet) -> Time {
         self.plan.ready(departure, packet.wire, self.hops[packet.port as usize].pace)
     }
@@ -74,7 +74,7 @@ impl<C: Control + Clone> Streams<C> {
         let ahead = hop.port.backlog(core.now());
         if matches!(packet.body, Body::Data(_)) {
             core.queued(packet.port, ahead);
-            // DCTCP §3.1: mark what arrives at a queue longer than K.
+            // DCTCP §3.1: mark a packet that arrives at a queue longer than K.
             packet.marked |= ahead > hop.threshold;
         }
         let room = match &mut self.occupancy {

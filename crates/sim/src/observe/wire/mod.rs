@@ -1,9 +1,9 @@
-//! Packets as bytes: the headers that are on the wire, for captures.
+//! Packets as bytes, with the headers that are on the wire, for captures.
 //!
 //! | fabric | a packet is |
 //! |---|---|
 //! | `tcp`, `dctcp` | an Ethernet frame with IPv4 and TCP headers ([`tcp`]) |
-//! | all others | a header of our own ([`plain`]) that says what their packets say |
+//! | all others | a header of our own ([`plain`]) with the contents of their packets |
 //!
 //! Payload is not kept: it counts in [`Frame::length`] alone.
 
@@ -13,10 +13,10 @@ pub mod tcp;
 use crate::engine::Hop;
 use unrack_workload::Message;
 
-/// How packets of a fabric are shown.
+/// Format in which packets of a fabric are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
-    /// `ecn`: data may be marked.
+    /// Ethernet, IPv4 and TCP headers. `ecn`: data may be marked.
     Tcp {
         ecn: bool,
     },
@@ -28,13 +28,14 @@ pub enum Wire {
 /// A packet as bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
-    /// Its headers.
+    /// Headers of the packet.
     pub bytes: Vec<u8>,
-    /// How long it is with its payload.
+    /// Bytes including the payload.
     pub length: u32,
 }
 
 impl Wire {
+    /// Returns the format for packets of this fabric.
     pub fn of(fabric: &'static str) -> Wire {
         match fabric {
             "tcp" => Wire::Tcp { ecn: false },
@@ -43,11 +44,12 @@ impl Wire {
         }
     }
 
+    /// Returns whether packets are Ethernet frames.
     pub fn is_ethernet(self) -> bool {
         matches!(self, Wire::Tcp { .. })
     }
 
-    /// The packet of a hop, which belongs to `message`.
+    /// Converts the packet of a hop, which belongs to `message`.
     pub fn frame(self, hop: &Hop, message: Option<&Message>) -> Frame {
         match (self, message, hop.message) {
             (Wire::Tcp { ecn }, Some(message), Some(id)) => tcp::frame(hop, id, message, ecn),

@@ -1,4 +1,4 @@
-//! A header that stands for those of fabrics which Wireshark does not know: `LINKTYPE_USER0`, dissected by
+//! A header in place of those of fabrics that Wireshark does not know: `LINKTYPE_USER0`, dissected by
 //! `share/wireshark/unrack.lua`.
 //!
 //! All numbers are big-endian.
@@ -12,16 +12,17 @@
 //! | 5 | 1 | priority, 0 the highest |
 //! | 6 | 2 | 0 |
 //! | 8 | 4 | message, by number of submission |
-//! | 12 | 4 | the node that made it |
-//! | 16 | 4 | the node it is for |
+//! | 12 | 4 | node that made the packet |
+//! | 16 | 4 | node that the packet is for |
 //! | 20 | 4 | bytes on the wire, rounded up, with all overhead |
 //! | 24 | 4 | bytes of payload, which follow and are not kept |
-//! | 28 | 8 | first byte of data; else the first not yet acknowledged or granted |
+//! | 28 | 8 | offset of the first byte of data; else of the first byte not yet acknowledged or granted |
 //! | 36 | 12 | name of the fabric, padded with zeros |
 
 use super::Frame;
 use crate::engine::{Hop, PacketKind};
 
+/// Bytes of the header.
 pub const LENGTH: usize = 48;
 const VERSION: u8 = 1;
 const NAME: usize = 12;

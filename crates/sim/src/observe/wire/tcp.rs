@@ -1,4 +1,4 @@
-//! Ethernet, IPv4 and TCP headers of the streams.
+//! Ethernet, IPv4 and TCP headers of streams.
 //!
 //! Node n is 02:00:nn:nn:nn:nn and 10.n.n.n, the lower three bytes of its number. Each message is a
 //! connection: from port 1024 and up at the node that asks, to port 5001. It is open from the start, as in
@@ -16,13 +16,16 @@ const TIMESTAMPS: usize = 12;
 const SERVER_PORT: u16 = 5001;
 const FIRST_PORT: u16 = 1024;
 
-/// RFC 3168 §5: the code points of ECN.
+/// ECN code point (RFC 3168 §5): ECN-capable.
 const ECT_0: u8 = 0b10;
+/// ECN code point (RFC 3168 §5): congestion experienced.
 const CE: u8 = 0b11;
 
-/// TCP's flags.
+/// TCP flag: push.
 const PSH: u8 = 0x08;
+/// TCP flag: acknowledgement.
 const ACK: u8 = 0x10;
+/// TCP flag: ECN echo.
 const ECE: u8 = 0x40;
 
 pub(super) fn frame(hop: &Hop, id: MessageId, message: &Message, ecn: bool) -> Frame {
@@ -65,7 +68,7 @@ fn ip(hop: &Hop, length: usize, ecn: bool) -> [u8; IP] {
     let mut bytes = [0; IP];
     bytes[0] = 0x45;
     bytes[1] = code_point;
-    // Packets of up to 64 KiB: the field is full one byte before.
+    // For packets of 64 KiB the length does not fit in the field, which ends one byte before.
     bytes[2..4].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
     bytes[6] = 0x40; // not to be fragmented
     bytes[8] = 64; // hops left
@@ -83,7 +86,7 @@ fn tcp(hop: &Hop, id: MessageId, message: &Message, options: usize) -> Vec<u8> {
     let asks = packet.src == message.src;
     let ports = if asks { [asker, SERVER_PORT] } else { [SERVER_PORT, asker] };
     let offset = packet.offset.unwrap_or(0);
-    // What the other direction carried is a request that is there in full, or nothing.
+    // The other direction carried either a request that has arrived in full, or nothing.
     let request = u64::from(message.request);
     let (sequence, acknowledged) = match (packet.kind, asks) {
         (PacketKind::Ack, true) => (request, offset),
@@ -108,14 +111,14 @@ fn tcp(hop: &Hop, id: MessageId, message: &Message, options: usize) -> Vec<u8> {
     bytes
 }
 
-/// RFC 7323 §3.2, padded in front.
+/// Returns the timestamps option (RFC 7323 §3.2), padded in front.
 fn timestamps(hop: &Hop) -> Vec<u8> {
     let sent = hop.packet.sent.map_or(0, |at| (at.as_ps() / Time::from_us(1).as_ps()) as u32);
     let (value, echo) = if hop.packet.kind == PacketKind::Ack { (0, sent) } else { (sent, 0) };
     [[1, 1, 8, 10], u32::to_be_bytes(value), u32::to_be_bytes(echo)].concat()
 }
 
-/// RFC 2018 §3, padded in front.
+/// Returns the selective-acknowledgement option (RFC 2018 §3), padded in front.
 fn selective(ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = vec![1, 1, 5, 2 + 8 * ranges.len() as u8];
     for (start, end) in ranges {
@@ -132,7 +135,7 @@ fn pseudo_header(hop: &Hop, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// RFC 1071. Payload is zeros and adds nothing.
+/// Returns the Internet checksum (RFC 1071). Payload is zeros and adds nothing.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =

@@ -1,4 +1,4 @@
-//! What the tests of several fabrics share.
+//! Helpers that the tests of several fabrics share.
 
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
@@ -8,7 +8,7 @@ use unrack_sim::{Core, Fabric, FabricConfig, Observer, Run, Setup, Sim};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId, Outbox, Source};
 
-/// Submits given messages at given times.
+/// Source that submits given messages at given times.
 pub struct Script {
     messages: Vec<(Time, Message)>,
     submitted: usize,
@@ -43,7 +43,7 @@ pub fn run<F: Fabric>(fabric: F, script: Vec<(Time, Message)>) -> Run {
     Sim::new(fabric, Script::new(script)).run().0
 }
 
-/// Completion time of the n-th message, in picoseconds.
+/// Returns the completion time of message `index`, in picoseconds.
 pub fn completion_ps(run: &Run, index: usize) -> u64 {
     run.outcomes[index].completion().expect("finished").as_ps()
 }
@@ -52,7 +52,7 @@ pub fn completion_ps(run: &Run, index: usize) -> u64 {
 pub const SIZES: [u64; 16] =
     [1, 7, 8, 9, 63, 64, 65, 100, 255, 256, 257, 512, 1_460, 1_461, 4_096, 1_000_000];
 
-/// Every kind and size alone: the simulated completion is the arithmetic one, to the picosecond.
+/// Asserts that every kind and size alone completes at its computed time, to the picosecond.
 pub fn assert_unloaded_is_exact<F: Fabric>(fabric: F) {
     assert_unloaded_is_exact_between(fabric, 0, 1);
 }
@@ -67,7 +67,7 @@ pub fn assert_unloaded_is_exact_between<F: Fabric>(fabric: F, src: NodeId, dst: 
     }
 }
 
-/// Nothing is created or lost, and everything finished.
+/// Asserts that no byte is created or lost, and that every message finished.
 pub fn assert_conserved(run: &Run) {
     let counters = &run.counters;
     assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes);
@@ -76,7 +76,7 @@ pub fn assert_conserved(run: &Run) {
     assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()));
 }
 
-/// A network that is one port towards each node, first in first out, and nothing else.
+/// A network with one port towards each node, first in first out, and nothing else.
 pub struct Ports(Vec<Port>, Pace);
 
 impl Ports {
@@ -128,7 +128,7 @@ impl Fabric for Fixed {
     }
 }
 
-/// A protocol with its defaults, on switches of 300 ns with so many bytes for each port.
+/// Creates a setup of a protocol with its defaults, on switches of 300 ns with `buffer` bytes for each port.
 pub fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> Setup {
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },
@@ -144,7 +144,7 @@ pub fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> Setup {
     }
 }
 
-/// To the last counter.
+/// Asserts that two runs are equal, to the last counter.
 pub fn assert_same(whole: &Run, split: &Run) {
     assert_eq!(whole.messages, split.messages);
     for (index, (one, other)) in whole.outcomes.iter().zip(&split.outcomes).enumerate() {

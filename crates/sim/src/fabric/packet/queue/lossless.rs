@@ -1,5 +1,5 @@
-//! A port whose data the other end may pause (priority flow control, IEEE 802.1Q clause 36). Control is a
-//! class of its own, which goes first and is never paused.
+//! A port whose data the other end may pause (priority flow control, IEEE 802.1Q clause 36). Control is a class of
+//! its own, which goes first and is never paused.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use unrack_protocol::dcqcn::Params;
 use unrack_workload::random::mix;
 
-/// Rank 0: control. Others: data, which is marked as DCQCN has it. Room is the business of who pauses: nothing
-/// is dropped here. The n-th packet with payload to come to port p draws a number of its own: the upper 53 bits of
-/// `mix(mix(seed ^ p) ^ n)`, in 0..1.
+/// Queue of two ranks: 0 is control, and all others are data, which is marked as in DCQCN. Nothing is dropped here,
+/// because pauses see to it that there is room. The n-th packet with payload to come to port p draws a number of its
+/// own: the upper 53 bits of `mix(mix(seed ^ p) ^ n)`, in 0..1.
 #[derive(Clone)]
 pub(in crate::fabric) struct Lossless {
     control: VecDeque<u32>,
@@ -21,7 +21,7 @@ pub(in crate::fabric) struct Lossless {
     paused: bool,
     params: Arc<Params>,
     seed: u64,
-    /// Packets that might have been marked.
+    /// Number of packets so far that might have been marked.
     draws: u64,
 }
 

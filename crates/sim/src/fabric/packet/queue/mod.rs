@@ -1,5 +1,4 @@
-//! What a switch port does with packets that must wait: which leaves next, and which is lost when there
-//! is no room.
+//! Queues of switch ports: the order in which packets leave, and the loss of packets when there is no room.
 
 mod lossless;
 mod pfabric;
@@ -15,22 +14,22 @@ use super::Packet;
 use crate::fabric::buffer::Room;
 use crate::fabric::slab::Slab;
 
-/// A packet that lost its payload, or all.
+/// Loss of a packet's payload, or of the whole packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::fabric) struct Loss {
     pub packet: u32,
-    /// Payload.
+    /// Payload lost, in bytes.
     pub bytes: u32,
-    /// Nothing is left of it; else its header goes on.
+    /// The whole packet is lost; if not, its header goes on.
     pub whole: bool,
 }
 
-/// The packets that wait at one port. [`Packet::rank`] means what the queue makes of it.
+/// Packets that wait at one port. Each queue gives [`Packet::rank`] a meaning of its own.
 pub(in crate::fabric) trait Queue: Clone {
-    /// Whether the other end of its link may have it pause.
+    /// Whether the other end of the link may pause this port.
     const PAUSES: bool = false;
 
-    /// A packet comes to a port that is busy and has this room. What that costs is added to `losses`.
+    /// Queues a packet at a port that is busy and has this room. Adds packets that are lost thereby to `losses`.
     fn offer<H: Copy>(
         &mut self,
         packet: u32,
@@ -38,20 +37,20 @@ pub(in crate::fabric) trait Queue: Clone {
         losses: &mut Vec<Loss>,
         room: Room,
     );
-    /// The next to leave.
+    /// Removes and returns the next packet to leave.
     fn take<H: Copy>(&mut self, packets: &Slab<Packet<H>>) -> Option<u32>;
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     fn bytes(&self) -> u64;
-    /// Nothing waits that may leave.
+    /// Returns whether no packet waits that may leave.
     fn is_empty(&self) -> bool;
-    /// Whether a packet of this rank that finds the port free, and nothing that may leave, leaves at once.
+    /// Returns whether a packet of this rank that finds the port free, and no packet that may leave, leaves at once.
     fn passes(&self, _rank: u32) -> bool {
         true
     }
-    /// Whether data that finds so much ahead at this port is marked for congestion.
+    /// Returns whether data that finds `ahead` bytes ahead at this port is marked for congestion.
     fn marks(&mut self, _port: u32, _ahead: u64) -> bool {
         false
     }
-    /// Data is to wait from now on, or no longer.
+    /// Pauses data, or lets it go on.
     fn pause(&mut self, _paused: bool) {}
 }

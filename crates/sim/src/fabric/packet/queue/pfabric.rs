@@ -1,14 +1,14 @@
-//! pFabric's port (Alizadeh et al., SIGCOMM 2013, §4.1): the packet of the highest priority leaves, the
-//! one of the lowest is dropped.
+//! pFabric's port (Alizadeh et al., SIGCOMM 2013, §4.1): the packet of the highest priority leaves first, and the
+//! packet of the lowest is dropped.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 
-/// A packet's rank is what its transfer had left when it was sent: the smallest leaves first. So that
-/// later packets of a transfer, whose rank is better, do not overtake earlier ones, the earliest packet
-/// of the best one's transfer leaves.
+/// Queue by remaining size: a packet's rank is the number of packets that its transfer had left when it was sent, and
+/// the smallest leaves first. Later packets of a transfer have better ranks and must not overtake earlier ones, so
+/// the packet that leaves is the earliest of the transfer that has the best one.
 ///
 /// The queue is two dozen packets, in order of arrival: looking through all is faster than any heap.
 #[derive(Clone, Default)]
@@ -32,7 +32,7 @@ impl SmallestFirst {
         entry
     }
 
-    /// Of the lowest priority, the latest.
+    /// Returns the index and rank of the packet of lowest priority; of equals, the latest.
     fn worst(&self) -> Option<(usize, u32)> {
         let ranks = self.waiting.iter().map(|entry| entry.rank).enumerate();
         ranks.max_by_key(|(_, rank)| *rank)

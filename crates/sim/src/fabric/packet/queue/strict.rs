@@ -6,7 +6,7 @@ use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
 
-/// A packet's rank is its class: 0 leaves first. What does not fit is dropped.
+/// Queue of eight classes. A packet's rank is its class: 0 leaves first. Packets that do not fit are dropped.
 #[derive(Clone, Default)]
 pub(in crate::fabric) struct StrictPriority {
     classes: [VecDeque<u32>; CLASSES],

@@ -1,6 +1,6 @@
-//! NDP's port (Handley et al., SIGCOMM 2017, §3.1): a short queue of data; a packet that finds it full
-//! loses its payload, and its header goes on in a queue of its own that leaves first, but for one data
-//! packet after ten headers. Only what has waited counts: what finds the port free passes both queues.
+//! NDP's port (Handley et al., SIGCOMM 2017, §3.1): a short queue of data. A packet that finds it full loses its
+//! payload, and its header goes on in a queue of its own, which leaves first except for one data packet after ten
+//! headers. Only packets that waited count: a packet that finds the port free passes both queues.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
@@ -8,16 +8,16 @@ use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
 
-/// Rank 0: headers and control. Others: data.
+/// Queue of two ranks: 0 is headers and control, and all others are data.
 #[derive(Clone)]
 pub(in crate::fabric) struct Trimming {
     headers: VecDeque<u32>,
     data: VecDeque<u32>,
     data_limit: usize,
     bytes: u64,
-    /// Headers that left since the last data packet did.
+    /// Headers that left since the last data packet.
     in_a_row: u32,
-    /// What a packet without payload takes on the wire.
+    /// Bytes on the wire of a packet without payload.
     header_wire: u32,
 }
 
@@ -25,7 +25,7 @@ pub(in crate::fabric) struct Trimming {
 const HEADERS_PER_DATA: u32 = 10;
 
 impl Trimming {
-    /// At most `data_packets` wait with their payload.
+    /// Creates a queue in which at most `data_packets` packets wait with their payload.
     pub(in crate::fabric) fn new(data_packets: u32, header_wire: u32) -> Trimming {
         let (headers, data) = (VecDeque::new(), VecDeque::new());
         let data_limit = data_packets as usize;
