@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use unrack_testing::Needed;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate is in a workspace")
 }
 
 /// Returns the files of tests: those below a folder `tests`, in Rust and Python.
