@@ -76,7 +76,7 @@ fn no_link_is_faster_than_its_rate() {
     }
 }
 
-/// When a node dies, flows from it and to it are abandoned; all others arrive.
+/// A node dies: flows from it and to it are abandoned, and all others arrive.
 #[test]
 fn a_node_that_dies_is_counted() {
     let params = Params { timeout: Time::from_us(100), ..Params::default() };

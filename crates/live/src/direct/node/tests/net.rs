@@ -25,7 +25,7 @@ pub(super) struct Net {
 
 pub(super) struct Wires {
     pub(super) plan: Arc<Plan>,
-    /// What each node knows of links, by node.
+    /// Links as each node knows them, by node.
     pub(super) maps: Vec<Map>,
     pub(super) links: Vec<LinkStates>,
     pub(super) lines: Vec<Line>,
