@@ -24,12 +24,12 @@
 //! | [`seat`] | a rack that is up, and requests to it |
 //!
 //! - **A link's rate and delay are times.** The node that queues a packet computes when it arrives at the other end,
-//! as in the simulator. The ring carries packet and time, and the packet is taken when that time has come. No thread
-//! is busy only because a link is.
+//!   as in the simulator. The ring carries packet and time, and the packet is taken when that time has come. No thread
+//!   is busy only because a link is.
 //! - **Packets are not copied on their way.** A ring carries a packet's place in memory. The packet is written once,
-//! by its source, except for the hop count that nodes update, and its payload is next read at its destination.
+//!   by its source, except for the hop count that nodes update, and its payload is next read at its destination.
 //! - **Silence is a failure.** Neighbours send each other keep-alives. A node broadcasts which neighbours fall silent
-//! or are heard again, and each thread keeps the rack as its nodes know it. Keep-alives are in no count of packets.
+//!   or are heard again, and each thread keeps the rack as its nodes know it. Keep-alives are in no count of packets.
 //! - **Time is real.** A late thread delays packets; the report says by how much.
 
 mod bell;

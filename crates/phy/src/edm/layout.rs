@@ -16,13 +16,13 @@
 //! | 56..64 | body, byte 1 | check | check | check |
 //!
 //! - **node** is the other end, as the reader needs it: to the switch, the destination; to a host, the source. The
-//! switch sets it in what it buffers (RREQ, RMWREQ, /G/). Messages that go over a circuit (WREQ, RRES) are not changed
-//! (§3.2.2), so their sender writes its own number. Therefore nine bits suffice, and no block names both ends. In /N/
-//! and /G/ it is the message's destination.
+//!   switch sets it in what it buffers (RREQ, RMWREQ, /G/). Messages that go over a circuit (WREQ, RRES) are not changed
+//!   (§3.2.2), so their sender writes its own number. Therefore nine bits suffice, and no block names both ends. In /N/
+//!   and /G/ it is the message's destination.
 //! - **size**: in an RREQ, the bytes to read; in a WREQ or RRES, the bytes in this chunk; in an RMWREQ, the opcode. In
-//! /N/ the bytes of the message, in /G/ the bytes allowed now.
+//!   /N/ the bytes of the message, in /G/ the bytes allowed now.
 //! - **body**: address (8 bytes) of a request, then operands or data. Two bytes are in /MS/, eight in each /MD/, up to
-//! six in /MT/: n words take n + 1 blocks. /MD/ is a data block (§3.2).
+//!   six in /MT/: n words take n + 1 blocks. /MD/ is a data block (§3.2).
 //! - **check**: CRC-8 over all payload bits of the message; `check` gives the reasons for this polynomial.
 //!
 //! The types are unused by the standard, any two differ in four bits, and each differs from every type of the standard

@@ -11,10 +11,10 @@
 //! for any time. The receiver takes of each part of a message the copy that comes first.
 //!
 //! - A place of the table is free when both copies are through, so that no switch has more than X of a pair, and an id
-//! means one message on both lines.
+//!   means one message on both lines.
 //! - If the second copy is later than the first by the timeout, that line has lost the path to this node (the node's
-//! own line to that switch may be down, which no other node sees), and from then on the node is asked over the other
-//! line.
+//!   own line to that switch may be down, which no other node sees), and from then on the node is asked over the other
+//!   line.
 //! - A line that shows damage is not used again (§3.3).
 
 mod asking;
