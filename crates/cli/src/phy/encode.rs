@@ -21,6 +21,7 @@ pub struct Args {
     scrambled: bool,
 }
 
+/// Runs `unrack phy encode`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let (mut framer, mut encoder) = (Framer::default(), Encoder::default());
     let mut scrambler = Scrambler::default();
