@@ -5,8 +5,8 @@ use unrack_workload::random::mix;
 /// Generator whose numbers depend only on a seed and the number of an input.
 pub struct Draws(u64);
 
-/// Returns the generator of one input.
 impl Draws {
+    /// Returns the generator of one input.
     pub fn new(seed: u64, number: u64) -> Draws {
         Draws(mix(seed) ^ mix(mix(number)))
     }
