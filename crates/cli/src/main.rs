@@ -81,7 +81,7 @@ enum Verb {
     /// Simulates a scenario over a grid of values, on all cores
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::Args),
-    /// Reproduces published figures of papers, and compares them with ours
+    /// Reproduces results that papers published, and compares ours with them
     #[command(after_help = study::EXAMPLES)]
     Study(study::Args),
     /// Checks a scenario, or prints it in full

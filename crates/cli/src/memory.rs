@@ -52,7 +52,7 @@ struct Serve {
     /// address, or a user. Half leaves room for another client
     #[arg(long, value_name = "SHARE", default_value = unrack_node::node::USUAL_SHARE)]
     per_client: Share,
-    /// Free the memory of a client that was silent for so long, stopped or cut off; 0s waits for ever
+    /// Free the memory of a client after this time of silence, when it is stopped or cut off; 0s waits for ever
     #[arg(long, value_name = "TIME", default_value = "60s")]
     silence: Time,
     #[command(flatten)]

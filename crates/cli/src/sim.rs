@@ -53,10 +53,10 @@ pub struct Args {
     json: bool,
     #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
     fail_if: Option<FailIf>,
-    /// Replay at most so many transfers of a captured trace, over all its copies, from the middle of the run
+    /// Most transfers of a captured trace to replay, over all its copies, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = work::MOST_TRANSFERS)]
     transfers: u64,
-    /// Split the run over so many threads, by racks; the results are the same
+    /// Threads over which to split the run, by racks; the results are the same
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     #[command(flatten)]

@@ -8,7 +8,7 @@ pub enum Error {
     /// The scenario or the command asks for something impossible.
     #[error("{0}")]
     Usage(String),
-    /// The machine lacks something.
+    /// The machine lacks something that the rack needs.
     #[error("{0}")]
     Lacking(String),
     /// The rack stopped working.

@@ -74,7 +74,7 @@ impl Receiver {
     /// Takes blocks, and calls `tell` with the frames that end in them, without preamble and FCS, or why they are
     /// none.
     ///
-    /// A frame is told once the block after its last one is there.
+    /// A frame is complete once the block after its last one is there.
     pub fn handle(&mut self, blocks: &[Block], mut tell: impl FnMut(Result<&[u8], FrameError>)) {
         let deframer = &mut self.deframer;
         // Copies, to be kept in registers.

@@ -323,7 +323,7 @@ fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String)
     }
 }
 
-/// Rounds to so many digits after the point; before it, if negative.
+/// Rounds to `digits` digits after the point; before it, if negative.
 fn rounded(value: f64, digits: i32) -> String {
     format!("{:.*}", digits.max(0) as usize, value / 10f64.powi((-digits).max(0)))
 }

@@ -1,4 +1,4 @@
-//! `unrack phy decode`.
+//! `unrack phy decode`: the frames and messages in a list of blocks.
 
 use super::Input;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `unrack phy encode`.
+//! `unrack phy encode`: the blocks of frames and messages.
 
 use super::Input;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `unrack phy trace`.
+//! `unrack phy trace`: requests and frames through nodes and a switch, cycle by cycle.
 
 mod files;
 
@@ -34,7 +34,7 @@ pub struct Args {
     /// Cycles of a block's propagation between two PCS
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=10_000))]
     wire: u16,
-    /// Stop after so many cycles, if something is still under way
+    /// Most cycles, if something is still under way
     #[arg(long, default_value_t = 100_000)]
     cycles: u64,
     /// Write messages and frames to a capture

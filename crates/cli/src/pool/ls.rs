@@ -1,4 +1,4 @@
-//! `unrack pool ls`.
+//! `unrack pool ls`: contents of a pool.
 
 use crate::failure::Failure;
 use crate::stdout::print;

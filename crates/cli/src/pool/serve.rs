@@ -1,4 +1,4 @@
-//! `unrack pool serve`.
+//! `unrack pool serve`: the process that owns a pool's memory.
 
 use crate::failure::{Failure, say};
 use serde::Serialize;

@@ -38,7 +38,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Concludes from the runs with so much local memory.
+    /// Concludes from the runs with `local` memory.
     pub fn conclude(&self, local: Bytes) -> Conclusion {
         let points = self.points(local);
         let native = match self.native().and_then(|native| self.enough(&points).map(|()| native)) {

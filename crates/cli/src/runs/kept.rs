@@ -43,7 +43,7 @@ struct KeptCalibration {
     is_disturbed: bool,
 }
 
-/// Delays that were chosen for so much local memory.
+/// Delays that were chosen for one amount of local memory.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct Delays {
     local_bytes: u64,
@@ -91,7 +91,7 @@ impl<'a> Kept<'a> {
         self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns, is_disturbed }))
     }
 
-    /// Returns the delays for so much local memory: those of kept runs, otherwise those that `choose` returns.
+    /// Returns the delays for `local` memory: the kept ones if there are any, otherwise those that `choose` returns.
     pub fn delays_ns(&self, local: Bytes, choose: impl FnOnce() -> Vec<f64>) -> Result<Vec<f64>, Failure> {
         let local_bytes = local.get();
         if let Some(kept) = self.runs.borrow().delays.iter().find(|kept| kept.local_bytes == local_bytes) {

@@ -16,7 +16,7 @@ const STRETCH: f64 = 2.0;
 const LARGEST_DELAY_NS: f64 = 500_000.0;
 
 /// Returns the delays to inject, transmission included, in whole nanoseconds, smallest first, for a program that
-/// fetches so many pages.
+/// makes `fetches` fetches.
 pub fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> Vec<f64> {
     let affordable = STRETCH * native_s * 1e9 / fetches.max(1) as f64;
     let smallest = SMALLEST * floor_ns;

@@ -38,7 +38,7 @@ pub struct Runner<'a> {
 pub enum Task {
     /// A native run, counted from 1.
     Native { nth: u32 },
-    /// A run with so much local memory and this delay of each fetch (0: none); runs with the same values count from 1.
+    /// A run with this local memory and delay of each fetch (0: none); runs with the same values count from 1.
     Remote { local_bytes: u64, delay_ns: f64, nth: u32 },
 }
 
@@ -131,7 +131,7 @@ impl Runner<'_> {
         Ok((Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads }, report.warnings))
     }
 
-    /// Returns a delay of so much in all, transmission included.
+    /// Returns a delay of `whole_ns` in all, transmission included.
     pub fn delay(&self, whole_ns: f64) -> Delay {
         let transmission = self.rate.transmit(PAGE);
         let whole = Time::from_secs_f64(whole_ns.max(0.0) / 1e9);

@@ -106,7 +106,7 @@ impl<'a> Survey<'a> {
         self.undelayed(local)
     }
 
-    /// Runs the program with so much local memory and no delay: it shows fetches, and the cost of paging without
+    /// Runs the program with `local` memory and no delay: it shows fetches, and the cost of paging without
     /// waits.
     pub fn undelayed(&self, local: Bytes) -> Result<(), Failure> {
         let task = undelayed(local);
@@ -335,7 +335,7 @@ fn is_native(task: Task) -> bool {
     matches!(task, Task::Native { .. })
 }
 
-/// Returns the task with so much local memory and no delay.
+/// Returns the task with `local` memory and no delay.
 pub fn undelayed(local: Bytes) -> Task {
     Task::Remote { local_bytes: local.get(), delay_ns: 0.0, nth: 1 }
 }

@@ -57,7 +57,7 @@ pub struct Args {
     json: bool,
     #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
     fail_if: Option<FailIf>,
-    /// Replay at most so many transfers of a captured trace, over all its copies, from the middle of the run
+    /// Most transfers of a captured trace to replay, over all its copies, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = crate::sim::work::MOST_TRANSFERS)]
     transfers: u64,
 }

@@ -12,7 +12,7 @@ use std::process::Output;
 /// memory.
 const WORK: &str = "import time\nd = bytearray(8 << 20)\nfor _ in range(2):\n for i in range(0, len(d), 4096): d[i] = 1\ntime.sleep(0.1)\n";
 
-/// Compares on a machine where so many other tasks run. Returns the output and the folder.
+/// Compares on a machine where `others` other tasks run. Returns the output and the folder.
 fn compare(lab: &Lab, others: u32, options: &[&str], command: &[&str]) -> (Output, PathBuf) {
     let out = lab.path("out");
     let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"compare", &"--out", &out];

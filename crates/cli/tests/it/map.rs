@@ -10,7 +10,7 @@ use std::process::Output;
 /// measure its memory.
 const WORK: &str = "import time\nd = bytearray(12 << 20)\nfor _ in range(3):\n for i in range(0, len(d), 4096): d[i] = 1\ntime.sleep(0.1)\n";
 
-/// Maps one share in one round, on a machine where so many other tasks run.
+/// Maps one share in one round, on a machine where `others` other tasks run.
 fn map(lab: &Lab, others: u32, options: &[&str]) -> Output {
     let out = lab.path("map");
     let mut arguments: Vec<&dyn AsRef<OsStr>> =

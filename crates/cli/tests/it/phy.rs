@@ -1,4 +1,4 @@
-//! `unrack phy`.
+//! `unrack phy`: listings, traces, captures and waveforms.
 
 use crate::desk;
 

@@ -31,7 +31,7 @@ impl Line {
         (left * u128::from(self.rate.as_bps()) / 8_000_000_000_000) as u64
     }
 
-    /// Returns the earliest time at which so many bytes fit into the queue.
+    /// Returns the earliest time at which `bytes` more fit into the queue.
     pub fn room_at(&self, now: Time, bytes: u64) -> Time {
         match (self.backlog(now) + bytes).saturating_sub(self.buffer) {
             0 => now,

@@ -4,13 +4,13 @@
 //! scenario --Plan::new--> Plan        (pure)
 //!                          | Emulation::start
 //!                         threads, each with several nodes; a link is a ring of packets between two of them
-//! messages --Emulation::run--> Report: what became of each, what queues held, how late threads were
+//! messages --Emulation::run--> Report: outcomes of messages, queue lengths, delays by threads
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`plan`] | what the rack is |
-//! | [`node`] | what a node does, without clock or thread |
+//! | [`plan`] | static description of the rack |
+//! | [`node`] | the protocol of a node, without clock or thread |
 //! | [`line`] | the pace of a link |
 //! | [`content`] | content of flows, and its verification |
 //! | [`site`] | surroundings of the nodes of one thread |

@@ -165,7 +165,7 @@ impl Plan {
         &self.outages[self.graph.cable(link) as usize]
     }
 
-    /// Returns whether a packet of so many bytes is lost that is on a link from `first` to `last`: the link is down
+    /// Returns whether a packet of `bytes` bytes is lost that is on a link from `first` to `last`: the link is down
     /// meanwhile, or a bit is flipped, which the frame's check sequence reveals. `random` decides the latter.
     pub(crate) fn loses(&self, link: u32, (first, last): (Time, Time), bytes: u64, random: u64) -> bool {
         let arrived = last + self.link(link).propagation;

@@ -54,7 +54,7 @@ pub(crate) struct Site {
     spare: Vec<Packet>,
     checks: Checks,
     news: Sender<News>,
-    /// Earliest arrival among packets put on links to each thread, by thread, since that thread was last woken.
+    /// Earliest arrival among packets put on links to each thread since it was last considered for waking, by thread.
     pub due: Vec<Time>,
     /// Packets put on links since the start, without keep-alives.
     pub pushed: u64,
@@ -157,7 +157,7 @@ impl Site {
 }
 
 impl Queues {
-    /// Returns empty counts for so many links.
+    /// Returns empty counts for `links` links.
     pub fn new(links: usize) -> Queues {
         Queues { found: empty_histogram(), most: vec![0; links] }
     }

@@ -51,8 +51,8 @@ impl Machines {
         Ok(Machines { addresses, here, key: None })
     }
 
-    /// Sets the key that seals datagrams, which all machines have. No key is accepted only if all are on loopback, or
-    /// the user said `insecure`.
+    /// Sets the key that seals datagrams, the same on all machines. Without one, all machines must be on loopback, or the
+    /// user must have said `insecure`.
     ///
     /// # Errors
     /// [`Error::Usage`] if a key is needed.

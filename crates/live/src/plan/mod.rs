@@ -42,9 +42,9 @@ pub(crate) struct Space {
 
 /// Most racks: addresses are 10.rack.NIC.host, and the last of each NIC is its router's.
 const MOST_RACKS: u32 = 250;
-/// Most hosts: a program on each takes a few threads, and so many namespaces are made in seconds.
+/// Most hosts: each runs programs of its own, and 64 namespaces are made in seconds.
 const MOST_HOSTS: u32 = 64;
-/// Most NICs of a rack: the kernel's MPTCP knows so many addresses of a host (`MPTCP_PM_ADDR_MAX`).
+/// Most NICs of a rack: the most addresses of a host that the kernel's MPTCP uses (`MPTCP_PM_ADDR_MAX`).
 const MOST_NICS: u32 = 8;
 /// Longest propagation delay: it is not emulated, since packets take as long as the kernel does.
 const LONGEST_DELAY: Time = Time::from_us(100);

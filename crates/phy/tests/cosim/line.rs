@@ -21,7 +21,7 @@ struct Traffic {
     /// Bytes of the longest frame; below, most columns of idle after a frame.
     frame: u32,
     idle: u32,
-    /// One column in so many is nonsense; 0 for none.
+    /// Columns for each nonsensical one, on average; 0 for none.
     nonsense: u32,
     /// Bytes of the longest message; below, most cycles between two blocks of it, and between messages.
     message: u32,

@@ -154,13 +154,13 @@ struct Traffic {
     focus: u32,
     /// Bytes of the longest frame; 0 for none.
     frame: u32,
-    /// A bit of a line up is wrong in one of so many cycles; 0 for never.
+    /// Cycles for each wrong bit on lines up, on average; 0 for no wrong bits.
     wrong: u32,
-    /// One request in so many is a read-modify-write; 0 for none.
+    /// Requests for each read-modify-write, on average; 0 for none.
     modify: u32,
     /// Cycles after which a read ends with NULL; 0 for never.
     timeout: u16,
-    /// The hardware has old grants, which change nothing, in one of so many cycles; 0 for never.
+    /// Cycles for each old grant, which changes nothing, in the hardware, on average; 0 for none.
     old: u32,
 }
 
@@ -211,7 +211,7 @@ struct Run {
     wrong_bits: Vec<(u64, usize, u8)>,
 }
 
-/// Runs the software for so many cycles; `ask` returns a node's request in a cycle.
+/// Runs the software for `cycles` cycles; `ask` returns a node's request in a cycle.
 fn software(
     nodes: u16,
     traffic: Traffic,
@@ -319,7 +319,7 @@ fn sort(deliveries: &mut [Delivery]) {
     deliveries.sort_by_key(|delivery| (delivery.at, delivery.what == What::Null));
 }
 
-/// Returns columns for so many cycles.
+/// Returns columns for `cycles` cycles.
 fn frames(longest: u32, cycles: u64, random: &mut Pcg64Mcg) -> Vec<Column> {
     let (mut framer, mut columns) = (Framer::default(), Vec::new());
     while longest > 0 && (columns.len() as u64) < cycles {

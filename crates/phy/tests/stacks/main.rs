@@ -39,7 +39,7 @@ fn run(bed: &mut Testbed, most: u64) -> Vec<(usize, Completion)> {
     completions
 }
 
-/// Returns the time of so many cycles with the PMA and transceivers, eight times, and four hops that table 1 adds.
+/// Returns the time of `cycles` with the PMA and transceivers, eight times, and four hops that table 1 adds.
 fn with_the_wire(cycles: u64) -> Time {
     let steps = Steps::default();
     steps.cycles(cycles) + steps.pma * 8 + Time::from_ns(10) * 4

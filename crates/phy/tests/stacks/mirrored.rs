@@ -20,7 +20,7 @@ fn testbed(nodes: u16, policy: Policy, mega: Option<u16>) -> Testbed {
     Testbed::mirrored(switch, host, policy, 0)
 }
 
-/// Runs for so many cycles. Returns the requests that ended, by node.
+/// Runs for `cycles` cycles. Returns the requests that ended, by node.
 fn run(bed: &mut Testbed, cycles: u64, mut each: impl FnMut(&mut Testbed)) -> Vec<Vec<Completion>> {
     let mut done = vec![Vec::new(); bed.hosts.len()];
     for _ in 0..cycles {

@@ -27,7 +27,7 @@ pub fn values() -> Computed {
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// Returns the bytes of the frame that carries so many.
+/// Returns the bytes of the frame that carries `contents` bytes.
 fn frame_bytes(contents: usize) -> f64 {
     let mut columns = Vec::new();
     Framer::default().frame(&vec![0; contents], &mut columns);

@@ -57,7 +57,7 @@ pub(super) fn over_the_mac(stack: Time) -> Time {
     stack * 2 + (MAC + PCS) * 4 + FORWARDING
 }
 
-/// Returns the time of PMA, transceivers and fibre of so many links.
+/// Returns the time of PMA, transceivers and fibre of `links` links.
 pub(super) fn wire(links: u64) -> Time {
     (steps::PMA * 2 + PROPAGATION) * links
 }

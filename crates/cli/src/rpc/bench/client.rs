@@ -159,7 +159,7 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Failur
     Ok(ns)
 }
 
-/// Measures the server's use of the processor while one client makes so many calls per second.
+/// Measures the server's use of the processor while one client makes `rate` calls per second.
 pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Use, Failure> {
     let client = Client::connect(peer.socket(), SERVICE, Options::default())?;
     let used = || -> Result<u64, Failure> {

@@ -11,7 +11,7 @@ use unrack_units::Time;
 pub(super) const WINDOW: u32 = 1_024;
 /// Most places in re-order buffers of all flows: the limit of what a sender of nonsense can make a node keep.
 const MOST_PLACES: usize = 1 << 14;
-/// Most flows kept, open or complete: as many as two nodes can have open between them.
+/// Most open flows, and most complete ones remembered: as many as two nodes can have open between them.
 const MOST_FLOWS: usize = 1 << 16;
 
 #[derive(Default)]

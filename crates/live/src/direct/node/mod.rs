@@ -54,7 +54,7 @@ pub trait Around {
     fn empty(&mut self) -> Packet;
     /// Takes back a packet that is no longer needed.
     fn spare(&mut self, packet: Packet);
-    /// Returns the earliest time at which so many bytes fit into the queue of a port; `now` if they fit already.
+    /// Returns the earliest time at which `bytes` more fit into the queue of a port; `now` if they fit already.
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time;
     /// Queues a packet at a port, or gives it back if it does not fit or the link loses it.
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet>;
@@ -172,8 +172,8 @@ enum Timer {
     },
 }
 
-/// Time's worth of sending that a flow may be ahead of its rate, beyond one packet. Threads that are late by less do
-/// not slow it down; on a machine with other work they may well be late by more.
+/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it down; on
+/// a machine with other work they may well be late by more.
 pub const SLACK: Time = Time::from_us(1_000);
 /// Timeouts in a row without an acknowledgement after which a sender gives up. With timeouts of a millisecond,
 /// doubled, this is 16 seconds; however long they are, it is not more than TCP's limit.

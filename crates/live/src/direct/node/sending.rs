@@ -35,7 +35,7 @@ pub(super) struct Sending {
 }
 
 impl Node {
-    /// Sends so many bytes to another node. `message` is the number in its [`Event`]s.
+    /// Sends `bytes` bytes to node `dst`. `message` is the number in its [`Event`]s.
     pub fn submit(&mut self, now: Time, message: u32, dst: u32, bytes: u64, around: &mut impl Around) {
         let Some(number) = self.next_number() else {
             return around.happened(now, Event::GivenUp { message, retransmissions: 0 });

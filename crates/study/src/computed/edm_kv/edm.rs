@@ -10,7 +10,7 @@ use unrack_units::Time;
 
 /// Cycles of PMA, transceivers and fibre of a link: 48 ns.
 const WIRE: u64 = 19;
-/// Share of the requests that do not count, at the start: one in so many.
+/// Divisor of the requests: one in this many does not count, at the start.
 const WARM_UP: usize = 10;
 /// Links that a message crosses: there and back, or asked, granted and sent.
 const LINKS: u64 = 4;
