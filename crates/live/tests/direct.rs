@@ -59,8 +59,8 @@ fn flows_come_to_their_ends_by_every_routing() {
     }
 }
 
-/// No link carries more than its rate under any load: here, all nodes send to one. Two runs, one after the other, use the
-/// same rack.
+/// No link carries more than its rate under any load: here, all nodes send to one. Two runs, one after the other, use
+/// the same rack.
 #[test]
 fn no_link_is_faster_than_its_rate() {
     let mut rack =
@@ -110,7 +110,8 @@ fn packets_with_flipped_bits_are_sent_again() {
     assert!(again > 10 && report.counters.dropped_packets > 10, "{again} {:?}", report.counters);
 }
 
-/// Runs a flow again and again until none of its packets is lost, for at most 20 seconds. Returns the number of runs before.
+/// Runs a flow again and again until none of its packets is lost, for at most 20 seconds. Returns the number of runs
+/// before.
 fn until_nothing_is_lost(rack: &mut Emulation, (src, dst): (u32, u32)) -> u32 {
     let deadline = Instant::now() + Duration::from_secs(20);
     for runs in 0.. {

@@ -34,7 +34,7 @@ pub struct Args {
     /// Cycles of a block's propagation between two PCS
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=10_000))]
     wire: u16,
-    /// Most cycles, if something is still under way
+    /// Cycles after which to stop, if something is still under way
     #[arg(long, default_value_t = 100_000)]
     cycles: u64,
     /// Write messages and frames to a capture

@@ -51,8 +51,8 @@ impl Machines {
         Ok(Machines { addresses, here, key: None })
     }
 
-    /// Sets the key that seals datagrams, the same on all machines. Without one, all machines must be on loopback, or the
-    /// user must have said `insecure`.
+    /// Sets the key that seals datagrams, the same on all machines. Without one, all machines must be on loopback, or
+    /// the user must have said `insecure`.
     ///
     /// # Errors
     /// [`Error::Usage`] if a key is needed.
@@ -199,12 +199,12 @@ pub(crate) struct Acquaintance {
     told: Option<Time>,
 }
 
-/// Shortest time between two announcements of this process's life to one machine, however many datagrams it sends, or
+/// Shortest time between two announcements of this process's life to one machine, however many datagrams it sends or
 /// a stranger who replays them.
 const TELL_AFTER: Time = Time::from_us(10_000);
 
 impl Acquaintance {
-    /// Returns the state of a machine that has been told nothing.
+    /// Returns the state of a machine to which no life has been announced.
     pub fn new(pair: Arc<Pair>) -> Acquaintance {
         Acquaintance { opener: Opener::new(pair.clone()), pair, told: None }
     }

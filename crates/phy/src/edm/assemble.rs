@@ -61,8 +61,8 @@ struct Open {
     start: Option<Start>,
     /// Length of its body in bytes.
     length: usize,
-    /// Body of the message, followed by the remains of a longer one before it. It is written in place, since a copy would have to
-    /// wait for the words just written.
+    /// Body of the message, followed by the remains of a longer one before it. It is written in place, since a copy
+    /// would have to wait for the words just written.
     body: Vec<u8>,
     /// Data blocks received, and data blocks of the whole message; the latter is 0 if none is open.
     came: usize,

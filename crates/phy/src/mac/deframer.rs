@@ -41,8 +41,8 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// Returns the frame that ends in this column, without preamble and FCS, or why it is none. If a frame starts in the
-    /// column while another is open, the result is about the open one.
+    /// Returns the frame that ends in this column, without preamble and FCS, or why it is none. If a frame starts in
+    /// the column while another is open, the result is about the open one.
     #[inline]
     pub fn handle(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
         let class = match column.control {

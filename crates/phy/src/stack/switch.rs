@@ -140,8 +140,8 @@ impl Switch {
     }
 
     /// Ends messages from now on whose sender is silent within them for more than `silence` cycles, and marks all
-    /// messages that the switch ends, so that receivers do not blame their own link. A sender that has nothing but a message
-    /// and a frame to send is silent for one cycle at most. (The hardware does neither.)
+    /// messages that the switch ends, so that receivers do not blame their own link. A sender that has nothing but a
+    /// message and a frame to send is silent for one cycle at most. (The hardware does neither.)
     pub fn watch(&mut self, silence: u64) {
         self.silence = Some(silence);
     }

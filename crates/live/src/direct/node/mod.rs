@@ -172,8 +172,8 @@ enum Timer {
     },
 }
 
-/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it down; on
-/// a machine with other work they may well be late by more.
+/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it
+/// down; on a machine with other work they may well be late by more.
 pub const SLACK: Time = Time::from_us(1_000);
 /// Timeouts in a row without an acknowledgement after which a sender gives up. With timeouts of a millisecond,
 /// doubled, this is 16 seconds; however long they are, it is not more than TCP's limit.

@@ -113,7 +113,7 @@ impl Host {
         new
     }
 
-    /// Compares a message with the one before it of its place. A newer one takes its place.
+    /// Compares a message with the previous one in its place, which a newer message then takes.
     fn turn(&mut self, (node, id): (u16, u8), is_write: bool) -> Turn {
         if self.lines.len() == 1 {
             return Turn::Newer;

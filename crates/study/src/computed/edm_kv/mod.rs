@@ -56,8 +56,8 @@ struct Latency {
     whole: Alone,
 }
 
-/// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own line
-/// alone would allow.
+/// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own
+/// line alone would allow.
 pub fn throughput(scale: Scale) -> Computed {
     let count = match scale {
         Scale::Full => 20_000,
