@@ -1,7 +1,7 @@
-//! Tells the command which sources it is built from, so that results can say so and kept ones are known to be its own:
-//! `UNRACK_SOURCES` (a hash), `UNRACK_COMMIT` and `UNRACK_TREE_CHANGED` (empty outside a repository).
+//! Tells the command which sources it is built from, so that results name them, and kept results are known to be its
+//! own: `UNRACK_SOURCES` (a hash), `UNRACK_COMMIT` and `UNRACK_TREE_CHANGED` (empty outside a repository).
 //!
-//! Only this crate, the top-most, is compiled again when one of them changes. Neither git nor a repository is needed.
+//! Only this crate, the top-most, is compiled again when a source changes. Neither git nor a repository is needed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,8 +20,8 @@ fn main() {
     println!("cargo::rustc-env=UNRACK_TREE_CHANGED={changed}");
 }
 
-/// Files and folders of the workspace that are compiled, relative to its root: the crates without their tests and
-/// benchmarks, and the texts that they include.
+/// Returns the files and folders of the workspace that are compiled, relative to its root: the crates without their
+/// tests and benchmarks, and the texts that they include.
 pub fn parts(root: &Path) -> Vec<PathBuf> {
     let texts = ["studies", "examples/torus-4x4.toml"];
     let mut parts: Vec<PathBuf> =
@@ -34,14 +34,14 @@ pub fn parts(root: &Path) -> Vec<PathBuf> {
     parts
 }
 
-/// Hash of the names and contents of all files in `parts`.
+/// Returns a hash of the names and contents of all files in `parts`.
 pub fn hash(root: &Path, parts: &[PathBuf]) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     parts.iter().for_each(|part| hash.add_all(root, part));
     format!("{:016x}", hash.0)
 }
 
-/// FNV-1a, 64 bits.
+/// State of FNV-1a, 64 bits.
 struct Fnv(u64);
 
 impl Fnv {
@@ -64,7 +64,8 @@ impl Fnv {
     }
 }
 
-/// What is in a folder, sorted: `folder/name` for each. Hidden files are left out: editors make them.
+/// Returns the paths in a folder, sorted: `folder/name` for each. Hidden files are left out, since editors create
+/// them.
 fn names(root: &Path, folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
     let names =
@@ -77,15 +78,15 @@ fn names(root: &Path, folder: &Path) -> Vec<PathBuf> {
 /// The commit that is checked out.
 pub struct Commit {
     pub id: String,
-    /// True if what is compiled differs from it.
+    /// True if the compiled files differ from it.
     pub is_changed: bool,
-    /// Files that change when another commit is.
+    /// Files that change when another commit is checked out.
     files: Vec<PathBuf>,
 }
 
 impl Commit {
-    /// `None` without git, in no repository, or where the tree lies in a repository that does not hold it, as an
-    /// unpacked archive may.
+    /// Finds the commit. `None` without git, outside a repository, or if the tree lies in a repository that does not
+    /// track it, as an unpacked archive may.
     pub fn of(root: &Path) -> Option<Commit> {
         git(root, &["ls-files", "--error-unmatch", "crates/cli/Cargo.toml"])?;
         let id = git(root, &["rev-parse", "HEAD"])?;
@@ -97,7 +98,8 @@ impl Commit {
     }
 }
 
-/// The log of HEAD grows with every commit and checkout. Without one, HEAD and all branches are watched.
+/// Returns the files to watch: the log of HEAD, which grows with every commit and checkout; without one, HEAD and all
+/// branches.
 fn head_files(root: &Path) -> Vec<PathBuf> {
     let path = |name| Some(PathBuf::from(git(root, &["rev-parse", "--git-path", name])?));
     let found = |name| path(name).filter(|path| root.join(path).exists());
@@ -107,7 +109,7 @@ fn head_files(root: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// What git prints, without the last newline. `None` if it fails.
+/// Returns git's output without the last newline; `None` if it fails.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     command.current_dir(root).args(arguments);

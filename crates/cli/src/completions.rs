@@ -1,4 +1,4 @@
-//! `unrack completions`: what a shell needs to complete our command lines.
+//! `unrack completions`: scripts by which shells complete our command lines.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -18,6 +18,7 @@ pub struct Args {
     shell: Shell,
 }
 
+/// Runs `unrack completions`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "unrack", &mut script);

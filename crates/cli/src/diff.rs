@@ -1,4 +1,4 @@
-//! `unrack diff`: in what two run folders differ, and whether by more than noise.
+//! `unrack diff`: differences of two run folders, and whether they exceed noise.
 
 use crate::failure::Failure;
 use crate::stdout;
@@ -26,7 +26,7 @@ pub struct Args {
     /// A run folder
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// The one to set beside it
+    /// The run folder to compare it with
     #[arg(value_name = "B")]
     b: PathBuf,
     /// Print one JSON object
@@ -34,6 +34,7 @@ pub struct Args {
     json: bool,
 }
 
+/// Runs `unrack diff`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let difference = Difference::between(&args.a, &args.b)?;
     let text = match args.json {

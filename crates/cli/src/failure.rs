@@ -1,23 +1,23 @@
-//! Why a verb ends early, and with which exit status.
+//! Failures of verbs, with their exit statuses.
 
 use std::process::ExitCode;
 use unrack_paging::PagingError;
 
-/// The text says what is wrong and what to do; it has no `unrack:` or `error:` in front.
+/// A failure; its text says what is wrong and what to do, without `unrack:` or `error:` in front.
 #[derive(Debug)]
 pub enum Failure {
-    /// It broke while running.
+    /// A failure while running: status 1.
     Failed(String),
-    /// The command line or the scenario is wrong.
+    /// A wrong command line or scenario: status 2.
     Usage(String),
-    /// The machine or the program lacks something needed.
+    /// A lack of something that the command needs, of the machine or the program: status 3.
     Lacking(String),
-    /// A signal asked us to stop.
+    /// A signal that asked the command to stop: status 128 and its number.
     Interrupted(i32),
 }
 
 impl Failure {
-    /// Prints the reason on stderr.
+    /// Prints the reason on stderr, and returns the exit status.
     pub fn tell(self) -> ExitCode {
         let (status, text) = match self {
             Failure::Failed(text) => (1, text),

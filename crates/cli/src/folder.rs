@@ -1,16 +1,17 @@
-//! The folder that `--out` names.
+//! Run folders, as named by `--out`.
 
 use crate::failure::Failure;
 use std::path::Path;
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_record::{Purpose, RunFolder};
 
-/// Makes or takes over the folder before an hour of work is lost; what stands in the way is bad usage.
+/// Creates or takes over the folder, before an hour of work is lost. A folder in the way is bad usage.
 pub fn create(path: &Path, purpose: &Purpose, replace: bool) -> Result<RunFolder, Failure> {
     RunFolder::create(path, purpose, replace).map_err(|why| Failure::Usage(why.to_string()))
 }
 
-/// Purpose of a run of this scenario: equal for scenarios with the same values and files, wherever they are written.
+/// Returns the purpose of a run of this scenario: equal for scenarios with the same values and files, wherever they
+/// are written.
 pub fn of_scenario(
     verb: &str,
     file: &Path,

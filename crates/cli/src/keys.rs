@@ -1,4 +1,4 @@
-//! `unrack keys`: what connections beyond this machine are protected by.
+//! `unrack keys`: keys that protect connections beyond this machine.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -45,7 +45,7 @@ enum Verb {
     /// Trusts a key from now on, as a server and as a client
     Trust {
         key: Fingerprint,
-        /// What people call it
+        /// Name by which people know it
         #[arg(long, default_value = "")]
         name: String,
         #[command(flatten)]
@@ -68,19 +68,20 @@ struct Place {
     keys: Option<PathBuf>,
 }
 
-/// How verbs that connect or listen say which keys to use.
+/// Options of verbs that connect or listen, for the keys to use.
 #[derive(clap::Args, Debug)]
 pub struct Protection {
     /// Encrypt by the keys of this folder, on loopback too [default: beyond loopback, by those of the usual one; see
     /// `unrack keys`]
     #[arg(long, value_name = "DIR", conflicts_with = "insecure")]
     keys: Option<PathBuf>,
-    /// Beyond loopback too, do without encryption and without proof of who is there
+    /// Do without encryption and without proof of identity, beyond loopback too
     #[arg(long)]
     insecure: bool,
 }
 
 impl Protection {
+    /// Returns the policy that these options choose.
     pub fn policy(&self) -> Policy {
         Policy::from_options(self.keys.clone(), self.insecure)
     }
@@ -99,6 +100,7 @@ struct Entry {
     name: String,
 }
 
+/// Runs `unrack keys`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let usual = |folder: Option<PathBuf>| folder.unwrap_or_else(usual_folder);
     match args.verb {

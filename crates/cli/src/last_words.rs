@@ -1,13 +1,13 @@
-//! Ends that the kernel brings about, told as errors: memory that is refused, and files that may not grow.
+//! Error messages for ends that the kernel brings about: memory that is refused, and files that may not grow.
 //!
-//! Where the standard library cannot go on without memory it aborts. The allocator here is the system's and remembers
-//! what was refused last; the handler of the abort says so, and ends the process with status 1. Whoever tries an
-//! allocation (`try_reserve`) gets its refusal as ever. Handlers are reset in programs that this one starts.
+//! Where the standard library cannot go on without memory it aborts. The allocator here is the system's, and notes the
+//! last refused allocation; the abort handler reports it, and ends the process with status 1. Code that tries an
+//! allocation (`try_reserve`) gets the refusal as usual. Handlers are reset in programs that this one starts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of the allocation that was refused last; 0 if none was.
+/// Bytes of the last refused allocation; 0 if none was.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator, with a note of what it refuses.
@@ -22,7 +22,7 @@ impl Noting {
     }
 }
 
-// SAFETY: every call is handed on to the system's allocator as it is, and its answer back.
+// SAFETY: every call is passed to the system's allocator unchanged, and so is its result.
 unsafe impl GlobalAlloc for Noting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps to the contract of `GlobalAlloc::alloc`, which is the same there.
@@ -55,10 +55,11 @@ pub fn install() {
     }
 }
 
-/// A limit of file sizes was met: the write fails with `EFBIG`, and is told as other writes that fail are.
+/// Handles a limit of file sizes: it does nothing, so that the write fails with `EFBIG` and is reported like other
+/// failed writes.
 extern "C" fn went_on(_: libc::c_int) {}
 
-/// Tells of memory that was refused; from any other abort it returns, and the process is aborted.
+/// Reports memory that was refused, and ends the process. On any other abort it returns, and the process is aborted.
 extern "C" fn aborted(_: libc::c_int) {
     let bytes = REFUSED.load(Relaxed);
     if bytes == 0 {
@@ -78,7 +79,7 @@ extern "C" fn aborted(_: libc::c_int) {
     unsafe { libc::_exit(1) }
 }
 
-/// The digits of a number, without an allocation.
+/// Returns the digits of a number, without an allocation.
 fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
     let mut first = digits.len();
     loop {

@@ -1,7 +1,7 @@
 //! The `unrack` command: thin, no logic of its own.
 //!
-//! A verb is a variant of [`Verb`], with its help text there, and a module of its name with
-//! `pub struct Args` and `pub fn main(args: Args) -> Result<ExitCode, Failure>`.
+//! A verb is a variant of [`Verb`], with its help text there, and a module of the same name with `pub struct Args` and
+//! `pub fn main(args: Args) -> Result<ExitCode, Failure>`.
 
 mod compare;
 mod completions;
@@ -81,19 +81,19 @@ enum Verb {
     /// Simulates a scenario over a grid of values, on all cores
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::Args),
-    /// Runs what papers published, and sets ours beside it
+    /// Reproduces results that papers published, and compares ours with them
     #[command(after_help = study::EXAMPLES)]
     Study(study::Args),
     /// Checks a scenario, or prints it in full
     #[command(after_help = scenario::EXAMPLES)]
     Scenario(scenario::Args),
-    /// Says in what two run folders differ, and whether by more than noise
+    /// Compares two run folders, and says whether they differ by more than noise
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::Args),
     /// Makes one HTML page from run folders
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
-    /// Prints what a shell needs to complete these commands
+    /// Prints scripts by which shells complete these commands
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::Args),
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs
@@ -117,10 +117,10 @@ fn main() -> ExitCode {
     begin(&verb).and_then(|()| run_verb(verb)).unwrap_or_else(|failure| failure.tell())
 }
 
-/// Clears away what killed processes left, and has the verbs that run programs guarded.
+/// Removes what killed processes left, and starts the guard of verbs that run programs.
 fn begin(verb: &Verb) -> Result<(), Failure> {
     match verb {
-        // It is part of another process's run.
+        // This verb is part of another process's run.
         Verb::Touch(_) => Ok(()),
         Verb::Run(_) | Verb::Compare(_) | Verb::Map(_) => {
             unrack_paging::sweep();

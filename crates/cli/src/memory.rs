@@ -1,4 +1,4 @@
-//! `unrack memory`: a memory node, from whose memory programs elsewhere page.
+//! `unrack memory`: a memory node, which holds pages of programs elsewhere.
 
 use crate::failure::{Failure, say};
 use crate::keys::Protection;
@@ -48,33 +48,34 @@ struct Serve {
     /// Memory for all programs together
     #[arg(long, value_name = "SIZE")]
     capacity: Bytes,
-    /// What one client may hold of it, all its processes together: a share or a size. A client is a key, or without keys
-    /// an address, or a user. Half leaves room for another, whatever one does
+    /// Most memory of one client, all its processes together: a share or a size. A client is a key, or without keys an
+    /// address, or a user. Half leaves room for another client
     #[arg(long, value_name = "SHARE", default_value = unrack_node::node::USUAL_SHARE)]
     per_client: Share,
-    /// Free what a client holds that says nothing for so long, since it is stopped or cut off; 0s waits for ever
+    /// Free the memory of a client after this time of silence, when it is stopped or cut off; 0s waits for ever
     #[arg(long, value_name = "TIME", default_value = "60s")]
     silence: Time,
     #[command(flatten)]
     protection: Protection,
-    /// Print where it listens as one JSON object on stdout
+    /// Print the address where it listens as one JSON object on stdout
     #[arg(long)]
     json: bool,
 }
 
-/// The status line of `--json`.
+/// Status line of `--json`.
 #[derive(Serialize)]
 struct Status<'a> {
     transport: &'a str,
     listen: String,
     capacity_bytes: u64,
     per_client_bytes: u64,
-    /// Fingerprint of the key that clients have to trust, if it encrypts.
+    /// Fingerprint of the key that clients have to trust; `None` without encryption.
     key: Option<String>,
     pid: u32,
     version: &'a str,
 }
 
+/// Runs `unrack memory`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let Verb::Serve(serve) = args.verb;
     let listen = match (serve.listen, serve.shm) {
@@ -114,7 +115,7 @@ fn tell_start(node: &Node, options: &Options, json: bool) {
     let version = env!("CARGO_PKG_VERSION");
     let pid = std::process::id();
     let status = Status { transport, listen, capacity_bytes, per_client_bytes, key, pid, version };
-    // Plain numbers and text: nothing to fail on, but stdout may be closed, and then nobody reads it.
+    // Plain numbers and text cannot fail; stdout may be closed, and then the line is lost.
     let line = serde_json::to_string(&status).unwrap_or_default();
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }

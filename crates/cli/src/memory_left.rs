@@ -1,23 +1,23 @@
-//! Memory that this process may still take.
+//! Memory that this process may still use.
 
 use crate::failure::Failure;
 use rustix::process::{Resource, getrlimit};
 use unrack_sim::Need;
 use unrack_units::Bytes;
 
-/// Bytes that are left, by the tightest of the limits there are.
+/// Remaining memory, by the tightest of all limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     pub bytes: u64,
-    /// What sets the limit.
+    /// Description of the tightest limit.
     limit: &'static str,
 }
 
-/// Largest part of what is left that one table may be made for: the rest of the run needs some as well.
+/// Divisor of the remaining memory that one table may use: the rest of the run needs some as well.
 const SHARE: u64 = 2;
 
 impl Left {
-    /// What is left now. Nothing known is no limit.
+    /// Determines the remaining memory. Without known limits, there is no limit.
     pub fn now() -> Left {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let available = available(&read("/proc/meminfo"));
@@ -33,12 +33,12 @@ impl Left {
         known.min_by_key(|left| left.bytes).unwrap_or(Left { bytes: u64::MAX, limit: "" })
     }
 
-    /// Bytes that a table may take whose size the run decides.
+    /// Returns the bytes that a table may use whose size the run decides.
     pub fn for_a_table(self) -> u64 {
         self.bytes / SHARE
     }
 
-    /// Refuses what surely takes more than is left.
+    /// Refuses a run that surely needs more than is left.
     pub fn check(self, need: &Need) -> Result<(), Failure> {
         let sure = need.sure_bytes();
         let Some(driver) = need.driver().filter(|_| sure > self.bytes as f64) else { return Ok(()) };
@@ -55,7 +55,7 @@ impl Left {
     }
 }
 
-/// Bytes in the largest unit of which there is one, to three digits.
+/// Formats bytes to three digits, in the largest unit that fits.
 pub fn rounded(bytes: f64) -> String {
     let units = [("EiB", 60), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, shift)| bytes >= (1u64 << shift) as f64) {
@@ -68,19 +68,19 @@ pub fn rounded(bytes: f64) -> String {
     }
 }
 
-/// `MemAvailable` of /proc/meminfo, in bytes.
+/// Returns `MemAvailable` of /proc/meminfo, in bytes.
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib.saturating_mul(1024))
 }
 
-/// Mapped pages, the first number of /proc/self/statm.
+/// Returns mapped pages, the first number of /proc/self/statm.
 fn pages(statm: &str) -> u64 {
     statm.split_whitespace().next().and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
-/// What the control groups of this process leave, the tightest of a group and all those around it.
+/// Returns the bytes that the control groups of this process leave: the least of its group and all groups around it.
 fn in_groups(groups: &str, read: impl Fn(&str) -> String) -> Option<u64> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.trim_end_matches('/');
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);

@@ -1,8 +1,9 @@
-//! The build of this command, as `build.rs` found it.
+//! Build of this command, as `build.rs` found it.
 
 use std::sync::LazyLock;
 use unrack_record::Build;
 
+/// Returns the build.
 pub fn build() -> Build {
     let commit = Some(env!("UNRACK_COMMIT")).filter(|commit| !commit.is_empty());
     Build {
@@ -13,7 +14,7 @@ pub fn build() -> Build {
     }
 }
 
-/// What `--version` prints after the command's name.
+/// Returns the text that `--version` prints after the command's name.
 pub fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         let build = build();

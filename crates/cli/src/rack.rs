@@ -1,4 +1,4 @@
-//! `unrack rack`: racks on this machine: with switches, for programs that are not simulated; without, for R2C2.
+//! `unrack rack`: racks on this machine, with switches for ordinary programs, without them for R2C2.
 
 mod direct;
 mod run;
@@ -65,7 +65,7 @@ enum Verb {
     Run(run::Args),
     /// Runs a program on a host, and ends with its status
     Exec {
-        /// Its number or name
+        /// Number or name of the host
         host: String,
         /// Leave its TCP sockets as they are
         #[arg(long)]
@@ -75,7 +75,7 @@ enum Verb {
         #[arg(required = true, last = true, value_name = "CMD")]
         program: Vec<String>,
     },
-    /// Ends what runs there, and removes all of it
+    /// Ends all programs there, and removes the racks
     Down {
         #[command(flatten)]
         place: Place,
@@ -90,22 +90,22 @@ enum Verb {
     },
 }
 
-/// Where the nodes of a torus or mesh are.
+/// Placement of the nodes of a torus or mesh.
 #[derive(clap::Args)]
 struct Among {
-    /// UDP addresses of the machines that have the nodes between them, the same for all: 10.0.0.1:7000,10.0.0.2:7000
+    /// UDP addresses of the machines that share the nodes, in the same order for all: 10.0.0.1:7000,10.0.0.2:7000
     #[arg(long, value_name = "IP:PORT,...", value_delimiter = ',', requires = "here")]
     machines: Vec<SocketAddr>,
-    /// Which of these this machine is, from 0
+    /// Number of this machine among them, from 0
     #[arg(long, value_name = "N", requires = "machines")]
     here: Option<usize>,
-    /// Key that all machines share, by which datagrams are known to be theirs: see `unrack keys shared`
+    /// Key that all machines share, which authenticates datagrams: see `unrack keys shared`
     #[arg(long, value_name = "FILE", requires = "machines", conflicts_with = "insecure")]
     key: Option<PathBuf>,
-    /// Believe datagrams from beyond loopback without a key
+    /// Accept datagrams from beyond loopback without a key
     #[arg(long, requires = "machines")]
     insecure: bool,
-    /// A device of this machine's network behind a node, such as 0=tap0; may be repeated
+    /// Network device of this machine behind a node, such as 0=tap0; may be repeated
     #[arg(long = "gateway", value_name = "NODE=DEVICE", value_parser = gateway, conflicts_with = "machines")]
     gateways: Vec<(u32, String)>,
 }
@@ -123,7 +123,7 @@ impl Among {
         Ok(Some(Machines::new(self.machines.clone(), here)?.protect(key, self.insecure)?))
     }
 
-    /// As arguments again.
+    /// Returns these options as arguments.
     fn arguments(&self) -> Vec<String> {
         let gateway = |(node, device): &(u32, String)| format!("--gateway={node}={device}");
         let Some(here) = self.here else { return self.gateways.iter().map(gateway).collect() };
@@ -138,7 +138,8 @@ impl Among {
 
 #[derive(clap::Args)]
 struct Place {
-    /// A folder for what is known of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp if you are not root]
+    /// Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp if you are not
+    /// root]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
@@ -160,6 +161,7 @@ impl Place {
 
 const LIBRARY: &str = "libunrack_mptcp.so";
 
+/// Runs `unrack rack`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Up { scenario, set, among, place } => {
@@ -193,7 +195,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Beside this executable, or installed near it.
+/// Finds the library beside this executable, or installed near it.
 fn library() -> Result<PathBuf, Failure> {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));

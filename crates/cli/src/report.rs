@@ -31,6 +31,7 @@ pub struct Args {
     svg: Option<PathBuf>,
 }
 
+/// Runs `unrack report`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let report = Report::read(&args.folders).map_err(|why| Failure::Usage(why.to_string()))?;
     report.unlike().iter().for_each(|warning| say(warning));

@@ -42,14 +42,14 @@ pub struct Args {
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
-    /// What one fetch takes beside the transmission of its page [default: 3us, or with --remote what it is]
+    /// Latency of a fetch, beside the transmission of its page [default: 3us, or with --remote what it is]
     #[arg(long, value_name = "TIME")]
     latency: Option<Time>,
-    /// Rate of the link to remote memory, each way [default: 100Gbps, or that of --completions, or with
+    /// Rate of the link to remote memory in each direction [default: 100Gbps, or that of --completions, or with
     /// --remote what it is]
     #[arg(long, value_name = "RATE")]
     bandwidth: Option<Rate>,
-    /// Draw each fetch's time from this file, as a simulation wrote it
+    /// Draw each fetch's time from this file, written by a simulation
     #[arg(long, value_name = "FILE", conflicts_with = "latency")]
     completions: Option<PathBuf>,
     /// Seed of these draws
@@ -60,7 +60,7 @@ pub struct Args {
     remote: Option<MemoryNode>,
     #[command(flatten)]
     protection: Protection,
-    /// Tell on stderr, every second, who waits longer than this for a page of the memory node, and end the
+    /// Report on stderr, every second, threads that wait longer than this for a page of the memory node, and end the
     /// program after six times as long (1s to 1h)
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = page_timeout, requires = "remote")]
     page_timeout: Duration,
@@ -84,6 +84,7 @@ pub struct Args {
 const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
+/// Runs `unrack run`.
 pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let mut job = Job::prepare(&args.command)?;
@@ -117,7 +118,7 @@ pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(report.status.code()))
 }
 
-/// Connections are probed in whole seconds, and nobody waits for hours.
+/// Parses the page timeout: connections are probed in whole seconds, and nobody waits for hours.
 fn page_timeout(text: &str) -> Result<Duration, String> {
     let time: Time = text.parse().map_err(|why| format!("{why}"))?;
     match Duration::from_nanos(time.as_ns()) {
@@ -138,7 +139,7 @@ impl Args {
         Ok(Delay::constant(self.latency.unwrap_or(latency), self.bandwidth.unwrap_or(bandwidth)))
     }
 
-    /// Needed only for a share. A native run for it must not take the program's input.
+    /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
     fn footprint(&self, job: &mut Job) -> Result<Option<Footprint>, Failure> {
         if let Share::Size(_) = self.local {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! `unrack scenario`: whether a scenario can be run, what it says in full, and what its network looks like.
+//! `unrack scenario`: whether a scenario can be run, its complete text, and a picture of its network.
 
 use crate::failure::Failure;
 use crate::memory_left::{Left, rounded};
@@ -24,13 +24,13 @@ value are comments that say what they mean.";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Say whether this scenario can be run
+    /// Check whether this scenario can be run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "draw"])]
     check: Option<PathBuf>,
-    /// Print this scenario with every value, and where each comes from
+    /// Print this scenario with every value and its origin
     #[arg(long, value_name = "FILE", conflicts_with = "draw")]
     explain: Option<PathBuf>,
-    /// Print a picture of its network, as SVG
+    /// Print a picture of its network as SVG
     #[arg(long, value_name = "FILE")]
     draw: Option<PathBuf>,
     /// Replace a value of the file
@@ -38,6 +38,7 @@ pub struct Args {
     set: Vec<String>,
 }
 
+/// Runs `unrack scenario`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let text = match (&args.check, &args.explain, &args.draw) {
         (Some(file), ..) => check(file, &args.set)?,
@@ -49,7 +50,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A scenario file with overrides, and the network and fabric it describes, if there is memory for it.
+/// Loads a scenario file with overrides, and builds its network and fabric, if there is memory for it.
 pub fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
     let mut scenario = Scenario::load(file, &set.iter().collect())?.check()?;
     Left::now().check(&Need::of_scenario(&scenario))?;
@@ -66,7 +67,7 @@ fn check(file: &Path, set: &[String]) -> Result<String, Failure> {
     Ok(format!("{file}: can be run: {nodes} nodes, {fabric}, {kind}; scenario {hash}\n{memory}\n"))
 }
 
-/// What a scenario will take of memory, and what of it takes most.
+/// Describes the memory that a scenario will need, and its largest parts.
 fn words(need: &Need) -> String {
     let parts = need.parts.iter().filter(|part| !part.key.is_empty() && part.bytes >= 1024.0);
     let part = |part: &Part| format!("{} {} ({})", part.what, rounded(part.bytes), part.key);
@@ -75,7 +76,7 @@ fn words(need: &Need) -> String {
     format!("memory: about {}{rest}", rounded(need.bytes()))
 }
 
-/// Parts of a need that are told.
+/// Most parts of a need that are listed.
 const MOST_PARTS: usize = 4;
 
 fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
@@ -88,7 +89,7 @@ fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
     }
 }
 
-/// What keeps a run from beginning, or ends it, shown where the scenario says it.
+/// Returns the failure of a run that cannot begin or ended early, with the place in the scenario that causes it.
 pub fn refused(error: &SetupError, scenario: &ValidScenario) -> Failure {
     let shown = error.in_scenario(scenario);
     match error.ended {

@@ -1,11 +1,11 @@
-//! `unrack run ls` for `unrack run -- ls`: a program that was given without the `--` before it.
+//! A missing separator: `unrack run ls` for `unrack run -- ls`.
 
 use crate::{Cli, failure::Failure};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
-/// What was meant, if a `--` before the word that `error` is about makes these arguments whole.
+/// Suggests the intended command, if a `--` before the word that `error` is about makes the arguments valid.
 pub fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
@@ -22,7 +22,7 @@ pub fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
     )))
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell, if needed.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=%,:+@".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

@@ -53,17 +53,17 @@ pub struct Args {
     json: bool,
     #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
     fail_if: Option<FailIf>,
-    /// Replay at most so many transfers of a captured trace, over all its copies: the middle of the run
+    /// Most transfers of a captured trace to replay, over all its copies, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = work::MOST_TRANSFERS)]
     transfers: u64,
-    /// Split the run over so many threads, by racks; the results are the same
+    /// Threads over which to split the run, by racks; the results are the same
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     #[command(flatten)]
     watch: watch::Args,
 }
 
-/// Figures of a run, and what they cost the machine: `summary.json`, and what `--json` prints.
+/// Figures of a run, and its cost to the machine: `summary.json`, and the output of `--json`.
 #[derive(Serialize)]
 pub struct Figures {
     #[serde(flatten)]
@@ -72,13 +72,14 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// `wall_s` is how long the simulation took.
+    /// Returns the figures; `wall_s` is the time of the simulation in seconds.
     fn new(summary: Summary, wall_s: f64, started: &Started) -> Figures {
         let packet_hops_per_s = Some(summary.packet_hops as f64 / wall_s);
         Figures { summary, machine: Machine { wall_s, packet_hops_per_s, ..started.machine() } }
     }
 }
 
+/// Runs `unrack sim`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     if let Some(limit) = &args.fail_if {
@@ -122,14 +123,14 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    /// The folder for results, if one is asked for, before an hour of work is lost.
+    /// Creates the folder for results, if one is given, before an hour of work is lost.
     fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, Failure> {
         let Some(out) = &self.out else { return Ok(None) };
         let purpose = folder::of_scenario("sim", &self.scenario, &self.set, scenario)?;
         folder::create(out, &purpose, self.replace).map(Some)
     }
 
-    /// The manifest comes last: with it, the run is whole.
+    /// Saves the run. The manifest comes last and marks it as complete.
     fn save(
         &self,
         folder: &RunFolder,
@@ -173,7 +174,7 @@ impl Args {
     }
 }
 
-/// One JSON object: the figures, and `explained` if a message was asked for.
+/// Returns one JSON object: the figures, and `explained` if a message was asked for.
 fn object(figures: &Figures, explained: Option<&Explained>) -> serde_json::Result<String> {
     let Some(explained) = explained else { return Ok(serde_json::to_string(figures)? + "\n") };
     let mut object = serde_json::to_value(figures)?;
@@ -181,7 +182,7 @@ fn object(figures: &Figures, explained: Option<&Explained>) -> serde_json::Resul
     Ok(object.to_string() + "\n")
 }
 
-/// A trace that is replayed in part.
+/// Reports a trace of which only a part is replayed.
 fn tell_window(work: &Work) {
     if let Work::Replay(trace, spec) = work
         && let window = trace.window()

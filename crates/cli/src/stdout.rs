@@ -1,9 +1,9 @@
-//! Results go to stdout, and nothing else does.
+//! Standard output, to which only results go.
 
 use crate::failure::Failure;
 use std::io::{ErrorKind, Write};
 
-/// Prints `text` as it is. A reader that closed the pipe has read enough.
+/// Prints `text` verbatim. A reader that closed the pipe has read enough.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

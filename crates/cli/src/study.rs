@@ -1,4 +1,4 @@
-//! `unrack study`: what papers published, beside what is measured here.
+//! `unrack study`: published results of papers, compared with ours.
 
 use crate::failure::{Failure, say};
 use crate::folder;
@@ -35,7 +35,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Names the studies
+    /// Lists the studies
     List,
     /// Runs studies, and writes their page
     Run(Run),
@@ -43,10 +43,10 @@ enum Verb {
 
 #[derive(clap::Args)]
 struct Run {
-    /// Studies as `unrack study list` names them, or `all` but those that measure this machine
+    /// Studies as `unrack study list` names them, or `all` except those that measure this machine
     #[arg(required = true, value_name = "NAME|all")]
     names: Vec<String>,
-    /// Fewer points and messages: seconds
+    /// Run fewer points and messages: seconds
     #[arg(long)]
     quick: bool,
     /// Print one JSON object
@@ -60,7 +60,7 @@ struct Run {
     replace: bool,
 }
 
-/// Everything that was found: `results.json`.
+/// Results of all studies: `results.json`.
 #[derive(Serialize)]
 struct Found<'a> {
     version: &'a str,
@@ -68,7 +68,7 @@ struct Found<'a> {
     studies: Vec<FoundStudy<'a>>,
 }
 
-/// What `--json` prints: the same, and what it cost the machine.
+/// Output of `--json`: the results, and their cost to the machine.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
@@ -76,7 +76,7 @@ struct Printed<'a> {
     machine: Machine,
 }
 
-/// What an earlier run left in its `results.json`.
+/// Parts of an earlier run's `results.json`.
 #[derive(Deserialize)]
 struct Earlier {
     quick: bool,
@@ -97,6 +97,7 @@ struct FoundStudy<'a> {
     points: &'a Results,
 }
 
+/// Runs `unrack study`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let studies = unrack_study::all()?;
     match args.verb {
@@ -153,7 +154,8 @@ impl Run {
         Ok(studies.into_iter().filter(asked).collect())
     }
 
-    /// The folder, if no page is lost there: one of an earlier run is written again by a run with all its studies.
+    /// Creates the folder, unless a page would be lost there: only a run with all studies of an earlier one may
+    /// replace its page.
     fn folder(&self, chosen: &[Study]) -> Result<RunFolder, Failure> {
         let earlier = read_json::<Earlier>(self.out.join("results.json")).ok().filter(|_| !self.replace);
         if let Some(earlier) = earlier {
@@ -195,7 +197,7 @@ impl Run {
     }
 }
 
-/// Runs with a bar on stderr, if that is a terminal.
+/// Runs `work` with a bar on stderr, if that is a terminal.
 fn with_bar<T>(work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T) -> T {
     let look = "{wide_bar} {pos} of {len} points, {eta} left";
     let style = ProgressStyle::with_template(look).expect("the template is ours");
@@ -208,7 +210,7 @@ fn with_bar<T>(work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T) -> T {
     done
 }
 
-/// The figures of each study for a person.
+/// Returns the figures of each study, for a person.
 fn table(done: &[Done]) -> String {
     let mut text = String::new();
     for Done { study, figures, .. } in done {

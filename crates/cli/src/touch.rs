@@ -1,4 +1,4 @@
-//! `unrack __touch`: see `unrack_paging::calibrate`.
+//! `unrack __touch`: the program with which the pager's cost is measured; see `unrack_paging::calibrate`.
 
 use crate::failure::Failure;
 use std::process::ExitCode;
@@ -6,6 +6,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub struct Args {}
 
+/// Touches memory in passes, and prints the time of each pass on stdout.
 pub fn main(_: Args) -> Result<ExitCode, Failure> {
     unrack_paging::calibrate::touch(std::io::stdout())?;
     Ok(ExitCode::SUCCESS)

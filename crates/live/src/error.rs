@@ -1,20 +1,20 @@
-//! What can be wrong with a rack on this machine.
+//! Errors of racks on this machine.
 
 use std::path::PathBuf;
 
-/// Why a rack is not there.
+/// Reason why a rack cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The scenario or the command asks for what cannot be.
+    /// The scenario or the command asks for something impossible.
     #[error("{0}")]
     Usage(String),
-    /// The machine lacks something.
+    /// The machine lacks something that the rack needs.
     #[error("{0}")]
     Lacking(String),
-    /// It did not go on as it should.
+    /// The rack stopped working.
     #[error("{0}")]
     Broken(String),
-    /// A tool said no.
+    /// A tool such as `ip` failed.
     #[error("{command}: {said}")]
     Tool { command: String, said: String },
     #[error("{path}: {why}", path = .path.display())]

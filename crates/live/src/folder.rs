@@ -1,24 +1,26 @@
-//! State folders: what is read there is believed, and whoever may write there may ask, so they are their user's alone.
+//! State folders. Their files are trusted, and write access is permission to send requests, so only their user may
+//! write to them.
 
 use crate::error::Error;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-/// Makes a folder of mode 0700, or takes one that is there.
+/// Creates a folder of mode 0700, or takes an existing one.
 ///
 /// # Errors
-/// It cannot be made, or [`check`] refuses it.
+/// If the folder cannot be created, or [`check`] refuses it.
 pub(crate) fn claim(folder: &Path) -> Result<(), Error> {
     let file = |why| Error::File { path: folder.to_path_buf(), why };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(file)?;
     check(folder)
 }
 
-/// Looks whether a folder may be believed. One that is not there may.
+/// Verifies that a folder can be trusted; a missing folder passes.
 ///
 /// # Errors
-/// [`Error::Usage`] if it is another user's, a link, or others may write to it: in a folder like /tmp, others come first at times.
+/// [`Error::Usage`] if it belongs to another user, is a symbolic link, or is writable by others: in a shared folder
+/// like /tmp, others may have created it first.
 pub(crate) fn check(folder: &Path) -> Result<(), Error> {
     let found = match std::fs::symlink_metadata(folder) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),

@@ -1,6 +1,6 @@
 //! Racks emulated on one machine: with switches, for programs that are not simulated; without, for R2C2 ([`direct`]).
 //!
-//! For programs, a host is a network namespace, a NIC a shaped link between two of them.
+//! For programs, a host is a network namespace, and a NIC is a shaped link between two namespaces.
 //!
 //! ```text
 //! scenario --Plan::new--> Plan: which namespaces, which commands in each      (pure)
@@ -13,9 +13,9 @@
 //! to each of the peer's NICs, from the NIC at the same aggregation switch. On a `torack` a host has one NIC. Switches
 //! are namespaces that route.
 //!
-//! Nothing outside these namespaces is touched: links are made from one into another, and go with them. Their names are
-//! derived from the state folder, so that what a crash leaves is found.
-// One request to the kernel that no safe interface has: `direct/tap.rs`.
+//! Nothing outside these namespaces is touched: links are made from one into another, and vanish with them. Their
+//! names are derived from the state folder, so that the remains of a crash are found.
+// One request to the kernel has no safe interface: `direct/tap.rs`.
 #![deny(unsafe_code)]
 
 pub mod direct;

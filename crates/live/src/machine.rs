@@ -1,10 +1,10 @@
-//! Whether this machine can do it: tried, not guessed, in a namespace that is gone at once.
+//! Verifies that this machine can emulate racks: by trial, in a namespace that is removed at once.
 
 use crate::error::Error;
 use crate::tools::run;
 use std::path::Path;
 
-/// What is tried, and what its refusal means.
+/// Trials: tool, arguments, and what the machine lacks if it fails.
 const TRIALS: [(&str, &[&str], &str); 3] = [
     (
         "ip",
@@ -22,10 +22,10 @@ const TRIALS: [(&str, &[&str], &str); 3] = [
     ),
 ];
 
-/// What can be seen without touching anything.
+/// Verifies what can be seen without changing anything.
 ///
 /// # Errors
-/// [`Error::Lacking`] says what is not there.
+/// [`Error::Lacking`] says what is missing.
 pub(crate) fn check() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Lacking("network namespaces are made by root: run this with sudo".into()));
@@ -37,6 +37,8 @@ pub(crate) fn check() -> Result<(), Error> {
     Ok(())
 }
 
+/// Tries the tools in a namespace of their own.
+///
 /// # Errors
 /// [`Error::Lacking`] says what does not work.
 pub(crate) fn try_tools(prefix: &str) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Racks that are up, or half up, or were left behind.
+//! Racks of namespaces: running, half built, or left behind by a crash.
 
 use crate::error::Error;
 use crate::plan::{Host, Plan};
@@ -12,42 +12,43 @@ use std::process::Command;
 use std::time::Duration;
 use unrack_rack::Network;
 
-/// The racks of a state folder.
+/// The rack of a state folder.
 #[derive(Debug)]
 pub struct Rack {
     folder: PathBuf,
     prefix: String,
 }
 
-/// What is known of a rack that is up.
+/// State file of a running rack.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct State {
     hosts: Vec<Host>,
     nics: u32,
 }
 
-/// Runs the program in a mount namespace of its own, where hosts have their names.
+/// Script that runs a program in a mount namespace of its own, whose hosts file has the names of the rack's hosts.
 const ENTER: &str = r#"mount --bind "$1" /etc/hosts || exit 1
 if [ -n "$2" ]; then LD_PRELOAD="$2${LD_PRELOAD:+:$LD_PRELOAD}" UNRACK_NICS=$3; export LD_PRELOAD UNRACK_NICS; fi
 shift 3; exec "$@""#;
 
 impl Rack {
-    /// Those of this folder, whether they are up or not.
+    /// Returns the rack of this folder, running or not.
     ///
     /// # Errors
-    /// If it cannot be a folder.
+    /// If the path cannot be made absolute.
     pub fn at(folder: &Path) -> Result<Rack, Error> {
         let folder = std::path::absolute(folder).map_err(file(folder))?;
-        // FNV-1a: the same folder has the same names for ever.
+        // FNV-1a: the same folder always gives the same names.
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let hash = folder.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
         Ok(Rack { prefix: format!("unrack-{:08x}", hash as u32 ^ (hash >> 32) as u32), folder })
     }
 
-    /// Builds a network; if that does not work out, nothing of it is left.
+    /// Builds a network; if that fails, nothing of it remains.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it cannot be emulated or is there already, [`Error::Lacking`] if the machine cannot.
+    /// [`Error::Usage`] if it cannot be emulated or exists already, [`Error::Lacking`] if the machine cannot emulate
+    /// it.
     pub fn up(&self, network: &Network) -> Result<Plan, Error> {
         let plan = Plan::new(network, &self.prefix)?;
         crate::machine::check()?;
@@ -66,8 +67,8 @@ impl Rack {
         }
     }
 
-    /// Takes the folder: of two at once, one gets it. What is claimed is locked until the file and those that the tools
-    /// inherit are closed: a tool may outlive who began it, if that was killed.
+    /// Claims the folder; of two processes at once, one succeeds. The claim is locked until the file is closed here
+    /// and in the tools that inherit it: a tool may outlive a process that was killed.
     fn claim(&self, plan: &Plan) -> Result<File, Error> {
         crate::folder::claim(&self.folder)?;
         if !self.namespaces()?.is_empty() {
@@ -85,7 +86,7 @@ impl Rack {
         Ok(made)
     }
 
-    /// Waits until nobody builds here any more.
+    /// Waits until no process builds a rack in this folder.
     fn wait_for_builders(&self) -> Result<(), Error> {
         let path = self.folder.join(STATE);
         let Ok(claimed) = File::open(&path) else { return Ok(()) };
@@ -111,10 +112,11 @@ impl Rack {
         std::fs::write(&path, text).map_err(file(&path))
     }
 
-    /// The command that runs a program on a host: by its number, or its name. `preload` goes into the program.
+    /// Returns the command that runs a program on a host, given by its number or name. `preload` is a library loaded
+    /// into the program.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such host.
+    /// [`Error::Usage`] if the host does not exist, or no rack is up.
     pub fn enter(&self, host: &str, preload: Option<&Path>, program: &[String]) -> Result<Command, Error> {
         crate::folder::check(&self.folder)?;
         let path = self.folder.join(STATE);
@@ -146,10 +148,10 @@ impl Rack {
         Ok(command)
     }
 
-    /// Ends what runs on the hosts, and removes all there is. How many namespaces there were.
+    /// Kills the programs on the hosts, and removes the rack. Returns how many namespaces there were.
     ///
     /// # Errors
-    /// If something does not go away.
+    /// If something cannot be removed.
     pub fn down(&self) -> Result<usize, Error> {
         crate::folder::check(&self.folder)?;
         self.wait_for_builders()?;
@@ -175,12 +177,12 @@ impl Rack {
                 _ => {}
             }
         }
-        // Not if somebody keeps files of his own there.
+        // This fails, as it should, if the user keeps other files there.
         let _ = std::fs::remove_dir(&self.folder);
         Ok(namespaces.len())
     }
 
-    /// Those of this folder that there are, by the names that the kernel's tools give them.
+    /// Returns the names of this folder's namespaces that exist.
     fn namespaces(&self) -> Result<Vec<String>, Error> {
         let names = match std::fs::read_dir(NAMES) {
             Ok(names) => names,
@@ -198,9 +200,9 @@ impl Rack {
 }
 
 const STATE: &str = "rack.json";
-/// Where `ip netns` keeps them.
+/// Folder in which `ip netns` keeps namespaces.
 const NAMES: &str = "/run/netns";
-/// A process that is killed may have begun another; and to build takes seconds.
+/// Most rounds of waiting: a process that is killed may have started another, and building a rack takes seconds.
 const MOST_ROUNDS: u32 = 500;
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -216,7 +218,7 @@ fn build(plan: &Plan) -> Result<(), Error> {
 fn kill(id: i32) {
     use rustix::process::{Pid, Signal, kill_process};
     if let Some(id) = Pid::from_raw(id) {
-        // It may be gone already.
+        // The process may be gone already.
         let _ = kill_process(id, Signal::KILL);
     }
 }

@@ -1,10 +1,10 @@
-//! `ip` and `tc`, the tools by which Linux is told about networks (iproute2).
+//! `ip` and `tc` (iproute2), the tools that configure Linux networks.
 
 use crate::error::Error;
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Stdio};
 
-/// Runs a command to its end; what it printed.
+/// Runs a command to its end, and returns its output.
 pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Error> {
     let command = || format!("{program} {}", arguments.join(" "));
     let tool = |said: String| Error::Tool { command: command(), said };
@@ -23,7 +23,7 @@ pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<Stri
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().map_err(|why| tool(why.to_string()))?;
     match written {
-        // One that ends at once does not read: its status says why.
+        // A command that fails at once does not read its input: its status says why.
         Some(Err(why)) if output.status.success() => Err(tool(why.to_string())),
         _ if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         _ => Err(tool(String::from_utf8_lossy(&output.stderr).trim().to_string())),
@@ -37,7 +37,7 @@ pub(crate) fn batch(tool: &str, namespace: &str, lines: &[String]) -> Result<(),
     }
     let text = lines.join("\n") + "\n";
     run(tool, &["-n", namespace, "-batch", "-"], &text).map(drop).map_err(|error| match error {
-        // "Command failed -:7": of many, the one.
+        // "Command failed -:7": the number of the line.
         Error::Tool { command, said } => {
             let number = said.rsplit("-:").next().and_then(|number| number.trim().parse::<usize>().ok());
             let line = number.and_then(|number| lines.get(number.checked_sub(1)?));
@@ -50,7 +50,8 @@ pub(crate) fn batch(tool: &str, namespace: &str, lines: &[String]) -> Result<(),
     })
 }
 
-/// Sets kernel settings of a namespace, as under `/proc/sys/net`, to the first of several words that is taken.
+/// Sets kernel settings of a namespace, given as paths under `/proc/sys/net`, each to the first of several words that
+/// the kernel accepts.
 pub(crate) fn settings(namespace: &str, settings: &[(&str, &str)]) -> Result<(), Error> {
     let line = |(key, values): &(&str, &str)| {
         let path = format!("/proc/sys/net/{key}");

@@ -1,4 +1,4 @@
-//! Racks without switches in real time: what holds however busy the machine is.
+//! Racks without switches in real time: properties that hold however busy the machine is.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Barrier;
@@ -25,14 +25,14 @@ fn failing(shape: &str, rate: Rate, params: Params, faults: &Faults) -> Plan {
     Plan::new(&network, faults, &params, 3).unwrap()
 }
 
-/// All to all, one after the other.
+/// Flows from all nodes to all others, started one after the other.
 fn flows(nodes: u32, count: u32, bytes: u64, apart: Time) -> Vec<(Time, Message)> {
     let flow =
         |n: u32| (apart * u64::from(n), Message::flow(n % nodes, (n % nodes + 1 + n / nodes) % nodes, bytes));
     (0..count).map(flow).collect()
 }
 
-/// Laws of every run in which nobody dies.
+/// Verifies what holds of every run in which no node dies.
 fn check(report: &Report, flows: &[(Time, Message)]) {
     let bytes: u64 = flows.iter().map(|(_, message)| message.bytes).sum();
     assert!(report.outcomes.iter().all(|outcome| outcome.completed_ps.is_some()), "{report:?}");
@@ -40,7 +40,7 @@ fn check(report: &Report, flows: &[(Time, Message)]) {
     let counters = report.counters;
     assert!(counters.arrived_bytes >= bytes);
     let again: u64 = report.outcomes.iter().map(|outcome| u64::from(outcome.retransmissions)).sum();
-    // A second copy may be under way when its flow has come to its end, and with it the run.
+    // A second copy of a packet may still be under way when its flow, and with it the run, ends.
     let under_way = counters.sent_bytes.checked_sub(counters.arrived_bytes + counters.dropped_bytes);
     assert!(under_way == Some(0) || under_way.is_some() && again > 0, "{counters:?}");
     assert!(again > 0 || counters.sent_bytes == bytes);
@@ -59,8 +59,8 @@ fn flows_come_to_their_ends_by_every_routing() {
     }
 }
 
-/// No link carries more than its rate, however it is loaded: here by all nodes that send to one. And one run after the
-/// other on the same rack.
+/// No link carries more than its rate under any load: here, all nodes send to one. Two runs, one after the other, use
+/// the same rack.
 #[test]
 fn no_link_is_faster_than_its_rate() {
     let mut rack =
@@ -76,7 +76,7 @@ fn no_link_is_faster_than_its_rate() {
     }
 }
 
-/// A node that dies takes its own flows with it, and those to it; all others arrive.
+/// A node dies: flows from it and to it are abandoned, and all others arrive.
 #[test]
 fn a_node_that_dies_is_counted() {
     let params = Params { timeout: Time::from_us(100), ..Params::default() };
@@ -94,7 +94,7 @@ fn a_node_that_dies_is_counted() {
     assert!(counters.sent_bytes >= counters.arrived_bytes + counters.dropped_bytes);
 }
 
-/// A flipped bit shows in the check of a frame: the packet is dropped and counted, and sent again.
+/// A flipped bit is detected by the frame's check sequence: the packet is dropped, counted and retransmitted.
 #[test]
 fn packets_with_flipped_bits_are_sent_again() {
     // One packet of 1,500 B in 42, on each link.
@@ -110,7 +110,8 @@ fn packets_with_flipped_bits_are_sent_again() {
     assert!(again > 10 && report.counters.dropped_packets > 10, "{again} {:?}", report.counters);
 }
 
-/// Runs a flow again and again until none of its packets is lost: for 20 seconds at the most.
+/// Runs a flow again and again until none of its packets is lost, for at most 20 seconds. Returns the number of runs
+/// before.
 fn until_nothing_is_lost(rack: &mut Emulation, (src, dst): (u32, u32)) -> u32 {
     let deadline = Instant::now() + Duration::from_secs(20);
     for runs in 0.. {
@@ -125,7 +126,7 @@ fn until_nothing_is_lost(rack: &mut Emulation, (src, dst): (u32, u32)) -> u32 {
     0
 }
 
-/// Half of the ways from 4 to 6 are by node 5, whose power is cut. Nobody says so: its neighbours miss it.
+/// Half of the paths from 4 to 6 lead through node 5, whose power is cut. Its neighbours detect that by its silence.
 #[test]
 fn a_node_that_is_silent_is_avoided() {
     let params = Params { timeout: Time::from_us(10_000), ..Params::default() };
@@ -163,7 +164,7 @@ fn what_a_live_rack_does_not_carry_is_refused() {
     assert!(rack.run(&[]).unwrap().outcomes.is_empty());
 }
 
-/// Addresses that nobody has, as far as one can know.
+/// Addresses on loopback that were free just now.
 fn addresses(count: usize) -> Vec<SocketAddr> {
     let sockets: Vec<UdpSocket> = (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     sockets.iter().map(|socket| socket.local_addr().unwrap()).collect()
@@ -205,7 +206,7 @@ fn between_machines(key: Option<SharedKey>) {
             }
         }
         let report = rack.run(&own).unwrap();
-        // All others are to arrive as well.
+        // Flows of the other machines have to arrive as well.
         barrier.wait();
         (own, report)
     };
@@ -220,7 +221,7 @@ fn between_machines(key: Option<SharedKey>) {
     }
 }
 
-/// Machines whose keys differ do not hear each other; those of one key do, also one that begins anew.
+/// Machines with different keys do not hear each other; machines with the same key do, even after one restarts.
 #[test]
 fn a_machine_with_another_key_is_not_heard() {
     let addresses = addresses(2);

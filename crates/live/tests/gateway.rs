@@ -1,4 +1,4 @@
-//! Programs that know nothing of racks, in network namespaces behind two nodes of one. Without root or TAP: skipped, and said.
+//! Ordinary programs in network namespaces behind two nodes of a rack. Skipped, with a message, without root or TAP.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -39,7 +39,7 @@ fn ip(arguments: &[&str]) -> Output {
     Command::new("ip").args(arguments).output().unwrap()
 }
 
-/// Namespaces that are gone when the test is over.
+/// Namespaces, removed at the end of the test.
 struct Namespaces([String; 2]);
 
 impl Drop for Namespaces {
@@ -48,7 +48,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// Not a test, unless a test says so: a program that sends to another, or receives.
+/// No test by itself: the sending or receiving program that the test below starts, with the role in the environment.
 #[test]
 fn an_end_of_a_stream() {
     match std::env::var(ROLE).as_deref() {
@@ -105,7 +105,7 @@ fn programs_reach_each_other_through_a_rack() {
     assert!(sender.wait().unwrap().success());
     let received = String::from_utf8(receiver.wait_with_output().unwrap().stdout).unwrap();
     assert!(received.contains(&format!("received {BYTES} as sent")), "{received}");
-    // Its devices go with the rack, wherever they are.
+    // The devices vanish with the rack, in whatever namespace they are.
     let is_there = || ip(&["-n", &names.0[0], "link", "show", "dev", &devices[0]]).status.success();
     assert!(is_there());
     drop(rack);

@@ -1,4 +1,4 @@
-//! Seeded executions of targets, and what is kept of a failure.
+//! Seeded executions of targets, and records of failures.
 
 use crate::corpus::{Corpus, corpus};
 use crate::draws::Draws;
@@ -11,20 +11,21 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// An input that takes longer is a failure: good ones take milliseconds, and a machine may be busy.
+/// Time after which an input that was read counts as a failure: good ones take milliseconds, and a machine may be
+/// busy.
 const SLOW: Duration = Duration::from_secs(30);
-/// After this an input hangs, and so would the whole campaign.
+/// Seconds after which an input hangs, and would hang the whole campaign.
 const HANGS_S: u64 = 300;
 
-/// What is executed.
+/// Executions of a campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub seed: u64,
-    /// Inputs of each target.
+    /// Number of inputs of each target.
     pub executions: u64,
 }
 
-/// An input that a target did not take well.
+/// An input on which a target failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub target: &'static str,
@@ -35,7 +36,10 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Keeps the input in `folder`; where it is.
+    /// Writes the input into `folder`, and returns its path.
+    ///
+    /// # Errors
+    /// If the folder or the file cannot be written.
     pub fn save(&self, folder: &Path) -> std::io::Result<std::path::PathBuf> {
         std::fs::create_dir_all(folder)?;
         let path = folder.join(format!("{}-{}-{}", self.target, self.seed, self.number));
@@ -51,12 +55,12 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// The target of this name.
+/// Returns the target of this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Gives `target` the inputs from number `first` on.
+/// Gives `target` the inputs from number `first` on, and calls `failed` with each failure.
 pub fn run(target: &'static Target, first: u64, plan: Plan, mut failed: impl FnMut(Failure)) {
     catch_quietly();
     let corpus = corpus(target);
@@ -75,7 +79,7 @@ pub fn run(target: &'static Target, first: u64, plan: Plan, mut failed: impl FnM
     }
 }
 
-/// Input `number` of a seed.
+/// Returns input `number` of a seed.
 fn input(target: &Target, corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     let mut draws = Draws::new(seed, number);
     let empty = Vec::new();
@@ -84,7 +88,10 @@ fn input(target: &Target, corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     mutated(target.grammar, &good, &other, &corpus.words, &mut draws)
 }
 
-/// Gives a target one input: an error, if it panics.
+/// Gives a target one input.
+///
+/// # Errors
+/// The message, if it panics.
 pub fn execute(target: &Target, input: &[u8]) -> Result<(), String> {
     catch_quietly();
     QUIET.set(true);
@@ -109,7 +116,7 @@ fn catch_quietly() {
     });
 }
 
-/// Ends the process if one input never comes to its end.
+/// Watchdog that ends the process if one input hangs.
 struct Watch {
     number: std::sync::Arc<AtomicU64>,
 }

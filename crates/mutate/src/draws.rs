@@ -2,29 +2,32 @@
 
 use unrack_workload::random::mix;
 
-/// Numbers that depend on a seed and the number of an input alone.
+/// Generator whose numbers depend only on a seed and the number of an input.
 pub struct Draws(u64);
 
 impl Draws {
+    /// Returns the generator of one input.
     pub fn new(seed: u64, number: u64) -> Draws {
         Draws(mix(seed) ^ mix(mix(number)))
     }
 
+    /// Returns 64 random bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(1);
         mix(self.0)
     }
 
-    /// A number below `end`, 0 if that is 0.
+    /// Returns a number below `end`; 0 if that is 0.
     pub fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { (self.next() % end as u64) as usize }
     }
 
+    /// Returns one of these; `None` if there are none.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.below(all.len()))
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times`, on average.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! `unrack-mutate`: damaged inputs, as many as are asked for.
+//! `unrack-mutate`: gives damaged inputs to parsers and wires.
 
 use clap::Parser;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use unrack_mutate::campaign::{self, Plan};
 use unrack_mutate::targets::{TARGETS, Target};
 
-/// Gives damaged inputs to every parser and wire; those that it does not take well are kept.
+/// Gives damaged inputs to every parser and wire, and keeps those that make one fail.
 #[derive(Parser)]
 struct Args {
     #[arg(long, default_value_t = 1)]
@@ -17,10 +17,10 @@ struct Args {
     /// Inputs in all, shared by the targets
     #[arg(long, default_value_t = 100_000)]
     executions: u64,
-    /// Where inputs of failures are kept
+    /// Folder for inputs of failures
     #[arg(long, default_value = "runs/mutate")]
     save: PathBuf,
-    /// Which targets; all, if none is named
+    /// Names of targets; all by default
     targets: Vec<String>,
 }
 

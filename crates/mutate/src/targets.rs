@@ -1,4 +1,4 @@
-//! What reads inputs: one plain function for each parser and wire.
+//! Targets: one plain function for each parser and wire.
 
 use crate::mutation::Grammar;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ use unrack_units::Time;
 pub struct Target {
     pub name: &'static str,
     pub grammar: Grammar,
-    /// Returns whatever the input is.
+    /// Reads an input. It has to return whatever the input is.
     pub read: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "scenario", grammar: Grammar::Toml, read: scenario },
     Target { name: "study", grammar: Grammar::Toml, read: study },
@@ -40,14 +40,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pool", grammar: Grammar::Bytes, read: pool },
 ];
 
-/// Characters of a line of an error: a path, four lines of a message, and what introduces them.
+/// Most characters of a line of an error: a path, four lines of a message, and an introduction.
 const MOST_LINE: usize = 800;
-/// What takes more memory is not built: a smaller machine would refuse it.
+/// Most bytes of memory of a scenario that is built: a smaller machine would refuse more.
 const MOST_BYTES: f64 = 40e6;
-/// Lines of text that are looked at.
+/// Most lines of text that are read.
 const MOST_LINES: usize = 2000;
 
-/// An explanation fits on the lines of a terminal.
+/// Verifies that an explanation fits on the lines of a terminal.
 fn explained(why: impl std::fmt::Display) {
     let why = why.to_string();
     let longest = why.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -55,7 +55,7 @@ fn explained(why: impl std::fmt::Display) {
     assert!(!why.is_empty(), "no reason is given");
 }
 
-/// A scenario, up to the moment when its first event would happen.
+/// Reads a scenario, and runs it until its first event would happen.
 pub fn scenario(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     prepared(text).unwrap_or_else(explained);
@@ -73,31 +73,31 @@ fn prepared(text: &str) -> Result<(), ScenarioError> {
     over.run(&work, |_| {}).map(drop).map_err(|why| why.in_scenario(&scenario))
 }
 
-/// The file of a study.
+/// Reads the file of a study.
 pub fn study(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _ = unrack_study::Study::parse("mutated", text);
 }
 
-/// A list of cables.
+/// Reads a list of cables.
 pub fn cables(input: &[u8]) {
     let read = unrack_rack::graph::list::Listed::read(&String::from_utf8_lossy(input));
     let _ = read.map_err(|why| explained(clip(&why.to_string())));
 }
 
-/// As where a list is named in a scenario, whose errors are bounded.
+/// Limits an error, as a scenario that names a list does.
 fn clip(text: &str) -> String {
     text.chars().take(MOST_LINE).collect()
 }
 
-/// A list of messages.
+/// Reads a list of messages.
 pub fn list(input: &[u8]) {
     use unrack_workload::{Listed, listed::parse_csv};
     let read = parse_csv(&String::from_utf8_lossy(input)).and_then(|rows| Listed::new(rows.into(), 4));
     let _ = read.map_err(explained);
 }
 
-/// A distribution of sizes, named by a scenario.
+/// Reads a distribution of sizes, as named by a scenario.
 pub fn cdf(input: &[u8]) {
     let path = scratch("cdf.toml");
     if std::fs::write(&path, input).is_err() {
@@ -110,7 +110,7 @@ pub fn cdf(input: &[u8]) {
     prepared(&text).unwrap_or_else(explained);
 }
 
-/// Any table.
+/// Reads a table of any kind.
 pub fn tables(input: &[u8]) {
     let path = scratch("table.parquet");
     if std::fs::write(&path, input).is_err() {
@@ -123,7 +123,7 @@ pub fn tables(input: &[u8]) {
     let _ = unrack_record::ports::read(&path).map_err(explained);
 }
 
-/// A run folder, of which this is the summary, the map and the manifest.
+/// Reads run folders with this input as their summary or map.
 pub fn folder(input: &[u8]) {
     for (folder, name) in [("simulated", "summary.json"), ("mapped", "map.json")] {
         let folder = scratch(folder);
@@ -138,12 +138,12 @@ pub fn folder(input: &[u8]) {
     }
 }
 
-/// The lines of a script, as blocks.
+/// Reads the lines of a script, and makes their blocks.
 pub fn script(input: &[u8]) {
     blocks_of(&String::from_utf8_lossy(input));
 }
 
-/// The blocks of the lines of a script that are good.
+/// Returns the blocks of the valid lines of a script.
 pub fn blocks_of(text: &str) -> Vec<Block> {
     let (mut framer, mut encoder) = (Framer::default(), Encoder::default());
     let (mut blocks, mut columns) = (Vec::new(), Vec::new());
@@ -160,14 +160,14 @@ pub fn blocks_of(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// A list of blocks, as a receiver takes them.
+/// Reads a list of blocks, and receives them.
 pub fn listing(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let blocks = text.lines().take(MOST_LINES).filter_map(|line| listing::parse(line).ok().flatten());
     received(blocks.inspect(|block| drop(listing::line(0, *block))));
 }
 
-/// Bits of a line: lock, descrambling, and what a receiver makes of the blocks.
+/// Receives the bits of a line: lock, descrambling, and messages and frames of the blocks.
 pub fn blocks(input: &[u8]) {
     let (mut sync, mut descrambler) = (BlockSync::new(), Descrambler::default());
     let mut blocks = Vec::new();
@@ -192,7 +192,7 @@ fn received(blocks: impl Iterator<Item = Block>) {
     }
 }
 
-/// Quantities with units.
+/// Parses quantities with units.
 pub fn quantities(input: &[u8]) {
     use unrack_units::{Bytes, Fraction, Rate, Share};
     for word in String::from_utf8_lossy(input).split_whitespace() {
@@ -209,7 +209,7 @@ pub fn quantities(input: &[u8]) {
     }
 }
 
-/// Packets of R2C2, bare and in a tunnel.
+/// Decodes packets of R2C2, bare and in a tunnel.
 pub fn r2c2(input: &[u8]) {
     use unrack_protocol::r2c2::packet::{Announcement, Assignment, Broadcast, Data, Hello, Kind};
     let bare = unrack_protocol::r2c2::tunnel::Tunnel::decode(input).map(|(_, packet)| packet);
@@ -228,7 +228,7 @@ pub fn r2c2(input: &[u8]) {
     }
 }
 
-/// Messages of a memory node.
+/// Decodes messages of a memory node.
 pub fn node(input: &[u8]) {
     use unrack_pager::node::wire::{Header, Hello, Welcome};
     if let Some(Ok(header)) = input.first_chunk().map(Header::decode) {
@@ -239,7 +239,7 @@ pub fn node(input: &[u8]) {
     let _ = input.first_chunk().map(Welcome::decode);
 }
 
-/// Frames of calls over TCP, and entries of queues.
+/// Decodes frames of calls over TCP, and entries of queues.
 pub fn rpc(input: &[u8]) {
     use unrack_rpc::queue::entry::{Answer, Request};
     use unrack_rpc::tcp::hello::{Hello, Welcome};
@@ -255,7 +255,7 @@ pub fn rpc(input: &[u8]) {
     }
 }
 
-/// Messages between a pool's manager and its clients.
+/// Decodes messages between a pool's manager and its clients.
 pub fn pool(input: &[u8]) {
     use unrack_pool::wire::{Ask, Hello, Listed, Tell, Welcome, decode, encode, read_first};
     let _ = (read_first::<Hello>(input), read_first::<Welcome>(input));
@@ -265,7 +265,7 @@ pub fn pool(input: &[u8]) {
     let _ = (decode::<Tell>(input), decode::<Listed>(input));
 }
 
-/// A path in a folder of this thread, in memory where there is such a place.
+/// Returns a path in a folder of this thread, in memory if there is such a place.
 pub fn scratch(name: &str) -> PathBuf {
     thread_local! {
         static FOLDER: Folder = Folder::new();

@@ -4,7 +4,7 @@ use unrack_mutate::campaign::{self, Plan};
 use unrack_mutate::corpus::corpus;
 use unrack_mutate::targets::TARGETS;
 
-/// Of each target; the seed is that of all property tests.
+/// Executions of each target; the seed is that of all property tests.
 const EXECUTIONS: u64 = 1500;
 
 #[test]

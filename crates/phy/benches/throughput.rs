@@ -1,10 +1,10 @@
-//! How fast the codec and the scheduler are: `cargo bench -p unrack-phy`.
+//! Throughput of the codec and the scheduler: `cargo bench -p unrack-phy`.
 //!
-//! Of the codec: million blocks a second on one core, and that over a line of 25 GbE (390.6 M blocks/s), the best of
+//! Codec: million blocks per second on one core, and that relative to a line of 25 GbE (390.6 M blocks/s), the best of
 //! several passes. *encode*: MAC frames with FCS to scrambled blocks; *decode*: back to frames with their FCS checked;
 //! *build*: memory messages to blocks; *parse*: back, with their checks.
 //!
-//! Of the scheduler, with all pairs waiting and chunks of 256 B at 100 Gb/s: grants a second, and iterations.
+//! Scheduler, with all pairs waiting and chunks of 256 B at 100 Gb/s: grants and iterations per second.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,14 +14,14 @@ use unrack_phy::port::{Receiver, Transmitter};
 use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
 
-/// Blocks a second of 25 GbE: 25.78125 GBd over 66.
+/// Blocks per second of 25 GbE: 25.78125 GBd / 66.
 const LINE: f64 = 25.78125e9 / 66.0;
-/// Blocks of one pass: short, so that one of many is undisturbed on a machine that does other things too.
+/// Blocks of one pass: few, so that some of many passes are undisturbed on a machine that does other work.
 const BLOCKS: usize = 1 << 14;
 const PASSES: usize = 2_000;
 
 fn main() {
-    // `cargo test` runs benches too, to see that they run.
+    // `cargo test` runs benches too, to verify that they run.
     let is_test = std::env::args().any(|word| word == "--test");
     let (blocks, passes) = if is_test { (1 << 12, 1) } else { (BLOCKS, PASSES) };
     println!("{:>10} {:>10} {:>14} {:>10}", "", "bytes", "M blocks/s", "of 25 GbE");
@@ -42,7 +42,7 @@ fn say(what: &str, bytes: impl std::fmt::Display, blocks: usize, seconds: f64) {
     println!("{what:>10} {bytes:>10} {:>14.1} {:>10.2}", rate / 1e6, rate / LINE);
 }
 
-/// Seconds of the best pass.
+/// Returns the seconds of the fastest pass.
 fn best(passes: usize, mut pass: impl FnMut()) -> f64 {
     let timed = |_| {
         let start = Instant::now();
@@ -52,11 +52,11 @@ fn best(passes: usize, mut pass: impl FnMut()) -> f64 {
     (0..passes).map(timed).fold(f64::INFINITY, f64::min)
 }
 
-/// As many blocks as stay in the cache.
+/// Number of blocks that stay in the cache.
 const CACHED: usize = 2_048;
 
-/// Frames of so many bytes with their FCS, of any length between if these differ: then a processor cannot foresee where
-/// each ends.
+/// Measures frames of `least` to `most` bytes with their FCS. If these differ, lengths are random, so that a processor
+/// cannot predict where frames end.
 fn codec(least: usize, most: usize, blocks: usize, passes: usize) {
     let frame: Vec<u8> = (0..most - 4).map(|at| (at * 31) as u8).collect();
     let mut random = 1_u32;
@@ -74,7 +74,8 @@ fn codec(least: usize, most: usize, blocks: usize, passes: usize) {
         encoded = 0;
         while encoded < blocks {
             line.clear();
-            // Between passes the descrambler is wrong for a block: an idle one, with one before it that ends a frame.
+            // Between passes the descrambler is wrong for one block: so that is an idle one, and another before it
+            // ends an open frame.
             transmitter.idle(2, &mut line);
             frames = 0;
             while line.len() < CACHED {
@@ -162,7 +163,7 @@ fn scheduler(ports: u32, grants: u64) {
         scheduler.run(now, &mut out);
         iterations += 1;
         granted += out.len() as u64;
-        // What ended comes again, so that all pairs wait.
+        // A demand that has ended is replaced, so that all pairs wait.
         for grant in out.drain(..).filter(|grant| grant.last) {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let (src, dst) = (grant.src, grant.dst);

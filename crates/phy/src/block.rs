@@ -5,10 +5,10 @@ pub const DATA: u8 = 0b10;
 /// Sync header of a control block.
 pub const CONTROL: u8 = 0b01;
 
-/// Two bits of sync header and 64 of payload. Bit 0 is the first on the line in both.
+/// A block: two bits of sync header and 64 of payload. Bit 0 is the first on the line in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// [`DATA`] or [`CONTROL`]; received, also 0 or 3, which are no headers.
+    /// [`DATA`] or [`CONTROL`]; in received blocks also 0 or 3, which are invalid.
     pub header: u8,
     pub payload: u64,
 }
@@ -16,23 +16,25 @@ pub struct Block {
 impl Block {
     /// Eight idle characters.
     pub const IDLE: Block = Block::control(0x1e);
-    /// Eight error characters: what a decoder makes of what it does not understand.
+    /// Eight error characters: a decoder's output for an invalid block.
     pub const ERROR: Block = Block::control(0x1e | 0x3c78_f1e3_c78f_1e00);
 
+    /// Returns a data block of these eight bytes.
     pub const fn data(payload: u64) -> Block {
         Block { header: DATA, payload }
     }
 
-    /// `payload` holds the block type in its low byte.
+    /// Returns a control block; the low byte of `payload` is the block type.
     pub const fn control(payload: u64) -> Block {
         Block { header: CONTROL, payload }
     }
 
+    /// Returns whether the sync header is that of a data block.
     pub const fn is_data(self) -> bool {
         self.header == DATA
     }
 
-    /// The block type, which only a control block has.
+    /// Returns the block type, which only a control block has.
     pub const fn block_type(self) -> Option<u8> {
         if self.header == CONTROL { Some(self.payload as u8) } else { None }
     }

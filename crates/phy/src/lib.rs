@@ -5,12 +5,12 @@
 //! |---|---|---|
 //! | [`mac`] | frames | columns of the media-independent interface: preamble, FCS, gaps |
 //! | [`pcs`] | columns | 66-bit blocks, scrambled blocks, bits (clause 49) |
-//! | [`port`] | frames | scrambled blocks: both of these at once, many blocks at a time |
+//! | [`port`] | frames | scrambled blocks: both steps at once, many blocks at a time |
 //! | [`edm`] | memory messages | blocks, on one line with a frame's |
 //! | [`stack`] | requests of applications | what nodes and a switch send, cycle by cycle |
 //! | [`text`] | lines that people write and read | all of these |
 //!
-//! Everything is sans-IO: told of a block, a column or a cycle, it answers with what comes out.
+//! Everything is sans-IO: a function takes a block, a column or a cycle, and returns what comes out.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

@@ -1,5 +1,5 @@
-//! Frames to the scrambled blocks of a line and back: [`mac`](crate::mac) and [`pcs`](crate::pcs) in one step, for
-//! whoever has a whole frame or many blocks at a time.
+//! Conversion of frames to the scrambled blocks of a line and back: [`mac`](crate::mac) and [`pcs`](crate::pcs) in one
+//! step, for callers with a whole frame or many blocks at a time.
 
 use crate::block::{Block, DATA};
 use crate::mac::{Deframer, FrameError, Framer};
@@ -7,7 +7,7 @@ use crate::pcs::code::{self, Class};
 use crate::pcs::state::{State, next};
 use crate::pcs::{Column, Columns, Descrambler, Encoder, Scrambler};
 
-/// What sends.
+/// The sending side of a port.
 #[derive(Debug, Clone, Default)]
 pub struct Transmitter {
     framer: Framer,
@@ -28,14 +28,14 @@ impl Transmitter {
 
     #[inline(always)]
     fn send(&mut self, line: &mut Vec<Block>, send: impl FnOnce(&mut Framer, &mut Coder)) {
-        // Copies, which are in registers: else each block would wait for the one before to be in memory.
+        // Copies, to be kept in registers: otherwise each block would wait for the one before to be in memory.
         let mut coder = Coder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
         send(&mut self.framer, &mut coder);
         (self.encoder, self.scrambler) = (coder.encoder, coder.scrambler);
     }
 }
 
-/// Columns to scrambled blocks.
+/// Converter of columns to scrambled blocks.
 struct Coder<'a> {
     encoder: Encoder,
     scrambler: Scrambler,
@@ -60,23 +60,24 @@ impl Columns for Coder<'_> {
     }
 }
 
-/// What receives.
+/// The receiving side of a port.
 #[derive(Debug, Clone, Default)]
 pub struct Receiver {
     descrambler: Descrambler,
     state: State,
-    /// The column in which a frame may have ended: what comes next says so (figure 49-17).
+    /// Column in which a frame may have ended: the next block decides (figure 49-17).
     end: Option<Column>,
     deframer: Deframer,
 }
 
 impl Receiver {
-    /// These blocks came: tells the frames that end in them, without preamble and FCS, and why others are none.
+    /// Takes blocks, and calls `tell` with the frames that end in them, without preamble and FCS, or why they are
+    /// none.
     ///
-    /// A frame is told when the block after its last one is there.
+    /// A frame is complete once the block after its last one is there.
     pub fn handle(&mut self, blocks: &[Block], mut tell: impl FnMut(Result<&[u8], FrameError>)) {
         let deframer = &mut self.deframer;
-        // Copies, which are in registers.
+        // Copies, to be kept in registers.
         let (mut descrambler, mut state, mut end) = (self.descrambler.clone(), self.state, self.end);
         let mut blocks = blocks.iter();
         while let Some(block) = blocks.next() {
@@ -94,7 +95,7 @@ impl Receiver {
             state = next(state, class, false);
             deframer.handle_class(told(state, class), column).map(&mut tell);
             if state == State::Data {
-                // Most of a line: nothing but the words changes until the data ends, or the room.
+                // Most of a line is data: only the words change until the data or the room ends.
                 let data = blocks.as_slice();
                 let run = data.iter().zip(deframer.room()).take_while(|(block, _)| block.header == DATA);
                 let keep = |(block, room): (&Block, &mut [u8; 8])| {
@@ -109,7 +110,7 @@ impl Receiver {
     }
 }
 
-/// What a column is taken for in this state, which it led to.
+/// Returns the class under which the deframer takes a column of class `class` that led to `state`.
 #[inline]
 fn told(state: State, class: Class) -> Class {
     if state == State::Error { Class::Error } else { class }

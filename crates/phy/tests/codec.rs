@@ -1,11 +1,11 @@
-//! Frames through the whole of a standard PCS, and nonsense into it.
+//! Frames and random bits through a complete standard PCS.
 
 use proptest::prelude::*;
 use unrack_phy::Block;
 use unrack_phy::mac::{Deframer, FrameError, Framer};
 use unrack_phy::pcs::{BlockSync, Column, Decoder, Encoder, Line, Scrambler, code};
 
-/// Idle blocks that are sure to lock: each of 66 offsets may take a window to be found wrong.
+/// Idle blocks after which every receiver has lock: each of 66 offsets may take a window to be found wrong.
 const TO_LOCK: usize = 66 * 65;
 
 fn sent(frames: &[Vec<u8>], idle: usize) -> Vec<Column> {
@@ -27,7 +27,7 @@ fn on_the_line(columns: &[Column]) -> Vec<u8> {
     bytes
 }
 
-/// What a receiver makes of bits.
+/// A receiver's chain, from bits to frames.
 #[derive(Default)]
 struct Receiver {
     sync: BlockSync,
@@ -92,7 +92,7 @@ proptest! {
         prop_assert!(sum <= twelves && twelves - sum <= 3, "{} for {}", sum, twelves);
     }
 
-    /// Whatever is decoded has a block, and it is the same but for unused bits.
+    /// Every column that is decoded from a block encodes to the same block, except for unused bits.
     #[test]
     fn blocks_and_columns_are_each_others(header in 0..4_u8, kind in prop::sample::select(&unrack_phy::block::types::ALL[..]), rest in any::<u64>()) {
         for rest in [rest, rest & 0xffff_ff00_0000_0000, rest & 0xffff_ff00, 0] {
@@ -107,7 +107,7 @@ proptest! {
         }
     }
 
-    /// One bit is wrong: no frame comes that was not sent, and all but those near it come.
+    /// One bit is wrong: no frame appears that was not sent, and only frames near the bit are lost.
     #[test]
     fn one_wrong_bit_makes_no_false_frame(frames in frames(200), at in any::<prop::sample::Index>()) {
         let mut line = on_the_line(&sent(&frames, TO_LOCK));

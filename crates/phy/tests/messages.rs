@@ -1,4 +1,4 @@
-//! Memory messages as blocks, and what damage does to them.
+//! Memory messages as blocks, and the effects of damage on them.
 
 use proptest::prelude::*;
 use unrack_phy::Block;
@@ -14,7 +14,7 @@ fn blocks_of(message: &Message) -> Vec<Block> {
     blocks
 }
 
-/// Whether any block says that what came is not what was sent.
+/// Returns whether any block was counted as wrong.
 fn is_seen(assembler: &Assembler, demux: &Demux) -> bool {
     demux.wrong().any() || Malformed::ALL.iter().any(|kind| assembler.malformed(*kind) > 0)
 }
@@ -59,7 +59,7 @@ fn messages() -> impl Strategy<Value = Message> {
     (0..layout::NODES, any::<u8>(), bodies).prop_map(|(node, id, body)| Message { node, id, body })
 }
 
-/// Blocks that a message takes, from the layout: one for each started word of its body, and one.
+/// Returns the blocks that a message takes by the layout: one for each started word of its body, and one more.
 fn expected_blocks(message: &Message) -> usize {
     let of = |bytes: usize| bytes.saturating_sub(8).div_ceil(8) + 2;
     match &message.body {
@@ -83,7 +83,7 @@ fn what_the_paper_counts() {
     assert_eq!(count(Body::Response { last: true, data: vec![] }), 1, "NULL");
 }
 
-/// A block of each kind, worked out by hand from the table of `layout`; checks by a bit-serial CRC.
+/// A block of each kind, worked out by hand from the table of `layout`, with checks by a bit-serial CRC.
 #[test]
 fn the_layout_bit_by_bit() {
     let crc = |blocks: &[u64]| {
@@ -120,7 +120,7 @@ fn the_layout_bit_by_bit() {
     assert_eq!(blocks_of(&write), expected);
 }
 
-/// Every bit of a line, one at a time: what is wrong is seen, and what comes was sent.
+/// Every bit of a line is flipped, one at a time: the error is detected, and only sent messages arrive.
 #[test]
 fn every_single_wrong_bit_of_the_line_that_memory_holds_is_seen() {
     let message = |id, body| Message { node: 9, id, body };
@@ -135,7 +135,7 @@ fn every_single_wrong_bit_of_the_line_that_memory_holds_is_seen() {
     for (at, message) in sent.iter().enumerate() {
         message.blocks(&mut plain);
         plain.push(Control { kind: Kind::Write, node: 9, id: 9, size: 64 }.block(layout::G));
-        // Some follow at once: an error's later images then fall into the next.
+        // Some messages follow at once: then an error's later images fall into the next.
         plain.extend(std::iter::repeat_n(Block::IDLE, at % 2));
     }
     plain.extend([Block::IDLE; 2]);
@@ -175,7 +175,7 @@ fn every_single_wrong_bit_of_the_line_that_memory_holds_is_seen() {
     }
 }
 
-/// What is done to a stream of blocks.
+/// Damage to a stream of blocks.
 #[derive(Debug, Clone)]
 enum Damage {
     Drop,
@@ -209,7 +209,7 @@ proptest! {
         prop_assert_eq!(events, messages.into_iter().map(Event::Message).collect::<Vec<_>>());
     }
 
-    /// Many blocks at a time, in pieces, with buffers given back: the same as a block at a time.
+    /// Many blocks at a time, in pieces and with buffers given back, give the same as a block at a time.
     #[test]
     fn many_blocks_are_taken_as_one_after_the_other(
         messages in proptest::collection::vec(messages(), 0..10),
@@ -267,7 +267,7 @@ proptest! {
             Damage::Replace(block) => blocks[at] = block,
             Damage::Insert(block) => blocks.insert(at, block),
         }
-        // A start of a frame makes turns of what was memory's: that is not one block's damage, but a link's.
+        // A start of a frame begins turns on what was memory's line: that is damage of the link, not of one block.
         let starts_frame = blocks.iter().any(|block| {
             matches!(block.block_type(), Some(0x78 | 0x33 | 0x66))
         });
@@ -288,7 +288,7 @@ proptest! {
         blocks in proptest::collection::vec(any_block(), 0..400), message in messages(),
     ) {
         let mut blocks = blocks;
-        // What ends a frame and a message, whatever was open.
+        // The ends of a frame and a message, whatever was open.
         blocks.extend([Block::control(0x87), Block::control(u64::from(layout::MT)), Block::IDLE]);
         message.blocks(&mut blocks);
         let (events, ..) = received(&blocks);

@@ -1,4 +1,4 @@
-//! Whole frames and many blocks at a time against the same a column and a block at a time.
+//! Comparison of whole frames and many blocks at a time with one column and one block at a time.
 
 use proptest::prelude::*;
 use unrack_phy::Block;
@@ -7,7 +7,7 @@ use unrack_phy::mac::{Deframer, FrameError, Framer, MAX_FRAME};
 use unrack_phy::pcs::{Decoder, Descrambler, Encoder, Scrambler};
 use unrack_phy::port::{Receiver, Transmitter};
 
-/// What a sender is told.
+/// Input of a sender.
 #[derive(Debug, Clone)]
 enum Sent {
     Frame(Vec<u8>),
@@ -56,7 +56,7 @@ fn transmitted_by_column(sent: &[Sent]) -> Vec<Block> {
 
 type Outcome = Result<Vec<u8>, FrameError>;
 
-/// Taken in pieces of these lengths, in turn.
+/// Receives blocks in pieces of these lengths, in turn.
 fn received(line: &[Block], pieces: &[usize]) -> Vec<Outcome> {
     let (mut receiver, mut frames, mut rest) = (Receiver::default(), Vec::new(), line);
     for length in pieces.iter().cycle() {
@@ -81,7 +81,7 @@ fn received_by_block(line: &[Block]) -> Vec<Outcome> {
     frames.collect()
 }
 
-/// Blocks of every type, with anything in them, and idle ones.
+/// Returns blocks of every type, with any content, and idle ones.
 fn any_block() -> impl Strategy<Value = Block> {
     let of_type = |rest: BoxedStrategy<u64>| {
         (prop::sample::select(&types::ALL[..]), rest)

@@ -1,4 +1,4 @@
-//! Memory and frames on one line: what comes out at the other end, and how long memory waits.
+//! Memory and frames on one line: the output at the other end, and how long memory waits.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use unrack_phy::edm::{Assembler, Body, Demux, Event, Message, Mux, Policy};
 use unrack_phy::mac::{Deframer, Framer};
 use unrack_phy::pcs::{Decoder, Encoder};
 
-/// The blocks of a MAC's sender, idle at the end as long as one likes.
+/// Returns the blocks of a MAC's sender.
 fn encoded(frames: &[Vec<u8>], idle_between: usize) -> VecDeque<Block> {
     let (mut framer, mut columns) = (Framer::default(), Vec::new());
     framer.idle(1, &mut columns);
@@ -21,7 +21,7 @@ fn encoded(frames: &[Vec<u8>], idle_between: usize) -> VecDeque<Block> {
     columns.into_iter().map(|column| encoder.encode(column)).collect()
 }
 
-/// What a standard receiver makes of blocks.
+/// A standard receiver, from blocks to frames.
 #[derive(Default)]
 struct Standard {
     decoder: Decoder,
@@ -40,13 +40,13 @@ impl Standard {
     }
 }
 
-/// One way of a link, cycle by cycle: memory blocks are offered when `arrivals` says so.
+/// One direction of a link, cycle by cycle: memory blocks are offered in the cycles of `memory`.
 struct Run {
     line: Vec<Block>,
     messages: Vec<Message>,
     standard: Standard,
     demux: Demux,
-    /// The longest that a memory block at the head of its queue waited, in cycles.
+    /// Longest time that a memory block waited at the head of its queue, in cycles.
     waited: usize,
 }
 
@@ -91,7 +91,7 @@ fn messages() -> impl Strategy<Value = Vec<(usize, usize)>> {
     proptest::collection::vec((0..60_usize, 0..200_usize), 0..30)
 }
 
-/// (cycles after the one before, bytes): responses whose blocks come with the gaps that `gaps` has.
+/// Schedules responses, given as (cycles after the one before, bytes), whose blocks come with these gaps.
 fn scheduled(messages: &[(usize, usize)], gaps: &[usize]) -> (Vec<Message>, Vec<(usize, Block)>) {
     let (mut at, mut blocks, mut sent) = (0, Vec::new(), Vec::new());
     let mut gaps = gaps.iter().cycle();
@@ -141,7 +141,7 @@ proptest! {
         }
     }
 
-    /// Without memory messages a link is the standard's, bit for bit.
+    /// A link without memory messages carries the standard's blocks, bit for bit.
     #[test]
     fn without_messages_the_line_is_the_standards(
         policy in policies(),
@@ -153,7 +153,7 @@ proptest! {
         prop_assert!(run.line.iter().skip(encoded(&frames, 0).len()).all(|block| *block == Block::IDLE));
     }
 
-    /// A receiver that knows nothing of EDM decodes every frame, as long as memory keeps to the gaps.
+    /// A receiver without EDM decodes every frame, as long as memory keeps to the gaps.
     #[test]
     fn a_standard_receiver_reads_frames_between_messages(
         policy in policies(),
@@ -162,7 +162,7 @@ proptest! {
     ) {
         let gap = 40;
         let blocks = encoded(&frames, gap);
-        // A message right behind each end.
+        // A message right behind each end of a frame.
         let ends = blocks.iter().enumerate().filter(|(_, block)| {
             block.block_type().is_some_and(|kind| unrack_phy::block::types::TERMINATE.contains(&kind))
         });
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// §2.4, limitation 3: 9 KB of a frame would hold memory up for 720 ns at 100 Gb/s, 1,128 blocks. Here, for one.
+/// §2.4, limitation 3: 9 KB of a frame would hold memory up for 720 ns at 100 Gb/s, 1,128 blocks; here, for one.
 #[test]
 fn a_jumbo_frame_does_not_hold_memory_up() {
     let frame = vec![0x42; 9_014];
@@ -193,7 +193,7 @@ fn a_jumbo_frame_does_not_hold_memory_up() {
     }
 }
 
-/// Both with all that they can send: each has half.
+/// Memory and frames both have as much as they can send: each gets half of the line.
 #[test]
 fn fair_is_half_and_half() {
     let (sent, memory) = scheduled(&[(10, 4_000)], &[0]);

@@ -1,12 +1,12 @@
-//! The code against values that others published, and against the standard bit by bit.
+//! The code compared with published values, and with the standard bit by bit.
 
 use unrack_phy::mac::{Deframer, Framer};
 use unrack_phy::pcs::{Column, Decoder, Descrambler, Encoder, Scrambler, code};
 use unrack_phy::{Block, DATA};
 
-/// The example that the IEEE 802.3 task forces used for 64b/66b: P. Thaler, "10GBASE-R PCS", 10GEPON study group,
-/// July 2006 (thaler_1_0706), after R. Walker, "64b/66b coding update", 802.3ae, July 2000 (walker_1_0700).
-/// Payloads of blocks as on its slides: idle, start, eight data blocks with the FCS in the last, end, idle.
+/// The example that the IEEE 802.3 task forces used for 64b/66b: P. Thaler, "10GBASE-R PCS", 10GEPON study group, July
+/// 2006 (thaler_1_0706), after R. Walker, "64b/66b coding update", 802.3ae, July 2000 (walker_1_0700). Payloads of
+/// blocks as on its slides: idle, start, eight data blocks with the FCS in the last, end, idle.
 const EXAMPLE: [u64; 12] = [
     0x0000_0000_0000_001e,
     0xd555_5555_5555_5578,
@@ -22,7 +22,7 @@ const EXAMPLE: [u64; 12] = [
     0x0000_0000_0000_001e,
 ];
 
-/// The first two of them scrambled by a scrambler that is all ones (walker_1_0700).
+/// First two blocks of the example, scrambled from a register of all ones (walker_1_0700).
 const SCRAMBLED: [u64; 2] = [0x7bff_f080_0000_001e, 0x6230_16aa_aaad_1578];
 
 /// Four idle blocks scrambled from all ones, as an unrelated open transmitter's test has them (Pcs_tx_scrambler,
@@ -80,7 +80,7 @@ fn scrambled_as_published() {
     }
 }
 
-/// §49.2.6 bit by bit: S_n = D_n + S_(n-39) + S_(n-58), the register all ones.
+/// §49.2.6 bit by bit: S_n = D_n + S_(n-39) + S_(n-58), with a register of all ones.
 #[test]
 fn scrambled_as_the_standard_says_bit_by_bit() {
     let mut register = [true; 58];
@@ -99,7 +99,7 @@ fn scrambled_as_the_standard_says_bit_by_bit() {
     }
 }
 
-/// Wherever a scrambler begins: a descrambler that has the block before gives what it was given.
+/// A descrambler that has the block before restores the input, whatever the scrambler's state.
 #[test]
 fn what_is_scrambled_is_descrambled() {
     let mut word = 0x0123_4567_89ab_cdef_u64;

@@ -5,12 +5,12 @@ use unrack_record::{Comparison, Disturbance, FabricResult, Fit, Injection, MapLo
 use crate::needs;
 use crate::words::{bytes, count, listed, nanoseconds, percent, program, rate, ratio, seconds, share, short};
 
-/// What the reader came to ask.
+/// Returns the question that a comparison answers.
 pub(crate) fn question(command: &[String]) -> String {
     format!("What would disaggregated memory do to {}?", program(command))
 }
 
-/// "With 25% of its 256 MiB local, sort would be ..."
+/// Returns the answer: "With 25% of its 256 MiB local, sort would be ..."
 pub(crate) fn comparison(c: &Comparison) -> String {
     let mut text = format!("With {} of its {} in local memory, ", share(&c.local), bytes(c.footprint_bytes));
     let is_network = |f: &&FabricResult| f.fabric != "ideal" || c.fabrics.len() == 1;
@@ -30,17 +30,17 @@ pub(crate) fn comparison(c: &Comparison) -> String {
 fn loss_on(fabric: &FabricResult) -> Option<String> {
     let (slowdown, [_, most]) = (fabric.slowdown?, fabric.slowdown_ci95?);
     let text = format!("{} on {}", loss(slowdown), fabric.fabric);
-    // An interval that reaches beyond twice the estimate belongs into the same breath.
+    // An interval that reaches beyond twice the estimate is stated with it.
     Some(match most - 1.0 > (2.0 * (slowdown - 1.0)).max(LITTLE) {
         true => format!("{text} (at most {})", loss(most)),
         false => text,
     })
 }
 
-/// A loss that needs no remark.
+/// Loss that needs no remark.
 const LITTLE: f64 = 0.01;
 
-/// A slowdown in words.
+/// Returns a slowdown in words.
 fn loss(slowdown: f64) -> String {
     match slowdown {
         s if s >= 2.0 => format!("{} times as slow", short(s)),
@@ -49,12 +49,12 @@ fn loss(slowdown: f64) -> String {
     }
 }
 
-/// What the reader of a map came to ask.
+/// Returns the question that a map answers.
 pub(crate) fn map_question(command: &[String]) -> String {
     format!("Which latency, bandwidth and local share does {} need?", program(command))
 }
 
-/// "At 5 µs and 40 Gb/s ..." over the local shares of a map.
+/// Returns the answer of a map: "At 5 µs and 40 Gb/s ...", over its local shares.
 pub(crate) fn map(map: &SlowdownMap) -> String {
     let (latency, bandwidth) = reference(map);
     let stated = |local: &MapLocal| {
@@ -78,20 +78,21 @@ pub(crate) fn map(map: &SlowdownMap) -> String {
     sentences.join(" ")
 }
 
-/// The latency and bandwidth of the map to speak of: the nearest to those that DDC §3 holds fixed.
+/// Returns the indices of the latency and bandwidth that the answer is about: those nearest to the values that DDC §3
+/// holds fixed.
 pub(crate) fn reference(map: &SlowdownMap) -> (usize, usize) {
     let latency = nearest(map.latencies_ns.iter().copied(), 5_000.0);
     (latency, nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), 40e9))
 }
 
-/// Index of the value nearest to `wanted`, by ratio.
+/// Returns the index of the value nearest to `wanted`, by ratio.
 fn nearest(values: impl Iterator<Item = f64>, wanted: f64) -> usize {
     let distance = |value: f64| (value.max(1e-9) / wanted).ln().abs();
     let distances = values.map(distance).enumerate();
     distances.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
 }
 
-/// The straight line and how good it is.
+/// Describes the fitted line and its quality.
 pub(crate) fn fit(fit: &Fit) -> String {
     let waits = |value: f64| count(value.max(0.0).round() as u64);
     format!(
@@ -106,7 +107,7 @@ pub(crate) fn fit(fit: &Fit) -> String {
     )
 }
 
-/// The line of a comparison, or why there is none.
+/// Describes the line of a comparison, or says why there is none.
 pub(crate) fn line(injection: &Injection) -> String {
     match (&injection.fit, &injection.withheld) {
         (Some(line), _) => fit(line),
@@ -115,7 +116,7 @@ pub(crate) fn line(injection: &Injection) -> String {
     }
 }
 
-/// The pager's floor.
+/// Describes the pager's floor.
 pub(crate) fn floor(floor_ns: Option<f64>) -> String {
     match floor_ns {
         Some(floor_ns) => format!(
@@ -126,7 +127,7 @@ pub(crate) fn floor(floor_ns: Option<f64>) -> String {
     }
 }
 
-/// "3 of 16 runs were disturbed ...", if any were.
+/// Returns "3 of 16 runs were disturbed ...", if any were.
 pub(crate) fn disturbance(d: &Disturbance) -> Option<String> {
     let (disturbed, last) = (d.disturbed.len(), d.disturbed.last()?);
     let again = d.disturbed.iter().filter(|run| run.repeated).count();
@@ -136,7 +137,7 @@ pub(crate) fn disturbance(d: &Disturbance) -> Option<String> {
     ))
 }
 
-/// "1.024" and "1.020 to 1.028": a slowdown with its interval.
+/// Returns a slowdown and its interval: "1.024" and "1.020 to 1.028".
 pub(crate) fn with_interval(fabric: &FabricResult) -> (String, String) {
     match (fabric.slowdown, fabric.slowdown_ci95) {
         (Some(slowdown), Some([lo, hi])) => (ratio(slowdown), format!("{} to {}", ratio(lo), ratio(hi))),

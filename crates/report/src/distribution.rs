@@ -1,17 +1,17 @@
-//! Measurements too many to draw, reduced to what a picture shows.
+//! Measurements too numerous to draw, reduced to what a picture can show.
 
-/// How many of the values are at or below a value, kept at a few hundred quantiles.
+/// Cumulative distribution of values, kept at a few hundred quantiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cdf {
     pub count: u64,
-    /// Value and share of the values at or below it, both rising.
+    /// Values, and the share of all values at or below each; both ascend.
     quantiles: Vec<(f64, f64)>,
 }
 
 const QUANTILES: usize = 400;
 
 impl Cdf {
-    /// `None` when there is nothing to show.
+    /// Returns the distribution of the finite values; `None` if there are none.
     pub fn of(mut values: Vec<f64>) -> Option<Cdf> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
@@ -32,7 +32,7 @@ impl Cdf {
         (self.quantiles[0].0, self.quantiles[self.quantiles.len() - 1].0)
     }
 
-    /// Share of the values at or below `value`, to a quantile.
+    /// Returns the share of the values at or below `value`, to a quantile.
     pub(crate) fn share_at(&self, value: f64) -> f64 {
         let after = self.quantiles.partition_point(|(v, _)| *v <= value);
         after.checked_sub(1).map_or(0.0, |index| self.quantiles[index].1)
@@ -50,7 +50,7 @@ pub struct FetchRate {
 const STEPS: usize = 240;
 
 impl FetchRate {
-    /// `moves`: time, and whether it was a fetch. `None` when nothing moved.
+    /// Counts `moves`: time in ns, and whether it was a fetch. `None` if nothing moved.
     pub fn of(run_ns: u64, moves: impl Iterator<Item = (u64, bool)> + Clone) -> Option<FetchRate> {
         let end = moves.clone().map(|(t_ns, _)| t_ns + 1).max()?.max(run_ns);
         let mut rate = FetchRate {
@@ -66,7 +66,7 @@ impl FetchRate {
         Some(rate)
     }
 
-    /// Pages per second in each step, as (middle of the step, rate).
+    /// Returns pages per second in each step, as (middle of the step, rate).
     pub(crate) fn per_second(&self, counts: &[u64]) -> Vec<(f64, f64)> {
         let middle = |step: usize| (step as f64 + 0.5) * self.step_s;
         counts.iter().enumerate().map(|(step, &n)| (middle(step), n as f64 / self.step_s)).collect()

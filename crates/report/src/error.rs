@@ -1,8 +1,10 @@
+//! Errors of reports.
+
 use std::path::PathBuf;
 
 use unrack_record::RecordError;
 
-/// Why a report could not be made, and what to do about it.
+/// Reason why a report could not be made, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     #[error(
@@ -34,7 +36,7 @@ pub enum ReportError {
     Record(#[from] RecordError),
     #[error("cannot {action} {}: {why}", .path.display())]
     Folder { action: &'static str, path: PathBuf, why: std::io::Error },
-    /// The machine lacks something: the command line answers with status 3.
+    /// The machine has no fonts: the command line exits with status 3.
     #[error(
         "PNG figures need a font and this machine has none: install one, for example \
          `apt-get install fonts-dejavu-core`, or export with --svg"

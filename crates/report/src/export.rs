@@ -1,4 +1,4 @@
-//! Figures as files: SVG as it is, PNG by resvg.
+//! Figures as files: SVG as it is, PNG rendered by resvg.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +12,18 @@ use crate::{Figure, ReportError};
 /// Pixels of a PNG per pixel of the page: sharp on dense screens and in print.
 const SCALE: f32 = 2.0;
 
-/// Writes `ID.svg` for each figure into `folder`, which is made if absent. Answers the paths.
+/// Writes `ID.svg` for each figure into `folder`, which is created if absent. Returns the paths.
+///
+/// # Errors
+/// [`ReportError`] if a file or the folder cannot be written.
 pub fn write_svgs(figures: &[Figure], folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
     write_each(figures, folder.as_ref(), "svg", |figure| Ok(figure.to_svg().into_bytes()))
 }
 
-/// As [`write_svgs`], with `ID.png`.
+/// Writes `ID.png` for each figure, as [`write_svgs`] does.
+///
+/// # Errors
+/// [`ReportError`] if a file or the folder cannot be written, or there are no fonts.
 pub fn write_pngs(figures: &[Figure], folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
     let fonts = system_fonts()?;
     write_each(figures, folder.as_ref(), "png", |figure| png(figure, &fonts))
@@ -45,7 +51,7 @@ fn system_fonts() -> Result<Arc<fontdb::Database>, ReportError> {
     with_default(fonts)
 }
 
-/// Makes a font that is there the one for `sans-serif`.
+/// Chooses an installed font as `sans-serif`.
 fn with_default(mut fonts: fontdb::Database) -> Result<Arc<fontdb::Database>, ReportError> {
     let families = || fonts.faces().flat_map(|face| face.families.iter().map(|(name, _)| name.clone()));
     let preferred = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial"];

@@ -1,67 +1,71 @@
-//! A writer of HTML and SVG that escapes whatever it is given.
+//! A writer of HTML and SVG that escapes all text.
 
 use std::fmt::{Display, Write};
 
-/// Attributes of one element: names are ours, values are escaped.
+/// Attributes of one element: names are constants, values are escaped.
 pub(crate) type Attributes<'a> = &'a [(&'a str, &'a dyn Display)];
 
-/// Markup under construction. Everything but [`Markup::raw`] escapes its text.
+/// Markup under construction. Every method but [`Markup::raw`] escapes its text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Markup(String);
 
 impl Markup {
+    /// Returns empty markup.
     pub fn new() -> Markup {
         Markup::default()
     }
 
+    /// Returns the markup written.
     pub fn into_string(self) -> String {
         self.0
     }
 
+    /// Writes an opening tag.
     pub fn open(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
         self.start(tag, attributes);
         self.0.push('>');
         self
     }
 
+    /// Writes a closing tag.
     pub fn close(&mut self, tag: &str) -> &mut Markup {
         let _ = write!(self.0, "</{tag}>");
         self
     }
 
-    /// An element without content.
+    /// Writes an element without content.
     pub fn leaf(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
         self.start(tag, attributes);
         self.0.push_str("/>");
         self
     }
 
-    /// An element that holds only text.
+    /// Writes an element that holds only text.
     pub fn text(&mut self, tag: &str, attributes: Attributes, text: &str) -> &mut Markup {
         self.open(tag, attributes).0.push_str(&escaped(text));
         self.close(tag)
     }
 
-    /// An element that holds what `fill` writes.
+    /// Writes an element whose content `fill` writes.
     pub fn element(&mut self, tag: &str, attributes: Attributes, fill: impl FnOnce(&mut Markup)) {
         self.open(tag, attributes);
         fill(self);
         self.close(tag);
     }
 
-    /// A mark that explains itself when pointed at: an SVG shape with a `<title>`.
+    /// Writes a mark with an explanation under the pointer: an SVG shape with a `<title>`.
     pub fn explained(&mut self, tag: &str, attributes: Attributes, explanation: &str) -> &mut Markup {
         self.open(tag, attributes).text("title", &[], explanation);
         self.close(tag)
     }
 
-    /// Text between elements.
+    /// Writes text between elements.
     pub fn words(&mut self, text: &str) -> &mut Markup {
         self.0.push_str(&escaped(text));
         self
     }
 
-    /// Finished markup of our own.
+    /// Writes finished markup, which must not come from outside.
     pub fn raw(&mut self, markup: &str) -> &mut Markup {
         self.0.push_str(markup);
         self
@@ -75,8 +79,8 @@ impl Markup {
     }
 }
 
-/// Text that may stand in an element or in a quoted attribute. Characters that XML does not allow
-/// become the replacement character.
+/// Escapes text for an element or a quoted attribute. Characters that XML does not allow become the replacement
+/// character.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -94,7 +98,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// A coordinate, written to a tenth.
+/// A coordinate, written to a tenth of a pixel.
 #[derive(Clone, Copy)]
 pub(crate) struct Px(pub f64);
 

@@ -1,4 +1,4 @@
-//! What a report shows: runs, as found in their folders.
+//! Runs of a report, as read from their folders.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use unrack_record::{Comparison, Manifest, SlowdownMap, completions, read_json, t
 
 use crate::{Cdf, FetchRate, ReportError, Simulation};
 
-/// One run folder.
+/// A run, read from its folder.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Tells the run from others on the page.
+    /// Name of the run on the page.
     pub name: String,
     pub manifest: Option<Manifest>,
     pub result: RunResult,
@@ -22,7 +22,7 @@ pub enum RunResult {
     Map(Box<SlowdownMap>),
 }
 
-/// A comparison with the tables beside it.
+/// A comparison with the tables in its folder.
 #[derive(Debug, Clone)]
 pub struct Compared {
     pub comparison: Comparison,
@@ -32,7 +32,10 @@ pub struct Compared {
 }
 
 impl Run {
-    /// Reads a folder; what it holds tells what kind of run it was.
+    /// Reads a folder; its files decide what kind of run it is.
+    ///
+    /// # Errors
+    /// [`ReportError`] if it is no run folder, or a file cannot be read.
     pub fn read(folder: impl AsRef<Path>) -> Result<Run, ReportError> {
         let folder = folder.as_ref();
         let manifest = folder.join("manifest.json");
@@ -65,7 +68,7 @@ fn read_result(folder: &Path) -> Result<RunResult, ReportError> {
     Err(ReportError::Unexpected { file: summary, reason })
 }
 
-/// Why a map's grid does not fit its axes.
+/// Returns why a map's grid does not fit its axes, if it does not.
 fn misfit(map: &SlowdownMap) -> Option<String> {
     let (rows, columns) = (map.latencies_ns.len(), map.bandwidths_bps.len());
     if rows == 0 || columns == 0 || map.locals.is_empty() {
@@ -88,8 +91,8 @@ fn read_fetch_rate(path: &Path) -> Result<Option<FetchRate>, ReportError> {
     Ok(FetchRate::of(meta.run_ns, rows.iter().map(|row| (row.t_ns, row.kind == trace::Kind::Fetch))))
 }
 
-/// The tables name their fabric, so their files may have any name that begins with `completions`,
-/// in the folder or in a folder of the fabric.
+/// Reads the tables of completion times. They name their fabric, so their files may have any name that begins with
+/// `completions`, in the folder or in a folder of the fabric.
 fn read_completions(folder: &Path, comparison: &Comparison) -> Result<Vec<(String, Cdf)>, ReportError> {
     let mut found = Vec::new();
     for path in tables(folder)? {

@@ -1,10 +1,10 @@
-//! The settings of runs, and in which of them several runs differ.
+//! Settings of runs, and the settings in which several runs differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use unrack_record::Manifest;
 
-/// Values of one run's scenario in full, by dotted key, as people read them.
+/// Values of one run's complete scenario, by dotted key, in readable form.
 pub(crate) type Settings = BTreeMap<String, String>;
 
 /// A setting that is not the same in all runs.
@@ -12,14 +12,14 @@ pub(crate) type Settings = BTreeMap<String, String>;
 pub(crate) struct Differing {
     /// Key of the scenario, such as `workload.load`.
     pub key: String,
-    /// One value for each run; `None` (null) where the key is absent.
+    /// Values by run; `None` (null) where the key is absent.
     pub values: Vec<Option<String>>,
 }
 
-/// Keys whose value decides which other keys their table has: a change of it is one thing, the table.
+/// Keys whose value decides which other keys their table has: if one changes, the table counts as one thing.
 const CHOICES: [&str; 2] = ["kind", "protocol"];
 
-/// The settings of a run with this manifest. `None` if it holds no scenario that can be read.
+/// Returns the settings of a run with this manifest. `None` if it holds no scenario that can be read.
 pub(crate) fn settings(manifest: Option<&Manifest>) -> Option<Settings> {
     let table: toml::Table = manifest?.scenario.as_ref()?.parse().ok()?;
     let mut settings = Settings::new();
@@ -40,7 +40,7 @@ fn flatten(path: &str, value: &toml::Value, settings: &mut Settings) {
     }
 }
 
-/// All settings in which these runs differ, by key.
+/// Returns all settings in which these runs differ, by key.
 pub(crate) fn differing(runs: &[&Settings]) -> Vec<Differing> {
     let keys: BTreeSet<&String> = runs.iter().flat_map(|settings| settings.keys()).collect();
     let one = |key: &String| {
@@ -51,8 +51,8 @@ pub(crate) fn differing(runs: &[&Settings]) -> Vec<Differing> {
     keys.into_iter().filter_map(one).collect()
 }
 
-/// The things that differ, each of which may take several keys: another `fabric.protocol` is one thing, `fabric`, with
-/// all its parameters; so is another form of one value.
+/// Returns the things that differ, each of which may take several keys: another `fabric.protocol` is one thing,
+/// `fabric`, with all its parameters; so is another form of one value.
 pub(crate) fn things(differing: &[Differing]) -> Vec<String> {
     let keys: BTreeSet<&str> = differing.iter().map(|one| one.key.as_str()).collect();
     let mut things: Vec<String> = Vec::new();

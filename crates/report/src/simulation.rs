@@ -1,4 +1,4 @@
-//! `summary.json` of `unrack sim`, as far as a report shows it.
+//! Parts of `unrack sim`'s `summary.json` that a report shows.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 use unrack_rack::Warning;
 use unrack_record::Spread;
 
-/// What a simulation says of itself. Distributions are over the messages that count and finished;
-/// without any, their numbers are NaN.
+/// Summary of a simulation. Distributions are over the messages that count and finished; without any, their numbers
+/// are NaN.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Simulation {
     pub fabric: String,
@@ -17,7 +17,7 @@ pub struct Simulation {
     /// Packets lost on the way.
     pub dropped: u64,
     pub unfinished: Option<Unfinished>,
-    /// What decides the figures beside the fabric; none in runs of before these were looked for.
+    /// Warnings about what affects the figures beside the fabric; empty for runs by versions without such warnings.
     #[serde(default)]
     pub warnings: Vec<Warning>,
     /// Completion time over that of the same message alone on the same fabric.
@@ -28,24 +28,24 @@ pub struct Simulation {
     pub by_kind: BTreeMap<String, KindOfMessage>,
     pub throughput_gbps: f64,
     pub queue_bytes: Queue,
-    /// The program that was replayed, if one was.
+    /// Replay of a program, if there was one.
     pub program: Option<Replay>,
-    /// By name, if jobs were run.
+    /// Jobs by name, if there were any.
     #[serde(default)]
     pub jobs: BTreeMap<String, Job>,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Job {
     pub hosts: Vec<u32>,
-    /// `None`: it did not end.
+    /// Time until it ended; `None` if it did not.
     pub completion_ns: Option<f64>,
     pub communication_ns: f64,
     pub waiting_ns: f64,
     pub compute_ns: f64,
     pub bytes: u64,
-    /// From each question to its answer, of a job that asks.
+    /// Time from each question to its answer, for a job that asks.
     #[serde(default)]
     pub request_ns: Option<Requests>,
 }
@@ -69,7 +69,7 @@ pub struct KindOfMessage {
     pub slowdown: Spread,
 }
 
-/// Bytes found waiting ahead by packets at switch ports.
+/// Bytes that packets found waiting ahead of them at switch ports.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Queue {
     pub mean: f64,
@@ -77,14 +77,14 @@ pub struct Queue {
     pub max: f64,
 }
 
-/// What a closed-loop replay says about the program's run time.
+/// Effect on the program's run time by a closed-loop replay.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Replay {
     pub replicas: u64,
     pub slowdown: f64,
 }
 
-/// A distribution whose numbers are null when nothing was counted.
+/// Reads a distribution whose numbers are null if nothing was counted.
 fn spread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spread, D::Error> {
     #[derive(Deserialize)]
     struct Stats {

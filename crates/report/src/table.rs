@@ -8,17 +8,18 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// One line of the header; several lines stand above each other.
+    /// Adds a line to the header; several lines stand above each other.
     pub fn header(mut self, cells: &[&str]) -> Table {
         self.header.push(cells.iter().map(|cell| cell.to_string()).collect());
         self
     }
 
+    /// Adds a row.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// The table as lines, each ended, without trailing blanks.
+    /// Returns the table as lines, each ended, without trailing blanks.
     pub fn text(&self) -> String {
         let widths = self.widths();
         let rule = vec!["-".repeat(widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1))];

@@ -8,10 +8,10 @@ use crate::table::Table;
 use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio, seconds, shortened};
 use crate::{Simulation, answer, needs};
 
-/// Where remarks are broken. Tables are as wide as they need to be.
+/// Column at which remarks are broken. Tables are as wide as they need to be.
 const WIDTH: usize = 100;
 
-/// The table of `unrack compare`, with the fit, what is needed for a given loss, and warnings.
+/// Returns the table of `unrack compare`, with the fit, the requirements for given losses, and warnings.
 pub fn comparison_text(c: &Comparison) -> String {
     let mut table = Table::default()
         .header(&["", "over ideal", "over ideal", "fetch us", "fetch us", "slowdown", "", "slowdown"])
@@ -32,7 +32,7 @@ pub fn comparison_text(c: &Comparison) -> String {
     )
 }
 
-/// What else the machine did, and what to check.
+/// Returns remarks on other work of the machine, and warnings.
 fn remarks<'a>(disturbance: &Disturbance, warnings: impl Iterator<Item = &'a Warning>) -> String {
     let machine = answer::disturbance(disturbance).map(|text| note("machine", &text));
     machine.into_iter().chain(warnings.map(|warning| note("warning", &warning.text))).collect()
@@ -72,7 +72,7 @@ fn setting(c: &Comparison) -> String {
     plain(&text)
 }
 
-/// The table of `unrack sim`: one row per run.
+/// Returns the table of `unrack sim`: one row per run.
 pub fn simulation_text(runs: &[(String, Simulation)]) -> String {
     let mut table = Table::default()
         .header(&[
@@ -103,7 +103,7 @@ pub fn simulation_text(runs: &[(String, Simulation)]) -> String {
     table.text()
 }
 
-/// The table of `unrack sweep`: one row per point.
+/// Returns the table of `unrack sweep`: one row per point.
 pub fn sweep_text(sweep: &Sweep) -> String {
     let blank = vec![""; sweep.keys.len()];
     let keys: Vec<&str> = sweep.keys.iter().map(String::as_str).collect();
@@ -130,7 +130,7 @@ pub fn sweep_text(sweep: &Sweep) -> String {
     table.text()
 }
 
-/// The tables of `unrack map`: one per local share, latency down, bandwidth across.
+/// Returns the tables of `unrack map`: one per local share, latency down, bandwidth across.
 pub fn map_text(map: &SlowdownMap) -> String {
     let native = map.native_s.map_or("withheld".into(), |s| plain(&seconds(s)));
     let mut text = format!("{}\nslowdown; native {native}\n", command_line(&map.command));
@@ -156,7 +156,7 @@ fn panel(map: &SlowdownMap, local: &MapLocal) -> String {
     table.text()
 }
 
-/// A named remark, broken into lines under each other.
+/// Formats a named remark, broken into lines under each other.
 fn note(name: &str, text: &str) -> String {
     let mut lines = vec![format!("{name:<8}")];
     for word in plain(text).split_whitespace() {
@@ -170,7 +170,7 @@ fn note(name: &str, text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// ASCII for terminals: `us`, as units are written in scenarios.
+/// Converts to ASCII for terminals: `us`, as units are written in scenarios.
 fn plain(text: &str) -> String {
     text.replace('µ', "u").replace('×', "x").replace('²', "2").replace('\u{a0}', " ")
 }

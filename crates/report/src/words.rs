@@ -1,7 +1,7 @@
-//! Numbers as people read them: three significant digits, thousands apart, the unit after a space
-//! that does not break.
+//! Numbers in readable form: three significant digits, thousands separated, the unit after a space that does not
+//! break.
 
-/// Three significant digits, never an exponent: `0.0123`, `1.23`, `12.3`, `1,230`.
+/// Formats three significant digits, never an exponent: `0.0123`, `1.23`, `12.3`, `1,230`.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
@@ -20,7 +20,7 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.*}", (2 - first_digit).max(0) as usize)
 }
 
-/// As [`number`], without trailing zeros: for axis ticks and round settings.
+/// Formats like [`number`], without trailing zeros: for axis ticks and round settings.
 pub(crate) fn short(value: f64) -> String {
     let text = number(value);
     match text.contains('.') {
@@ -29,7 +29,7 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// `1,234,567`.
+/// Formats a count: `1,234,567`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -42,17 +42,17 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
-/// A slowdown: three decimals, as small losses matter.
+/// Formats a slowdown with three decimals, as small losses matter.
 pub(crate) fn ratio(value: f64) -> String {
     if value >= 100.0 { number(value) } else { format!("{value:.3}") }
 }
 
-/// `0.05` as `5 %`.
+/// Formats `0.05` as `5 %`.
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{}\u{a0}%", short(fraction * 100.0))
 }
 
-/// A local share as asked for: `25%` as `25 %`, `64MiB` as it is.
+/// Formats a local share as given: `25%` as `25 %`, `64MiB` as it is.
 pub(crate) fn share(local: &str) -> String {
     match local.strip_suffix('%') {
         Some(number) => format!("{}\u{a0}%", number.trim_end()),
@@ -60,7 +60,7 @@ pub(crate) fn share(local: &str) -> String {
     }
 }
 
-/// A wall time: `850 ms`, `1.23 s`, `2 min 5 s`.
+/// Formats a wall time: `850 ms`, `1.23 s`, `2 min 5 s`.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
         s if s < 0.0 => format!("-{}", seconds(-s)),
@@ -71,7 +71,7 @@ pub(crate) fn seconds(s: f64) -> String {
     }
 }
 
-/// A delay given in nanoseconds: `300 ns`, `3.2 µs`, `1.5 ms`.
+/// Formats a delay in nanoseconds: `300 ns`, `3.2 µs`, `1.5 ms`.
 pub(crate) fn nanoseconds(ns: f64) -> String {
     match ns {
         ns if ns >= 1e6 => format!("{}\u{a0}ms", short(ns / 1e6)),
@@ -80,7 +80,7 @@ pub(crate) fn nanoseconds(ns: f64) -> String {
     }
 }
 
-/// `256 MiB`.
+/// Formats bytes: `256 MiB`.
 pub(crate) fn bytes(value: u64) -> String {
     let scaled = |power: u32| short(value as f64 / 1024f64.powi(power as i32));
     match value {
@@ -91,7 +91,7 @@ pub(crate) fn bytes(value: u64) -> String {
     }
 }
 
-/// `100 Gb/s`.
+/// Formats a rate: `100 Gb/s`.
 pub(crate) fn rate(bps: u64) -> String {
     match bps {
         b if b >= 1_000_000_000 => format!("{}\u{a0}Gb/s", short(b as f64 / 1e9)),
@@ -99,7 +99,7 @@ pub(crate) fn rate(bps: u64) -> String {
     }
 }
 
-/// The command as typed, for headings: arguments with blanks in quotes.
+/// Returns the command as typed, for headings: arguments with blanks in quotes.
 pub(crate) fn command_line(command: &[String]) -> String {
     let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
         true => format!("'{word}'"),
@@ -108,13 +108,13 @@ pub(crate) fn command_line(command: &[String]) -> String {
     command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The program's file name without its folders.
+/// Returns the program's file name without its folders.
 pub(crate) fn program(command: &[String]) -> &str {
     let first = command.first().map_or("the program", String::as_str);
     first.rsplit('/').next().unwrap_or(first)
 }
 
-/// At most `limit` characters, an ellipsis in place of the rest.
+/// Returns at most `limit` characters, with an ellipsis in place of the rest.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
     match text.chars().count() > limit {
         true => text.chars().take(limit.saturating_sub(1)).chain(['…']).collect(),
@@ -122,7 +122,7 @@ pub(crate) fn shortened(text: &str, limit: usize) -> String {
     }
 }
 
-/// `edm`, `edm and cxl`, `edm, cxl and dctcp`.
+/// Joins items: `edm`, `edm and cxl`, `edm, cxl and dctcp`.
 pub(crate) fn listed(items: &[String]) -> String {
     match items {
         [] => String::new(),

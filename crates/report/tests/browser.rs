@@ -1,7 +1,7 @@
-//! The page in a real browser: marks are drawn where they can be seen, nothing is asked of a network.
+//! The page in a real browser: marks are visible, and the page makes no network requests.
 //!
-//! Needs chromium (`apt-get install chromium`). Whoever changes how the page looks should look at it:
-//! `UNRACK_SCREENSHOTS=DIR cargo test -p unrack-report --test browser -- --ignored`.
+//! Needs chromium (`apt-get install chromium`). After changes to the page's look, view it: `UNRACK_SCREENSHOTS=DIR
+//! cargo test -p unrack-report --test browser -- --ignored`.
 
 mod synthetic;
 
@@ -23,7 +23,7 @@ const FLAGS: [&str; 9] = [
     "--hide-scrollbars",
 ];
 
-/// Appended to a copy of the page: measures, and writes what it found where `--dump-dom` shows it.
+/// Script appended to a copy of the page: it measures, and writes its findings where `--dump-dom` shows them.
 const MEASURE: &str = r#"<script>
 const visible = box => box.width > 0 || box.height > 0;
 const found = {};
@@ -60,7 +60,7 @@ fn chromium(scratch: &Path, arguments: &[&str], page: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Says so if the browser is not there.
+/// Returns whether the browser is installed, and reports it if not.
 fn has_chromium() -> bool {
     let found = Command::new("chromium").arg("--version").output();
     if let Err(why) = &found {

@@ -1,4 +1,4 @@
-//! The page as text: complete, escaped, well-formed, alone.
+//! The page as text: complete, escaped, well-formed, self-contained.
 
 mod synthetic;
 
@@ -12,7 +12,7 @@ fn compare_page(scratch: &str) -> String {
     Report::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap().html()
 }
 
-/// As XML, which is stricter than any browser.
+/// Parses the page as XML, which is stricter than any browser.
 fn parsed(page: &str) -> Document<'_> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     Document::parse_with_options(page, options).unwrap()

@@ -1,4 +1,4 @@
-//! What a study asks of a run besides its summary.
+//! Results that a study asks of a run in addition to its summary.
 
 use crate::error::StudyError;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,19 @@ use unrack_sim::summary::Stats;
 use unrack_sim::{Excluded, Finished, Run, Setup, SetupError, Work};
 use unrack_units::{Bytes, Time};
 
-/// Each is in the summary under its name.
+/// Additional results; each is in the summary under its name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The share of messages whose mean slowdown is asked for: those that finish first.
+    /// Share of messages whose mean slowdown is asked for: those that finish first.
     pub first_finished: Option<f64>,
-    /// Completion, slowdown and rate of messages of these sizes.
+    /// Classes of messages by size, whose completion, slowdown and rate are asked for.
     pub by_size: BTreeMap<String, Sizes>,
-    /// The most that waited at each port, that receivers held out of order, and that were open at once.
+    /// Whether peaks are asked for: most bytes at each port, most packets that receivers held out of order, and most
+    /// messages open at once.
     pub peaks: bool,
 }
 
-/// Sizes of a class.
+/// Sizes of a class, both bounds excluded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sizes {
@@ -36,12 +37,12 @@ impl Sizes {
 }
 
 impl Asked {
-    /// Text that is part of the key under which a point is kept.
+    /// Returns a text that is part of the key under which a point is kept.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("plain numbers and texts")
     }
 
-    /// The run, and what is asked of its inside.
+    /// Runs a setup, and returns with it the additional results that need an observer.
     pub fn run(&self, setup: &Setup, work: &Work) -> Result<(Finished, BTreeMap<String, Value>), SetupError> {
         if !self.peaks {
             return Ok((setup.run(work, |_| {})?, BTreeMap::new()));
@@ -59,7 +60,7 @@ impl Asked {
         Ok((done, BTreeMap::from([("peaks".into(), found)])))
     }
 
-    /// What is asked of its messages.
+    /// Returns the additional results about messages.
     pub fn of_messages(&self, run: &Run, excluded: Excluded) -> BTreeMap<String, Value> {
         let share = self.first_finished.map(|share| {
             let slowdown = first_finished(run, share);
@@ -72,8 +73,10 @@ impl Asked {
         share.into_iter().chain(sizes).collect()
     }
 
+    /// Verifies that every class has possible sizes.
+    ///
     /// # Errors
-    /// What cannot be asked for.
+    /// [`StudyError::File`] if a class has none.
     pub fn check(&self, study: &str, grid: &str) -> Result<(), StudyError> {
         let none = |(name, sizes): (&String, &Sizes)| match (sizes.above, sizes.below) {
             (Some(above), Some(below)) if above.get().saturating_add(1) >= below.get() => Some(name.clone()),
@@ -89,7 +92,7 @@ impl Asked {
     }
 }
 
-/// Messages that were submitted and not complete at once, at the most.
+/// Returns the most messages that were open at once, submitted and not complete.
 fn most_open(run: &Run) -> usize {
     let mut ends: Vec<Time> = run.outcomes.iter().filter_map(|outcome| outcome.completed()).collect();
     ends.sort_unstable();
@@ -98,8 +101,8 @@ fn most_open(run: &Run) -> usize {
     run.outcomes.iter().map(|outcome| outcome.submitted).enumerate().map(open).max().unwrap_or(0)
 }
 
-/// Mean slowdown of the `share` of all messages that finished first: what an average is whose run was
-/// stopped by then.
+/// Returns the mean slowdown of the `share` of all messages that finished first: the average of a run that was stopped
+/// by then.
 fn first_finished(run: &Run, share: f64) -> Option<f64> {
     let ended = |row: &usize| run.outcomes[*row].completed().unwrap_or(Time::MAX);
     let mut rows: Vec<usize> = (0..run.outcomes.len()).collect();
@@ -109,7 +112,7 @@ fn first_finished(run: &Run, share: f64) -> Option<f64> {
     (!slowdowns.is_empty()).then(|| slowdowns.iter().sum::<f64>() / slowdowns.len() as f64)
 }
 
-/// Of the messages that count and finished.
+/// Returns the results of a class: messages that count and finished.
 fn by_size(run: &Run, excluded: Excluded, sizes: &Sizes) -> Value {
     let all = run.messages.len();
     let last = all.saturating_sub(excluded.cool_down as usize);

@@ -1,4 +1,4 @@
-//! A published figure beside ours, with a verdict and a sentence.
+//! Comparison of a published figure with ours, with a verdict and a sentence.
 
 use crate::computed::Computed;
 use crate::file::{Figure, Kind, Published, Relation, Select, Study, Take};
@@ -14,16 +14,16 @@ pub struct Compared {
     pub kind: Kind,
     pub source: String,
     pub unit: String,
-    /// As in tables.
+    /// Published figure as shown in tables.
     pub published: String,
-    /// As in tables; empty if this run has not measured it.
+    /// Our figure as shown in tables; empty if this run has not measured it.
     pub ours: String,
     pub verdict: Verdict,
-    /// That it is missed is known, and why.
+    /// Whether it is known to be missed, for the reason in the sentence.
     pub known: bool,
-    /// What the difference is, and why.
+    /// The difference, and its reason.
     pub sentence: String,
-    /// Of a published table: the same, cell by cell.
+    /// Cells of a published table, beside ours.
     pub table: Option<Table>,
 }
 
@@ -34,9 +34,9 @@ pub enum Verdict {
     Missed,
     /// A difference in size, which the sentence states.
     Stated,
-    /// Not in this run, since a quick one has fewer points and messages.
+    /// Not measured, since a quick run has fewer points and messages.
     LeftOut,
-    /// Nowhere in this run, though its points were run: a name in the study's file leads nowhere.
+    /// Not measured, though its points were run: the study's file names something that does not exist.
     NotMeasured,
 }
 
@@ -54,7 +54,7 @@ pub struct Row {
     pub ours: Vec<Option<f64>>,
 }
 
-/// All figures of a study.
+/// Compares all figures of a study.
 pub fn compare(study: &Study, results: &Results, computed: &Computed, scale: Scale) -> Vec<Compared> {
     let planned = points(study, Scale::Full);
     let one = |figure: &Figure| {
@@ -69,7 +69,7 @@ pub fn compare(study: &Study, results: &Results, computed: &Computed, scale: Sca
     study.figures.iter().map(one).collect()
 }
 
-/// Whether a figure that must be met is not, or one of any kind was not measured.
+/// Returns whether a figure that must be met is missed, or any figure was not measured.
 pub fn fails(figure: &Compared) -> bool {
     match figure.verdict {
         Verdict::NotMeasured => true,
@@ -78,8 +78,8 @@ pub fn fails(figure: &Compared) -> bool {
     }
 }
 
-/// Whether a quick run has not all that this figure is made of: points that only a full run has, or a statistic of
-/// messages of which so short a run had none.
+/// Returns whether a quick run lacks parts of this figure: points of a full run, or a statistic of messages of which
+/// so short a run had none.
 fn is_left_out(figure: &Figure, planned: &[Point], results: &Results) -> bool {
     let select = &figure.select;
     let is_asked = |grid: &str, labels: &BTreeMap<String, String>| {
@@ -152,7 +152,7 @@ fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared
     }
 }
 
-/// Our values: one, or the least and the most.
+/// Returns our values: one, or the least and the most.
 fn ours(figure: &Figure, results: &Results, computed: &Computed) -> Option<Vec<f64>> {
     if let Some(name) = &figure.computed {
         return computed.get(name.as_str()).map(|value| vec![*value]);
@@ -161,7 +161,7 @@ fn ours(figure: &Figure, results: &Results, computed: &Computed) -> Option<Vec<f
     taken(figure.select.take, &values?)
 }
 
-/// The values of the points with these labels, in the order of the grid; `None` if one of them has none.
+/// Returns the values of the points with these labels, in the order of the grid; `None` if one of them has none.
 fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &Results) -> Option<Vec<f64>> {
     let found = results.points.iter().filter(|point| point.grid == select.grid && point.has(labels));
     let of = |point: &Measured| {
@@ -193,7 +193,7 @@ fn range(values: &[f64]) -> Option<(f64, f64)> {
     Some(values.iter().fold((first, first), |(lo, hi), value| (lo.min(*value), hi.max(*value))))
 }
 
-/// One value of each fabric, from the lowest to the highest of ours.
+/// Returns one value for each fabric, in ascending order.
 fn order(select: &Select, fabrics: &[String], results: &Results) -> Option<Vec<(String, f64)>> {
     let of = |fabric: &String| {
         let labels =
@@ -205,17 +205,18 @@ fn order(select: &Select, fabrics: &[String], results: &Results) -> Option<Vec<(
     Some(found)
 }
 
-/// `["edm", "pfabric = dctcp"]` as groups of fabrics.
+/// Splits an order such as `["edm", "pfabric = dctcp"]` into groups of fabrics.
 fn groups(order: &[String]) -> Vec<Vec<String>> {
     let group = |names: &String| names.split('=').map(|name| name.trim().to_string()).collect();
     order.iter().map(group).collect()
 }
 
-/// How far apart values may be that a paper calls the same, as a share of the least. Default 10 %: as far as curves in a
-/// plot are told apart, and the authors of EDM's reruns of one simulation differ by up to 9 % (edm/fig8-artifact).
+/// Largest difference of values that a paper calls the same, as a share of the least. 10 % is about what a reader can
+/// tell apart in a plot, and reruns of one simulation by EDM's authors differ by up to 9 % (edm/fig8-artifact).
 const SAME: f64 = 0.1;
 
-/// Ours is in the same order if no group is below one before it, and the values of each are within the tolerance.
+/// Judges an order. Ours is the same if no group is below one before it, and the values of each group are within the
+/// tolerance.
 fn of_order(groups: &[Vec<String>], ours: &[(String, f64)], tolerance: Option<f64>) -> (Verdict, String) {
     let place = |name: &String| groups.iter().position(|group| group.contains(name));
     let swapped = |two: &&[(String, f64)]| place(&two[0].0) > place(&two[1].0);
@@ -262,7 +263,7 @@ fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &Results) 
     Table { rows: rows.iter().map(row).collect(), columns }
 }
 
-/// By how much each row is above or below; nothing is said unless each cell of each row was measured.
+/// Returns the ratios of each row; not measured unless each cell of each row was.
 fn of_table(table: &Table, published: &BTreeMap<String, Vec<f64>>) -> (Verdict, String) {
     let difference = |row: &Row| {
         let ours: Vec<f64> = row.ours.iter().flatten().copied().collect();
@@ -322,7 +323,7 @@ fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String)
     }
 }
 
-/// To so many digits after the point; before it, if negative.
+/// Rounds to `digits` digits after the point; before it, if negative.
 fn rounded(value: f64, digits: i32) -> String {
     format!("{:.*}", digits.max(0) as usize, value / 10f64.powi((-digits).max(0)))
 }
@@ -350,7 +351,7 @@ fn word(relation: Relation) -> &'static str {
     }
 }
 
-/// Three significant digits.
+/// Formats a number to three significant digits.
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     match magnitude {
@@ -370,12 +371,12 @@ fn capital(text: &str) -> String {
 }
 
 impl Measured {
-    /// A number of the summary by its path, such as `by_kind.read.slowdown.mean`.
+    /// Returns a number of the summary by its path, such as `by_kind.read.slowdown.mean`.
     pub fn value(&self, path: &str) -> Option<f64> {
         self.summary.pointer(&format!("/{}", path.replace('.', "/")))?.as_f64()
     }
 
-    /// Whether the summary has this path, or begins with it, and says that there was nothing to count.
+    /// Returns whether the summary has null at this path or a prefix of it: there was nothing to count.
     fn has_nothing_at(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split('.').collect();
         let at = |n: usize| self.summary.pointer(&format!("/{}", parts[..n].join("/")));
@@ -442,7 +443,7 @@ mod tests {
         assert_eq!(verdict(unknown).0, Verdict::NotMeasured);
     }
 
-    /// Of a shape as well, if it is said how it was rounded.
+    /// A shape is the same too, if its published digits are given.
     #[test]
     fn a_shape_is_the_same_to_the_digits_published() {
         let of = |published: f64, digits: &str| {

@@ -1,4 +1,4 @@
-//! What the file of a study says.
+//! Contents of a study's file.
 
 use crate::asked::Sizes;
 use crate::error::StudyError;
@@ -10,21 +10,22 @@ use unrack_units::nearest::hint;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
-    /// As on the command line: `edm/fig8a`.
+    /// Name as on the command line: `edm/fig8a`.
     #[serde(skip)]
     pub name: String,
     pub title: String,
     /// Paper, section and figure.
     pub source: String,
-    /// What is simulated, and what of it the paper leaves open.
+    /// Description of what is simulated, and of what the paper leaves open.
     pub about: String,
-    /// On this machine: run by its name alone, since what comes out is not the same every time.
+    /// Whether results depend on this machine: such a study is run by its name only, since they are not the same every
+    /// time.
     #[serde(default)]
     pub measured: bool,
     /// The scenario that all points share.
     #[serde(default)]
     pub scenario: String,
-    /// In the order of tables: a fabric more is a word more.
+    /// Fabrics in the order of tables.
     #[serde(default)]
     pub fabrics: Vec<String>,
     #[serde(default, rename = "grid")]
@@ -35,28 +36,28 @@ pub struct Study {
     pub charts: Vec<Chart>,
 }
 
-/// Every fabric at every combination of the values of its axes.
+/// Points of a study: every fabric at every combination of the values of the axes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
     pub name: String,
-    /// `KEY=VALUE`, over the study's scenario.
+    /// Settings `KEY=VALUE`, over the study's scenario.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Default: those of the study.
+    /// Fabrics of the grid; by default, those of the study.
     pub fabrics: Option<Vec<String>>,
     #[serde(default, rename = "axis")]
     pub axes: Vec<Axis>,
-    /// By fabric, `KEY=VALUE` for it alone: what its paper says to adapt.
+    /// Settings `KEY=VALUE` for one fabric, by fabric: adaptations that its paper prescribes.
     #[serde(default)]
     pub for_fabric: BTreeMap<String, Vec<String>>,
-    /// By fabric, the share of messages that a published average covers: those that finished first.
+    /// Share of messages that a published average covers, by fabric: those that finished first.
     #[serde(default)]
     pub first_finished: BTreeMap<String, f64>,
     /// Classes of messages by size, whose figures are `by_size.NAME`.
     #[serde(default)]
     pub by_size: BTreeMap<String, Sizes>,
-    /// Whether queues and receivers are looked at: `peaks`. A run takes about twice as long.
+    /// Whether queues and receivers are observed: `peaks`. A run then takes about twice as long.
     #[serde(default)]
     pub peaks: bool,
     #[serde(default)]
@@ -67,7 +68,7 @@ pub struct Grid {
 #[serde(deny_unknown_fields)]
 pub struct Axis {
     pub name: String,
-    /// What the values replace, where they are words.
+    /// Key that the values replace, if they are words.
     pub key: Option<String>,
     pub values: Vec<Value>,
 }
@@ -76,13 +77,14 @@ pub struct Axis {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// `KEY=VALUE` with the axis's key.
+    /// Value of the axis's key.
     Word(String),
-    /// Several keys under one name.
+    /// Several settings under one name.
     Named { name: String, set: Vec<String> },
 }
 
 impl Value {
+    /// Returns the name.
     pub fn name(&self) -> &str {
         match self {
             Value::Word(name) | Value::Named { name, .. } => name,
@@ -90,23 +92,23 @@ impl Value {
     }
 }
 
-/// What is different in a quick run.
+/// Differences of a quick run.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
-    /// `KEY=VALUE`, over everything else.
+    /// Settings `KEY=VALUE`, over everything else.
     #[serde(default)]
     pub set: Vec<String>,
-    /// By axis, the values that are run. Default: all.
+    /// Values that are run, by axis; by default, all.
     #[serde(default)]
     pub keep: BTreeMap<String, Vec<String>>,
 }
 
-/// How a published figure is to be held against ours.
+/// Way in which a published figure is compared with ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Must be met to the digit given.
+    /// A figure that must be met to the digits given.
     Exact,
     /// A limit that the mechanism must keep.
     Bound,
@@ -114,7 +116,7 @@ pub enum Kind {
     Shape,
 }
 
-/// One published figure and what of ours it is beside.
+/// One published figure, and the selection of ours to compare it with.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -126,37 +128,37 @@ pub struct Figure {
     pub published: Published,
     #[serde(default)]
     pub relation: Relation,
-    /// Digits after the point that are published, or -1 for tens: ours is the same if it rounds to the same. Default 0;
-    /// of a shape, that it is not known how the published one was rounded.
+    /// Published digits after the point, or -1 for tens: ours is the same if it rounds to the same value. Default 0; a
+    /// shape has no default, since it is not known how the published value was rounded.
     pub digits: Option<i32>,
-    /// Of an order: how far apart fabrics may be that are published as the same, as a share of the least. Default 0.1.
+    /// Largest difference of fabrics published as the same, as a share of the least; for an order. Default 0.1.
     pub tolerance: Option<f64>,
-    /// A value of [`crate::computed`], instead of points.
+    /// Name of a value of [`crate::computed`], instead of points.
     pub computed: Option<String>,
     #[serde(default)]
     pub select: Select,
-    /// Known to be missed, for the reason in the note: the run does not fail of it.
+    /// Whether it is known to be missed, for the reason in the note: such a figure does not fail the run.
     #[serde(default)]
     pub known: bool,
-    /// Why ours differs.
+    /// Reason why ours differs.
     #[serde(default)]
     pub note: String,
 }
 
-/// What was published.
+/// Published value or values.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Published {
     Number(f64),
-    /// From, to.
+    /// Least and most.
     Range([f64; 2]),
     /// Fabrics from the lowest to the highest, `a = b` where they are the same within [`Figure::tolerance`].
     Order(Vec<String>),
-    /// By fabric, one number for each value of the axis `select.columns`.
+    /// Numbers by fabric, one for each value of the axis `select.columns`.
     Rows(BTreeMap<String, Vec<f64>>),
 }
 
-/// How ours is to be to a published number.
+/// Relation that ours must have to a published number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
@@ -166,31 +168,31 @@ pub enum Relation {
     AtLeast,
 }
 
-/// Which points, which of their values, and what becomes of them.
+/// Selection of points, one of their values, and what is made of them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Select {
     pub grid: String,
-    /// Axis (or `fabric`) and value.
+    /// Axes (or `fabric`) and their values.
     #[serde(rename = "where")]
     pub labels: BTreeMap<String, String>,
-    /// Of the summary, such as `by_kind.read.slowdown.mean`.
+    /// Path in the summary, such as `by_kind.read.slowdown.mean`.
     pub value: String,
     pub take: Take,
-    /// Each value over that of the point with these labels instead.
+    /// Labels of other points: each value is divided by that of the point with these labels instead.
     pub over: BTreeMap<String, String>,
-    /// Of [`Published::Rows`]: the axis of the columns.
+    /// Axis of the columns; for [`Published::Rows`].
     pub columns: String,
-    /// Of [`Published::Rows`]: sort each row, as the published one is.
+    /// Whether to sort each row, as the published one is; for [`Published::Rows`].
     pub sorted: bool,
-    /// Multiplies each value: to another unit.
+    /// Factor for each value, to convert it to another unit.
     pub scale: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Take {
-    /// There is but one.
+    /// The only value.
     #[default]
     Only,
     Max,
@@ -200,7 +202,7 @@ pub enum Take {
     Range,
 }
 
-/// A picture: one line per fabric.
+/// A chart: one line per fabric.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
@@ -208,7 +210,7 @@ pub struct Chart {
     pub grid: String,
     #[serde(default, rename = "where")]
     pub labels: BTreeMap<String, String>,
-    /// The axis to the right.
+    /// Axis of the chart's x.
     pub x: String,
     pub x_label: String,
     pub value: String,
@@ -218,7 +220,10 @@ pub struct Chart {
 }
 
 impl Study {
-    /// Reads the file of the study `name`.
+    /// Parses the file of the study `name`.
+    ///
+    /// # Errors
+    /// [`StudyError::File`] if it is invalid, or names something that does not exist.
     pub fn parse(name: &str, text: &str) -> Result<Study, StudyError> {
         let refuse = |why: String| StudyError::File { study: name.into(), why };
         let study: Study = toml::from_str(text).map_err(|why| refuse(why.to_string()))?;
@@ -227,16 +232,17 @@ impl Study {
         Ok(study)
     }
 
+    /// Returns the grid of this name.
     pub fn grid(&self, name: &str) -> Option<&Grid> {
         self.grids.iter().find(|grid| grid.name == name)
     }
 
-    /// The fabrics of a grid.
+    /// Returns the fabrics of a grid.
     pub fn fabrics_of<'a>(&'a self, grid: &'a Grid) -> &'a [String] {
         grid.fabrics.as_ref().unwrap_or(&self.fabrics)
     }
 
-    /// Names that lead nowhere.
+    /// Verifies that all names in figures and charts exist.
     fn check(&self) -> Result<(), Wrong> {
         for grid in &self.grids {
             self.check_grid(grid)?;
@@ -269,7 +275,7 @@ impl Study {
         Ok(())
     }
 
-    /// What a grid says of its own fabrics and axes.
+    /// Verifies the fabrics and axes that a grid names.
     fn check_grid(&self, grid: &Grid) -> Result<(), Wrong> {
         let fabrics = grid.for_fabric.keys().chain(grid.first_finished.keys());
         for fabric in fabrics {
@@ -302,7 +308,7 @@ impl Study {
     }
 }
 
-/// The axis that every grid has.
+/// Axis that every grid has.
 const FABRIC: &str = "fabric";
 
 fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a Axis, Wrong> {
@@ -313,9 +319,9 @@ fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a Axis, Wrong
     })
 }
 
-/// A word of a study's file that leads nowhere.
+/// A word of a study's file that names nothing.
 struct Wrong {
-    /// The figure, chart or grid that it is in.
+    /// Figure, chart or grid in which it is.
     what: String,
     word: String,
     why: String,
@@ -326,7 +332,8 @@ impl Wrong {
         Wrong { what: what.into(), word: word.into(), why }
     }
 
-    /// With the line of the word: the first one from where its figure, chart or grid is named.
+    /// Returns the message with the line of the word: its first occurrence after the name of its figure, chart or
+    /// grid.
     fn shown(&self, text: &str) -> String {
         let begins = |line: &&(usize, &str)| line.1.contains(&format!("\"{}\"", self.what));
         let lines: Vec<(usize, &str)> = text.lines().enumerate().collect();

@@ -1,4 +1,5 @@
-//! Flows on a torus under R2C2's rates, as fluids: without packets and queues, and every node knows at once.
+//! Flows on a torus under R2C2's rates, as fluids: without packets and queues, and with instant knowledge at every
+//! node.
 
 use crate::random::Random;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_units::{Rate, Time};
 
-/// Of each link (R2C2 §5.2).
+/// Rate of each link (R2C2 §5.2).
 pub const LINK: Rate = Rate::from_gbps(10);
-/// §5.2.
+/// Parameters of §5.2.
 const HEADROOM: f64 = 0.05;
 const SHAPE: f64 = 1.05;
 const MEAN_BYTES: f64 = 100e3;
@@ -25,17 +26,17 @@ pub struct Flow {
     pub start: Time,
 }
 
-/// The torus of §5.2.
+/// Returns a torus of these sides, as in §5.2.
 pub fn torus(sides: &[u32]) -> Arc<Graph> {
     Arc::new(Graph::cube(Sides::new(sides).expect("sides"), true).expect("a torus"))
 }
 
-/// Its links without flows, less the headroom.
+/// Returns the links without flows, less the headroom.
 pub fn links(graph: &Graph) -> Rates {
     Rates::new((0..graph.links()).map(|_| LINK), HEADROOM)
 }
 
-/// As §5.2: between random nodes, of sizes by Pareto's law, with Poisson arrivals.
+/// Draws flows as §5.2: between random nodes, of Pareto-distributed sizes, with Poisson arrivals.
 pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<Flow> {
     let mut start = Time::ZERO;
     let smallest = MEAN_BYTES * (SHAPE - 1.0) / SHAPE;
@@ -43,35 +44,36 @@ pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<Fl
         start += Time::from_ps((-random.share().ln() * gap.as_ps() as f64) as u64);
         let src = random.below(nodes);
         let dst = (src + 1 + random.below(nodes - 1)) % nodes;
-        // What is larger has the largest size.
+        // The cast limits larger sizes to the largest.
         let bytes = (smallest * random.share().powf(-1.0 / SHAPE)) as u32;
         Flow { src, dst, bytes, start }
     };
     (0..count).map(one).collect()
 }
 
-/// What became of a flow.
+/// Outcome of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Went {
-    /// Its bytes over its time.
+    /// Mean rate: the flow's bytes over its duration.
     pub mean_kbps: f64,
-    /// The mean of the rates that it was assigned; if it lasted until it was assigned one.
+    /// Mean of the rates that it was assigned; `None` if it ended before it was assigned one.
     pub assigned_kbps: Option<f64>,
 }
 
-/// A flow that goes on.
+/// A flow under way.
 struct Active {
     row: usize,
     told: Broadcast,
-    /// In Kb/s by ps.
+    /// Rest of the flow, in kb/s × ps.
     left: u128,
     kbps: u32,
-    /// When it was first assigned a rate, and what was left then.
+    /// Time at which it was first assigned a rate, and the rest at that time.
     assigned: Option<(Time, u128)>,
 }
 
-/// Runs flows to their ends. Each begins at what it would get alone, up to the rate of a link, as packets do. `settle` is to settle the rates of the view: once an
-/// interval, or when a flow begins or ends if the interval is zero.
+/// Runs flows to their ends. Each begins at the rate that it would get alone, up to the rate of a link, as packets do.
+/// `settle` settles the rates of the view: once an interval, or whenever a flow begins or ends if the interval is
+/// zero.
 pub fn run(
     graph: &Arc<Graph>,
     flows: &[Flow],
@@ -120,7 +122,7 @@ pub fn run(
     went
 }
 
-/// A bit is a Kb/s for 10^9 ps.
+/// Returns bytes in kb/s × ps: a bit is 10^9 of these.
 fn in_kbps(bytes: u32) -> u128 {
     u128::from(bytes) * 8_000_000_000
 }
@@ -162,7 +164,7 @@ impl Active {
 mod tests {
     use super::*;
 
-    /// On a ring of three, where every pair has a link.
+    /// Runs flows on a ring of three, where every pair has a link.
     fn went(flows: &[(u32, u32, Time)], interval: Time) -> Vec<Went> {
         let ring = torus(&[3]);
         let mut weights = Weights::new(ring.clone());
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn ideal_rates_follow_every_change() {
-        // 9.5 Gb/s for both: the first has half of it from the start of the second to its end.
+        // Both share 9.5 Gb/s: the first has half of it from the start of the second to its end.
         let went = went(&[(1, 9_500_000, Time::ZERO), (1, 2_375_000, Time::from_us(1_000))], Time::ZERO);
         assert!((went[0].mean_kbps - 9.5e6 * 8.0 / 10.0).abs() < 9.5, "{went:?}");
         assert!((went[1].mean_kbps - 4.75e6).abs() < 9.5, "{went:?}");
@@ -184,7 +186,8 @@ mod tests {
     #[test]
     fn flows_begin_at_what_they_would_get_alone_up_to_a_link() {
         let interval = Time::from_us(500);
-        // Begins just after a tick: old enough at the second after it, and has what it began with.
+        // Both begin just after a tick: old enough at the second tick after it, they keep the rate at which they
+        // began.
         let start = Time::from_us(1);
         let went = went(&[(1, 1_186_312, start), (2, 1_186_313 + 1_187_500, start)], interval);
         assert!((went[0].mean_kbps - 9.5e6).abs() < 10.0 && went[0].assigned_kbps.is_none(), "{went:?}");

@@ -1,4 +1,4 @@
-//! Every point of a study's grids, as a scenario.
+//! Points of a study's grids, as scenarios.
 
 use crate::asked::Asked;
 use crate::error::StudyError;
@@ -14,14 +14,14 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub grid: String,
-    /// The fabric, and a value for each axis.
+    /// Fabric, and a value for each axis.
     pub labels: BTreeMap<String, String>,
-    /// `KEY=VALUE`, over the study's scenario.
+    /// Settings `KEY=VALUE`, over the study's scenario.
     pub set: Vec<String>,
     pub asked: Asked,
 }
 
-/// A point that can be run.
+/// A point that is ready to run.
 pub struct Ready {
     pub point: Point,
     pub scenario: ValidScenario,
@@ -29,7 +29,7 @@ pub struct Ready {
     pub work: Work,
 }
 
-/// All points of a study, in the order of its file.
+/// Returns all points of a study, in the order of its file.
 pub fn points(study: &Study, scale: Scale) -> Vec<Point> {
     study.grids.iter().flat_map(|grid| points_of(study, grid, scale)).collect()
 }
@@ -57,7 +57,7 @@ fn points_of(study: &Study, grid: &Grid, scale: Scale) -> Vec<Point> {
     points
 }
 
-/// The values of an axis that are run.
+/// Returns the values of an axis that are run.
 pub fn values<'a>(grid: &'a Grid, axis: &'a Axis, scale: Scale) -> impl Iterator<Item = &'a Value> {
     let keep = grid.quick.keep.get(&axis.name).filter(|_| scale == Scale::Quick);
     axis.values
@@ -76,13 +76,16 @@ impl Point {
         point
     }
 
-    /// In words: `loads: fabric edm, load 90%`.
+    /// Describes the point, as in `loads: fabric edm, load 90%`.
     pub fn describe(&self) -> String {
         let labels: Vec<_> = self.labels.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
         format!("{}: {}", self.grid, labels.join(", "))
     }
 
-    /// As a scenario, with everything found that would keep it from running.
+    /// Makes a scenario of the point, and verifies that it can be run.
+    ///
+    /// # Errors
+    /// [`StudyError`] with everything found that would keep it from running.
     pub fn ready(self, study: &Study) -> Result<Ready, StudyError> {
         let refuse =
             |error| StudyError::Scenario { point: format!("{} {}", study.name, self.describe()), error };
@@ -103,5 +106,5 @@ impl Point {
     }
 }
 
-/// Simulated. No point should need as much; those that would are said to have been cut off.
+/// Longest simulated time. No point should need as much; one that does is reported as cut off.
 pub const LONGEST: Time = Time::from_us(20_000_000);

@@ -1,21 +1,21 @@
-//! Studies: what papers published, beside what is measured here.
+//! Studies: published results of papers, compared with ours.
 //!
-//! A study is one file in `studies/`: scenarios as a grid, the published figures with their source, and a
-//! remark on each difference. Code is needed only for figures that are computed instead of simulated.
+//! A study is one file in `studies/`: scenarios as a grid, the published figures with their source, and a remark on
+//! each difference. Code is needed only for figures that are computed instead of simulated.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`file`] | what the file of a study says |
+//! | [`file`] | contents of a study's file |
 //! | [`grid`] | every point of its grids, as a scenario |
-//! | [`asked`] | what is asked of a run besides its summary |
-//! | [`run`] | runs the points on all cores; keeps what is finished, and does not run it again |
+//! | [`asked`] | results that are asked of a run in addition to its summary |
+//! | [`run`] | runs the points on all cores; keeps finished ones, and does not run them again |
 //! | [`computed`] | figures that are computed |
-//! | [`fluid`], [`random`] | flows without packets, for some of those; draws |
-//! | [`figure`] | published beside measured, and in words |
+//! | [`fluid`], [`random`] | flows without packets, for some computed figures; random numbers |
+//! | [`figure`] | published figures beside ours, and in words |
 //! | [`page`] | the page of results and its charts |
 //!
-//! The same study on the same version gives the same results, however many cores run it; but for those that measure the
-//! machine, which are run by their names alone.
+//! A study gives the same results on the same version, however many cores run it. Exceptions are studies that measure
+//! the machine, which are run only by their names.
 #![forbid(unsafe_code)]
 
 pub mod asked;
@@ -34,7 +34,7 @@ pub use figure::{Compared, Verdict};
 pub use file::Study;
 pub use run::{Measured, Results, Scale};
 
-/// The studies that come with the program: name and file.
+/// Studies that come with the program: name and file.
 const FILES: [(&str, &str); 26] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
@@ -64,7 +64,10 @@ const FILES: [(&str, &str); 26] = [
     ("drack/fig13", include_str!("../../../studies/drack/fig13.toml")),
 ];
 
-/// All studies, in the order of the page.
+/// Returns all studies, in the order of the page.
+///
+/// # Errors
+/// [`StudyError::File`] if one is invalid.
 pub fn all() -> Result<Vec<Study>, StudyError> {
     FILES.iter().map(|(name, text)| Study::parse(name, text)).collect()
 }

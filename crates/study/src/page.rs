@@ -13,10 +13,10 @@ pub struct Done<'a> {
     pub figures: &'a [Compared],
 }
 
-/// The folder of charts beside the page.
+/// Folder of charts beside the page.
 pub const PICTURES: &str = "pictures/studies";
 
-/// The page. It says nothing of the machine or the day, so that the same results give the same page.
+/// Returns the page. It does not mention the machine or the day, so that the same results give the same page.
 pub fn markdown(done: &[Done]) -> String {
     let mut text = format!(
         "# Studies\n\n\
@@ -34,7 +34,7 @@ pub fn markdown(done: &[Done]) -> String {
     text
 }
 
-/// The charts of a study.
+/// Returns the charts of a study.
 pub fn charts(study: &Study, results: &Results) -> Vec<Figure> {
     let name = study.name.replace('/', "-");
     let one =
@@ -100,7 +100,7 @@ fn cells(text: &mut String, table: &Table, study: &Study) {
     for row in rows {
         let _ = write!(text, "| {} |", row.fabric);
         for column in 0..table.columns.len() {
-            // A quick run has fewer columns, and which they are is not said by their place.
+            // A quick run has fewer columns, so their places do not identify them.
             let published = (row.published.len() == table.columns.len()).then(|| row.published[column]);
             let cell = |value: Option<f64>| value.map_or("–".into(), number);
             let _ = write!(text, " {}, {} |", cell(published), cell(row.ours[column]));
@@ -109,7 +109,7 @@ fn cells(text: &mut String, table: &Table, study: &Study) {
     }
 }
 
-/// Points whose figures are not of all messages.
+/// Adds the points whose figures are not of all messages.
 fn unfinished(text: &mut String, results: &Results) {
     for point in &results.points {
         let count = |key| point.summary.pointer(key).and_then(serde_json::Value::as_u64);
@@ -179,7 +179,7 @@ fn drawn(study: &Study, results: &Results, chart: &Chart, id: String) -> SeriesC
     }
 }
 
-/// `90%` is 90, `40Gbps` is 40; `hadoop` is no number.
+/// Returns the leading number: `90%` is 90, `40Gbps` is 40; `hadoop` has none.
 fn leading_number(text: &str) -> Option<f64> {
     text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%').parse().ok()
 }

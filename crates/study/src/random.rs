@@ -1,14 +1,16 @@
-//! Draws of what is computed: the same for the same seed, on every machine.
+//! Random numbers for computed figures: the same for the same seed, on every machine.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+/// Generator SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
+    /// Returns a generator with this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -16,12 +18,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Above 0, at most 1.
+    /// Returns a number above 0 and at most 1.
     pub fn share(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// From 0 up to, not including, `limit`.
+    /// Returns an integer from 0 up to, not including, `limit`.
     pub fn below(&mut self, limit: u32) -> u32 {
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u32
     }

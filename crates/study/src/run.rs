@@ -1,4 +1,4 @@
-//! Runs the points of studies on all cores. A finished point is kept ([`KeptPoints`]), and is not run again by the same
+//! Execution of studies' points on all cores. A finished point is kept ([`KeptPoints`]), and not run again by the same
 //! build.
 
 use crate::error::StudyError;
@@ -14,37 +14,40 @@ use unrack_sim::SetupError;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
 
-/// How much is simulated.
+/// Amount of simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     Full,
-    /// Fewer points and messages: seconds.
+    /// Fewer points and messages, for a run of seconds.
     Quick,
 }
 
-/// What was measured at one point.
+/// Results of one point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     pub grid: String,
     pub labels: BTreeMap<String, String>,
     pub scenario_hash: String,
-    /// The summary of the run; what else is [`Asked`](crate::asked::Asked) for; and `cut_off`, when the run
-    /// was, if it had not ended by then.
+    /// Summary of the run; other results that [`Asked`](crate::asked::Asked) asks for; and `cut_off`, the time at
+    /// which the run was cut off, if it had not ended by then.
     pub summary: serde_json::Value,
 }
 
-/// The points of one study, in the order of its file.
+/// Results of one study, in the order of its file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Results {
     pub study: String,
     pub points: Vec<Measured>,
 }
 
-/// Told of each point that is done: how many are, of how many.
+/// Listener for finished points: takes the number finished and the number of all.
 pub trait Progress: Fn(usize, usize) + Sync {}
 impl<F: Fn(usize, usize) + Sync> Progress for F {}
 
-/// Runs all points of `studies`, but those that are in `kept`. All points are checked before the first one runs.
+/// Runs all points of `studies` except those in `kept`. All points are checked before the first one runs.
+///
+/// # Errors
+/// [`StudyError`] if a point cannot be run, or `kept` cannot be written.
 pub fn run(
     studies: &[Study],
     scale: Scale,
@@ -59,7 +62,7 @@ pub fn run(
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
         Ok(measured)
     };
-    // All studies at once, so that no core is idle at the end of each; one point at a time, since they
+    // Points of all studies together, so that no core is idle at the end of each; one point at a time, since they
     // differ much in length.
     let flat: Vec<&Ready> = ready.iter().flatten().collect();
     let measured: Result<Vec<Measured>, StudyError> = flat.into_par_iter().with_max_len(1).map(one).collect();

@@ -12,7 +12,7 @@ fn study(name: &str) -> Study {
     all().unwrap().into_iter().find(|study| study.name == name).unwrap()
 }
 
-/// The points kept in a folder by a build of these sources.
+/// Opens the points kept in a folder by a build of these sources.
 fn points_of(folder: &Path, sources: &str) -> KeptPoints {
     let (version, sources) = (String::new(), sources.into());
     KeptPoints::open(folder, &Build { version, commit: None, tree_changed: None, sources }).unwrap()
@@ -22,7 +22,7 @@ fn quick(studies: &[Study], keep: &Path) -> Vec<Results> {
     run(studies, Scale::Quick, &points_of(keep, "this"), |_, _| ()).unwrap()
 }
 
-/// The name of each figure's value with a slip in it: what was measured no longer is, and the run fails.
+/// Misspells the name of each figure's value: the value is not measured then, and the run fails.
 fn misspelt_values_are_not_measured(study: &Study, results: &Results, computed: &computed::Computed) {
     let right = figure::compare(study, results, computed, Scale::Quick);
     for (n, right) in right.iter().enumerate().filter(|(_, right)| right.verdict != Verdict::LeftOut) {
@@ -36,8 +36,8 @@ fn misspelt_values_are_not_measured(study: &Study, results: &Results, computed: 
     }
 }
 
-/// Grids, axes, labels and fabrics with a slip in them, in every study: the file is refused, with the line and the name
-/// that was meant.
+/// Misspelt grids, axes, labels and fabrics, in every study: the file is refused, with the line and the name that was
+/// meant.
 #[test]
 fn misspelt_names_are_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
@@ -72,7 +72,7 @@ fn misspelt_names_are_refused() {
     assert!(tried > 300, "{tried}");
 }
 
-/// Lines of a figure that choose points: its grid, its labels, its columns, and the fabrics of an order.
+/// Returns whether a line of a figure selects points: its grid, its labels, its columns, and the fabrics of an order.
 fn names_something(line: &str) -> bool {
     let starts = ["grid = ", "where = ", "over = ", "columns = ", "published = [\"", "x = "];
     starts.iter().any(|start| line.starts_with(start))
@@ -143,7 +143,7 @@ fn a_point_of_another_build_or_a_broken_one_is_run_again() {
     let studies = [study("ddc/table4")];
     let first = quick(&studies, &desk);
     let files = || std::fs::read_dir(&desk).unwrap().map(|file| file.unwrap().path());
-    // What the same build has kept is believed.
+    // Points kept by the same build are trusted.
     for path in files() {
         let mut point: serde_json::Value = unrack_record::read_json(&path).unwrap();
         point["result"]["slowdown"]["mean"] = 99.0.into();

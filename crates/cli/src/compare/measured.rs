@@ -1,4 +1,4 @@
-//! What the program itself shows: native runs, the captured run, and runs at injected delays.
+//! Measurements of the program itself: native runs, the captured run, and runs at injected delays.
 
 use super::simulated::Simulator;
 use crate::failure::Failure;
@@ -11,29 +11,30 @@ use unrack_units::{Bytes, Share};
 
 pub struct Measured {
     pub native: Result<Runs, Warning>,
-    /// Native run time to replay by: of disturbed runs, if there are no others.
+    /// Native run time that sets the pace of replays, in seconds: of disturbed runs, if there are no others.
     pub pace_s: f64,
     pub footprint: Bytes,
     pub local: Bytes,
-    /// `None` if other work disturbed its measurement.
+    /// Pager's cost per fetch, in ns; `None` if other work disturbed its measurement.
     pub floor_ns: Option<f64>,
-    /// `None` if the budget had no time for it.
+    /// The captured run; `None` if the budget had no time for it.
     pub captured: Option<Done>,
-    /// Reason why the captured run may be another than on an idle machine.
+    /// Reason why the captured run may differ from one on an idle machine.
     pub captured_doubt: Option<Warning>,
     pub conclusion: Conclusion,
-    /// Fetches of a run with this share of the footprint local, other than the one asked for.
+    /// Shares of the footprint other than the requested one, with the fetches of a run at each.
     pub other_shares: Vec<(f64, u64)>,
 }
 
 /// Local shares whose fetches are counted to answer "how much local memory is enough?".
 const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
 
-/// The local memory asked for, of a program that was run once.
+/// Returns the local memory that was asked for, of a program that has been run once.
 pub fn local(survey: &Survey, share: Share) -> Result<Bytes, Failure> {
     Ok(local_bytes(share, survey.footprint())?)
 }
 
+/// Makes all runs, and has the simulator predict its time.
 pub fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<Measured, Failure> {
     survey.capture(local)?;
     simulator.predict(survey)?;
@@ -69,12 +70,12 @@ fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
 }
 
 impl Measured {
-    /// Reason why replays of the captured run say nothing: they need its pace, and the pace of a native run.
+    /// Returns why replays of the captured run say nothing, if so: they need its pace, and the pace of a native run.
     pub fn traffic_doubt(&self) -> Option<&Warning> {
         self.native.as_ref().err().or(self.captured_doubt.as_ref())
     }
 
-    /// What should make a reader careful, beside what concerns the runs themselves.
+    /// Returns warnings beyond those about the runs themselves.
     pub fn doubts(&self) -> Vec<Warning> {
         let mut doubts = Vec::new();
         if let Some(Done { fetches, .. }) = self.captured.filter(|captured| captured.fetches < 1000) {

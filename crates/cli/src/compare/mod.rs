@@ -1,11 +1,12 @@
-//! `unrack compare`: the main job. What would each fabric do to this program?
+//! `unrack compare`, the main job: the effect of each fabric on a program.
 //!
 //! ```text
 //! native runs -> captured run -> runs at injected delays -> line
 //!                     |                                       |
 //!                     +-> every fabric's simulation ----------+-> table, report
 //! ```
-//! Each step leaves its file in the run folder. What other work on the machine spoilt is withheld, with the reason.
+//! Each step leaves its file in the run folder. Results that other work on the machine spoilt are withheld, with the
+//! reason.
 
 mod measured;
 mod requirements;
@@ -91,7 +92,7 @@ pub struct Args {
 }
 
 fn parse_fabric(name: &str) -> Result<Protocol, String> {
-    // The others are compared around one switch.
+    // The other protocols are compared around one switch.
     let fits = |protocol: &Protocol| !protocol.is_direct();
     let names: Vec<_> = Protocol::ALL.into_iter().filter(fits).map(Protocol::name).collect();
     Protocol::from_name(name)
@@ -99,6 +100,7 @@ fn parse_fabric(name: &str) -> Result<Protocol, String> {
         .ok_or_else(|| format!("not a fabric around a switch of this version{}", hint(name, &names)))
 }
 
+/// Runs `unrack compare`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if let Some(limit) = &args.fail_if {
         let fabrics = args.fabric.iter().map(|fabric| fabric.name().to_string()).collect();
@@ -132,7 +134,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    /// Runs with the same purpose may replace each other: how much work they do is not part of it.
+    /// Returns the run's purpose; runs with the same purpose may replace each other. The amount of work is not part of
+    /// it.
     fn purpose(&self, job: &Job) -> Purpose {
         let fabrics: Vec<_> = self.fabric.iter().map(|fabric| fabric.name()).collect();
         let question = serde_json::json!({
@@ -207,7 +210,7 @@ fn conclude(
     }
 }
 
-/// What is said of one fabric, without what would rest on too little.
+/// Returns the result of one fabric, without values that would rest on too little.
 fn result(fabric: &str, simulation: &Result<Simulation, Warning>, measured: &Measured) -> FabricResult {
     let shown = simulation.as_ref().map_err(Clone::clone);
     let slowdown = shown.clone().and_then(|shown| {

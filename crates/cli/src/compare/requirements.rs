@@ -1,4 +1,5 @@
-//! What a network must offer this program, whether any can, and how much local memory would do instead.
+//! Requirements of a program: what a network must offer, whether any can, and how much local memory would suffice
+//! instead.
 
 use super::measured::Measured;
 use crate::runs::{Done, PAGE};
@@ -6,18 +7,20 @@ use unrack_paging::quality;
 use unrack_record::{Fit, Interval, Requirement, Stated, Warning};
 use unrack_units::Rate;
 
-/// Losses that people ask about.
+/// Losses for which requirements are stated.
 const LOSSES: [f64; 3] = [0.01, 0.05, 0.10];
-/// How much local memory is asked for a fetch of 5 us, DDC's target for a datacenter (DDC §3.2).
+/// Fetch time in us for which the sufficient local memory is stated: DDC's target for a datacenter (DDC §3.2).
 const AT_FETCH_US: f64 = 5.0;
-/// Fetches of one run at another local share are taken to be right within this factor. Where a working set just fits, they
-/// depend on which pages leave first: eight runs of the NumPy example with 60 % local fetched 1,900 to 5,100 pages.
+/// Factor within which the fetches of one run at another local share are taken to be right. Where a working set just
+/// fits, they depend on which pages leave first: eight runs of the NumPy example with 60 % local fetched 1,900 to
+/// 5,100 pages.
 const COUNTED: f64 = 2.0;
-/// An interval of local shares whose end is beyond this many times its beginning chooses nothing: see [`quality`].
+/// Ratio of the ends of an interval of local shares above which it is too wide to choose by: see [`quality`].
 const WIDE: f64 = 2.0;
 /// Rate of the fastest Ethernet that is being standardized (IEEE P802.3dj).
 const FASTEST: Rate = Rate::from_gbps(1_600);
 
+/// Returns the requirements for each loss.
 pub fn of(measured: &Measured, rate: Rate) -> Vec<Requirement> {
     LOSSES.map(|loss| requirement(measured, rate, loss)).to_vec()
 }
@@ -43,12 +46,12 @@ fn needs(measured: &Measured, fit: &Fit, loss: f64) -> (Stated, Option<Stated>) 
     (need, min_local)
 }
 
-/// Time that the bits of a page alone take, over no distance.
+/// Returns the transmission time of a page in us.
 pub fn page_us(rate: Rate) -> f64 {
     rate.transmit(PAGE).as_us_f64()
 }
 
-/// True if a page's bits take no longer than what is needed; `None` if that lies within the interval.
+/// Returns true if a page's bits take no longer than the required time; `None` if that lies within the interval.
 fn feasible(need: &Interval, page_us: f64) -> Option<bool> {
     match need.high {
         Some(high) if high < page_us => Some(false),
@@ -56,18 +59,18 @@ fn feasible(need: &Interval, page_us: f64) -> Option<bool> {
     }
 }
 
-/// The rate, in whole Gb/s, at which a page's bits take no longer than this; `None` beyond [`FASTEST`].
+/// Returns the rate, in whole Gb/s, at which a page's bits take no longer than this; `None` beyond [`FASTEST`].
 fn feasible_rate_bps(need_us: f64) -> Option<u64> {
     let gbps = (PAGE.get() as f64 * 8.0 / need_us / 1e3).ceil();
     (gbps <= FASTEST.as_bps() as f64 / 1e9).then_some(gbps as u64 * 1_000_000_000)
 }
 
-/// A local share, and what the program fetches there.
+/// A local share, and the program's fetches there.
 struct Fetched {
     share: f64,
-    /// Over what it fetches at the share asked for.
+    /// Fetches relative to those at the requested share.
     ratio: f64,
-    /// The ratio is right within this factor.
+    /// Factor within which the ratio is right.
     within: f64,
 }
 
@@ -85,11 +88,11 @@ fn shares(measured: &Measured) -> Vec<Fetched> {
     shares
 }
 
-/// The smallest share, with its interval, that loses at most `loss`; `None` if the first one does.
+/// Returns the smallest share, with its interval, that loses at most `loss`; `None` if the first one does.
 ///
-/// Waits on the critical path are taken to fall as fetches do from one local share to the next. How they fall between two
-/// shares is not known, so the interval ends at shares that were measured: one that is surely too small, and one that
-/// surely suffices. The value is by straight lines between them.
+/// Waits on the critical path are taken to fall as fetches do from one local share to the next. Their course between
+/// two shares is unknown, so the interval ends at measured shares: one that is surely too small, and one that surely
+/// suffices. The value is interpolated linearly between them.
 fn smallest_local(shares: &[Fetched], fit: &Fit, loss: f64) -> Option<Stated> {
     let [few, many] = fit.waits_per_s_ci95;
     let lost = |waits_per_s: f64, ratio: f64| waits_per_s.max(0.0) * ratio * AT_FETCH_US / 1e6;
@@ -113,8 +116,8 @@ fn smallest_local(shares: &[Fetched], fit: &Fit, loss: f64) -> Option<Stated> {
     Some(Stated::withheld(Warning::new("wide-interval", text)))
 }
 
-/// The first share, by straight lines between those measured, at which the loss is at most `loss`.
-/// `None` if it is so from the beginning: less might do.
+/// Returns the first share, interpolated linearly between measured ones, at which the loss is at most `loss`. `None`
+/// if the first share already suffices: less might do.
 fn crossing(shares: &[(f64, f64)], loss: f64) -> Option<f64> {
     let pair = shares.windows(2).find(|pair| pair[0].1 > loss && pair[1].1 <= loss)?;
     let [(low, high_loss), (high, low_loss)] = [pair[0], pair[1]];
@@ -180,7 +183,7 @@ mod tests {
             let stated = smallest_local(&shares, &line, 0.10).unwrap();
             stated.known().map(|interval| (interval.low, interval.high.unwrap())).unwrap()
         };
-        // 10 % is lost with 2,000 fetches of 5 us.
+        // A loss of 10 % is 2,000 fetches of 5 us.
         assert_eq!((at(500.0), at(1_900.0), at(6_000.0)), ((0.4, 0.6), (0.4, 0.8), (0.6, 0.8)));
     }
 

@@ -1,4 +1,4 @@
-//! What the fabrics do to the captured traffic.
+//! Simulations of the captured traffic on each fabric.
 
 use super::measured::Measured;
 use super::{Args, failed};
@@ -20,14 +20,14 @@ use unrack_workload::Blades;
 use unrack_workload::trace::{Mode, Offsets, ReplaySpec, Row};
 use unrack_workload::{Kind, Message};
 
-/// A first piece of each simulation shows how long the whole will take: one part in this many,
+/// Divisor for a first piece of each simulation, which shows how long the whole will take,
 const PIECE: u64 = 30;
-/// but so many transfers at least, below which start-up weighs in.
+/// but at least this many transfers, below which start-up weighs in.
 const LEAST: u64 = 3_000;
 
-/// One fabric's answer.
+/// Results of one fabric.
 pub struct Simulation {
-    /// Replayed at most, over all blades.
+    /// Most transfers replayed, over all blades.
     pub transfers: u64,
     pub over_ideal: Spread,
     pub fetch_us: Spread,
@@ -41,12 +41,12 @@ pub struct Simulator<'a> {
     local: Bytes,
     scenario: ValidScenario,
     folder: &'a RunFolder,
-    /// Seconds that each fabric is predicted to take.
+    /// Predicted time of each fabric's simulation, in seconds.
     predicted_s: RefCell<Vec<f64>>,
 }
 
-/// The rack as a scenario file, for the manifest and for `unrack sim`. A store-and-forward switch takes
-/// 400 ns for a layer-2 lookup (EDM table 1); fabrics with a switch of their own bring its latency.
+/// Returns the rack as a scenario file, for the manifest and for `unrack sim`. A store-and-forward switch takes 400 ns
+/// for a layer-2 lookup (EDM table 1); fabrics with a switch of their own bring its latency.
 pub fn scenario(fabrics: &[Protocol], nodes: u32, rate: Rate, seed: u64) -> String {
     let first = fabrics.first().map_or("ideal", |protocol| protocol.name());
     format!(
@@ -66,6 +66,7 @@ pub fn scenario(fabrics: &[Protocol], nodes: u32, rate: Rate, seed: u64) -> Stri
 }
 
 impl<'a> Simulator<'a> {
+    /// Checks the scenario.
     pub fn new(
         args: &'a Args,
         local: Bytes,
@@ -78,8 +79,8 @@ impl<'a> Simulator<'a> {
         Ok(Simulator { args, local, scenario, folder, predicted_s: RefCell::default() })
     }
 
-    /// Simulates a piece with each fabric, once there is a captured run, to know how long they will take, and keeps that
-    /// time back from the budget.
+    /// Simulates a piece with each fabric, once there is a captured run, to predict the time of the whole, and
+    /// reserves that time in the budget.
     pub fn predict(&self, survey: &Survey) -> Result<(), Failure> {
         let Some(captured) = survey.kept.get(undelayed(self.local)) else { return Ok(()) };
         let whole = self.args.transfers;
@@ -97,8 +98,8 @@ impl<'a> Simulator<'a> {
         Ok(())
     }
 
-    /// All fabrics in turn: what each did, or why it was not simulated. Traffic whose pace is in doubt is not simulated at
-    /// all: its completion times would be read as the program's.
+    /// Simulates all fabrics in turn; for each, returns the results or why it was not simulated. Traffic whose pace is
+    /// in doubt is not simulated at all, since its completion times would be taken for the program's.
     pub fn run(
         &self,
         measured: &Measured,
@@ -125,7 +126,8 @@ impl<'a> Simulator<'a> {
         self.args.fabric.iter().enumerate().map(run).collect()
     }
 
-    /// Transfers of the next fabric for which there is time, if the others are to have their part of it.
+    /// Returns the transfers of the next fabric for which there is time, if the other fabrics are to have their share
+    /// of it.
     fn fitting(&self, budget: &Budget, predicted_s: f64, of_all_s: f64) -> Option<u64> {
         let part = predicted_s / of_all_s.max(f64::MIN_POSITIVE);
         match budget.left_s() {
@@ -138,7 +140,7 @@ impl<'a> Simulator<'a> {
         Ok(captured_rows(&trace::read(self.folder.path("trace.parquet"))?.1))
     }
 
-    /// The captured program on every compute blade, each starting at another point of its run (DDC §4.1).
+    /// Returns the captured program on every compute blade, each starting at another point of its run (DDC §4.1).
     fn work(&self, rows: &[Row], captured_s: f64, native_s: f64, transfers: u64) -> Result<Work, Failure> {
         let (blades, seed) = (Blades::half(self.args.nodes), self.args.seed);
         let spec = ReplaySpec { blades, mode: Mode::ClosedLoop, offsets: Offsets::Window, seed };
@@ -176,7 +178,7 @@ fn left_out(protocol: Protocol, budget: &Budget) -> Warning {
     Warning::new("budget", text)
 }
 
-/// The fetches that finished, and what each took.
+/// Returns the fetches that finished, with their completion times.
 fn fetches(done: &Finished) -> Vec<(&Message, Time)> {
     let all = done.run.messages.iter().zip(&done.run.outcomes);
     all.filter(|(message, _)| message.kind == Kind::Read)
@@ -184,7 +186,7 @@ fn fetches(done: &Finished) -> Vec<(&Message, Time)> {
         .collect()
 }
 
-/// Percentiles by nearest rank.
+/// Returns percentiles by nearest rank.
 fn spread(mut values: Vec<f64>) -> Spread {
     values.sort_by(f64::total_cmp);
     let Some(max) = values.last().copied() else { return Spread::default() };

@@ -1,9 +1,9 @@
-//! Comparisons, joined by `and` and `or`: `and` binds tighter.
+//! Expressions: comparisons joined by `and` and `or`, of which `and` binds tighter.
 
 use super::operand::{Operand, Path};
 use serde_json::Value;
 
-/// An expression, read.
+/// A parsed expression.
 #[derive(Debug, Clone)]
 pub enum Condition {
     Comparison(Comparison),
@@ -16,7 +16,7 @@ pub struct Comparison {
     left: Operand,
     relation: Relation,
     right: Operand,
-    /// Factors that bring both sides to one unit.
+    /// Factors that convert both sides to one unit.
     scales: [f64; 2],
 }
 
@@ -30,7 +30,7 @@ enum Relation {
     NotEqual,
 }
 
-/// Longer ones first.
+/// Relations by their signs, longer signs first.
 const RELATIONS: [(&str, Relation); 6] = [
     ("<=", Relation::LessOrEqual),
     (">=", Relation::GreaterOrEqual),
@@ -41,7 +41,7 @@ const RELATIONS: [(&str, Relation); 6] = [
 ];
 
 impl Condition {
-    /// All paths that it asks for.
+    /// Returns all paths in the expression.
     pub fn paths(&self) -> Vec<&Path> {
         match self {
             Condition::Comparison(Comparison { left, right, .. }) => {
@@ -53,7 +53,7 @@ impl Condition {
         }
     }
 
-    /// The values by which it holds of `result`; `None` if it does not.
+    /// Returns the values by which the expression holds of `result`; `None` if it does not hold.
     pub fn holds(&self, result: &Value) -> Option<Vec<String>> {
         match self {
             Condition::Comparison(comparison) => comparison.holds(result),
@@ -72,7 +72,7 @@ impl Comparison {
         Ok(Comparison { left, relation, right, scales })
     }
 
-    /// A side without a value counts as beyond the limit.
+    /// Returns the values of both sides if the comparison holds. A side without a value counts as beyond the limit.
     fn holds(&self, result: &Value) -> Option<Vec<String>> {
         let sides = [&self.left, &self.right];
         let holds = match sides.map(|side| side.value(result)) {
@@ -96,7 +96,10 @@ impl Relation {
     }
 }
 
-/// Reads an expression. The error says what is expected where.
+/// Parses an expression.
+///
+/// # Errors
+/// A text that says what is expected where.
 pub fn parse(text: &str) -> Result<Condition, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let condition = parser.any()?;
@@ -158,7 +161,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || "_.%+-".contains(c)
 }
 
-/// Parentheses within each other; no expression that a person writes needs more.
+/// Deepest nesting of parentheses; nobody writes more by hand.
 const DEEPEST: u32 = 32;
 
 struct Parser {
@@ -174,7 +177,7 @@ impl Parser {
         token
     }
 
-    /// Whether the next token is this word, which is then taken.
+    /// Takes the next token if it is this word. Returns whether it was.
     fn takes(&mut self, word: &str) -> bool {
         let is_next = matches!(self.tokens.get(self.next), Some(Token::Word(next)) if next == word);
         self.next += usize::from(is_next);

@@ -1,12 +1,13 @@
-//! `--fail-if EXPRESSION`: a limit on results. Where the expression holds, the exit status is 1.
+//! `--fail-if EXPRESSION`: a limit on results. If the expression holds, the exit status is 1.
 //!
 //! ```text
 //! slowdown.p99>3 or completed<messages          paths of the summary's JSON, numbers, `and`, `or`, parentheses
 //! completion_ns.p99 > 5us                       a value with a unit, where the path's name has one
 //! fabrics.edm.slowdown > 1.05                   elements of a list, by their name or number
 //! ```
-//! What cannot hold in any result, such as a misspelt path, is refused before anything runs. A value that a run does not
-//! have (null) counts as beyond its limit: a check that could not be made has not been passed.
+//! An expression that cannot hold in any result, such as one with a misspelt path, is refused before anything runs. A
+//! value that a run does not have (null) counts as beyond its limit: a check that could not be made has not been
+//! passed.
 
 mod expression;
 mod operand;
@@ -18,12 +19,12 @@ use serde::Serialize;
 use serde_json::Value;
 pub use shape::Shape;
 
-/// What `--help` says of it.
+/// Help text of the option.
 pub const HELP: &str = "\
 Exit with status 1 if this holds of the summary, such as 'slowdown.p99>3' or \
 'completed<messages or completion_ns.p99>5us'; a missing value counts as holding";
 
-/// An expression as given, and as read.
+/// An expression, as given and as parsed.
 #[derive(Debug, Clone)]
 pub struct FailIf {
     text: String,
@@ -38,13 +39,13 @@ impl std::str::FromStr for FailIf {
 }
 
 impl FailIf {
-    /// Refuses an expression that asks for what no result of this shape has.
+    /// Refuses an expression with a path that no result of this shape has.
     pub fn check(&self, shape: &Shape) -> Result<(), Failure> {
         let refused = |why: String| Failure::Usage(format!("--fail-if '{}': {why}", self.text));
         self.condition.paths().into_iter().try_for_each(|path| shape.check(path)).map_err(refused)
     }
 
-    /// Fails if the expression holds of `result`, and says by which values.
+    /// Fails if the expression holds of `result`, with the values by which it does.
     pub fn judge(&self, result: &impl Serialize) -> Result<(), Failure> {
         let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;
         match self.holds(&result) {
@@ -53,7 +54,7 @@ impl FailIf {
         }
     }
 
-    /// As [`FailIf::judge`] of many results, each with its name: fails if the expression holds of any.
+    /// Fails if the expression holds of any of these named results; see [`FailIf::judge`].
     pub fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), Failure> {
         let mut held = Vec::new();
         for (name, result) in results {
@@ -70,7 +71,7 @@ impl FailIf {
         }
     }
 
-    /// The values by which the expression holds, in words.
+    /// Returns the values by which the expression holds, in words; `None` if it does not hold.
     fn holds(&self, result: &Value) -> Option<String> {
         self.condition.holds(result).map(|values| values.join(", "))
     }

@@ -1,4 +1,4 @@
-//! The two sides of a comparison: paths into a result, and quantities.
+//! Operands of comparisons: paths into a result, and quantities.
 
 use serde_json::Value;
 use std::fmt;
@@ -9,7 +9,7 @@ use unrack_units::{Bytes, Rate, Time};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
     Path(Path),
-    /// The text as given, for messages.
+    /// A quantity, with its text as given, for messages.
     Quantity {
         text: String,
         value: f64,
@@ -17,11 +17,11 @@ pub enum Operand {
     },
 }
 
-/// Dotted keys into a JSON object; elements of a list go by their name or number.
+/// Dotted keys into a JSON object; elements of a list are named by their name or number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(pub Vec<String>);
 
-/// Dimension, and how many of its base units (picoseconds, bits a second, bytes) this is.
+/// A unit: its dimension, and its size in base units (picoseconds, bits per second, bytes).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unit {
     dimension: Dimension,
@@ -37,7 +37,7 @@ enum Dimension {
 
 const TIME: Dimension = Dimension::Time;
 
-/// Last words of names that have a unit.
+/// Units by the last words of keys.
 const UNITS: [(&str, Unit); 8] = [
     ("ps", Unit { dimension: TIME, scale: 1.0 }),
     ("ns", Unit { dimension: TIME, scale: 1e3 }),
@@ -84,6 +84,7 @@ fn quantity(word: &str) -> Result<Operand, String> {
 }
 
 impl Operand {
+    /// Returns the path; `None` for a quantity.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Operand::Path(path) => Some(path),
@@ -91,7 +92,7 @@ impl Operand {
         }
     }
 
-    /// The number, if there is one in `result`.
+    /// Returns the number, if there is one in `result`.
     pub fn value(&self, result: &Value) -> Option<f64> {
         match self {
             Operand::Path(path) => path.find(result)?.as_f64(),
@@ -99,7 +100,7 @@ impl Operand {
         }
     }
 
-    /// `slowdown.p99 is 4.713`, of a path.
+    /// Returns a path's value in words, as in `slowdown.p99 is 4.713`; `None` for a quantity.
     pub fn words(&self, result: &Value) -> Option<String> {
         let path = self.path()?;
         Some(match path.find(result).filter(|value| value.is_number()) {
@@ -108,7 +109,7 @@ impl Operand {
         })
     }
 
-    /// Factors that bring both sides to one unit. A bare number is in the unit of the other side.
+    /// Returns factors that convert both sides to one unit. A bare number is in the unit of the other side.
     pub fn scales(left: &Operand, right: &Operand) -> Result<[f64; 2], String> {
         if left.path().is_none() && right.path().is_none() {
             return Err(format!(
@@ -137,7 +138,7 @@ impl Operand {
 }
 
 impl Path {
-    /// The value at this path.
+    /// Returns the value at this path.
     pub fn find<'a>(&self, result: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(result, |value, key| match value {
             Value::Array(items) => {
@@ -149,7 +150,7 @@ impl Path {
         })
     }
 
-    /// By the last key whose name ends with a unit: `completion_ns.p99` is in nanoseconds.
+    /// Returns the unit, by the last key that ends with one: `completion_ns.p99` is in nanoseconds.
     fn unit(&self) -> Option<Unit> {
         let of_key = |key: &String| {
             let mut words = key.rsplit('_');
@@ -161,7 +162,7 @@ impl Path {
     }
 }
 
-/// Keys by which elements of a list are told apart.
+/// Keys that identify elements of a list.
 const NAMES: [&str; 2] = ["fabric", "name"];
 
 impl Dimension {

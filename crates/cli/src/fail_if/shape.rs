@@ -1,6 +1,6 @@
-//! The paths that results of a type have, known before there is a result.
+//! Shapes of results: the paths that results of a type have, known before there is a result.
 //!
-//! A type says its fields when it is deserialized: here it is deserialized from nothing, and what it asks for is noted.
+//! A type names its fields when it is deserialized. Here it is deserialized from nothing, and its requests are noted.
 
 use super::operand::Path;
 use serde::de::value::{Error, StrDeserializer};
@@ -10,21 +10,21 @@ use serde::de::{
 use std::collections::BTreeMap;
 use unrack_units::nearest::hint;
 
-/// What is at a path.
+/// Kind of value at a path.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     Number,
     /// Text, or true or false.
     NoNumber,
     Fields(BTreeMap<String, Shape>),
-    /// The same under each name or number; `Some`: these names only.
+    /// The same shape under each name or number; with `Some`, under these names only.
     Each(Box<Shape>, Option<Vec<String>>),
-    /// Anything.
+    /// Unknown: any value.
     Open,
 }
 
 impl Shape {
-    /// The shape of a type; [`Shape::Open`] for a type that cannot be made from nothing.
+    /// Returns the shape of a type; [`Shape::Open`] for a type that cannot be made from nothing.
     pub fn of<T: DeserializeOwned>() -> Shape {
         let mut shape = Shape::Open;
         match T::deserialize(Nothing(&mut shape)) {
@@ -41,7 +41,7 @@ impl Shape {
         self
     }
 
-    /// Says which elements the list `field` will have.
+    /// Sets the names of the elements of the list `field`.
     pub fn with_elements(mut self, field: &str, names: Vec<String>) -> Shape {
         if let Shape::Fields(fields) = &mut self
             && let Some(Shape::Each(_, known)) = fields.get_mut(field)
@@ -51,7 +51,7 @@ impl Shape {
         self
     }
 
-    /// Refuses a path at which there is no number in any result.
+    /// Refuses a path at which no result has a number.
     pub fn check(&self, path: &Path) -> Result<(), String> {
         let mut at = self;
         for (n, key) in path.0.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Shape {
         }
     }
 
-    /// What is at `key`, or what may have been meant.
+    /// Returns the shape at `key`, or a hint at the key that may have been meant.
     fn below(&self, key: &str) -> Result<&Shape, String> {
         match self {
             Shape::Open => Ok(self),
@@ -94,7 +94,7 @@ fn is_number(key: &str) -> bool {
     key.parse::<usize>().is_ok()
 }
 
-/// A deserializer without data, which gives every type what it asks for and notes that in a shape.
+/// A deserializer without data, which gives every type what it requests and notes that in a shape.
 struct Nothing<'a>(&'a mut Shape);
 
 macro_rules! numbers {
@@ -194,7 +194,7 @@ impl<'de> Deserializer<'de> for Nothing<'_> {
     }
 }
 
-/// So many elements of a list, all of the shape `one`.
+/// Elements of a list, all of the shape `one`.
 struct Elements<'a> {
     one: &'a mut Shape,
     left: usize,
@@ -211,7 +211,7 @@ impl<'de> SeqAccess<'de> for Elements<'_> {
     }
 }
 
-/// The fields that are still to be given, and the shapes of those that were.
+/// Names of fields that are still to be given, and shapes of those given already.
 struct Entries {
     names: &'static [&'static str],
     fields: BTreeMap<String, Shape>,

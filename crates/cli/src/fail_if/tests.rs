@@ -1,3 +1,5 @@
+//! Expressions that hold, that do not hold, and that are refused.
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;
@@ -85,7 +87,7 @@ fn a_missing_value_counts_as_beyond_the_limit() {
     assert_eq!(holds("slowdown.max>1000").as_deref(), Some("slowdown.max is not known (null)"));
     assert_eq!(holds("slowdown.max<0").as_deref(), Some("slowdown.max is not known (null)"));
     assert!(holds("program.slowdown>2").is_some());
-    // But it does not make up for a part that does not hold.
+    // A missing value does not make up for a part that does not hold.
     assert_eq!(holds("slowdown.max>1000 and slowdown.mean>2"), None);
 }
 

@@ -1,11 +1,11 @@
-//! From what was measured at one local share to the slowdown at any latency and bandwidth.
+//! Slowdowns at any latency and bandwidth, from the measurements at one local share.
 
 use crate::runs::PAGE;
 use unrack_paging::{fit, quality};
 use unrack_record::{Fit, MapLocal, Warning};
 use unrack_units::{Rate, Time};
 
-/// The axes of a map.
+/// Axes of a map.
 pub struct Grid {
     pub latencies: Vec<Time>,
     pub bandwidths: Vec<Rate>,
@@ -15,11 +15,11 @@ pub struct Grid {
 pub type Cells = (Vec<Vec<f64>>, Vec<Vec<[f64; 2]>>);
 
 impl Grid {
-    /// The slowdown in every cell.
+    /// Returns the slowdown in every cell.
     ///
     /// # Errors
-    /// With the reason, if that of the longest latency at the slowest rate is too uncertain to be stated. A share is drawn
-    /// whole or not at all: half a picture would be read as the other half being fine.
+    /// The reason, if the slowdown at the longest latency and the slowest rate is too uncertain to be stated. A share
+    /// is drawn as a whole or not at all: half a picture would suggest that the other half is fine.
     pub fn slowdowns(&self, native_s: f64, fit: &Fit, fetches: u64) -> Result<Cells, Warning> {
         quality::slowdown(fit, self.longest_ns())?;
         let cell = |latency: &Time, rate: &Rate| slowdown(native_s, fit, fetches, *latency, *rate);
@@ -27,7 +27,7 @@ impl Grid {
         Ok(self.latencies.iter().map(row).unzip())
     }
 
-    /// What to check before trusting the cells of one local share.
+    /// Returns warnings to check before trusting the cells of one local share.
     pub fn doubts(&self, local: &MapLocal) -> Vec<Warning> {
         let (name, longest) = (&local.local, self.longest_ns());
         let injected = local.points.iter().map(|point| point.delay_ns).fold(0.0, f64::max);
@@ -51,8 +51,8 @@ impl Grid {
     }
 }
 
-/// By the waits on the critical path, each as long as a fetch alone; but pages come through one link, one
-/// after the other, and no program is over before its last page has come.
+/// Returns the slowdown of one cell and its interval: by the waits on the critical path, each as long as a single
+/// fetch, but at least the time in which all pages cross the link one after the other.
 fn slowdown(native_s: f64, fit: &Fit, fetches: u64, latency: Time, rate: Rate) -> (f64, [f64; 2]) {
     let transmission = rate.transmit(PAGE);
     let by_waits = fit::slowdown(fit, (latency + transmission).as_ns_f64());
@@ -64,7 +64,7 @@ fn slowdown(native_s: f64, fit: &Fit, fetches: u64, latency: Time, rate: Rate) -
 mod tests {
     use super::*;
 
-    /// Of a program whose native run takes `native_s`.
+    /// Returns the fit of a program whose native run takes `native_s`.
     fn fit(waits: f64, native_s: f64, spread: f64) -> Fit {
         let around = |value: f64| [value * (1.0 - spread), value * (1.0 + spread)];
         Fit {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn threads_that_wait_together_still_share_the_link() {
-        // Sixteen threads: a sixteenth of the fetches on the critical path.
+        // Sixteen threads: a sixteenth of the fetches is on the critical path.
         let (cells, _) = grid().slowdowns(1.0, &fit(10_000.0, 1.0, 0.1), 160_000).unwrap();
         assert!((cells[0][0] - 160_000.0 * 32.768e-6).abs() < 1e-9, "{cells:?}");
         assert!((cells[0][1] - (1.0 + 0.01 * 1.32768)).abs() < 1e-9, "{cells:?}");

@@ -4,7 +4,7 @@
 //! native runs -> for each local share: a run without delay, runs at injected delays -> line
 //!                                                  line -> slowdown at every latency and bandwidth
 //! ```
-//! The runs are made as those of `compare` are: see [`crate::runs`].
+//! The runs are made like those of `compare`: see [`crate::runs`].
 
 mod grid;
 
@@ -47,7 +47,7 @@ pub struct Args {
     /// Memory that stays local: shares of the program's footprint, or sizes, with commas between them
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "10%,25%,50%,75%")]
     local: Vec<Share>,
-    /// What one fetch takes beside the transmission of its page
+    /// Latencies of a fetch, beside the transmission of its page
     #[arg(
         long,
         value_name = "LIST",
@@ -68,7 +68,7 @@ pub struct Args {
     repeat: u32,
     #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]
     budget: Option<Time>,
-    /// Run folder: made, or gone on from if it is of the same command
+    /// Run folder: made, or continued if it is of the same command
     #[arg(long, value_name = "DIR", default_value = "unrack-map")]
     out: PathBuf,
     /// Replace the run in that folder even if it is of another command
@@ -82,11 +82,13 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Of the pager's choices.
+/// Seed of the pager's choices.
 const SEED: u64 = 1;
-/// Injected delays are whole: bandwidth comes in when the map is drawn, so that it may be any.
+/// Link rate of the runs, so high that injected delays need not include transmission: bandwidths come in when the map
+/// is drawn.
 const FREE_LINK: Rate = Rate::from_gbps(10_000);
 
+/// Runs `unrack map`.
 pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let budget = Budget::new(args.budget);
     let mut job = Job::prepare(&args.command)?;
@@ -119,7 +121,7 @@ impl Args {
     fn measure(&self, job: &Job, folder: &RunFolder, budget: &Budget) -> Result<SlowdownMap, Failure> {
         let of =
             Identity { sources: build().sources, program: job.identity().unwrap_or_default(), seed: SEED };
-        // What is read from standard input may be other bytes next time.
+        // Standard input may have other bytes next time.
         let kept = Kept::open(folder, of, matches!(job.input, Input::Empty));
         let steps = Steps::new();
         let runner = Runner { job, folder, rate: FREE_LINK, seed: SEED };
@@ -159,7 +161,7 @@ impl Args {
     }
 }
 
-/// One panel of the map.
+/// Returns one panel of the map.
 fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
     let conclusion = survey.conclude(local);
     let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
@@ -182,7 +184,7 @@ fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
     }
 }
 
-/// `fetched`: pages at each local share that was tried.
+/// Warns of few fetches; `fetched` has the pages fetched at each local share.
 fn few_fetches(fetched: &[u64]) -> Option<Warning> {
     let most = *fetched.iter().max()?;
     let text = format!("at most {most} fetches: this program hardly needs more than its local memory");

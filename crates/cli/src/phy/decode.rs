@@ -1,4 +1,4 @@
-//! `unrack phy decode`.
+//! `unrack phy decode`: the frames and messages in a list of blocks.
 
 use super::Input;
 use crate::failure::Failure;
@@ -23,6 +23,7 @@ pub struct Args {
     strict: bool,
 }
 
+/// Runs `unrack phy decode`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let policy = if args.strict { Policy::Strict } else { Policy::Fair };
     let (mut demux, mut assembler) = (Demux::new(policy), Assembler::default());
@@ -35,7 +36,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut blocks = args.input.lines(listing::parse)?.into_iter();
     let mut idle = 3;
     loop {
-        // What is kept comes out after the last line.
+        // Blocks that the demultiplexer keeps come out after the last line.
         let block = match blocks.next() {
             Some(block) if args.scrambled => {
                 Block { payload: descrambler.descramble(block.payload), ..block }
@@ -78,7 +79,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if damaged { 2 } else { 0 }))
 }
 
-/// As a line of a script.
+/// Formats an event as a line of a script.
 fn event_text(event: &Event) -> String {
     let control = |Control { node, id, size, .. }: &Control| format!("node={node} id={id} bytes={size}");
     match event {

@@ -1,4 +1,4 @@
-//! `unrack phy encode`.
+//! `unrack phy encode`: the blocks of frames and messages.
 
 use super::Input;
 use crate::failure::Failure;
@@ -21,6 +21,7 @@ pub struct Args {
     scrambled: bool,
 }
 
+/// Runs `unrack phy encode`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let (mut framer, mut encoder) = (Framer::default(), Encoder::default());
     let mut scrambler = Scrambler::default();

@@ -34,6 +34,7 @@ enum Verb {
     Trace(trace::Args),
 }
 
+/// Runs `unrack phy`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Encode(args) => encode::main(args),
@@ -42,18 +43,18 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Some million blocks or frames.
+/// Most bytes of input: some million blocks or frames.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What to read: a file, or stdin.
+/// Input: a file, or stdin.
 #[derive(clap::Args)]
 struct Input {
-    /// A file; stdin if there is none
+    /// File to read; stdin by default
     file: Option<PathBuf>,
 }
 
 impl Input {
-    /// What `parse` makes of each line that says something. A refusal names file and line.
+    /// Parses each line that is not empty. An error names file and line.
     fn lines<T>(&self, parse: impl Fn(&str) -> Result<Option<T>, String>) -> Result<Vec<T>, Failure> {
         let name = self.file.as_deref().unwrap_or(Path::new("stdin")).display().to_string();
         let text = match &self.file {

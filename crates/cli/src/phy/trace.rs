@@ -1,4 +1,4 @@
-//! `unrack phy trace`.
+//! `unrack phy trace`: requests and frames through nodes and a switch, cycle by cycle.
 
 mod files;
 
@@ -31,10 +31,10 @@ pub struct Args {
     /// Memory goes first, instead of taking turns with a frame
     #[arg(long)]
     strict: bool,
-    /// Cycles that a block is on its way between two PCS
+    /// Cycles of a block's propagation between two PCS
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=10_000))]
     wire: u16,
-    /// Stop after so many cycles, if something is still under way
+    /// Cycles after which to stop, if something is still under way
     #[arg(long, default_value_t = 100_000)]
     cycles: u64,
     /// Write messages and frames to a capture
@@ -43,15 +43,15 @@ pub struct Args {
     /// Write the blocks of each link as waveforms
     #[arg(long, value_name = "FILE")]
     vcd: Option<PathBuf>,
-    /// The same as fast signal trace, which is much smaller
+    /// Write the same as fast signal trace, which is much smaller
     #[arg(long, value_name = "FILE")]
     fst: Option<PathBuf>,
-    /// Draw the blocks of each link around those of memory
+    /// Draw the blocks of each link, around those of memory
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// What is to be done in a cycle.
+/// An action and its cycle.
 struct Step {
     at: u64,
     what: What,
@@ -62,6 +62,7 @@ enum What {
     Frame { node: u16, up: bool, contents: Vec<u8> },
 }
 
+/// Runs `unrack phy trace`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut steps = args.input.lines(|line| parse(line, args.nodes))?;
     steps.sort_by_key(|step| step.at);

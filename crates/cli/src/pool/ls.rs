@@ -1,4 +1,4 @@
-//! `unrack pool ls`.
+//! `unrack pool ls`: contents of a pool.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use unrack_pool::listing::Listing;
 use unrack_pool::{Client, socket};
 
-/// In this time programs say how much they use. One that does not, or is stopped, is listed as it was.
+/// Time for programs to report their use. A program that does not, or is stopped, is listed with its last report.
 const COUNT: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    /// Socket of the pool [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print one JSON object, with every segment
@@ -21,6 +21,7 @@ pub struct Args {
     json: bool,
 }
 
+/// Runs `unrack pool ls`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack pool ls")?;
     client.count()?;

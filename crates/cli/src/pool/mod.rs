@@ -33,10 +33,11 @@ pub struct Args {
 enum Verb {
     /// Owns memory and hands it out to the programs that connect
     Serve(serve::Args),
-    /// Lists what there is in a pool
+    /// Lists the contents of a pool
     Ls(ls::Args),
 }
 
+/// Runs `unrack pool`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Serve(args) => serve::main(args),

@@ -1,4 +1,4 @@
-//! `unrack pool serve`.
+//! `unrack pool serve`: the process that owns a pool's memory.
 
 use crate::failure::{Failure, say};
 use serde::Serialize;
@@ -11,51 +11,51 @@ use unrack_pool::{Options, socket};
 use unrack_units::nearest::hint;
 use unrack_units::{Bytes, Share};
 
-/// How long a manager that was started on demand waits for somebody else.
+/// Time that a manager started on demand waits for another client.
 const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    /// Socket to which programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Memory for all programs together, whole sections of 2MiB, of which as much must be free now [default: that of
-    /// the pool before, if programs still use it; else 1GiB, or half of what is free if that is less]
+    /// Memory for all programs together, in whole sections of 2MiB; as much must be free now [default: that of the
+    /// pool before, if programs still use it; else 1GiB, or half of the free memory if that is less]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
-    /// How much of it one client may have, a size or a share: a process with all its connections; all processes
+    /// Most memory of one client, a size or a share. A client is a process with all its connections, or all processes
     /// together of a user other than this one. Half leaves room for the other side of each call [default: 50%, and at
     /// least 4MiB]
     #[arg(long, value_name = "SIZE|SHARE")]
     per_client: Option<Share>,
-    /// What the memory is: `memfd`; or, for this user alone, `huge` (memfd of 2MiB pages) or a folder on tmpfs or
-    /// hugetlbfs; or devices such as /dev/dax0.0, separated by commas: whoever connects can reach all of those
+    /// Kind of memory: `memfd`; or, for this user alone, `huge` (memfd of 2MiB pages) or a folder on tmpfs or
+    /// hugetlbfs; or devices such as /dev/dax0.0, separated by commas, all of which every client can reach
     #[arg(long, value_name = "KIND|PATHS", default_value = "memfd")]
     backing: String,
-    /// Bytes that go to one of several devices before the next has its turn
+    /// Bytes placed on one of several devices before the next has its turn
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     interleave: Bytes,
-    /// How it is reached: coherent, incoherent (lines are flushed), uncached, or model (for tests)
+    /// Access to the memory: coherent, incoherent (lines are flushed), uncached, or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
     memory: Mode,
-    /// Sections leased at a time for small buffers, at most (K)
+    /// Most sections leased at a time for small buffers (K)
     #[arg(long, value_name = "SECTIONS", default_value_t = 16)]
     region: u32,
     /// Bytes of the queue area of each pair of programs
     #[arg(long, value_name = "SIZE", default_value = "64KiB")]
     queue: Bytes,
-    /// Who may connect: permission bits of the socket, in octal (600 this user, 660 its group, 666 all)
+    /// Users who may connect: permission bits of the socket, in octal (600 this user, 660 its group, 666 all)
     #[arg(long, value_name = "BITS", default_value = "600", value_parser = permissions)]
     permissions: u32,
-    /// End when no program was connected for 10 s
+    /// End when no program has been connected for 10 s
     #[arg(long)]
     until_idle: bool,
-    /// Print where it listens as one JSON object on stdout
+    /// Print the socket where it listens as one JSON object on stdout
     #[arg(long)]
     json: bool,
 }
 
-/// The status line of `--json`.
+/// Status line of `--json`.
 #[derive(Serialize)]
 struct Status<'a> {
     socket: String,
@@ -67,15 +67,16 @@ struct Status<'a> {
     version: &'a str,
 }
 
+/// Runs `unrack pool serve`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let place = Place::new(args.socket.clone())?;
     serve(args, &place.socket).inspect_err(|_| place.clear())
 }
 
-/// Where a pool is served.
+/// Socket of a pool, and whether its folder was created for it.
 struct Place {
     socket: PathBuf,
-    /// Its folder was made for it.
+    /// True if the folder was created for the socket.
     made: bool,
 }
 
@@ -92,10 +93,10 @@ impl Place {
         Ok(Place { socket, made })
     }
 
-    /// Leaves nothing behind.
+    /// Removes the folder, if it was created for the socket.
     fn clear(&self) {
         if let Some(folder) = self.socket.parent().filter(|_| self.made) {
-            // It has something in it if another manager serves there by now.
+            // The folder is not empty if another manager serves there by now.
             let _ = std::fs::remove_dir(folder);
         }
     }
@@ -131,7 +132,7 @@ fn tell_start(options: &Options, json: bool) {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
     };
-    // Plain numbers and text: nothing to fail on, but stdout may be closed, and then nobody reads it.
+    // Plain numbers and text cannot fail; stdout may be closed, and then the line is lost.
     let line = serde_json::to_string(&status).unwrap_or_default();
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }

@@ -14,16 +14,17 @@ use unrack_rack::{Flows, Size, Topology, ValidScenario, Workload};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::{FabricConfig, Setup};
 
-/// A scenario that a live rack can do.
+/// A scenario that a live rack supports.
 pub struct Loaded {
     pub scenario: ValidScenario,
     pub setup: Setup,
     pub params: Params,
-    /// As it is simulated.
+    /// Fabric of the simulator, for unloaded completion times.
     pub fabric: R2c2,
     pub plan: Plan,
 }
 
+/// Loads a scenario, and refuses one that a live rack does not support.
 pub fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     let (mut scenario, setup) = scenario::load(file, set)?;
     anchor(&mut scenario);
@@ -37,7 +38,7 @@ pub fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     Ok(Loaded { scenario, setup, params, fabric, plan })
 }
 
-/// Has the scenario name its files so that it can be read from elsewhere.
+/// Makes the scenario's paths absolute, so that it can be read from elsewhere.
 fn anchor(scenario: &mut ValidScenario) {
     let cables = match &mut scenario.network.topology {
         Topology::Graph(cabling) => Some(&mut cabling.file),
@@ -54,10 +55,11 @@ fn anchor(scenario: &mut ValidScenario) {
     }
 }
 
+/// Builds the rack, and leaves its process behind.
 pub fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
     let machines = among.machines()?;
-    // Else the rack's process would be the first to see that.
+    // Otherwise the rack's process would be the first to notice.
     Emulation::try_gateways(&plan, &among.gateways)?;
     let seat = Seat::claim(folder, &scenario.explain())?;
     if let Err(failure) = leave_behind(&seat, among, folder) {
@@ -71,7 +73,7 @@ pub fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the process of the nodes, and waits until it can be asked.
+/// Starts the process of the nodes, and waits until it takes requests.
 fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure> {
     let failed =
         |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
@@ -82,7 +84,7 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
         .arg(absolute(folder))
         .args(among.arguments())
         .current_dir("/");
-    // Out of the reach of the terminal's signals.
+    // Its own process group, out of reach of the terminal's signals.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0);
     let mut child = command.spawn().map_err(failed)?;
     let mut said = String::new();
@@ -100,6 +102,7 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
 
 const READY: &str = "ready\n";
 
+/// Serves the rack in this process, until it is to leave.
 pub fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
     let seat = find(folder)?;
     let plan = load(&seat.scenario(), &[])?.plan;
@@ -113,7 +116,7 @@ pub fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
     told
 }
 
-/// The rack that is up in a folder.
+/// Returns the rack that is up in a folder.
 pub fn find(folder: &Path) -> Result<Seat, Failure> {
     let shown = folder.display();
     Seat::find(folder)?.ok_or_else(|| {
@@ -121,7 +124,7 @@ pub fn find(folder: &Path) -> Result<Seat, Failure> {
     })
 }
 
-/// That a rack with switches does not take the place of one without.
+/// Refuses a folder that has a rack without switches.
 pub fn check_free(folder: &Path) -> Result<(), Failure> {
     match Seat::find(folder)? {
         None => Ok(()),
@@ -132,7 +135,7 @@ pub fn check_free(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether there was such a rack, or what is left of one. It is gone.
+/// Takes down the rack without switches in this folder. Returns whether there was one, or what was left of one.
 pub fn down(folder: &Path) -> Result<bool, Failure> {
     let Some(seat) = Seat::find(folder)? else { return Ok(false) };
     match seat.down()? {

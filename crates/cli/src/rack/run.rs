@@ -1,4 +1,4 @@
-//! `unrack rack run`: a scenario's flows through a rack that is up, and the figures of a simulation of them.
+//! `unrack rack run`: a scenario's flows through a rack that is up, with the figures of a simulation.
 
 use super::Place;
 use super::direct::{self, Loaded};
@@ -43,16 +43,16 @@ pub struct Args {
     place: Place,
 }
 
-/// What a simulation does not have.
+/// Figures that a simulation does not have.
 #[derive(Serialize)]
 struct Live {
-    /// How long packets waited for a thread after they were due: what the emulation adds to a hop.
+    /// Time that packets waited for a thread after they were due, in ns: the delay that the emulation adds to a hop.
     late_ns: Late,
-    /// By link, the most bytes that a data packet found ahead of it.
+    /// Most bytes that a data packet found ahead of it, by link.
     most_queued_bytes: Vec<u64>,
-    /// The most packets that a flow had wait for their turn.
+    /// Most packets of one flow that waited in its re-order buffer.
     most_waiting: u64,
-    /// Bytes that came and are not those that were sent.
+    /// Bytes that arrived different from those sent.
     wrong_bytes: u64,
     malformed: u64,
     lost_broadcasts: u64,
@@ -74,6 +74,7 @@ struct Figures {
     machine: Machine,
 }
 
+/// Runs `unrack rack run`.
 pub fn main(args: &Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let Loaded { scenario, setup, params, fabric, .. } = direct::load(&args.scenario, &args.set)?;
@@ -116,7 +117,7 @@ pub fn main(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// As a simulation of the same would have ended.
+/// Returns the run in the form of a simulation's result.
 fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: Report) -> Finished {
     let messages: Vec<Message> = calls.into_iter().map(|(_, message)| message).collect();
     let outcome = |outcome: &unrack_live::direct::Outcome| {
@@ -137,7 +138,7 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: R
             dropped_packets: counted.dropped_packets,
             ..Counters::default()
         },
-        // Links of a live rack are not looked at.
+        // Busy times of a live rack's links are not measured.
         busy: BusyTimes::default(),
         hosts: None,
         queue_bytes: report.queue_bytes,
@@ -180,7 +181,7 @@ impl Args {
         folder::create(out, &purpose, self.replace).map(Some)
     }
 
-    /// The manifest comes last: with it, the run is whole.
+    /// Saves the run. The manifest comes last and marks it as complete.
     fn save(
         &self,
         out: &RunFolder,

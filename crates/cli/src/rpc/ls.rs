@@ -1,4 +1,4 @@
-//! `unrack rpc ls`.
+//! `unrack rpc ls`: services of a pool.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -9,7 +9,7 @@ use unrack_rpc::listing::Listing;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    /// Socket of the pool [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print one JSON object
@@ -17,6 +17,7 @@ pub struct Args {
     json: bool,
 }
 
+/// Runs `unrack rpc ls`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack rpc ls")?;
     let listing = Listing::of(&client)?;

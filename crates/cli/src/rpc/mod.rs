@@ -30,6 +30,7 @@ enum Verb {
     Serve(bench::server::Args),
 }
 
+/// Runs `unrack rpc`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Ls(args) => ls::main(args),

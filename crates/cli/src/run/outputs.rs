@@ -1,5 +1,5 @@
-//! Where results go. A file is replaced in one step; a device or a pipe, such as `/dev/stdout`, must
-//! never be: it is written to.
+//! Targets of results. A file is replaced in one step; a device or a pipe, such as `/dev/stdout`, must never be
+//! replaced: it is written to.
 
 use crate::failure::Failure;
 use serde::Serialize;
@@ -7,14 +7,14 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where to write: links are followed, so that they stay links.
+/// Target to write to. Symbolic links are followed, so that they stay links.
 pub enum Target {
     File(PathBuf),
     Stream(PathBuf),
 }
 
 impl Target {
-    /// Finds out whether it can be written, before an hour of work is lost.
+    /// Verifies that the target can be written, before an hour of work is lost.
     pub fn check(path: &Path) -> Result<Target, Failure> {
         let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
         match path.metadata() {
@@ -31,7 +31,7 @@ impl Target {
         }
     }
 
-    /// For what is written piece by piece, and so needs a file.
+    /// Verifies a target that is written piece by piece, and so has to be a file.
     pub fn check_file(path: &Path) -> Result<PathBuf, Failure> {
         match Target::check(path)? {
             Target::File(path) => Ok(path),
@@ -41,6 +41,7 @@ impl Target {
         }
     }
 
+    /// Writes a value as JSON.
     pub fn write_json(&self, value: &impl Serialize) -> Result<(), Failure> {
         match self {
             Target::File(path) => Ok(unrack_record::write_json(path, value)?),

@@ -1,4 +1,4 @@
-//! What `unrack run` says when it is over: a line for people, an object for programs.
+//! Summary of `unrack run`: a line for people, an object for programs.
 
 use super::Args;
 use serde::Serialize;
@@ -11,17 +11,17 @@ pub struct Summary {
     version: &'static str,
     command: Vec<String>,
     exit_status: u8,
-    /// As asked: `25%` or `64MiB`.
+    /// Local memory as given: `25%` or `64MiB`.
     local: String,
     local_bytes: u64,
-    /// Not known if no native run was needed.
+    /// Footprint; unknown if no native run was needed.
     footprint_bytes: Option<u64>,
-    /// Whole delay of a fetch alone, on average: latency and transmission.
+    /// Mean delay of a single fetch: latency and transmission.
     delay_ns: f64,
-    /// Not set if delays were drawn.
+    /// Latency; `None` if delays were drawn.
     latency: Option<Time>,
     bandwidth: Rate,
-    /// The memory node, if pages came from one: its delays come on top of `delay_ns`.
+    /// Memory node, if pages came from one: its delays come on top of `delay_ns`.
     remote: Option<String>,
     wall_s: f64,
     #[serde(flatten)]
@@ -33,6 +33,7 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Returns the summary of a run.
     pub fn of(
         args: &Args,
         job: &Job,
@@ -72,7 +73,7 @@ impl Summary {
         is_below.then(|| Warning::new("below-floor", text))
     }
 
-    /// One line, warnings last.
+    /// Returns one line, warnings last.
     pub fn line(&self) -> String {
         let share = match self.footprint_bytes {
             Some(footprint) => {
@@ -96,7 +97,7 @@ impl Summary {
     }
 }
 
-/// To four digits at most: an exact number of bytes is for programs.
+/// Formats a size to four digits at most: an exact number of bytes is for programs.
 fn size(bytes: u64) -> String {
     match bytes {
         0..0x40_0000 => format!("{}KiB", bytes >> 10),
@@ -104,7 +105,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();

@@ -1,4 +1,4 @@
-//! The time that a whole command may take.
+//! Time budget of a whole command.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,55 +8,56 @@ use unrack_units::Time;
 pub const HELP: &str =
     "Time for the whole command, such as 90s or 2m: fewer runs first, then answers are withheld";
 
-/// What is left for runs of the program, and what is kept back for what comes after them.
+/// Time for runs of the program, and time reserved for the steps after them.
 pub struct Budget {
     whole: Option<Duration>,
     until: Option<Instant>,
     reserved: Cell<Duration>,
 }
 
-/// A step is begun if this many times what it is predicted to take is left: steps of one kind differ by about that much.
+/// Margin of predictions: a step starts only if this many times its predicted time is left, since steps of one kind
+/// differ by about that much.
 const MARGIN: f64 = 1.25;
-/// For the tables and the report.
+/// Time reserved for the tables and the report.
 const CLOSING: Duration = Duration::from_millis(500);
 
 impl Budget {
-    /// Begins now; without a time there is no bound.
+    /// Starts a budget now; without a time there is no bound.
     pub fn new(time: Option<Time>) -> Budget {
         let whole = time.map(|time| Duration::from_secs_f64(time.as_secs_f64()));
         let until = whole.and_then(|whole| Instant::now().checked_add(whole));
         Budget { whole, until, reserved: Cell::new(CLOSING) }
     }
 
-    /// Keeps this time back for steps that come after the runs: at most half of what is left, so that there are runs.
+    /// Reserves this time for steps that come after the runs: at most half of what is left, so that there are runs.
     pub fn reserve(&self, seconds: f64) {
         let half = self.left_s().map_or(f64::INFINITY, |left| left / 2.0);
         let seconds = (seconds * MARGIN).min(half).clamp(0.0, 1e9);
         self.reserved.set(CLOSING + Duration::from_secs_f64(seconds));
     }
 
-    /// Gives all that was kept back to what comes now.
+    /// Releases all reserved time to the steps that come now.
     pub fn release(&self) {
         self.reserved.set(CLOSING);
     }
 
-    /// Seconds that are not kept back; `None` without a bound.
+    /// Returns the seconds that are not reserved; `None` without a bound.
     pub fn left_s(&self) -> Option<f64> {
         Some(self.deadline()?.saturating_duration_since(Instant::now()).as_secs_f64())
     }
 
-    /// When a run that is under way must have ended.
+    /// Returns the time by which a run under way must have ended.
     pub fn deadline(&self) -> Option<Instant> {
         let until = self.until?;
         Some(until.checked_sub(self.reserved.get()).unwrap_or(until))
     }
 
-    /// True if a step that is predicted to take so long may begin.
+    /// Returns true if a step with this predicted time may start.
     pub fn allows(&self, predicted_s: f64) -> bool {
         self.left_s().is_none_or(|left_s| affords(left_s, predicted_s))
     }
 
-    /// The time asked for, as it is read.
+    /// Returns the budget in words.
     pub fn text(&self) -> String {
         self.whole.map_or("no bound".into(), |whole| format!("{} s", whole.as_secs_f64()))
     }
@@ -66,8 +67,8 @@ fn affords(left_s: f64, predicted_s: f64) -> bool {
     left_s > 0.0 && predicted_s * MARGIN <= left_s
 }
 
-/// Work of this size that fits in the time left, if it is predicted to take `predicted_s` whole; `None` if that is less
-/// than `least`.
+/// Returns the size of the work that fits in the time left, if the whole is predicted to take `predicted_s`; `None` if
+/// that is less than `least`.
 pub fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> Option<u64> {
     if affords(left_s, predicted_s) {
         return Some(size);
@@ -76,7 +77,7 @@ pub fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> Option<u
     Some((size as f64 * part) as u64).filter(|size| *size >= least)
 }
 
-/// `90s`, `2m`, `2min`, `1h`: minutes and hours are written as people do.
+/// Parses `90s`, `2m`, `2min` or `1h`: minutes and hours as people write them.
 pub fn parse(text: &str) -> Result<Time, String> {
     let minutes = |number: &str, each: u32| {
         let number: f64 = number.trim_end().parse().map_err(|_| ())?;

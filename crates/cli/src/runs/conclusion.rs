@@ -1,4 +1,4 @@
-//! What follows from the runs at one local share: a line, or why there is none.
+//! Conclusions from the runs at one local share: a line, or why there is none.
 
 use super::survey::{Survey, undelayed};
 use super::{Task, with_median};
@@ -9,12 +9,12 @@ use unrack_units::Bytes;
 pub struct Conclusion {
     pub points: Vec<InjectionPoint>,
     pub fit: Option<Fit>,
-    /// Reason why nothing may be concluded.
+    /// Reason why nothing can be concluded.
     pub withheld: Option<Warning>,
 }
 
 impl Conclusion {
-    /// The line, if something may be concluded from it.
+    /// Returns the line, if conclusions can be drawn from it.
     pub fn line(&self) -> Result<&Fit, &Warning> {
         match (&self.fit, &self.withheld) {
             (_, Some(why)) => Err(why),
@@ -24,11 +24,12 @@ impl Conclusion {
 }
 
 impl Survey<'_> {
-    /// Undisturbed native runs, of which the median counts. They scatter to both sides by what the program does
-    /// differently each time; the shortest would be its luckiest, and the runs with remote memory are no luckier than others.
+    /// Returns the undisturbed native runs, of which the median counts. They scatter to both sides by what the program
+    /// does differently each time. The shortest would be its luckiest, and the runs with remote memory are no luckier
+    /// than others.
     ///
     /// # Errors
-    /// With the reason, if they are too few.
+    /// The reason, if there are too few.
     pub fn native(&self) -> Result<Runs, Warning> {
         let runs = self.kept.undisturbed(|task| matches!(task, Task::Native { .. }));
         match runs.len() < quality::FEWEST_NATIVE {
@@ -37,7 +38,7 @@ impl Survey<'_> {
         }
     }
 
-    /// What the runs with so much local memory say.
+    /// Concludes from the runs with `local` memory.
     pub fn conclude(&self, local: Bytes) -> Conclusion {
         let points = self.points(local);
         let native = match self.native().and_then(|native| self.enough(&points).map(|()| native)) {
@@ -61,7 +62,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Undisturbed runs at each delay, smallest first.
+    /// Returns the undisturbed runs at each delay, smallest first.
     fn points(&self, local: Bytes) -> Vec<InjectionPoint> {
         let is_wanted = |task| {
             matches!(task, Task::Remote { local_bytes, delay_ns, .. }

@@ -1,4 +1,4 @@
-//! What was measured. A map keeps it in its run folder as it comes: one that was interrupted goes on from there.
+//! Measurements. A map keeps them in its run folder as they are made, so that an interrupted map can be continued.
 
 use super::{Done, Task};
 use crate::failure::{Failure, say};
@@ -10,9 +10,9 @@ use unrack_units::Bytes;
 
 const NAME: &str = "measured.json";
 
-/// The runs of one command so far.
+/// Runs of one command so far.
 pub struct Kept<'a> {
-    /// None: kept in memory alone.
+    /// Run folder; `None` if runs are kept in memory only.
     folder: Option<&'a RunFolder>,
     runs: RefCell<Measurements>,
 }
@@ -22,14 +22,14 @@ struct Measurements {
     of: Identity,
     calibration: Option<KeptCalibration>,
     delays: Vec<Delays>,
-    /// In the order in which they were made.
+    /// Runs in the order in which they were made.
     runs: Vec<Run>,
 }
 
-/// What must be the same for runs to be those of this map.
+/// Values that have to be equal for kept runs to be reused.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Hash of what this command was built from: another pager or fit measures something else.
+    /// Hash of the sources of this command: another pager or fit measures something else.
     pub sources: String,
     pub program: String,
     pub seed: u64,
@@ -39,11 +39,11 @@ pub struct Identity {
 struct KeptCalibration {
     floor_ns: f64,
     unseen_ns: f64,
-    /// True if other work disturbed it.
+    /// True if other work disturbed the calibration.
     is_disturbed: bool,
 }
 
-/// The delays that were chosen for so much local memory.
+/// Delays that were chosen for one amount of local memory.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct Delays {
     local_bytes: u64,
@@ -54,17 +54,17 @@ struct Delays {
 struct Run {
     task: Task,
     done: Done,
-    /// True if other work disturbed it: its time is not used.
+    /// True if other work disturbed the run: its time is not used.
     is_disturbed: bool,
 }
 
 impl<'a> Kept<'a> {
-    /// Keeps nothing beyond this command.
+    /// Returns an empty store that keeps nothing beyond this command.
     pub fn in_memory() -> Kept<'a> {
         Kept { folder: None, runs: RefCell::default() }
     }
 
-    /// What the folder holds of this command that nothing disturbed; nothing if it was another command.
+    /// Opens the undisturbed runs of this command in the folder; none if the folder has those of another command.
     pub fn open(folder: &'a RunFolder, of: Identity, is_repeatable: bool) -> Kept<'a> {
         let found: Option<Measurements> = read_json(folder.path(NAME)).ok();
         let nothing = Measurements { of: of.clone(), ..Measurements::default() };
@@ -79,18 +79,19 @@ impl<'a> Kept<'a> {
         Kept { folder: Some(folder), runs: RefCell::new(runs) }
     }
 
-    /// The pager's cost, and true if it was disturbed.
+    /// Returns the pager's cost, and true if its measurement was disturbed.
     pub fn calibration(&self) -> Option<(Calibration, bool)> {
         let KeptCalibration { floor_ns, unseen_ns, is_disturbed } = self.runs.borrow().calibration?;
         Some((Calibration { mode: Mode::Blocking, floor_ns, unseen_ns }, is_disturbed))
     }
 
+    /// Keeps the pager's cost.
     pub fn keep_calibration(&self, calibration: Calibration, is_disturbed: bool) -> Result<(), Failure> {
         let Calibration { floor_ns, unseen_ns, .. } = calibration;
         self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns, is_disturbed }))
     }
 
-    /// The delays for so much local memory: those of the runs that are kept, or else what `choose` says.
+    /// Returns the delays for `local` memory: the kept ones if there are any, otherwise those that `choose` returns.
     pub fn delays_ns(&self, local: Bytes, choose: impl FnOnce() -> Vec<f64>) -> Result<Vec<f64>, Failure> {
         let local_bytes = local.get();
         if let Some(kept) = self.runs.borrow().delays.iter().find(|kept| kept.local_bytes == local_bytes) {
@@ -101,7 +102,7 @@ impl<'a> Kept<'a> {
         Ok(delays_ns)
     }
 
-    /// Keeps a run. It takes the place of a disturbed one.
+    /// Keeps a run, which replaces an earlier one of the same task.
     pub fn put(&self, task: Task, done: Done, is_disturbed: bool) -> Result<(), Failure> {
         self.keep(|runs| {
             runs.runs.retain(|run| run.task != task);
@@ -109,24 +110,24 @@ impl<'a> Kept<'a> {
         })
     }
 
-    /// True if there is an undisturbed run.
+    /// Returns true if there is an undisturbed run.
     pub fn has(&self, task: Task) -> bool {
         self.runs.borrow().runs.iter().any(|run| run.task == task && !run.is_disturbed)
     }
 
-    /// A run, disturbed if there is no other.
+    /// Returns a run, disturbed if there is no other.
     pub fn get(&self, task: Task) -> Option<Done> {
         self.runs.borrow().runs.iter().find(|run| run.task == task).map(|run| run.done)
     }
 
-    /// Undisturbed runs, in the order of their making.
+    /// Returns undisturbed runs in the order in which they were made.
     pub fn undisturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
         let runs = self.runs.borrow();
         let wanted = runs.runs.iter().filter(|run| !run.is_disturbed && is_wanted(run.task));
         wanted.map(|run| (run.task, run.done)).collect()
     }
 
-    /// All runs, disturbed ones among them.
+    /// Returns all runs, also disturbed ones.
     pub fn all(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<Done> {
         self.runs.borrow().runs.iter().filter(|run| is_wanted(run.task)).map(|run| run.done).collect()
     }

@@ -1,21 +1,21 @@
-//! How long a measurement will still take, reckoned from what its steps took so far.
+//! Estimates of the time that a measurement will still take, from the time of its steps so far.
 
-/// Steps that are alike: what one of them took, compared with what was predicted, holds for the next.
+/// Kind of steps: the ratio of actual to predicted time of some holds for the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Native,
-    /// With remote memory and no delay injected.
+    /// Remote memory without an injected delay.
     Undelayed,
     Injected,
     Simulation,
 }
 
-/// Steps of one kind, in seconds.
+/// Sums over steps of one kind, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
-    /// Predicted for steps to come.
+    /// Predicted time of steps to come.
     ahead: f64,
-    /// Predicted for steps that are over, and what they took.
+    /// Predicted time of finished steps, and below, their actual time.
     predicted: f64,
     took: f64,
 }
@@ -25,18 +25,18 @@ struct Sum {
 pub struct Left([Sum; 4]);
 
 impl Left {
-    /// A step will come.
+    /// Adds a step to come.
     pub fn expect(&mut self, kind: Kind, predicted_s: f64) {
         self.0[kind as usize].ahead += predicted_s;
     }
 
-    /// A step that was expected will not come.
+    /// Removes an expected step that will not come.
     pub fn drop(&mut self, kind: Kind, predicted_s: f64) {
         let ahead = &mut self.0[kind as usize].ahead;
         *ahead = (*ahead - predicted_s).max(0.0);
     }
 
-    /// A step is over.
+    /// Records a finished step.
     pub fn done(&mut self, kind: Kind, predicted_s: f64, took_s: f64) {
         self.drop(kind, predicted_s);
         let sum = &mut self.0[kind as usize];
@@ -44,13 +44,13 @@ impl Left {
         sum.took += took_s;
     }
 
-    /// What a step will take, by what others of its kind took.
+    /// Returns the predicted time of a step, corrected by the actual times of its kind.
     pub fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
         let Sum { predicted, took, .. } = self.0[kind as usize];
         if predicted > 0.0 { predicted_s * took / predicted } else { predicted_s }
     }
 
-    /// Seconds until all is done.
+    /// Returns the seconds until all steps are done.
     pub fn seconds(&self) -> f64 {
         let kinds = [Kind::Native, Kind::Undelayed, Kind::Injected, Kind::Simulation];
         kinds.into_iter().map(|kind| self.corrected(kind, self.0[kind as usize].ahead)).sum()
@@ -62,7 +62,7 @@ mod tests {
     use super::Kind::{Injected, Native, Simulation, Undelayed};
     use super::*;
 
-    /// A step: what it was predicted to take, and what it took, in seconds.
+    /// A step: its kind, its predicted time and its actual time, in seconds.
     type Step = (Kind, f64, f64);
 
     /// Modelled on a comparison of the NumPy example with 2^14 nodes on an idle machine; not a recording.
@@ -120,7 +120,7 @@ mod tests {
         (Simulation, 12.0, 10.0),
     ];
 
-    /// What was thought to be left over what was, after each step that ends in the last two thirds.
+    /// Returns the estimated remaining time over the actual one, after each step that ends in the last two thirds.
     fn ratios(steps: &[Step]) -> Vec<f64> {
         let whole: f64 = steps.iter().map(|(.., took)| took).sum();
         let (mut left, mut over) = (Left::default(), 0.0);
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Steps of a kind that all take another multiple of what was predicted.
+    /// Steps of a kind all take the same multiple of their predicted time.
     #[test]
     fn a_machine_of_another_speed_is_learnt_from_its_first_steps() {
         for slower in [0.2, 1.0, 7.0] {

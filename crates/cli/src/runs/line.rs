@@ -1,21 +1,22 @@
-//! The delays at which a program is run, and in which order.
+//! Choice of the delays at which a program is run, and of their order.
 
 use super::Task;
 
-/// Delays are injected at so many values, evenly spaced: two make a line, the third shows whether it is one, and the
-/// others where it bends.
+/// Number of injected delays, evenly spaced: two make a line, the third shows whether it is one, and the others where
+/// it bends.
 pub const POINTS: usize = 5;
-/// The smallest delay, in pager's costs: no fetch may take the pager longer than its delay. Of 58,000 fetches at 1.25 none
-/// did; the rest is for a machine that is not that even.
+/// Smallest delay, in multiples of the pager's cost: no fetch may take the pager longer than its delay. Of 58,000
+/// fetches at 1.25 none did; the rest is for less even machines.
 const SMALLEST: f64 = 1.5;
-/// The largest, at the least: the farther apart, the surer the slope, and the longer the runs.
+/// Lower bound of the largest delay, in the same multiples: the farther apart delays are, the surer the slope, and the
+/// longer the runs.
 const LARGEST: f64 = 4.0;
-/// Injected waits may make the program take so many times its native run time longer.
+/// Most time that injected waits may add to a run, in native run times.
 const STRETCH: f64 = 2.0;
 const LARGEST_DELAY_NS: f64 = 500_000.0;
 
-/// The whole delays to inject, in whole nanoseconds, smallest first, for a program that fetches so many
-/// pages.
+/// Returns the delays to inject, transmission included, in whole nanoseconds, smallest first, for a program that
+/// makes `fetches` fetches.
 pub fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> Vec<f64> {
     let affordable = STRETCH * native_s * 1e9 / fetches.max(1) as f64;
     let smallest = SMALLEST * floor_ns;
@@ -30,12 +31,12 @@ pub struct Delayed {
     pub delays_ns: Vec<f64>,
 }
 
-/// The runs that follow upon the first native one and those without delay, in the order of their making.
+/// Returns the runs that follow the first native one and those without delay, in order.
 ///
-/// Wherever time runs out, the best line is there that could be: the ends of all lines come first, then their middles.
-/// The machine gets slower and faster over minutes; so native runs are spread over the whole, and a round that is repeated
-/// goes from the largest delay to the smallest. A repeated round is of the two ends alone: they carry four fifths of what
-/// is known of the slope. With two rounds, seven runs take about as long as three delays twice.
+/// Whenever time runs out, the best possible line is there: the ends of all lines come first, then their middles. The
+/// machine gets slower and faster over minutes, so native runs are spread over the whole, and a repeated round goes
+/// from the largest delay to the smallest. A repeated round is of the two ends alone, which carry four fifths of the
+/// information on the slope. With two rounds, seven runs take about as long as three delays twice.
 pub fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
     let native = |nth| vec![Task::Native { nth }];
     let first = [native(2), at(&[0, 4, 2], lines, 1), native(3), at(&[1, 3], lines, 1), others.to_vec()];
@@ -43,7 +44,7 @@ pub fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
     first.into_iter().chain(again).chain([native(rounds + 3)]).flatten().collect()
 }
 
-/// The nth run at some of the delays of each line.
+/// Returns the nth run at some of the delays of each line.
 fn at(points: &[usize], lines: &[Delayed], nth: u32) -> Vec<Task> {
     let each = |n: &usize| {
         let n = *n;

@@ -23,56 +23,56 @@ use unrack_paging::{
 use unrack_record::{RunFolder, Runs, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
-/// What a run of the program takes.
+/// Parameters of all runs of the program.
 pub struct Runner<'a> {
     pub job: &'a Job,
     pub folder: &'a RunFolder,
-    /// Of the link to remote memory.
+    /// Rate of the link to remote memory.
     pub rate: Rate,
     pub seed: u64,
 }
 
-/// One run among those that a measurement consists of.
+/// One run of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
-    /// Counted from 1.
+    /// A native run, counted from 1.
     Native { nth: u32 },
-    /// With so much local memory and so long a delay of each fetch (0: none), counted from 1 for the same of both.
+    /// A run with this local memory and delay of each fetch (0: none); runs with the same values count from 1.
     Remote { local_bytes: u64, delay_ns: f64, nth: u32 },
 }
 
-/// What a run showed.
+/// Results of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     pub wall_s: f64,
-    /// Of a native run.
+    /// Footprint, of a native run only.
     pub footprint_bytes: u64,
-    /// Of a run with remote memory, as are the others.
+    /// Counts of a run with remote memory.
     pub fetches: u64,
     pub write_backs: u64,
     pub threads: u64,
 }
 
-/// What a run needs to know: mostly, what earlier ones showed.
+/// Results of earlier runs that a run needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
     pub calibration: Calibration,
     pub footprint: Bytes,
-    /// `None` if other work disturbed all native runs.
+    /// Native run time; `None` if other work disturbed all native runs.
     pub native_s: Option<f64>,
-    /// The run with so much local memory and no delay is to write `trace.parquet`.
+    /// Local memory of the run without delay that writes `trace.parquet`.
     pub captured_local: Option<Bytes>,
 }
 
-/// A run, and what the machine did beside it.
+/// A finished run, and the load of the machine during it.
 pub struct Made {
     pub done: Done,
     pub load: Load,
     pub warnings: Vec<Warning>,
 }
 
-/// Where a run's output goes, in the run folder.
+/// Output files of runs, in the run folder.
 const NATIVE_OUTPUT: &str = "native.out";
 const REMOTE_OUTPUT: &str = "remote.out";
 
@@ -131,14 +131,14 @@ impl Runner<'_> {
         Ok((Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads }, report.warnings))
     }
 
-    /// Of so much in all, transmission included.
+    /// Returns a delay of `whole_ns` in all, transmission included.
     pub fn delay(&self, whole_ns: f64) -> Delay {
         let transmission = self.rate.transmit(PAGE);
         let whole = Time::from_secs_f64(whole_ns.max(0.0) / 1e9);
         Delay::constant(whole.saturating_sub(transmission), self.rate)
     }
 
-    /// False if the last run with remote memory wrote something else than the last native one.
+    /// Returns false if the last run with remote memory and the last native one wrote different output.
     fn same_output(&self) -> bool {
         let read = |name| std::fs::read(self.folder.path(name));
         match (read(NATIVE_OUTPUT), read(REMOTE_OUTPUT)) {
@@ -147,7 +147,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What to check when it did not.
+    /// Returns the warning about different output.
     fn output_differs(&self) -> Warning {
         let name = self.job.words().first().cloned().unwrap_or_default();
         let text = format!(
@@ -160,7 +160,7 @@ impl Runner<'_> {
 
 pub const PAGE: Bytes = Bytes::new(4096);
 
-/// Why there is no run.
+/// Reason why there is no run.
 enum Ended {
     OutOfTime,
     Failed(Failure),
@@ -185,7 +185,7 @@ fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Ended> {
     ))))
 }
 
-/// `seconds` is not empty.
+/// Returns runs of these times, which must not be empty.
 pub fn with_median(seconds: Vec<f64>) -> Runs {
     let median_s = unrack_paging::fit::median(&mut seconds.clone());
     Runs { seconds, median_s }

@@ -1,4 +1,5 @@
-//! What is being done, and about how long it will still take: a line with a bar on a terminal, nothing elsewhere.
+//! Progress of a measurement: the current step and about how long the rest will take, as a line with a bar on a
+//! terminal, nothing elsewhere.
 
 use super::left::{Kind, Left};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -6,31 +7,32 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The steps of a measurement, as a person sees them.
+/// Steps of a measurement, as shown to a person.
 pub struct Steps {
     bar: ProgressBar,
-    /// Steps to come, as they were known when the last one ended.
+    /// Steps to come, as known when the last one ended.
     known: Arc<Mutex<Known>>,
 }
 
 struct Known {
     left: Left,
     at: Instant,
-    /// False as long as steps are missing whose number nobody knows.
+    /// False while some steps to come are not known yet.
     is_whole: bool,
 }
 
 const LOOK: &str = "{bar:24} {msg} [{elapsed}{left}]";
-/// The bar's length.
+/// Length of the bar.
 const WHOLE: f64 = 1000.0;
 
 impl Steps {
+    /// Shows an empty bar.
     pub fn new() -> Steps {
         let known = Known { left: Left::default(), at: Instant::now(), is_whole: false };
         let known = Arc::new(Mutex::new(known));
         let shown = known.clone();
         let show = move |_: &ProgressState, to: &mut dyn Write| {
-            // A line that cannot be shown is nobody's loss.
+            // A line that cannot be shown does no harm.
             let _ = to.write_str(&lock(&shown).text());
         };
         let bar = ProgressBar::new(WHOLE as u64);
@@ -40,26 +42,27 @@ impl Steps {
         Steps { bar, known }
     }
 
-    /// Says what comes now.
+    /// Shows the step that starts now.
     pub fn begin(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
     }
 
-    /// A step will come that is predicted to take so many seconds.
+    /// Adds a step to come, with its predicted time in seconds.
     pub fn expect(&self, kind: Kind, predicted_s: f64) {
         lock(&self.known).left.expect(kind, predicted_s);
     }
 
-    /// All steps to come are expected now.
+    /// Notes that all steps to come are known.
     pub fn all_expected(&self) {
         lock(&self.known).is_whole = true;
     }
 
-    /// A step that was expected will not come.
+    /// Removes an expected step that will not come.
     pub fn drop(&self, kind: Kind, predicted_s: f64) {
         lock(&self.known).left.drop(kind, predicted_s);
     }
 
+    /// Records a finished step, and moves the bar.
     pub fn done(&self, kind: Kind, predicted_s: f64, took_s: f64) {
         let mut known = lock(&self.known);
         known.left.done(kind, predicted_s, took_s);
@@ -70,11 +73,12 @@ impl Steps {
         }
     }
 
-    /// What a step will take, by what others of its kind took.
+    /// Returns the predicted time of a step, corrected by the actual times of its kind.
     pub fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
         lock(&self.known).left.corrected(kind, predicted_s)
     }
 
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! Making the runs of a measurement: within the budget, checked for other work beside them, and repeated where that
+//! Execution of a measurement's runs: within the budget, checked for other work on the machine, and repeated if that
 //! disturbed them.
 
 use super::budget::Budget;
@@ -25,7 +25,7 @@ pub struct Survey<'a> {
     before: OtherWork,
     log: RefCell<Log>,
     captured_local: Cell<Option<Bytes>>,
-    /// Runs that the budget had no time for.
+    /// Number of runs for which the budget had no time.
     left_out: Cell<u32>,
 }
 
@@ -37,17 +37,17 @@ struct Log {
     warnings: Vec<Warning>,
 }
 
-/// How long the machine is looked at before the first run.
+/// Time for which the machine is observed before the first run.
 const LOOK: Duration = Duration::from_millis(250);
-/// Times that the pager's cost is measured until nothing disturbs it.
+/// Most measurements of the pager's cost, until one is undisturbed.
 const CALIBRATIONS: u32 = 2;
-/// A run with remote memory and no delay is predicted to take so many native runs, until one is over.
+/// Predicted time of a run with remote memory and no delay, in native runs, until one has been made.
 const UNDELAYED: f64 = 2.0;
-/// What was disturbed is made again so often, after everything else.
+/// Most repetitions of disturbed runs, after everything else.
 const REPEATS: u32 = 2;
 
 impl<'a> Survey<'a> {
-    /// Looks at the machine, runs the program once natively, and measures the pager.
+    /// Observes the machine, runs the program once natively, and measures the pager.
     pub fn begin(
         runner: &'a Runner<'a>,
         kept: &'a Kept<'a>,
@@ -100,19 +100,20 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// The same as [`Survey::undelayed`], with every page transfer kept in `trace.parquet`.
+    /// Does what [`Survey::undelayed`] does, and keeps every page transfer in `trace.parquet`.
     pub fn capture(&self, local: Bytes) -> Result<(), Failure> {
         self.captured_local.set(Some(local));
         self.undelayed(local)
     }
 
-    /// The program with so much local memory and no delay: fetches, and what paging costs beside the waits.
+    /// Runs the program with `local` memory and no delay: it shows fetches, and the cost of paging without
+    /// waits.
     pub fn undelayed(&self, local: Bytes) -> Result<(), Failure> {
         let task = undelayed(local);
         self.perform(task, self.predicted_s(task))
     }
 
-    /// All runs with injected delays, the other native ones, and `others`; then again those that were disturbed.
+    /// Makes all runs with injected delays, the other native ones, and `others`; then repeats disturbed ones.
     pub fn inject(&self, locals: &[Bytes], others: &[Bytes]) -> Result<(), Failure> {
         let lines: Result<Vec<_>, _> =
             locals.iter().filter_map(|local| self.delays(*local).transpose()).collect();
@@ -199,20 +200,21 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// What the program needs, as the native runs showed it.
+    /// Returns the program's footprint, the largest of its native runs.
     pub fn footprint(&self) -> Bytes {
         let all = self.kept.all(is_native).into_iter().map(|done| done.footprint_bytes);
         Bytes::new(all.max().unwrap_or(0))
     }
 
-    /// Median native run time, of disturbed runs if there are no others: to plan by, and for the pace of replays.
+    /// Returns the median native run time, of disturbed runs if there are no others: for plans, and for the pace of
+    /// replays.
     pub fn pace_s(&self) -> f64 {
         let all =
             || super::with_median(self.kept.all(is_native).iter().map(|done| done.wall_s).collect()).median_s;
         self.known().native_s.unwrap_or_else(all)
     }
 
-    /// What a run is predicted to take, before those of its kind have shown it.
+    /// Returns the predicted time of a run, without correction by others of its kind.
     fn predicted_s(&self, task: Task) -> f64 {
         let is_undelayed = |task| matches!(task, Task::Remote { delay_ns: 0.0, .. });
         match task {
@@ -243,7 +245,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Runs that nothing undisturbed has taken the place of.
+    /// Returns disturbed runs that no undisturbed one has replaced.
     fn all_disturbed(&self) -> Vec<Task> {
         let log = self.log.borrow();
         let mut tasks: Vec<Task> = Vec::new();
@@ -255,7 +257,7 @@ impl<'a> Survey<'a> {
         tasks
     }
 
-    /// What else the machine did.
+    /// Returns the load by other work, before and during the runs.
     pub fn disturbance(&self) -> Disturbance {
         let log = self.log.borrow();
         let repeated = |(task, run): &(Task, DisturbedRun)| DisturbedRun {
@@ -266,7 +268,7 @@ impl<'a> Survey<'a> {
         Disturbance { cores: self.cores, before: self.before, runs: log.runs, disturbed }
     }
 
-    /// What a reader should know of all runs together.
+    /// Returns warnings about all runs together.
     pub fn warnings(&self) -> Vec<Warning> {
         let log = self.log.borrow();
         let (disturbed, left_out) = (self.all_disturbed().len(), self.left_out.get());
@@ -286,7 +288,7 @@ impl<'a> Survey<'a> {
         warnings
     }
 
-    /// The reason why fewer than enough runs are left to conclude from.
+    /// Returns the warning that too few runs are left to conclude from.
     pub fn too_few(&self, what: &str, usable: usize, needed: usize) -> Warning {
         if self.all_disturbed().is_empty() {
             let budget = self.budget.text();
@@ -308,14 +310,15 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// The machine while this command does nothing.
+/// Returns the load of the machine while this command does nothing.
 fn look() -> Load {
     let before = Reading::now();
     std::thread::sleep(LOOK);
     Load::between(&before, &Reading::now())
 }
 
-/// Where more than half of all runs were disturbed, others would be too: the machine is busy, not disturbed for a moment.
+/// Returns whether to repeat disturbed runs: if more than half of all were disturbed, the machine is busy throughout,
+/// and others would be too.
 fn is_worth_repeating(disturbed: usize, runs: usize) -> bool {
     2 * disturbed <= runs
 }
@@ -332,6 +335,7 @@ fn is_native(task: Task) -> bool {
     matches!(task, Task::Native { .. })
 }
 
+/// Returns the task with `local` memory and no delay.
 pub fn undelayed(local: Bytes) -> Task {
     Task::Remote { local_bytes: local.get(), delay_ns: 0.0, nth: 1 }
 }

@@ -1,4 +1,4 @@
-//! How far a simulation has come, for a person who watches.
+//! Progress of a simulation, for a person who watches.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unrack_sim::observe::Watch;
@@ -11,12 +11,12 @@ pub fn run(name: &str, setup: &Setup, work: &Work) -> Result<Finished, SetupErro
     with_bar(name, |bar| setup.run(work, |progress| show(bar, progress)))
 }
 
-/// The same run on several threads.
+/// Runs `work` on several threads, with a bar.
 pub fn split(name: &str, setup: &Setup, work: &Work, threads: u32) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.split(work, threads, |progress| show(bar, progress)))
 }
 
-/// The same run, looked at by `watch`.
+/// Runs `work` observed by `watch`, with a bar.
 pub fn watched(name: &str, setup: &Setup, work: &Work, watch: &mut Watch) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.watched(work, watch, |progress| show(bar, progress)))
 }

@@ -1,4 +1,4 @@
-//! The tables of a simulation: every message, and what pages waited.
+//! Tables of a simulation: every message, and completion times of pages.
 
 use std::path::Path;
 use unrack_record::{RecordError, RunFolder, completions, messages};
@@ -7,14 +7,13 @@ use unrack_sim::network::Network;
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
-/// Writes `messages.parquet` and `completions.parquet` of a run on this network. The same run gives the
-/// same bytes.
+/// Writes `messages.parquet` and `completions.parquet` of a run on this network. The same run gives the same bytes.
 pub fn write_tables(folder: &RunFolder, done: &Finished, network: &Network) -> Result<(), RecordError> {
     write_messages(&folder.path("messages.parquet"), done)?;
     write_completions(&folder.path("completions.parquet"), done, network)
 }
 
-/// Every message, also those that did not finish.
+/// Writes every message, also those that did not finish.
 pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
     let mut table = messages::Writer::create(path)?;
     for (index, (message, outcome)) in done.run.messages.iter().zip(&done.run.outcomes).enumerate() {
@@ -35,7 +34,7 @@ pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
     table.finish(&messages::Meta { fabric: done.fabric.into() })
 }
 
-/// What `unrack run --completions` draws from: reads that finished are fetches, writes write-backs.
+/// Writes the table that `unrack run --completions` draws from: reads that finished are fetches, writes write-backs.
 /// Other messages are no pages.
 pub fn write_completions(path: &Path, done: &Finished, network: &Network) -> Result<(), RecordError> {
     let mut table = completions::Writer::create(path)?;
@@ -55,7 +54,7 @@ pub fn write_completions(path: &Path, done: &Finished, network: &Network) -> Res
     })
 }
 
-/// Which way a page goes with this message, if one does.
+/// Returns the direction of a page with this message, if it carries one.
 fn page(message: &Message) -> Option<completions::Kind> {
     match message.kind {
         Kind::Read => Some(completions::Kind::Fetch),

@@ -1,4 +1,4 @@
-//! The figures of a simulation for a person.
+//! Figures of a simulation, for a person.
 
 use super::Figures;
 use unrack_record::Machine;
@@ -6,13 +6,13 @@ use unrack_report::{Simulation, simulation_text};
 use unrack_sim::summary::{JobSummary, Program};
 use unrack_sim::{Excluded, Summary};
 
-/// The table of one run, and what of its network.
+/// Returns the table of one run, and a line on its network.
 pub fn figures(name: &str, summary: &Summary) -> serde_json::Result<String> {
     let shown: Simulation = serde_json::from_value(serde_json::to_value(summary)?)?;
     Ok(format!("{}\n{}\n", simulation_text(&[(name.to_string(), shown)]), network(summary)))
 }
 
-/// The same of a simulation, and what the table does not hold.
+/// Returns the figures of a simulation, and everything that the table does not hold.
 pub fn table(name: &str, Figures { summary, machine }: &Figures) -> serde_json::Result<String> {
     let mut text = figures(name, summary)? + &simulator(summary, machine) + "\n";
     text += &counted(summary).map_or(String::new(), |line| line + "\n");
@@ -28,7 +28,7 @@ pub fn table(name: &str, Figures { summary, machine }: &Figures) -> serde_json::
     Ok(text)
 }
 
-/// What did not finish, and why.
+/// Describes the messages that did not finish, and why.
 pub fn unfinished(summary: &Summary) -> Option<String> {
     let unfinished = summary.unfinished.as_ref()?;
     Some(format!(
@@ -37,7 +37,7 @@ pub fn unfinished(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// What the figures are of, if not of all.
+/// Describes which messages the figures are of, if not of all.
 fn counted(summary: &Summary) -> Option<String> {
     let Excluded { warm_up, cool_down } = summary.excluded;
     let counted = summary.messages.saturating_sub(warm_up + cool_down);

@@ -1,4 +1,4 @@
-//! What a scenario asks of its rack: drawn at random, or read from the file it names.
+//! Work of a scenario: drawn at random, or read from the file that it names.
 
 use crate::failure::Failure;
 use crate::memory_left::Left;
@@ -12,15 +12,15 @@ use unrack_units::Time;
 use unrack_workload::trace::Row;
 use unrack_workload::{Message, listed};
 
-/// Of a captured trace, over all its copies: a gigabyte of messages.
+/// Most transfers of a captured trace, over all its copies: a gigabyte of messages.
 pub const MOST_TRANSFERS: u64 = 10_000_000;
 
-/// Bytes of a list of messages as CSV: more than its memory would hold.
+/// Most bytes of a list of messages as CSV: more than its memory would hold.
 const MOST_CSV_BYTES: u64 = 16 << 30;
 /// Bytes of the shortest line of such a list.
 const LEAST_LINE: u64 = 8;
 
-/// The work of a scenario, which `setup` is known to accept, and the memory that it will take. A captured trace is cut to
+/// Returns the work of a scenario that `setup` accepts, and the memory that it will need. A captured trace is cut to
 /// its middle if its copies would make more than `most` transfers.
 pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), Failure> {
     let mut need = Need::of_scenario(scenario);
@@ -37,14 +37,14 @@ pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Wo
             Work::drawn(scenario)?.expect("only a trace is not drawn")
         }
     };
-    // A run that is over before anything happens: all that it refuses, it refuses by then.
+    // A run that ends before anything happens: everything that it would refuse, it refuses by then.
     let over = Setup { time_limit: Time::ZERO, ..setup.clone() };
     let checked = over.run(&work, |_| {}).and_then(|_| check_margins(scenario, setup, &work));
     checked.map_err(|error| error.in_scenario(scenario))?;
     Ok((work, need))
 }
 
-/// How many rows a file has, at most, without reading them.
+/// Returns the most rows that a file can have, without reading them.
 fn rows(path: &Path) -> Result<u64, String> {
     if is_parquet(path)? {
         return rows_of(path).map_err(|why| why.to_string());
@@ -54,7 +54,7 @@ fn rows(path: &Path) -> Result<u64, String> {
     Ok(bytes / LEAST_LINE)
 }
 
-/// The rows of a captured trace as a replay takes them.
+/// Converts the rows of a captured trace for a replay.
 pub fn captured_rows(rows: &[trace::Row]) -> Vec<Row> {
     let row = |row: &trace::Row| Row {
         t_ns: row.t_ns,
@@ -85,15 +85,14 @@ fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Re
 
 const FILE: &str = "workload.file";
 
-/// What the file of a trace may be.
+/// Contents of the file of a trace.
 enum Contents {
     Captured(trace::Meta, Vec<trace::Row>),
     Listed(Vec<(Time, Message)>),
 }
 
 impl Contents {
-    /// By what is in the file, not by its name: a captured trace, the messages of another run, or a
-    /// list as CSV.
+    /// Reads a file by its contents, not its name: a captured trace, the messages of another run, or a list as CSV.
     fn read(path: &Path) -> Result<Contents, String> {
         if !is_parquet(path)? {
             let text = unrack_input::read_text(path, MOST_CSV_BYTES).map_err(|why| why.to_string())?;
@@ -120,7 +119,7 @@ fn is_parquet(path: &Path) -> Result<bool, String> {
     Ok(start == b"PAR1")
 }
 
-/// A message of another run, at its time.
+/// Returns a message of another run, at its time.
 fn again(row: &messages::Row) -> (Time, Message) {
     let make = match row.kind {
         messages::Kind::Read => Message::read,
@@ -131,7 +130,7 @@ fn again(row: &messages::Row) -> (Time, Message) {
     (Time::from_ps(row.submitted_ps), make(row.src, row.dst, row.bytes))
 }
 
-/// How long the captured run took. Picoseconds have room for 213 days.
+/// Returns the time of the captured run. Picoseconds have room for 213 days.
 fn run_time(meta: &trace::Meta) -> Result<Time, SetupError> {
     const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
     match meta.run_ns {

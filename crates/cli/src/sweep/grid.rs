@@ -1,13 +1,13 @@
 //! A grid of scenarios: keys, each with a list of values.
 
-/// One `--set KEY=V1,V2,...`.
+/// One axis of the grid: `--set KEY=V1,V2,...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axis {
     pub key: String,
     pub values: Vec<String>,
 }
 
-/// Axes as given, seeds last.
+/// Parses axes as given, seeds last.
 pub fn axes(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
     let mut axes = Vec::new();
     for text in set {
@@ -30,7 +30,7 @@ pub fn axes(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
     Ok(axes)
 }
 
-/// Every choice of a value for each axis; those of the last vary fastest.
+/// Returns every choice of a value for each axis; those of the last vary fastest.
 pub fn points(axes: &[Axis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let with = |point: Vec<String>| {
@@ -40,7 +40,7 @@ pub fn points(axes: &[Axis]) -> Vec<Vec<String>> {
     })
 }
 
-/// Values between commas that are in no brackets, braces or quotes.
+/// Splits values at commas that are in no brackets, braces or quotes.
 fn list(text: &str) -> Vec<String> {
     let (mut depth, mut quote, mut values) = (0u32, None, vec![String::new()]);
     for character in text.chars() {
@@ -61,7 +61,7 @@ fn list(text: &str) -> Vec<String> {
     values.iter().map(|value| value.trim().to_string()).collect()
 }
 
-/// `1..5`, both included, or `1,2,7`.
+/// Parses `1..5`, both included, or `1,2,7`.
 fn numbers(text: &str) -> Result<Vec<String>, String> {
     const MOST: u64 = 100_000;
     let wrong = || format!("--seeds {text}: write FIRST..LAST, such as 1..5, or a list, such as 1,2,7");

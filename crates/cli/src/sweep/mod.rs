@@ -49,7 +49,7 @@ pub struct Args {
     /// Replace the table in that folder even if it has points that this grid lacks
     #[arg(long)]
     replace: bool,
-    /// How many points at once; as many as there are cores, if not given
+    /// Most points run at once; by default, the number of cores
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Print one JSON object
@@ -57,12 +57,12 @@ pub struct Args {
     json: bool,
     #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
     fail_if: Option<FailIf>,
-    /// Replay at most so many transfers of a captured trace, over all its copies: the middle of the run
+    /// Most transfers of a captured trace to replay, over all its copies, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = crate::sim::work::MOST_TRANSFERS)]
     transfers: u64,
 }
 
-/// What `--json` prints: `sweep.json`, and what the sweep cost the machine.
+/// Output of `--json`: `sweep.json`, and the sweep's cost to the machine.
 #[derive(Serialize)]
 struct Found<'a> {
     #[serde(flatten)]
@@ -70,6 +70,7 @@ struct Found<'a> {
     machine: Machine,
 }
 
+/// Runs `unrack sweep`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::of::<Summary>()))?;
@@ -97,7 +98,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A row for each point, with the keys that vary.
+/// Returns a row for each point, with the keys that vary.
 fn table(axes: &[Axis], points: &Points, summaries: &[Summary]) -> Sweep {
     let varied = |n: &usize| axes[*n].values.len() > 1;
     let columns: Vec<usize> = (0..axes.len()).filter(varied).collect();
@@ -114,7 +115,8 @@ fn table(axes: &[Axis], points: &Points, summaries: &[Summary]) -> Sweep {
 }
 
 impl Args {
-    /// The folder, if no table is lost there: one of an earlier sweep is written again by a grid with all its points.
+    /// Creates the folder, unless a table would be lost there: only a grid with all points of an earlier sweep may
+    /// replace its table.
     fn folder(&self, points: &Points) -> Result<RunFolder, Failure> {
         let earlier = read_json::<Sweep>(self.out.join("sweep.json")).ok().filter(|_| !self.replace);
         if let Some(earlier) = earlier {
@@ -132,7 +134,7 @@ impl Args {
         folder::create(&self.out, &purpose, self.replace)
     }
 
-    /// The manifest comes last: with it, the sweep is whole. Its scenario is that of the first point.
+    /// Saves the sweep. The manifest comes last and marks it as complete; its scenario is that of the first point.
     fn save(
         &self,
         folder: &RunFolder,

@@ -1,4 +1,4 @@
-//! The points of a grid: checked, run on threads, and kept.
+//! Points of a grid: checked, run on threads, and kept.
 
 use super::grid::{self, Axis};
 use super::progress::Watch;
@@ -15,9 +15,9 @@ use unrack_sim::scenario::excluded;
 
 /// One scenario of a grid.
 pub struct Point {
-    /// One for each axis.
+    /// Values, one for each axis.
     pub values: Vec<String>,
-    /// As `--set` takes them.
+    /// Settings, as `--set` takes them.
     pub set: Vec<String>,
     /// Hash of the scenario and of the files that it names.
     pub scenario_hash: String,
@@ -29,11 +29,11 @@ pub struct Points {
     pub all: Vec<Point>,
 }
 
-/// Where finished points are kept, in the folder of the sweep.
+/// Folder of finished points, in the folder of the sweep.
 const KEPT: &str = "points";
 
 impl Points {
-    /// All points, every one of which can be run.
+    /// Checks that every point can be run, and returns them.
     pub fn check(scenario: &Path, axes: &[Axis], transfers: u64) -> Result<Points, Failure> {
         let mut points = Points { scenario: scenario.into(), transfers, all: Vec::new() };
         for values in grid::points(axes) {
@@ -45,20 +45,20 @@ impl Points {
         Ok(points)
     }
 
-    /// Checks a point by running it until time zero.
+    /// Checks a point by running it until time zero, and returns its hash.
     fn hash(&self, set: &[String]) -> Result<String, Failure> {
         let (scenario, setup) = scenario::load(&self.scenario, set)?;
         work::checked(&scenario, &setup, self.transfers)?;
         Ok(scenario.hash_with_files()?)
     }
 
-    /// Wishes beside the scenario on which a result depends.
+    /// Returns the options, beside the scenario, on which a result depends.
     fn asked(&self) -> String {
         format!("transfers={}", self.transfers)
     }
 
-    /// The summaries of all points, in their order: those kept in `folder`, and those of the others, run on
-    /// `threads` and then kept.
+    /// Returns the summaries of all points, in their order: those kept in `folder`, and those of the others, which are
+    /// run on `threads` threads and then kept.
     pub fn run(&self, folder: &RunFolder, threads: usize) -> Result<Vec<Summary>, Failure> {
         let place = folder.path(KEPT);
         let kept = KeptPoints::open(&place, &build())?;
@@ -119,7 +119,7 @@ fn at_point(failure: Failure, set: &[String]) -> Failure {
     }
 }
 
-/// The figures that a sweep's tables hold.
+/// Returns the figures that a sweep's tables hold.
 pub fn figures(summary: &Summary) -> Figures {
     Figures {
         fabric: summary.fabric.clone(),

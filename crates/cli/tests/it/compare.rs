@@ -8,10 +8,11 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Output;
 
-/// 8 MiB, and every page of it twice over; then it stays, so that a busy machine has time to weigh it.
+/// Program that writes every page of 8 MiB twice over; then it sleeps, so that a busy machine has time to measure its
+/// memory.
 const WORK: &str = "import time\nd = bytearray(8 << 20)\nfor _ in range(2):\n for i in range(0, len(d), 4096): d[i] = 1\ntime.sleep(0.1)\n";
 
-/// A comparison on a machine where so many other tasks run, and its folder.
+/// Compares on a machine where `others` other tasks run. Returns the output and the folder.
 fn compare(lab: &Lab, others: u32, options: &[&str], command: &[&str]) -> (Output, PathBuf) {
     let out = lab.path("out");
     let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"compare", &"--out", &out];
@@ -29,7 +30,7 @@ fn compared(lab: &Lab, others: u32, options: &[&str]) -> (Value, PathBuf) {
     (serde_json::from_slice(&output.stdout).unwrap(), out)
 }
 
-/// A number with its interval around it, or a reason.
+/// Returns whether this is a number within its interval, or a reason.
 fn is_stated(number: &Value) -> bool {
     let ends = (number["low"].as_f64(), number["value"].as_f64(), number["high"].as_f64());
     match ends {
@@ -58,7 +59,7 @@ fn every_fabric_is_compared_with_ideal_and_all_is_kept() {
     assert!(files.iter().all(|name| out.join(name).is_file()));
 }
 
-/// How well the runs lie on a line depends on this machine; that a number or a reason is given does not.
+/// The fit of the runs to a line depends on this machine; whether a number or a reason is given does not.
 #[test]
 fn every_number_has_its_interval_or_the_reason_why_there_is_none() {
     let lab = Lab::new("compare-stated");
@@ -126,7 +127,7 @@ fn nothing_is_stated_on_a_machine_that_is_busy_throughout() {
 fn a_budget_that_is_too_short_withholds_instead_of_overrunning() {
     let lab = Lab::new("compare-budget");
     let sleeper = ["python3", "-c", "import time\nd = bytearray(8 << 20)\ntime.sleep(4)\n"];
-    // One native run fits, however busy this machine is, and one with remote memory never does.
+    // One native run fits into the budget, however busy this machine is, and one with remote memory never does.
     let (output, _) = compare(&lab, 0, &["--json", "--budget=10s"], &sleeper);
     assert!(output.status.success(), "{}", stderr(&output));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();

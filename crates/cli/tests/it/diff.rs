@@ -1,4 +1,4 @@
-//! `unrack diff`: what differs, and by more than noise or not.
+//! `unrack diff`: differences, and whether they exceed noise.
 
 use crate::desk;
 
@@ -42,7 +42,7 @@ fn single_runs_differ_in_scenario_and_results_and_noise_is_not_known() {
     assert!((p99["change"].as_f64().unwrap() - (of("b") / of("a") - 1.0)).abs() < 1e-12);
     assert!(found["noise"].as_str().unwrap().contains("--seeds 1..5"), "{found}");
     assert!(results.iter().all(|one| !one["value"].as_str().unwrap().contains("machine")), "{found}");
-    // Twice the same, for people too.
+    // Twice the same, in the text too.
     assert_eq!(desk.done(&["diff", "a", "b"]), desk.done(&["diff", "a", "b"]));
     let text = desk.done(&["diff", "a", "b"]);
     let lines: Vec<&str> = text.lines().collect();
@@ -112,7 +112,7 @@ fn sweeps_are_judged_by_their_seeds() {
     assert!(fabric["noise"].as_str().unwrap().contains("spread over seeds"), "{fabric}");
     let text = desk.done(&["diff", "a", "other-seeds"]);
     assert!(text.contains("values differ within noise"), "{text}");
-    // One seed says nothing.
+    // One seed is not enough to judge noise.
     sweep(&desk, "one", &["--set", "workload.load=0.3,0.8"]);
     let one = diff(&desk, "one", "cxl");
     assert!(one["results"].as_array().unwrap().iter().all(|one| one["noise"] == "unknown"), "{one}");

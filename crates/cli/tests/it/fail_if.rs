@@ -26,7 +26,7 @@ fn a_simulation_beyond_its_limit_ends_with_1_and_one_line() {
         "{said}"
     );
     assert!(std::path::Path::new(&desk.path("run/manifest.json")).exists(), "results are kept");
-    // No message counts: no figure, and so no proof that it is within its limit.
+    // No message counts: without a figure, there is no proof that it is within its limit.
     let none = ["--set", "workload.warm_up=2000", "--fail-if", "slowdown.p99>1000"];
     let unknown = desk.unrack(&[&["sim", &star, FEW[0], FEW[1]], &none[..]].concat());
     assert!(matches!(unknown.status.code(), Some(1 | 2)), "{}", stderr(&unknown));
@@ -76,7 +76,7 @@ fn one_point_beyond_its_limit_fails_a_sweep() {
         sweep.points[n].figures.slowdown_p99.unwrap()
     };
     assert!(p99(1) < p99(2) && p99(2) != p99(3));
-    // Between the light load and the heavy one; of points that were kept, too.
+    // A limit between the light load and the heavy one holds for kept points, too.
     let limit = format!("slowdown.p99>{}", (p99(1).max(p99(0)) + p99(2).min(p99(3))) / 2.0);
     let output = run(&limit);
     let last = stderr(&output).lines().last().unwrap_or_default().to_string();

@@ -1,11 +1,11 @@
-//! `unrack run --fast`: the same output, and a clear end where that cannot be promised.
+//! `unrack run --fast`: the same output, and a clear error where that cannot be promised.
 
 use crate::common;
 
 use common::{Lab, compile, stderr};
 use std::process::Command;
 
-/// System calls into and out of taken memory, threads, signals, `mremap`, a bus error of the program's own.
+/// Program with system calls into and out of taken memory, threads, signals, `mremap`, and a bus error of its own.
 const BUSY: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -162,7 +162,7 @@ fn every_fetch_is_captured_and_delays_are_waited_for() {
     assert!(count("wait_ns") as f64 > count("fetches") as f64 * 50e3 * 0.95, "{summary}");
 }
 
-/// Ends with status 1 and a reason that names `what`.
+/// Runs a program that has to end with status 1 and a reason that names `what`.
 fn refuses(what: &str, statement: &str) {
     let Some(lab) = Lab::fast("fast-refusal") else { return };
     let program = lab.path("refused");

@@ -1,4 +1,4 @@
-//! `unrack keys`.
+//! `unrack keys`: key folders and trusted keys.
 
 use crate::desk::Desk;
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
 //! `unrack run` when it is killed: everything that it started ends with it, and nothing is left.
 //!
-//! `unrack` is two processes, a guard and its worker, and a kill may hit either or both. `UNRACK_RUN_KILLS` says how many
-//! random kills there are, `UNRACK_RUN_KILLS_SEED` which.
+//! `unrack` is two processes, a guard and its worker, and a kill may hit either or both. `UNRACK_RUN_KILLS` sets the
+//! number of random kills, `UNRACK_RUN_KILLS_SEED` their seed.
 
 use crate::common;
 
@@ -19,8 +19,8 @@ enum Victim {
 
 const VICTIMS: [Victim; 3] = [Victim::Guard, Victim::Worker, Victim::Both];
 
-/// Starts what is hard to find again: a session of its own whose parent is gone, one process after the other, one that pages,
-/// and, as $1, a program into which nothing can be preloaded.
+/// Script that starts processes that are hard to find again: a session of its own whose parent is gone, one process
+/// after the other, one that pages, and, as $1, a program into which nothing can be preloaded.
 const SCRIPT: &str = r#"
 (setsid sh -c 'sleep 300' &)
 setsid python3 -c '
@@ -36,7 +36,7 @@ while :; do sleep 0.02; done
 struct Run {
     process: Child,
     marked: Marked,
-    /// The script has started everything.
+    /// File that exists once the script has started everything.
     all_there: PathBuf,
 }
 
@@ -50,14 +50,14 @@ impl Run {
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
         command.args(["run", "--local", "6MiB"]).args(options).args(["--", "sh", "-c", SCRIPT, "sh"]);
-        // With nobody left of unrack, only what has a pager knows.
+        // When both processes of unrack are killed, only programs with a pager notice.
         command.arg(if victim == Victim::Both { PathBuf::new() } else { lonely }).arg(&all_there);
         command.env("XDG_CACHE_HOME", lab.path("cache")).env("TMPDIR", lab.path("tmp"));
         marked.mark(&mut command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Run { process: command.spawn().unwrap(), marked, all_there }
     }
 
-    /// Kills without asking, and waits until everything is gone. Returns the folders that are left then.
+    /// Kills the victim with SIGKILL, and waits until everything is gone. Returns the folders that are left then.
     fn kill(mut self, lab: &Lab, victim: Victim) -> Vec<PathBuf> {
         let guard = self.process.id();
         let worker = worker_of(guard);
@@ -77,7 +77,7 @@ impl Run {
     }
 }
 
-/// The process that `unrack`, as started, has made for the work.
+/// Returns the worker that the started `unrack` has made.
 fn worker_of(guard: u32) -> Option<u32> {
     children(guard).first().copied()
 }

@@ -1,4 +1,4 @@
-//! Where simulated time, memory, inputs or the disk end: an error with its reason, and nothing half written.
+//! Limits of simulated time, memory, inputs and the disk: an error with its reason, and nothing half written.
 
 use crate::desk::Desk;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::{Command, Output, Stdio};
 const EDM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/star-edm.toml");
 const JOBS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drack-jobs.toml");
 
-/// Status and what was said, of a command that must end by itself without a panic.
+/// Returns status and messages of a command that has to end by itself without a panic.
 fn ended(output: &Output) -> (Option<i32>, String) {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!said.contains("panicked"), "{said}");
     (output.status.code(), said)
 }
 
-/// The same under limits that the shell sets, such as `ulimit -v 100000`.
+/// Runs a command under limits that the shell sets, such as `ulimit -v 100000`.
 fn limited(limits: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let script = format!("{limits}; exec \"$@\"");
     let mut command = Command::new("bash");
@@ -114,7 +114,7 @@ fn samples_that_no_memory_holds_are_refused_or_end_the_run_with_the_reason() {
     let (status, said) = sim(&["workload.messages=1000000"]);
     assert_eq!(status, Some(3), "{said}");
     assert!(said.contains("`--every` (samples of links, "), "{said}");
-    // How long a collective takes is not known before.
+    // The time of a collective is not known in advance.
     let work = "workload={ kind = \"collective\", operation = \"all-to-all\", size = \"100MB\" }";
     let (status, said) = sim(&[work, "network.topology.nodes=16"]);
     assert_eq!(status, Some(1), "{said}");
@@ -126,7 +126,7 @@ fn samples_that_no_memory_holds_are_refused_or_end_the_run_with_the_reason() {
 fn an_allocation_that_is_refused_ends_with_the_reason_and_status_1() {
     let desk = Desk::new("limits-allocation");
     let out = desk.path("run");
-    // So little that nothing can be reckoned with: what is left is refused beforehand, or the next allocation is.
+    // So little that nothing can be relied on: either the need is refused beforehand, or an allocation later.
     for kib in [45_000, 60_000, 80_000] {
         let arguments = ["sim", EDM, "--set", "workload.messages=500000", "--out", &out];
         let (status, said) = limited(&format!("ulimit -v {kib}"), &arguments);
@@ -145,7 +145,7 @@ fn a_limit_of_address_space_that_the_pager_cannot_live_in_is_told() {
     assert!(said.contains("ulimit -v") && said.contains("address space"), "{said}");
 }
 
-/// The status of a command that reads what never ends, or never begins: it must not take long.
+/// Returns the status of a command with an input that never ends, or never begins: it must not take long.
 fn at_once(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new("timeout");
     command.args(["20", env!("CARGO_BIN_EXE_unrack")]).args(arguments).stdin(Stdio::null());

@@ -1,4 +1,5 @@
-//! The command as its users call it. One program: linking one for each room costs more than running it.
+//! The command as its users call it. All tests are one program, since linking one for each room costs more than
+//! running it.
 
 mod common;
 mod compare;

@@ -1,4 +1,4 @@
-//! `unrack map`: what is measured, drawn, kept and refused.
+//! `unrack map`: measurements, drawings, kept runs and refusals.
 
 use crate::common;
 
@@ -6,10 +6,11 @@ use common::{Lab, stderr};
 use std::ffi::OsStr;
 use std::process::Output;
 
-/// 12 MiB, and every page of it three times over; then it stays, so that a busy machine has time to weigh it.
+/// Program that writes every page of 12 MiB three times over; then it sleeps, so that a busy machine has time to
+/// measure its memory.
 const WORK: &str = "import time\nd = bytearray(12 << 20)\nfor _ in range(3):\n for i in range(0, len(d), 4096): d[i] = 1\ntime.sleep(0.1)\n";
 
-/// A map of one share in one round, on a machine where so many other tasks run.
+/// Maps one share in one round, on a machine where `others` other tasks run.
 fn map(lab: &Lab, others: u32, options: &[&str]) -> Output {
     let out = lab.path("map");
     let mut arguments: Vec<&dyn AsRef<OsStr>> =
@@ -27,7 +28,7 @@ fn without_machine(text: &[u8]) -> serde_json::Value {
     object
 }
 
-/// Keeps the runs of `lab`'s map as another build would have.
+/// Changes the kept runs of `lab`'s map to those of another build.
 fn age(lab: &Lab) {
     let path = lab.path("map/measured.json");
     let mut kept: serde_json::Value = unrack_record::read_json(&path).unwrap();
@@ -49,10 +50,10 @@ fn a_map_is_drawn_and_its_runs_are_kept() {
     for name in ["map.json", "manifest.json", "report.html", "measured.json"] {
         assert!(lab.path("map").join(name).is_file(), "{name}");
     }
-    // Again: nothing is run, and the same comes out.
+    // The second time nothing is run, and the result is the same.
     let output = map(&lab, 0, &["--json"]);
     assert_eq!(settled(&output.stdout), first);
-    // Four native ones, one without delay and five with.
+    // Four native runs, one without delay and five with.
     assert!(stderr(&output).contains("going on from 10 runs"), "{}", stderr(&output));
     let output = map(&lab, 0, &[]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -62,14 +63,15 @@ fn a_map_is_drawn_and_its_runs_are_kept() {
     assert!(!stderr(&output).contains("going on from"), "another build measures anew");
 }
 
-/// What the machine did besides differs from time to time.
+/// Returns a map without the parts that depend on other work of the machine.
 fn settled(text: &[u8]) -> serde_json::Value {
     let mut map = without_machine(text);
     map.as_object_mut().unwrap().remove("disturbance").unwrap();
     map
 }
 
-/// Whether a share can be stated depends on how busy this machine is; what is stated must make sense.
+/// Checks the cells of a share. Whether they can be stated depends on the load of this machine; what is stated must
+/// make sense.
 fn check_cells(local: &serde_json::Value) {
     if local["slowdown"].is_null() {
         assert!(local["withheld"]["key"].is_string() && local["slowdown_ci95"].is_null(), "{local}");

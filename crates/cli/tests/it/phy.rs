@@ -1,4 +1,4 @@
-//! `unrack phy`.
+//! `unrack phy`: listings, traces, captures and waveforms.
 
 use crate::desk;
 
@@ -68,7 +68,7 @@ fn damage_is_told_and_bad_input_refused() {
     assert!(said.contains("node=2 is above 1"), "{said}");
 }
 
-/// §4.2.1: with 9 KB of a frame on every way, 64 B are read in about 300 ns.
+/// §4.2.1: with 9 KB of a frame on every line, 64 B are read in about 300 ns.
 #[test]
 fn the_picture_of_the_docs_is_what_the_tool_draws() {
     let desk = Desk::new("phy-picture");
@@ -113,7 +113,7 @@ fn a_trace_shows_every_block_and_can_be_captured() {
     assert!(lines.lines().any(|line| line.trim() == "1500"), "the frame: {lines}");
 }
 
-/// Of a VCD: by signal, when it took which value, words as their ASCII codes.
+/// Returns the changes of a VCD: by signal, when it took which value, words as their ASCII codes.
 fn changes(vcd: &str) -> BTreeMap<String, Vec<(u64, String)>> {
     let (mut scope, mut names, mut now) = (String::new(), BTreeMap::new(), 0);
     let mut changes: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
@@ -141,7 +141,7 @@ fn changes(vcd: &str) -> BTreeMap<String, Vec<(u64, String)>> {
     changes
 }
 
-/// Both kinds of waveform say the same, by a program that is not ours.
+/// Both kinds of waveform have the same content, by a converter that is not ours.
 #[test]
 fn a_signal_trace_has_the_changes_of_the_dump() {
     let desk = Desk::new("phy-waves");

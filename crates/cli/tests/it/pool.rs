@@ -1,4 +1,4 @@
-//! `unrack pool`: what people see of it.
+//! `unrack pool`: its visible behaviour.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn unrack() -> Command {
 struct Served(Child);
 
 impl Served {
-    /// A pool that can be connected to, and what it says of itself.
+    /// Starts a pool, and returns it with its status line once it takes connections.
     fn new(socket: &Path, more: &[&str]) -> (Served, serde_json::Value) {
         let mut command = unrack();
         command.args(["pool", "serve", "--json", "--capacity", "64MiB", "--socket"]).arg(socket).args(more);
@@ -86,7 +86,7 @@ fn serves_lists_and_starts_again_after_kill() {
     assert!(shown.contains("\nkv "), "{shown}");
 
     let start = Instant::now();
-    // A process that has no time to answer at once is listed as it was.
+    // A process that has no time to answer at once is listed with its last report.
     let json = loop {
         let json: serde_json::Value = serde_json::from_slice(&ls(&socket, &["--json"]).stdout).unwrap();
         if json["processes"][1]["used_bytes"] == 1024 || start.elapsed() > PATIENCE {
@@ -204,7 +204,7 @@ fn a_place_that_cannot_be_written_is_what_the_machine_lacks() {
     }
 }
 
-/// The folder of the default socket, too, is only there if somebody serves.
+/// The folder of the default socket, too, exists only while a pool is served.
 #[test]
 fn a_pool_that_does_not_start_leaves_no_folder() {
     let folder = Folder::new("default");

@@ -1,4 +1,5 @@
-//! Which build made a result: found by `build.rs`, said by every manifest, and apart from what was found.
+//! Provenance: the build that made a result is found by `build.rs`, stated by every manifest, and kept apart from
+//! results.
 
 use crate::desk;
 
@@ -23,7 +24,7 @@ fn git(folder: &Path, arguments: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// A workspace of one crate, with a test.
+/// Makes a workspace of one crate, with a test.
 fn workspace(at: &Path) {
     for folder in ["crates/cli/src/inner", "crates/cli/tests", "studies/edm"] {
         std::fs::create_dir_all(at.join(folder)).unwrap();
@@ -128,7 +129,7 @@ fn whatever_is_included_is_among_the_sources() {
     assert!(found > 20, "{found} files are included");
 }
 
-/// How many files those in `part` include; each of them is among the `parts`.
+/// Returns the number of files that the files in `part` include; each of them has to be among the `parts`.
 fn included(root: &Path, part: &Path, parts: &[std::path::PathBuf]) -> usize {
     let path = root.join(part);
     if path.is_dir() {
@@ -176,7 +177,7 @@ fn two_runs_print_the_same_but_for_the_machine() {
         };
         assert_eq!(run("one"), run("two"), "{words:?}");
     }
-    // And so is what was written.
+    // The written results are the same, too.
     let read = |folder: &str| {
         without_machine(&String::from_utf8(desk.bytes(&format!("{folder}/summary.json"))).unwrap())
     };

@@ -1,4 +1,5 @@
-//! `unrack rack`: programs on hosts that are network namespaces. Where these cannot be made, tests are skipped, and say so.
+//! `unrack rack`: programs on hosts that are network namespaces. Where these cannot be made, tests are skipped with a
+//! message.
 
 use crate::desk;
 
@@ -13,14 +14,14 @@ const ROLE: &str = "UNRACK_TEST_ROLE";
 const BYTES: usize = 6_000_000;
 const PORT: u16 = 5001;
 
-/// Racks that are gone when the test is over.
+/// Racks that are taken down at the end of the test.
 struct Racks {
     desk: Desk,
     state: String,
 }
 
 impl Racks {
-    /// `None`, if this machine cannot.
+    /// Builds racks; `None` if this machine cannot.
     fn up(name: &str, sets: &[&str]) -> Option<Racks> {
         let desk = Desk::new(name);
         let racks = Racks { state: desk.path("state"), desk };
@@ -48,7 +49,7 @@ impl Racks {
         self.command(host, program).output().unwrap()
     }
 
-    /// This very program, as one end of a stream.
+    /// Starts this very program on a host, as one end of a stream.
     fn role(&self, host: &str, role: &str) -> Child {
         let me = std::env::current_exe().unwrap();
         let mut command =
@@ -56,7 +57,8 @@ impl Racks {
         command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Sends from host 0 to host 2; `meanwhile` is called when the stream is under way. What each NIC of host 0 has sent.
+    /// Sends from host 0 to host 2, and calls `meanwhile` during the stream. Returns the bytes that each NIC of host 0
+    /// has sent.
     fn stream(&self, meanwhile: impl FnOnce()) -> Vec<u64> {
         let receiver = self.role("2", "receive");
         let mut sender = self.role("0", "send");
@@ -90,12 +92,12 @@ fn content(n: usize) -> u8 {
     (n.wrapping_mul(0x9E37_79B1) >> 13) as u8
 }
 
-/// Not a test, unless a test says so: a program without any knowledge of racks.
+/// No test by itself: a program without any knowledge of racks, which the tests start on hosts.
 #[test]
 fn an_end_of_a_stream() {
     match std::env::var(ROLE).as_deref() {
         Ok("receive") => {
-            // It listens to the end: the kernel takes further subflows only while somebody does.
+            // It listens to the end: the kernel takes further subflows only while there is a listener.
             let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
             let mut peer = listener.accept().unwrap().0;
             let mut bytes = Vec::new();
@@ -130,7 +132,7 @@ fn a_connection_has_the_nics_of_its_rack_and_outlives_one() {
     assert_eq!(sent.len(), 2);
     let share = BYTES / 4..=BYTES;
     assert!(sent.iter().all(|sent| share.contains(&(*sent as usize))), "not by both NICs: {sent:?}");
-    // A NIC dies in the middle of a stream.
+    // A NIC fails in the middle of a stream.
     racks.stream(|| {
         let output = racks.run("0", &["ip", "link", "set", "nic1", "down"]);
         assert!(output.status.success(), "{}", stderr(&output));
@@ -142,7 +144,7 @@ fn connections_take_turns_at_the_nics_of_a_rack() {
     let Some(racks) = Racks::up("turns", &[]) else { return };
     let said = stdout(&racks.role("host1", "turns").wait_with_output().unwrap());
     let turns = ["10.0.0.2 10.0.1.2 10.0.0.2 10.0.1.2", "10.0.1.2 10.0.0.2 10.0.1.2 10.0.0.2"];
-    // A datagram goes where it is sent.
+    // A datagram goes to the address that it is sent to.
     let is_right = |turns: &&str| said.contains(&format!("to {turns} and 10.1.0.1:{PORT}"));
     assert!(turns.iter().any(is_right), "{said}");
 }
@@ -167,7 +169,7 @@ fn nothing_is_left_behind() {
     assert!(seen.contains("10.1.0.2 host3") && seen.ends_with("4096\n"), "{seen}");
     let mut forgotten = racks.command("1", &["sleep", "600"]).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));
-    // As after a crash: what was written is lost.
+    // As after a crash: the state file is lost.
     std::fs::remove_file(format!("{state}/rack.json")).unwrap();
     assert!(
         racks
@@ -182,7 +184,7 @@ fn nothing_is_left_behind() {
     assert!(racks.down().contains("nothing was up"));
 }
 
-/// Whatever it was doing: making namespaces, cabling them, or shaping links.
+/// Kills `up` at any time: while it makes namespaces, connects them, or shapes links.
 #[test]
 fn nothing_is_left_of_one_that_was_killed_in_the_middle() {
     let Some(racks) = Racks::up("killed", &[]) else { return };

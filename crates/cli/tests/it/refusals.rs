@@ -1,4 +1,4 @@
-//! What cannot be run is found out before anything starts, and the exit status says whose fault it is.
+//! Refusals: work that cannot be done is refused before anything starts, and the exit status says whose fault it is.
 
 use crate::common;
 

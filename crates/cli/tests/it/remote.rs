@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use unrack_testing::ClosedPort;
 
-/// `unrack memory serve`, ended with the test.
+/// A running `unrack memory serve`, ended with the test.
 pub struct Node {
     pub process: Child,
     _stdout: BufReader<ChildStdout>,
@@ -34,7 +34,7 @@ impl Drop for Node {
     }
 }
 
-/// Fills 12 MiB, forks, changes a half of it on each side, and prints sums of all of it.
+/// Program that fills 12 MiB, forks, changes a half of it on each side, and prints sums of all of it.
 const PROGRAM: &str = r#"
 import hashlib, os, sys
 sys.stdout.reconfigure(line_buffering=True)
@@ -78,7 +78,7 @@ fn pages_survive_a_node_in_shared_memory() {
     check(&lab, &Node::serve(&["--shm", socket.to_str().unwrap(), "--capacity", "128MiB"]));
 }
 
-/// Runs for ever, and says when it has begun to page.
+/// Program that runs for ever, and prints a line for each turn through its memory.
 pub const ENDLESS: &str = r#"
 data = bytearray(16 << 20)
 turn = 0
@@ -91,7 +91,7 @@ while True:
     print('turn', turn, flush=True)
 "#;
 
-/// Starts the endless program, lets it turn twice, calls `disturb` and returns what came of it.
+/// Starts the endless program, waits for two turns, calls `disturb` and returns the output of the run.
 fn disturbed(lab: &Lab, node: &str, disturb: impl FnOnce()) -> Output {
     let arguments = ["run", "--local", "6MiB", "--remote", node, "--", "python3", "-c", ENDLESS];
     let mut command = Command::new("timeout");
@@ -147,7 +147,7 @@ fn a_node_that_is_not_there_is_found_out_before_the_start() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
 
-/// Key folders of a server and a client that trust each other.
+/// Makes key folders of a server and a client that trust each other.
 fn acquainted(lab: &Lab) -> [String; 2] {
     let folders = ["server", "client"].map(|name| lab.path(name).display().to_string());
     let made = folders.each_ref().map(|folder| stdout_of(lab, &[&"keys", &"make", folder]));
@@ -197,7 +197,7 @@ fn who_has_no_trusted_key_is_told_before_the_start() {
     stdout_of(&lab, &[&"keys", &"trust", &own["key"].as_str().unwrap(), &"--keys", &stranger]);
     let said = refused(&["--keys", &stranger]);
     assert!(said.contains(&format!("unrack keys trust {}` there", theirs.trim())), "{said}");
-    // The list of a node that serves is read anew: no restart.
+    // A serving node reads its list anew: no restart.
     stdout_of(&lab, &[&"keys", &"trust", &theirs.trim(), &"--keys", &server]);
     let (output, _) = lab.run(&["--local", "6MiB", "--remote", &node.at, "--keys", &stranger], &["true"]);
     assert!(output.status.success(), "{}", stderr(&output));

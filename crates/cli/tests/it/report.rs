@@ -55,7 +55,7 @@ fn what_is_no_run_is_bad_usage() {
     assert!(!std::path::Path::new(&desk.path("page.html")).exists());
 }
 
-/// Runs of `star-edm.toml`, in folders of these names with these `--set`.
+/// Runs `star-edm.toml` with these `--set` in folders of these names, and reports on them.
 fn page(desk: &Desk, runs: &[(&str, &[&str])]) -> (String, String) {
     for (name, sets) in runs {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();

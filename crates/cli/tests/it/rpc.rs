@@ -1,4 +1,4 @@
-//! `unrack rpc bench`: what people see of it.
+//! `unrack rpc bench`: its visible behaviour.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -45,7 +45,7 @@ fn measures_what_was_asked_for() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["memory"], &json["waiting"]), (&"model".into(), &"spin".into()));
     let calls = json["calls"].as_array().unwrap();
-    // Sizes by windows, sizes that nobody touches, windows by queues of their own or not.
+    // Sizes by windows, sizes that are not touched, windows by queues of their own or shared.
     assert_eq!(calls.len(), 4 + 2 + 4);
     for row in calls {
         let [p50, p99, p999] = ["p50_ns", "p99_ns", "p999_ns"].map(|name| row[name].as_u64().unwrap());
@@ -74,7 +74,7 @@ fn prints_tables() {
     assert!(folder.is_empty());
 }
 
-/// The server sees that nobody needs it any more, and clears away.
+/// The server notices that its parent is gone, and cleans up.
 #[test]
 fn killed_it_leaves_nothing() {
     if !has_two_cores() {

@@ -1,4 +1,4 @@
-//! `unrack run`: a program does what it does natively, and what its memory did is told.
+//! `unrack run`: a program behaves as it does natively, and its memory transfers are reported.
 
 use crate::common;
 
@@ -6,7 +6,7 @@ use common::{Lab, children, compile, run_folders, stderr};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// 16 MiB in random order, and what was found there.
+/// Program that accesses 16 MiB in random order, and prints what it found.
 const WORK: &str = r#"
 n = 16 << 20
 data = bytearray(n)
@@ -168,7 +168,7 @@ fn what_is_left_behind_is_ended_and_named() {
     assert!(summary["warnings"].to_string().contains("ended with the command: sleep"), "{summary}");
 }
 
-/// Interrupted, the program is, and nothing stays behind.
+/// Interrupts `unrack run`: the program is interrupted, and nothing stays behind.
 fn interrupted_by(signal: &str, status: i32) {
     let Some(lab) = Lab::paging(signal) else { return };
     let mark = lab.path("mark");

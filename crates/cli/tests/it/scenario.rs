@@ -16,7 +16,7 @@ fn good_scenarios_pass_and_bad_ones_are_shown() {
     let said = desk.refused(2, &["scenario", "--check", &file]);
     assert!(said.contains("did you mean `edm`") && said.contains("laod"), "both problems: {said}");
     assert!(said.contains(" --> ") && said.contains("^^^^"), "{said}");
-    // What only the fabric knows, and what only the file shows.
+    // Errors that only the fabric detects, and errors that only the file shows.
     let said = desk.refused(2, &["scenario", "--check", &star, "--set", "fabric.chunk=100B"]);
     assert!(said.contains("multiple of 64B"), "{said}");
     let said =
@@ -42,7 +42,7 @@ fn an_explanation_is_the_same_scenario_with_every_value() {
     let file = desk.file("explained.toml", &explained);
     let original = ["scenario", "--check", &example("star-dctcp.toml"), "--set", "network.link.rate=40Gbps"];
     assert_eq!(hash(desk.done(&["scenario", "--check", &file])), hash(desk.done(&original)));
-    // The file of a trace need not be there to be explained.
+    // The file of a trace need not exist for its scenario to be explained.
     desk.done(&["scenario", "--explain", &example("trace-replay.toml")]);
 }
 

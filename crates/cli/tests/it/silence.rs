@@ -1,4 +1,4 @@
-//! `unrack run --remote` when the memory node is silent: it says so, ends at last, and can be ended at any time.
+//! `unrack run --remote` when the memory node is silent: it reports that, ends at last, and can be ended at any time.
 
 use crate::common;
 use crate::remote::{ENDLESS, Node};
@@ -33,7 +33,7 @@ impl Run {
         Run { process, stdout, marked }
     }
 
-    /// The next line of the program.
+    /// Returns the next line of the program.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -44,7 +44,7 @@ impl Run {
         send(signal, self.process.id());
     }
 
-    /// How it ended, with nothing left of it.
+    /// Waits for the end, checks that nothing is left, and returns the output.
     fn end(mut self) -> Output {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
@@ -67,13 +67,14 @@ fn serve_shared(lab: &Lab) -> Node {
     Node::serve(&["--shm", lab.path("node.sock").to_str().unwrap(), "--capacity", "256MiB"])
 }
 
-/// Ignores requests to end, has a child that does so in a session of its own, and then turns for ever.
+/// Returns a program that ignores requests to end, has a child that does so in a session of its own, and then turns
+/// for ever.
 fn stubborn() -> String {
     let ignore = "import os, signal, time\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)";
     format!("{ignore}\nif os.fork() == 0:\n    os.setsid()\n    while True: time.sleep(1)\n{ENDLESS}")
 }
 
-/// Needs ever more memory; says when the first 40 MiB are there.
+/// Program that needs ever more memory; it prints a line once the first 40 MiB are there.
 const GROWING: &str = "
 data = []
 while True:
@@ -81,7 +82,7 @@ while True:
     if len(data) == 40: print('grown', flush=True)
 ";
 
-/// Needs little memory itself; its child needs more and more, two seconds after a line was printed.
+/// Program that needs little memory itself; its child needs more and more, two seconds after a line was printed.
 const FORKING: &str = "
 import os, time
 if os.fork() == 0:
@@ -92,7 +93,7 @@ if os.fork() == 0:
 time.sleep(1000)
 ";
 
-/// What is said of a node that is stopped for good, and how the run ends.
+/// Checks the messages about a node that is stopped for good, and the end of the run.
 fn told(mut run: Run, node: &Node, waits_for: &str) {
     run.line();
     send("-STOP", node.process.id());
@@ -134,7 +135,7 @@ fn a_stopped_node_in_shared_memory_is_told_and_ends_the_run() {
 fn a_node_that_stops_before_a_child_is_greeted_is_told_and_ends_the_run() {
     let lab = Lab::new("stopped-greeting");
     for node in [serve_tcp(), serve_shared(&lab)] {
-        // The parent never comes to page.
+        // The parent never gets to page.
         told(Run::with_local("40MiB", &lab, &node.at, FORKING), &node, "s for the node's greeting: ");
     }
 }
@@ -147,7 +148,7 @@ fn a_run_goes_on_when_its_node_does() {
     send("-STOP", node.process.id());
     std::thread::sleep(Duration::from_millis(3500));
     send("-CONT", node.process.id());
-    // What was in the pipe before the stop is surely read by then.
+    // The lines that were in the pipe before the stop have been read by then.
     for _ in 0..20 {
         assert!(run.line().starts_with("turn"));
     }
@@ -173,7 +174,7 @@ fn a_program_that_is_stopped_waits_for_nobody() {
     assert!(!said.contains("answer"), "{said}");
 }
 
-/// A request ends a program that ignores it and waits for a page of a node that is stopped.
+/// Sends a request to end to a program that ignores it and waits for a page of a stopped node; it ends nevertheless.
 fn ended_by(signal: &str, status: i32, lab: &Lab, node: &Node) {
     let mut run = Run::start(lab, &node.at, &stubborn());
     run.line();
@@ -209,7 +210,7 @@ fn a_second_request_does_not_wait() {
     assert!(said.contains("it is killed in 4 s, or at once by another signal"), "{said}");
 }
 
-/// Runs a program over a link that goes down when it has printed its first line. `None`: not on this machine.
+/// Runs a program over a link that goes down once it has printed its first line. `None`: not possible on this machine.
 fn without_link(lab: &Lab, program: &str) -> Option<Output> {
     let may = Command::new("unshare").args(["-n", "ip", "link", "set", "lo", "up"]).output();
     if !may.is_ok_and(|output| output.status.success()) {

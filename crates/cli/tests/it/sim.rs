@@ -1,4 +1,4 @@
-//! `unrack sim`: what programs rely on.
+//! `unrack sim`: the behaviour that programs rely on.
 
 use crate::desk;
 
@@ -6,7 +6,7 @@ use desk::{Desk, example, stderr, stdout};
 use serde_json::Value;
 use unrack_record::{completions, messages, trace};
 
-/// Enough for a distribution, and soon over.
+/// Enough messages for a distribution, and soon over.
 const FEW: [&str; 2] = ["--set", "workload.messages=20000"];
 const STATISTICS: [&str; 6] = ["mean", "p50", "p95", "p99", "p999", "max"];
 
@@ -136,7 +136,7 @@ fn a_folder_holds_the_run_and_agrees_with_what_was_printed() {
     assert_eq!(of(completions::Kind::Fetch), summary["by_kind"]["read"]["messages"]);
     assert_eq!(of(completions::Kind::WriteBack), summary["by_kind"]["write"]["messages"]);
 
-    // What was written down is the scenario: it gives the same run.
+    // The written file is the scenario: it gives the same run.
     let again = json(&desk, &["run/scenario.toml", "--out", "again"]);
     assert_eq!(again["slowdown"], summary["slowdown"]);
     assert!(desk.bytes("again/messages.parquet") == desk.bytes("run/messages.parquet"));
@@ -150,7 +150,7 @@ fn a_bad_scenario_is_shown_with_its_line_and_leaves_earlier_results_alone() {
     let before = desk.bytes("run/summary.json");
     let text = std::fs::read_to_string(&star).unwrap();
     let line = text.lines().position(|line| line.starts_with("chunk")).unwrap() + 1;
-    // Found while reading, and only by the fabric.
+    // An error found while parsing, and one found only by the fabric.
     for (bad, why) in [("chunkk = \"256B\"", "did you mean `chunk`"), ("chunk = \"100B\"", "multiple of 64B")]
     {
         let file = desk.file("bad.toml", text.replace("chunk = \"256B\"", bad));
@@ -175,7 +175,7 @@ fn a_folder_of_something_else_is_refused_before_anything_runs() {
     assert_eq!(desk.bytes("mine/summary.json"), b"mine");
 }
 
-/// One thread that fetches a page every 10 us, after 1 us of waiting.
+/// Writes a trace of one thread that fetches a page every 10 us, after 1 us of waiting.
 fn capture(desk: &Desk, pages: u64) {
     let mut table = trace::Writer::create(desk.path("trace.parquet")).unwrap();
     for page in 0..pages {

@@ -1,4 +1,4 @@
-//! `unrack study`: what programs rely on.
+//! `unrack study`: the behaviour that programs rely on.
 
 use crate::desk;
 

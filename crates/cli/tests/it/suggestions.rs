@@ -1,17 +1,17 @@
-//! Words that people write wrongly: each is refused with status 2 and the word that was probably meant.
+//! Misspelt words: each is refused with status 2 and the word that was probably meant.
 
 use crate::desk;
 
 use desk::{Desk, example};
 
-/// Arguments, and what is said of them.
+/// A case: arguments, and the expected message.
 type Case = (Vec<String>, &'static str);
 
 fn case(line: &str, said: &'static str) -> Case {
     (line.split_whitespace().map(String::from).collect(), said)
 }
 
-/// What follows `unrack sim examples/star-edm.toml`.
+/// Returns a case of `unrack sim examples/star-edm.toml` with more arguments.
 fn simulated(more: &str, said: &'static str) -> Case {
     let (mut arguments, said) = case(more, said);
     arguments.splice(0..0, ["sim".into(), example("star-edm.toml")]);
@@ -50,7 +50,7 @@ fn keys_of_scenarios() {
     );
 }
 
-/// A file in which the key that says what a table is has a slip.
+/// The key that decides the kind of a table is misspelt in a file.
 #[test]
 fn keys_that_say_what_a_table_is() {
     let text = std::fs::read_to_string(example("star-edm.toml")).unwrap();
@@ -131,7 +131,7 @@ fn programs_come_after_two_dashes() {
         ],
     );
     let desk = Desk::new("no-separator");
-    // An option that there is not, and a word too many where no program is taken, are something else.
+    // An option that does not exist, and a word too many where no program is taken, are other errors.
     for arguments in
         [&["run", "--lcal", "25%", "--", "ls"][..], &["study", "list", "ls"], &["run", "-x", "ls"]]
     {
@@ -140,7 +140,7 @@ fn programs_come_after_two_dashes() {
     }
 }
 
-/// Misspelt verbs and options, which the parser of command lines sees.
+/// Misspelt verbs and options, which the parser of command lines detects.
 #[test]
 fn verbs_and_options() {
     let desk = Desk::new("verbs");

@@ -1,4 +1,4 @@
-//! `unrack sweep`: what it keeps, and that it does not depend on how it was run.
+//! `unrack sweep`: kept points, and results that do not depend on how it was run.
 
 use crate::desk;
 
@@ -70,7 +70,7 @@ fn a_sweep_goes_on_where_it_was_killed() {
     let written: Vec<_> = done.iter().map(|path| path.metadata().unwrap().modified().unwrap()).collect();
     assert!(!done.is_empty());
     assert_eq!(run(&desk, "killed", &[]), whole);
-    // What was done is not done again.
+    // Finished points are not run again.
     let still: Vec<_> = done.iter().map(|path| path.metadata().unwrap().modified().unwrap()).collect();
     assert_eq!(still, written);
     assert_eq!(desk.bytes("killed/sweep.json"), desk.bytes("whole/sweep.json"));

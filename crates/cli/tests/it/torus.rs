@@ -6,7 +6,7 @@ use desk::{Desk, example, stderr, stdout};
 use serde_json::Value;
 use std::path::Path;
 
-/// A rack that is gone when the test is over.
+/// A rack that is taken down at the end of the test.
 struct Torus {
     desk: Desk,
     state: String,
@@ -36,7 +36,7 @@ impl Drop for Torus {
     }
 }
 
-/// Half a second of flows.
+/// Settings for half a second of flows.
 const SETS: [&str; 4] = ["--set", "workload.messages=60", "--set", "workload.size=200kB"];
 
 fn json(text: &str) -> Value {
@@ -58,7 +58,7 @@ fn a_live_rack_says_what_a_simulated_one_does() {
         (&live["live"]["wrong_bytes"], &live["live"]["malformed"]),
         (&Value::from(0), &Value::from(0))
     );
-    // As fast as the simulator's at the most, but for chance; on a busy machine it takes longer.
+    // Flows are at most as fast as in the simulator, apart from chance; on a busy machine they take longer.
     let mean = |figures: &Value| figures["completion_ns"]["mean"].as_f64().unwrap();
     assert!(mean(&live) > mean(&simulated) / 2.0, "{} and {}", mean(&live), mean(&simulated));
     let hops = |figures: &Value| figures["packet_hops"].as_f64().unwrap();
@@ -68,7 +68,7 @@ fn a_live_rack_says_what_a_simulated_one_does() {
             .iter()
             .all(|file| Path::new(&out).join(file).exists())
     );
-    // And again, for people.
+    // The same again as a table.
     let table = torus.desk.done(&run);
     assert!(table.contains("r2c2") && table.contains("\nlive "), "{table}");
 }
@@ -94,8 +94,8 @@ fn nothing_is_left_behind() {
     assert_eq!(stdout(&desk.unrack(&torus.verb("down"))), "");
 }
 
-/// Cables that differ, one of which fails for a while; a slow program, another rule later on, better routings: as the
-/// simulator does.
+/// Cables that differ, one of which fails for a while, a slow program, a rule that takes effect later, and better
+/// routings: all as in the simulator.
 #[test]
 fn a_graph_of_cables_that_differ_and_fail() {
     let desk = Desk::new("torus-graph");
@@ -133,7 +133,7 @@ detected_after = "5ms"
     assert_eq!(desk.done(&verb("up")), "4 nodes of a graph are up\n");
     let other = [&verb("run")[..], &["--set", "failures=[]"]].concat();
     assert!(desk.refused(2, &other).contains("another network, fabric or failures"));
-    // Twice: times of rules and failures are since a run began.
+    // Twice, since times of rules and failures are relative to the start of a run.
     for _ in 0..2 {
         let live = json(&desk.done(&[&verb("run")[..], &["--json"]].concat()));
         assert_eq!((&live["completed"], &live["live"]["wrong_bytes"]), (&Value::from(80), &Value::from(0)));
@@ -160,7 +160,7 @@ fn what_only_the_simulator_does_is_refused() {
     assert!(!Path::new(&state).exists());
 }
 
-/// Two racks that are one: each with half of the nodes, as if they were on two machines.
+/// Two processes that are one rack: each with half of the nodes, as if they were on two machines.
 #[test]
 fn machines_carry_each_others_flows() {
     let desk = Desk::new("torus-machines");
@@ -205,7 +205,7 @@ fn machines_carry_each_others_flows() {
     assert!(refused(&[&beyond[..], &["--key", "none"]].concat()).contains("none"));
 }
 
-/// In /tmp and the like, others come first at times.
+/// A state folder in a shared place such as /tmp, which others may have created first.
 #[test]
 fn a_state_folder_that_others_may_write_to_is_refused() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -223,7 +223,7 @@ fn a_state_folder_that_others_may_write_to_is_refused() {
     desk.unrack(&["rack", "down", "--state", &state]);
 }
 
-/// As [`machines_carry_each_others_flows`], with seals.
+/// Sealed links between machines; otherwise as [`machines_carry_each_others_flows`].
 #[test]
 fn machines_with_a_key_carry_each_others_flows() {
     let desk = Desk::new("torus-sealed");

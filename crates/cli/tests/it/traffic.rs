@@ -1,4 +1,4 @@
-//! `unrack sim`: what counts in the figures, and work that is refused before the run starts.
+//! `unrack sim`: messages that count in the figures, and work that is refused before the run starts.
 
 use crate::desk;
 
@@ -10,7 +10,7 @@ fn json(desk: &Desk, arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}"))
 }
 
-/// `--set` before each of these.
+/// Returns these values, each with `--set` before it.
 fn set<'a>(values: &[&'a str]) -> Vec<&'a str> {
     values.iter().flat_map(|value| ["--set", value]).collect()
 }

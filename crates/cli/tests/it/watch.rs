@@ -1,4 +1,4 @@
-//! `unrack sim --pcap --perfetto --ports --explain`: what other programs read.
+//! `unrack sim --pcap --perfetto --ports --explain`: files for other programs.
 
 use crate::desk;
 
@@ -14,7 +14,7 @@ use unrack_testing::Needed;
 
 const FABRICS: [&str; 4] = ["edm", "cxl", "dctcp", "pfabric"];
 
-/// A run of two thousand messages on this fabric, its summary, and `more` arguments.
+/// Runs two thousand messages on this fabric with `more` arguments, and returns the summary.
 fn run(desk: &Desk, fabric: &str, more: &[&str]) -> Value {
     let (star, protocol) = (example("star-dctcp.toml"), format!("fabric={{protocol=\"{fabric}\"}}"));
     let common = ["sim", star.as_str(), "--json", "--set", &protocol, "--set", "workload.messages=2000"];
@@ -22,7 +22,7 @@ fn run(desk: &Desk, fabric: &str, more: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}"))
 }
 
-/// Packets of a capture: their bytes, and how long they were.
+/// Returns the packets of a capture: their bytes, and their original length.
 fn packets(capture: &[u8]) -> Vec<(Vec<u8>, u32)> {
     let mut reader = PcapNgReader::new(capture).expect("begins as a pcapng file");
     let mut packets = Vec::new();
@@ -44,7 +44,7 @@ fn a_capture_holds_every_packet_on_every_link() {
         for (bytes, length) in &packets {
             assert!(bytes.len() as u32 <= *length, "{fabric}");
             match fabric {
-                // IPv4 and TCP, and the length that the IP header says.
+                // IPv4 and TCP, and the length in the IP header.
                 "dctcp" => {
                     assert_eq!((&bytes[12..15], bytes[23]), (&[0x08, 0x00, 0x45][..], 6));
                     assert_eq!(u32::from(u16::from_be_bytes([bytes[16], bytes[17]])) + 14, *length);
@@ -64,7 +64,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !((sum & 0xFFFF) + (sum >> 16)) as u16
 }
 
-/// The fields that tshark finds in a capture, a packet a line.
+/// Returns the fields that tshark finds in a capture, a line for each packet.
 fn tshark(desk: &Desk, capture: &str, fields: &[&str]) -> Option<Vec<String>> {
     let dissector = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../share/wireshark/unrack.lua");
     let mut command = Command::new("tshark");
@@ -112,7 +112,7 @@ fn a_timeline_is_what_perfetto_reads() {
         let named: BTreeSet<_> = of("M").iter().map(|event| event["tid"].as_u64()).collect();
         let links: BTreeSet<_> = of("X").iter().map(|event| event["tid"].as_u64()).collect();
         assert!(links.is_subset(&named) && links.len() >= 2, "{fabric}: {timeline}");
-        // Its own track: from submission to completion without a gap.
+        // The message's own track: from submission to completion without a gap.
         let parts: Vec<_> = of("X").into_iter().filter(|event| event["pid"] == 2).collect();
         assert!(!parts.is_empty(), "{fabric}");
         for two in parts.windows(2) {
@@ -154,7 +154,7 @@ fn an_explanation_sums_to_the_completion() {
     }
 }
 
-/// Ports of 36 KiB under Homa, in which many packets are dropped.
+/// Scenario with ports of 36 KiB under Homa, in which many packets are dropped.
 const DROPS: &str = r#"
 seed = 4
 [network]
@@ -188,7 +188,7 @@ fn the_message_that_took_longest_says_that_it_was_lost() {
     let lost: f64 = lost.map(|part| part["time_ns"].as_f64().unwrap()).sum();
     let completion = object["explained"]["completion_ns"].as_f64().unwrap();
     assert!(lost > 0.9 * completion, "{lost} of {completion}");
-    // One time-out of 2 ms, and not a second one until a grant.
+    // One retransmission timeout of 2 ms, and not a second one until a grant.
     assert!(completion < 3e6, "{completion}");
 }
 

@@ -1,25 +1,26 @@
-//! How a thread sleeps until a time, and is woken if something is due earlier.
+//! Wake-up of a sleeping thread: it sleeps until a time, and is woken if something is due earlier.
 //!
-//! The sleeper says until when it means to sleep, and then looks once more; whoever brings something first puts it there,
-//! and then looks until when the other means to sleep. A full fence on both sides, between the two: at least one of them
-//! sees what the other did. Nothing is lost if both do.
+//! The sleeper publishes the time until which it means to sleep, and then looks once more for work. A waker first puts
+//! its work where the sleeper looks, and then reads that time. Both have a full fence between the two steps, so that
+//! at least one of them sees what the other did. No harm is done if both do.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Until when a thread sleeps. 0: it does not.
+/// Time until which a thread sleeps, in the unit of its caller; 0 while it is awake.
 #[derive(Debug)]
 pub(crate) struct Bell(AtomicU64);
 
 impl Bell {
+    /// Returns a bell whose thread is awake.
     pub fn new() -> Bell {
         Bell(AtomicU64::new(0))
     }
 
-    /// Calls `park` with the time to sleep until: `until`, unless `earliest` knows of something before. `park` may return
-    /// whenever it likes, and does at once if there was an `unpark` since the last time.
+    /// Calls `park` with `until`, unless `earliest` then returns an earlier time. `park` may return at any time, and
+    /// must return at once if `unpark` was called since it last returned.
     pub fn sleep(&self, until: u64, earliest: impl FnOnce() -> u64, park: impl FnOnce(u64)) {
         // SYNC POINT with `ring`.
         self.0.store(until, Ordering::Relaxed);
@@ -31,7 +32,8 @@ impl Bell {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Something that was put there before is due at `at`: calls `unpark` if the sleeper would be late for it.
+    /// Calls `unpark` if the sleeper would sleep beyond `at`, the time at which work is due that the caller has
+    /// already made visible to it.
     pub fn ring(&self, at: u64, unpark: impl FnOnce()) {
         // SYNC POINT with `sleep`.
         fence(Ordering::SeqCst);
@@ -49,8 +51,8 @@ mod loom_tests {
 
     const NEVER: u64 = u64::MAX;
 
-    /// One puts something there that is due at 5; the other sleeps for ever unless it knows. It must come to know:
-    /// else loom finds that nobody can go on.
+    /// One thread puts work there that is due at 5; the other sleeps for ever unless it learns of it. If it did not,
+    /// loom would report a deadlock.
     #[test]
     fn loom_nobody_sleeps_through() {
         loom::model(|| {

@@ -1,10 +1,10 @@
-//! What flows carry: bytes that say whose they are, so that their destination knows whether they are the right ones.
+//! Content of flows: bytes that depend on the flow and their offset, so that the destination can verify them.
 
 use super::node::FlowKey;
 use std::collections::HashMap;
 use unrack_workload::random::mix;
 
-/// Writes what a flow has at `offset`, as a part that begins there.
+/// Writes a flow's bytes from `offset` on; `offset` is the start of a segment.
 pub(crate) fn fill(flow: FlowKey, offset: u64, into: &mut [u8]) {
     let mut words = words(flow, offset);
     let (whole, rest) = into.as_chunks_mut::<8>();
@@ -13,7 +13,7 @@ pub(crate) fn fill(flow: FlowKey, offset: u64, into: &mut [u8]) {
     rest.copy_from_slice(&word[..rest.len()]);
 }
 
-/// Whether these are the bytes that [`fill`] wrote there.
+/// Returns whether these are the bytes that [`fill`] writes there.
 fn is_content(flow: FlowKey, offset: u64, bytes: &[u8]) -> bool {
     let mut words = words(flow, offset);
     let (whole, rest) = bytes.as_chunks::<8>();
@@ -27,19 +27,20 @@ fn words((src, number): FlowKey, offset: u64) -> impl Iterator<Item = [u8; 8]> {
     (0u64..).map(move |n| first.wrapping_add(n.wrapping_mul(STEP)).to_le_bytes())
 }
 
-/// What has come of flows, as whoever they are for sees it.
+/// Verification of the flows that arrive at the nodes of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Checks(HashMap<FlowKey, Arrived>);
 
-/// What came of a flow, in order.
+/// Bytes of a flow delivered so far, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Arrived {
     pub bytes: u64,
-    /// Not what was sent, or not there.
+    /// Bytes that differ from those sent, or came at the wrong offset.
     pub wrong: u64,
 }
 
 impl Checks {
+    /// Verifies the next bytes of a flow and counts them.
     pub fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
         let arrived = self.0.entry(flow).or_default();
         if offset != arrived.bytes || !is_content(flow, offset, bytes) {
@@ -48,7 +49,7 @@ impl Checks {
         arrived.bytes += bytes.len() as u64;
     }
 
-    /// The flow is complete.
+    /// Removes a complete flow and returns its counts.
     pub fn close(&mut self, flow: FlowKey) -> Arrived {
         self.0.remove(&flow).unwrap_or_default()
     }

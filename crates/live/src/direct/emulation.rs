@@ -1,4 +1,4 @@
-//! A rack that runs.
+//! An emulated rack: starts its threads, has them carry messages, and collects what they count.
 
 use super::line::Line;
 use super::node::{Counters, Node};
@@ -23,25 +23,25 @@ use unrack_keys::datagram::Pair;
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
-/// The nodes of a rack in this process, as threads: all of them, or this machine's.
+/// The nodes of a rack in this process, as threads: all nodes, or those of this machine.
 pub struct Emulation {
     plan: Arc<Plan>,
-    /// The nodes that are here.
+    /// Nodes of this machine.
     own: Range<u32>,
     clock: Clock,
-    /// The threads of nodes.
+    /// Ways to give orders to the threads of nodes.
     callers: Callers,
     news: Receiver<News>,
-    /// Of nodes, and then those of the socket.
+    /// Threads of nodes, then those of the socket, of gateways and of the seeker.
     handles: Vec<JoinHandle<()>>,
     traffic: Arc<Traffic>,
 }
 
-/// Runs begin so much after they are asked for: threads are awake by then.
+/// Time between the request for a run and its start: enough for threads to wake.
 const LEAD: Time = Time::from_us(2_000);
 
 impl Emulation {
-    /// Starts all nodes on so many threads. They sleep until they are asked for something.
+    /// Starts all nodes on `threads` threads, which sleep until they get orders.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -49,28 +49,29 @@ impl Emulation {
         Emulation::start_bridged(plan, threads, &[])
     }
 
-    /// The same with gateways: nodes and the names of the TAP devices by which this machine's network reaches the rack.
+    /// Starts all nodes, with gateways: nodes and the names of the TAP devices by which this machine's network reaches
+    /// the rack.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such node, or a device of this name; [`Error::Lacking`] without root or TAP.
+    /// [`Error::Usage`] if a node does not exist, or a name cannot be used; [`Error::Lacking`] without root or TAP.
     pub fn start_bridged(plan: Plan, threads: usize, gateways: &[(u32, String)]) -> Result<Emulation, Error> {
         let (plan, taps) = bridged(plan, gateways)?;
         let own = 0..plan.nodes();
         Emulation::of(plan, threads, own, None, taps)
     }
 
-    /// Whether [`Emulation::start_bridged`] could have its devices: makes them, and gives them up.
+    /// Verifies that [`Emulation::start_bridged`] could create its devices: creates them, and closes them again.
     ///
     /// # Errors
-    /// The same.
+    /// As [`Emulation::start_bridged`].
     pub fn try_gateways(plan: &Plan, gateways: &[(u32, String)]) -> Result<(), Error> {
         bridged(plan.clone(), gateways).map(drop)
     }
 
-    /// Starts the nodes of one of several machines; links to those of others are datagrams.
+    /// Starts the nodes of one of several machines; packets to other machines' nodes go as datagrams.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there are more machines than nodes; [`Error::Lacking`] if its socket cannot be had.
+    /// [`Error::Usage`] if there are more machines than nodes; [`Error::Lacking`] if the socket cannot be opened.
     pub fn start_part(plan: Plan, threads: usize, machines: &Machines) -> Result<Emulation, Error> {
         let own = machines.own(plan.nodes());
         if own.is_empty() {
@@ -196,15 +197,15 @@ impl Emulation {
         Ok(())
     }
 
-    /// The nodes that are on this machine: flows are sent from them.
+    /// Returns the nodes of this machine: flows start at these only.
     pub fn own(&self) -> Range<u32> {
         self.own.clone()
     }
 
-    /// Sends messages, each at its time after the beginning, and waits until all are there or given up.
+    /// Sends messages, each at its time after the start of the run, and waits until each has arrived or was abandoned.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is a message that is not one way, or between nodes that there are not.
+    /// [`Error::Usage`] if a message is not one way, or its nodes do not exist.
     pub fn run(&mut self, messages: &[(Time, Message)]) -> Result<Report, Error> {
         messages.iter().try_for_each(|(_, message)| self.check(message))?;
         self.settle()?;
@@ -243,13 +244,13 @@ impl Emulation {
         Ok(())
     }
 
-    /// A node stops, as if its power were cut: what comes to it is lost, and what it was to send is given up. Its neighbours
-    /// find that out.
+    /// Stops a node as if its power were cut: packets to it are lost, and its own messages are abandoned. Its
+    /// neighbours have to detect that.
     pub fn stop_node(&self, node: u32) {
         self.callers.call_all(|| Order::Stop(node));
     }
 
-    /// Waits until nothing is under way, and takes what was counted.
+    /// Waits until no packet is under way, and takes the threads' counts.
     fn settle(&mut self) -> Result<Totals, Error> {
         let links = self.plan.graph.links() as usize;
         let mut sum = Totals {
@@ -312,7 +313,7 @@ fn bridged(plan: Plan, gateways: &[(u32, String)]) -> Result<(Plan, Vec<(u32, Ta
     Ok((plan, taps))
 }
 
-/// Hands on what hosts behind a gateway send, until the rack leaves.
+/// Passes on the frames of hosts behind a gateway, until the rack leaves.
 fn listen(mut tap: Tap, traffic: &Traffic, hand_on: impl Fn(Vec<u8>)) {
     let mut frame = vec![0; 1 << 16];
     while !traffic.leaves.load(Ordering::Relaxed) {
@@ -328,13 +329,13 @@ fn thread_of(own: &Range<u32>, threads: usize, node: u32) -> usize {
     (node - own.start) as usize * threads / own.len()
 }
 
-/// The ends of links, before they are handed out.
+/// Ends of links that no thread has yet.
 struct Ends {
-    /// By thread and link.
+    /// Sending ends, by thread and link.
     outlets: Vec<Vec<Option<Outlet>>>,
-    /// By node.
+    /// Receiving ends with their ports, by destination node.
     inlets: Vec<Vec<(usize, Consumer<Crossing>)>>,
-    /// To other machines, and from them.
+    /// Links to other machines, and below it links from other machines by number.
     lanes: Vec<Lane>,
     doors: HashMap<u32, Door>,
 }
@@ -387,7 +388,7 @@ impl Ends {
     }
 }
 
-/// How long a run waits for others' packets to end, in ms.
+/// Longest time that a run waits for other machines' packets to end, in ms.
 const MOST_TURNS: u32 = 1_000;
 
 impl Drop for Emulation {
@@ -397,7 +398,7 @@ impl Drop for Emulation {
         self.callers.sleepers.iter().for_each(|sleeper| sleeper.called.store(true, Ordering::Release));
         for handle in self.handles.drain(..) {
             handle.thread().unpark();
-            // One that panicked has said so.
+            // A thread that panicked has printed its message.
             let _ = handle.join();
         }
     }

@@ -1,18 +1,18 @@
-//! The pace of a link: when a packet leaves is known when it comes, as in the simulator.
+//! Pace of a link: a packet's departure is computed when it arrives at the queue, as in the simulator.
 
 use unrack_units::{Bytes, Rate, Time};
 
-/// One way of a link, with the queue before it: first in, first out.
+/// One direction of a link, with the FIFO queue before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     rate: Rate,
     buffer: u64,
     free_at: Time,
-    /// When the last one joined: whoever comes after it joins no earlier, however late its thread is.
+    /// Time at which the last packet joined the queue: the next one joins no earlier, however late its thread is.
     joined: Time,
 }
 
-/// When a packet is on the wire.
+/// Times at which a packet's first and last bit leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Departure {
     pub first: Time,
@@ -20,17 +20,18 @@ pub(crate) struct Departure {
 }
 
 impl Line {
+    /// Returns an idle link of this rate, whose queue holds `buffer` bytes.
     pub fn new(rate: Rate, buffer: u64) -> Line {
         Line { rate, buffer, free_at: Time::ZERO, joined: Time::ZERO }
     }
 
-    /// Bytes that are not yet on the wire.
+    /// Returns the bytes that are not yet on the wire.
     pub fn backlog(&self, now: Time) -> u64 {
         let left = u128::from(self.free_at.saturating_sub(now.max(self.joined)).as_ps());
         (left * u128::from(self.rate.as_bps()) / 8_000_000_000_000) as u64
     }
 
-    /// When there is room for so many bytes.
+    /// Returns the earliest time at which `bytes` more fit into the queue.
     pub fn room_at(&self, now: Time, bytes: u64) -> Time {
         match (self.backlog(now) + bytes).saturating_sub(self.buffer) {
             0 => now,
@@ -38,7 +39,7 @@ impl Line {
         }
     }
 
-    /// Queues a packet, if there is room.
+    /// Queues a packet, if it fits.
     pub fn enqueue(&mut self, now: Time, bytes: u64) -> Option<Departure> {
         if self.backlog(now) + bytes > self.buffer {
             return None;
@@ -54,7 +55,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    /// What a late thread brings finds what is there, and not what would have been sent since it was due.
+    /// A late thread's packet finds the queue as the last packet left it, not as it was when the late packet was due.
     #[test]
     fn a_late_packet_joins_after_those_before_it() {
         let mut line = Line::new(Rate::from_gbps(8), 3_000);
@@ -64,7 +65,7 @@ mod tests {
         assert_eq!(line.enqueue(us(10), 2_000), Some(Departure { first: us(101), last: us(103) }));
         assert_eq!(line.enqueue(us(10), 1), None);
         assert_eq!(line.room_at(us(101), 2_000), us(102));
-        // Those that are late together do not fill the queue together.
+        // Packets that are late together do not fill the queue together.
         assert!((0..100).all(|n| line.enqueue(us(200 + n), 1_000).is_some()));
     }
 }

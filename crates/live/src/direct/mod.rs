@@ -4,32 +4,33 @@
 //! scenario --Plan::new--> Plan        (pure)
 //!                          | Emulation::start
 //!                         threads, each with several nodes; a link is a ring of packets between two of them
-//! messages --Emulation::run--> Report: what became of each, what queues held, how late threads were
+//! messages --Emulation::run--> Report: outcomes of messages, queue lengths, delays by threads
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`plan`] | what the rack is |
-//! | [`node`] | what a node does, without clock or thread |
+//! | [`plan`] | static description of the rack |
+//! | [`node`] | the protocol of a node, without clock or thread |
 //! | [`line`] | the pace of a link |
-//! | [`content`] | what flows carry, and whether it came |
-//! | [`site`] | what the nodes of a thread have around them |
-//! | [`thread`] | a thread that does the work of nodes |
-//! | [`seeker`] | one that looks for better routings |
+//! | [`content`] | content of flows, and its verification |
+//! | [`site`] | surroundings of the nodes of one thread |
+//! | [`thread`] | a thread that does the work of several nodes |
+//! | [`seeker`] | a thread that searches for better routings |
 //! | [`tap`] | devices by which a machine's network reaches the rack |
-//! | [`bell`] | how it sleeps, and is woken |
-//! | [`report`] | what became of messages |
-//! | [`emulation`] | all of it |
+//! | [`bell`] | how a thread sleeps, and is woken |
+//! | [`report`] | outcomes of messages |
+//! | [`emulation`] | the whole rack |
 //! | [`udp`] | links between machines |
-//! | [`seat`] | a rack that is up, and those who want something of it |
+//! | [`seat`] | a rack that is up, and requests to it |
 //!
-//! - **A link's rate and delay are times.** Whoever queues a packet knows when it is at the other end, as in the simulator;
-//!   the ring carries packet and time, and it is taken when that has come. No thread is busy only because a link is.
-//! - **Packets are not copied on their way.** What a ring carries is the packet's place in memory; it is written once, by
-//!   its source, but for the hops that nodes count, and its bytes are next read at its destination.
-//! - **Silence is a failure.** Neighbours send each other keep-alives; what a node misses or hears again it tells all others, and
-//!   each thread has the rack as its nodes know it. Keep-alives are in no count of packets.
-//! - **Time is real.** A thread that is late makes packets late: how much is part of the report.
+//! - **A link's rate and delay are times.** The node that queues a packet computes when it arrives at the other end,
+//!   as in the simulator. The ring carries packet and time, and the packet is taken when that time has come. No thread
+//!   is busy only because a link is.
+//! - **Packets are not copied on their way.** A ring carries a packet's place in memory. The packet is written once,
+//!   by its source, except for the hop count that nodes update, and its payload is next read at its destination.
+//! - **Silence is a failure.** Neighbours send each other keep-alives. A node broadcasts which neighbours fall silent
+//!   or are heard again, and each thread keeps the rack as its nodes know it. Keep-alives are in no count of packets.
+//! - **Time is real.** A late thread delays packets; the report says by how much.
 
 mod bell;
 mod content;

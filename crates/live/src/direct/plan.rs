@@ -1,4 +1,4 @@
-//! What a rack without switches is, as far as its nodes need to know.
+//! Static description of a rack without switches, as its nodes need it.
 
 use crate::error::Error;
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use unrack_workload::random::mix;
 pub struct Plan {
     pub(crate) graph: Arc<Graph>,
     pub(crate) params: Params,
-    /// Routings whose ways there are here.
+    /// Routings that the topology supports.
     allowed: Vec<Routing>,
-    /// By number.
+    /// Rate and propagation delay, by link number.
     links: Vec<Link>,
-    /// By number of a cable.
+    /// Outages, by cable number.
     outages: Vec<Vec<Outage>>,
     /// Probability that a bit is flipped on a link.
     bit_errors: f64,
-    /// Payload of a full packet.
+    /// Payload of a full packet, in bytes.
     pub(crate) most: u64,
-    /// What each queue of a link holds.
+    /// Capacity of the queue of each link, in bytes.
     pub(crate) buffer: u64,
     pub(crate) cut_through: bool,
-    /// Of a node that forwards.
+    /// Forwarding latency of a node.
     pub(crate) latency: Time,
-    /// Nodes behind which there are hosts.
+    /// Nodes with hosts behind them.
     pub(crate) gateways: Vec<u16>,
     pub(crate) seed: u64,
 }
 
-/// Queues are memory here.
+/// Largest queue of a link: it takes real memory here.
 const MOST_BUFFER: Bytes = Bytes::new(16 << 20);
 
 impl Plan {
-    /// Of a scenario that the simulator accepts.
+    /// Derives the plan from a scenario's parts, which the simulator has accepted.
     ///
     /// # Errors
-    /// [`Error::Usage`] if only the simulator can do it.
+    /// [`Error::Usage`] if only the simulator supports such a rack.
     pub fn new(network: &Network, faults: &Faults, params: &Params, seed: u64) -> Result<Plan, Error> {
         let Some(graph) = network.topology.graph() else {
             return refuse("network.topology.kind", "only a torus, mesh or graph has nodes that run r2c2");
@@ -89,10 +89,10 @@ impl Plan {
         })
     }
 
-    /// The same with hosts behind these nodes.
+    /// Returns the same plan with hosts behind these nodes.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such node, or it is named twice.
+    /// [`Error::Usage`] if a node does not exist, or is named twice.
     pub fn with_gateways(self, gateways: &[u32]) -> Result<Plan, Error> {
         if let Some(node) = gateways.iter().find(|node| **node >= self.nodes()) {
             return Err(Error::Usage(format!("--gateway: there is no node {node} of {}", self.nodes())));
@@ -104,16 +104,17 @@ impl Plan {
         Ok(Plan { gateways: gateways.iter().map(|node| *node as u16).collect(), ..self })
     }
 
-    /// The MTU of hosts behind a gateway.
+    /// Returns the MTU of hosts behind a gateway, in bytes.
     pub(crate) fn hosts_mtu(&self) -> u64 {
         most_mtu(self.most)
     }
 
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.graph.nodes()
     }
 
-    /// The same for the same rack, on every machine.
+    /// Returns a hash that is equal on all machines of one rack.
     pub(crate) fn fingerprint(&self) -> u64 {
         let Plan { graph, params, links, most, buffer, cut_through, latency, seed, .. } = self;
         let wires: Vec<u32> = (0..graph.links()).map(|link| graph.to(link)).collect();
@@ -121,7 +122,7 @@ impl Plan {
         text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
     }
 
-    /// Whether a flow may be routed so here.
+    /// Returns whether the topology supports this routing.
     pub(crate) fn allows(&self, routing: Routing) -> bool {
         self.allowed.contains(&routing)
     }
@@ -134,13 +135,13 @@ impl Plan {
         self.links[link as usize]
     }
 
-    /// Of the links of a node.
+    /// Returns the rate of a node's fastest link, in kb/s.
     pub(crate) fn fastest_kbps(&self, src: u32) -> u32 {
         let of = |link| self.link(link).rate.as_bps() / 1_000;
         u32::try_from(self.graph.links_of(src).map(of).max().unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
-    /// Of what is left of the links, without flows.
+    /// Returns the rates of the links that are up, without any flows.
     pub(crate) fn rates(&self, map: &Map) -> Rates {
         Rates::new(map.links().map(|link| self.link(link).rate), self.params.headroom.get())
     }
@@ -158,14 +159,14 @@ impl Plan {
     }
 }
 
-/// What fails. Times are since a run began.
+/// Failures. Times are relative to the start of the run.
 impl Plan {
     fn outages_of(&self, link: u32) -> &[Outage] {
         &self.outages[self.graph.cable(link) as usize]
     }
 
-    /// Whether a packet of so many bytes that is on a link from `first` to `last` is lost there: the link is down
-    /// meanwhile, or a bit is flipped, which the check of a frame shows. `random` decides that.
+    /// Returns whether a packet of `bytes` bytes is lost that is on a link from `first` to `last`: the link is down
+    /// meanwhile, or a bit is flipped, which the frame's check sequence reveals. `random` decides the latter.
     pub(crate) fn loses(&self, link: u32, (first, last): (Time, Time), bytes: u64, random: u64) -> bool {
         let arrived = last + self.link(link).propagation;
         if self.outages_of(link).iter().any(|outage| outage.meets(first, arrived)) {
@@ -176,13 +177,13 @@ impl Plan {
         self.bit_errors > 0.0 && (random >> 11) as f64 / (1u64 << 53) as f64 <= flips()
     }
 
-    /// The links that are known to be down.
+    /// Returns the links that are known to be down.
     pub(crate) fn known_down(&self, since: Time) -> Vec<u32> {
         let is_known = |link: &u32| self.outages_of(*link).iter().any(|outage| outage.is_known(since));
         (0..self.graph.links()).filter(is_known).collect()
     }
 
-    /// When what is known may change next.
+    /// Returns the next time at which [`Plan::known_down`] may change.
     pub(crate) fn next_known(&self, since: Time) -> Option<Time> {
         self.outages.iter().flatten().filter_map(|outage| outage.next_known(since)).min()
     }
@@ -204,7 +205,7 @@ fn links(network: &Network, graph: &Graph) -> Vec<Link> {
     (0..graph.links()).map(cable).collect()
 }
 
-/// By cable. A node or switch that is down is one whose cables all are.
+/// Returns the outages by cable. If a node or switch is down, all of its cables are.
 fn outages(graph: &Graph, failures: &[Failure]) -> Result<Vec<Vec<Outage>>, Error> {
     let mut outages = vec![Vec::new(); graph.links() as usize];
     for Failure { node, switch, between, from, until, every, detected_after } in failures {

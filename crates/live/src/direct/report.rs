@@ -1,4 +1,4 @@
-//! What is told of a run, and what it comes to.
+//! Reports of threads during a run, and the report of the whole run.
 
 use super::content::Arrived;
 use super::node::{Counters, FlowKey};
@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use std::collections::HashMap;
 use unrack_units::Time;
 
-/// What a thread tells whoever runs flows.
+/// A message from a thread to the one that runs flows.
 pub(crate) struct News {
     pub at: Time,
     pub told: Told,
@@ -22,7 +22,7 @@ pub(crate) enum Told {
         flow: FlowKey,
         arrived: Arrived,
     },
-    /// Its source wants no more of it: all is known to be there, or nothing was heard for too long.
+    /// The flow's source has ended it: all bytes are acknowledged, or the destination was silent for too long.
     Over {
         message: u32,
         retransmissions: u32,
@@ -31,45 +31,46 @@ pub(crate) enum Told {
     Totals(Box<Totals>),
 }
 
-/// Of a thread since the last time.
+/// Counts of a thread since it was last asked.
 pub(crate) struct Totals {
     pub counters: Counters,
     pub queues: Queues,
-    /// How long packets waited for this thread after they were due, in ns.
+    /// Time that packets waited for this thread after they were due, in ns.
     pub late: Histogram<u64>,
-    /// Packets put on links, and taken from them, since the rack is up.
+    /// Packets put on links, and taken from them, since the rack started.
     pub pushed: u64,
     pub popped: u64,
 }
 
-/// What became of a message.
+/// Outcome of a message. Times are in ps since the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Outcome {
-    /// When its source took it on, since the run began.
+    /// Time at which its source accepted it.
     pub submitted_ps: u64,
-    /// When its last byte was handed over at its destination; when its source knew, if that is on another machine.
-    /// `None`: it was given up.
+    /// Time at which its last byte was delivered; if its destination is on another machine, time at which its source
+    /// had the acknowledgement. `None`: the message was abandoned.
     pub completed_ps: Option<u64>,
     pub retransmissions: u32,
 }
 
-/// What became of the messages of a run.
+/// Outcomes of the messages of a run.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct Report {
-    /// As the messages were given.
+    /// Outcomes in the order in which the messages were given.
     pub outcomes: Vec<Outcome>,
-    /// Bytes that came and are not those that were sent. There should be none.
+    /// Bytes that arrived different from those sent. There should be none.
     pub wrong_bytes: u64,
     pub counters: Counters,
-    /// Bytes found waiting ahead by each data packet at each link.
+    /// Bytes that each data packet found waiting ahead of it, at each link.
     #[serde(with = "recorded")]
     pub queue_bytes: Histogram<u64>,
-    /// By link, the most bytes that a data packet found ahead of it.
+    /// Most bytes that a data packet found ahead of it, by link.
     pub most_queued: Vec<u64>,
-    /// How long packets waited for a thread after they were due, in ns: what the emulation adds to each hop.
+    /// Time that packets waited for a thread after they were due, in ns: the delay that the emulation adds to each
+    /// hop.
     #[serde(with = "recorded")]
     pub late_ns: Histogram<u64>,
-    /// When the last message ended.
+    /// Time at which the last message ended, in ps since the start of the run.
     pub ended_ps: u64,
 }
 
@@ -77,7 +78,7 @@ pub struct Report {
 pub(crate) struct Ledger {
     outcomes: Vec<Outcome>,
     bytes: Vec<u64>,
-    /// Messages by the flow that carries them now.
+    /// Messages by the open flow that carries them.
     carried: HashMap<FlowKey, u32>,
     open: usize,
     wrong_bytes: u64,
@@ -86,7 +87,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Of messages of so many bytes, in a run that began then.
+    /// Starts the ledger of a run: the messages' sizes in bytes, and when it began.
     pub fn new(bytes: Vec<u64>, began: Time) -> Ledger {
         Ledger {
             outcomes: vec![Outcome::default(); bytes.len()],
@@ -99,10 +100,12 @@ impl Ledger {
         }
     }
 
+    /// Returns whether all messages have ended.
     pub fn is_over(&self) -> bool {
         self.open == 0
     }
 
+    /// Enters a thread's report, made at time `at`.
     pub fn enter(&mut self, at: Time, told: &Told) {
         let since = at.saturating_sub(self.began).as_ps();
         match *told {
@@ -112,7 +115,7 @@ impl Ledger {
             }
             Told::Complete { flow, arrived } => {
                 self.wrong_bytes += arrived.wrong;
-                // Of a flow of another run, or from another machine, nothing else is known.
+                // A flow of an earlier run, or from another machine, has no message here.
                 let Some(message) = self.carried.remove(&flow).map(|message| message as usize) else {
                     return;
                 };
@@ -132,6 +135,7 @@ impl Ledger {
         }
     }
 
+    /// Returns the run's report, with the threads' counts.
     pub fn close(self, totals: Totals) -> Report {
         Report {
             outcomes: self.outcomes,
@@ -145,16 +149,18 @@ impl Ledger {
     }
 }
 
-/// Of bytes or ns, to three significant digits; what is above a terabyte, or a quarter of an hour, counts as that.
+/// Returns an empty histogram of bytes or ns with three significant digits. Values above 2^40 (a terabyte, or a
+/// quarter of an hour) count as 2^40.
 pub(crate) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1 << 40, 3).expect("constant bounds are valid")
 }
 
-/// A distribution as pairs of a value and how often it was.
+/// A histogram serialized as pairs of a value and its count.
 mod recorded {
     use hdrhistogram::Histogram;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    /// Writes the pairs of a histogram.
     pub fn serialize<S: Serializer>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
         let pairs = histogram
             .iter_recorded()
@@ -162,6 +168,7 @@ mod recorded {
         pairs.collect::<Vec<_>>().serialize(to)
     }
 
+    /// Reads a histogram from its pairs.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
         let mut histogram = super::empty_histogram();
         for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {

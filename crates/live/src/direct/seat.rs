@@ -1,6 +1,7 @@
-//! Where a rack is up: a folder with its scenario and a socket, by which others have it carry flows or leave.
+//! State folder of a running rack: its scenario and a socket, by which other processes have it carry flows or leave.
 //!
-//! A line each way, JSON: a [`Request`] and its [`Reply`]. Whoever may write to the folder may ask: its user alone.
+//! The protocol is JSON, a line each way: a [`Request`] and its [`Reply`]. Write access to the folder is permission to
+//! send requests, so only its user has it.
 
 use super::emulation::Emulation;
 use super::report::Report;
@@ -22,7 +23,7 @@ pub struct Seat(PathBuf);
 
 #[derive(Serialize, Deserialize)]
 enum Request {
-    /// Which nodes are here.
+    /// Asks for the nodes of this machine.
     Sources,
     Run(Vec<Flow>),
     Leave,
@@ -46,14 +47,14 @@ struct Flow {
 const SCENARIO: &str = "direct.toml";
 const SOCKET: &str = "direct.sock";
 const LOG: &str = "direct.log";
-/// How often a rack looks whether its folder is there.
+/// Interval at which a rack verifies that its folder exists.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 const BROKEN: &str = "a run before this one broke the rack: take it down, and up again";
-/// Of a request: ten million flows.
+/// Most bytes of requests read from one connection: ten million flows.
 const MOST_BYTES: u64 = 1 << 30;
 
 impl Seat {
-    /// That of a rack without switches in this folder, if there is one, or what is left of it.
+    /// Finds the rack without switches in this folder, running or not; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder.
@@ -62,10 +63,10 @@ impl Seat {
         Ok(folder.join(SCENARIO).exists().then(|| Seat(folder.to_path_buf())))
     }
 
-    /// Takes the folder for the rack of this scenario: of two at once, one gets it.
+    /// Claims the folder for the rack of this scenario. If two processes try at once, one succeeds.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is a rack already, or others may write to the folder.
+    /// [`Error::Usage`] if the folder has a rack already, or others may write to it.
     pub fn claim(folder: &Path, scenario: &str) -> Result<Seat, Error> {
         crate::folder::claim(folder)?;
         let path = folder.join(SCENARIO);
@@ -80,20 +81,21 @@ impl Seat {
         Ok(Seat(folder.to_path_buf()))
     }
 
-    /// The scenario that the rack was built from.
+    /// Returns the path of the scenario that the rack was built from.
     pub fn scenario(&self) -> PathBuf {
         self.0.join(SCENARIO)
     }
 
-    /// What the rack's process says goes here.
+    /// Returns the path of the log, the output of the rack's process.
     pub fn log(&self) -> PathBuf {
         self.0.join(LOG)
     }
 
-    /// Serves a rack until somebody wants it to leave, or its folder is gone. `ready` is called when others can ask.
+    /// Serves a rack until a request tells it to leave, or its folder is removed. Calls `ready` once requests are
+    /// accepted.
     ///
     /// # Errors
-    /// If there can be no socket.
+    /// If the socket cannot be created.
     pub fn serve(&self, emulation: Emulation, ready: impl FnOnce()) -> Result<(), Error> {
         let path = self.0.join(SOCKET);
         let listener = UnixListener::bind(&path).map_err(file(&path))?;
@@ -102,20 +104,20 @@ impl Seat {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (emulation, leave) = (emulation.clone(), leave.clone());
-                // They take turns, and may leave in another's.
+                // Requests take turns; one to leave is answered during another's run.
                 std::thread::spawn(move || answer(&stream, &emulation, &leave));
             }
         });
         ready();
-        // If the folder is removed by hand, nobody can ask any more.
+        // If the folder is removed by hand, no request can reach the rack any more.
         while left.recv_timeout(LOOK_AFTER).is_err() && self.scenario().exists() {}
         Ok(())
     }
 
-    /// The nodes that are on this machine: flows are sent from them.
+    /// Returns the nodes of the rack's machine: flows start at these only.
     ///
     /// # Errors
-    /// [`Error::Broken`] if the rack is gone.
+    /// [`Error::Broken`] if the rack does not answer.
     pub fn sources(&self) -> Result<Range<u32>, Error> {
         match self.ask(&Request::Sources)? {
             Some(Reply::Sources(own)) => Ok(own),
@@ -123,10 +125,10 @@ impl Seat {
         }
     }
 
-    /// Has the rack carry messages, each at its time after the beginning.
+    /// Has the rack carry messages, each at its time after the start of the run.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it does not carry such messages; [`Error::Broken`] if it is gone.
+    /// [`Error::Usage`] if the rack does not carry such messages; [`Error::Broken`] if it does not answer.
     pub fn run(&self, messages: &[(Time, Message)]) -> Result<Report, Error> {
         let other = |message: &Message| !matches!(message.kind, Kind::Flow | Kind::Write);
         if let Some((_, message)) = messages.iter().find(|(_, message)| other(message)) {
@@ -147,7 +149,7 @@ impl Seat {
         }
     }
 
-    /// Has the rack leave, and removes what it left. Whether it was there.
+    /// Has the rack leave, and removes its files. Returns whether it was running.
     ///
     /// # Errors
     /// If files cannot be removed.
@@ -160,12 +162,12 @@ impl Seat {
                 _ => {}
             }
         }
-        // Not if somebody keeps files of his own there.
+        // This fails, as it should, if the user keeps other files there.
         let _ = std::fs::remove_dir(&self.0);
         Ok(was_up)
     }
 
-    /// `None`: the rack ended without an answer, as it does when it leaves.
+    /// Sends a request and returns the reply; `None` if the rack ended without one, as it does when it leaves.
     fn ask(&self, request: &Request) -> Result<Option<Reply>, Error> {
         let path = self.0.join(SOCKET);
         let gone = |why: std::io::Error| self.is_gone(&why.to_string());
@@ -191,7 +193,7 @@ fn answer(stream: &UnixStream, emulation: &Mutex<Emulation>, leave: &Sender<()>)
     for line in lines.map_while(Result::ok) {
         let reply = match serde_json::from_str(&line) {
             Ok(Request::Leave) => {
-                // Nobody waits for it twice.
+                // The rack may be leaving already.
                 let _ = leave.send(());
                 return;
             }
@@ -211,7 +213,7 @@ fn answer(stream: &UnixStream, emulation: &Mutex<Emulation>, leave: &Sender<()>)
 }
 
 fn carry(flows: &[Flow], emulation: &Mutex<Emulation>) -> Reply {
-    // A day: times are added to the clock's.
+    // One day, in ps: times are added to the clock's.
     const LATEST: u64 = 86_400_000_000_000_000;
     let message = |flow: &Flow| (Time::from_ps(flow.at_ps), Message::flow(flow.src, flow.dst, flow.bytes));
     let messages: Vec<_> = flows.iter().map(message).collect();

@@ -1,4 +1,4 @@
-//! What the nodes of one thread have around them: the sending ends of their links, spare packets, what flows carry.
+//! Surroundings of the nodes of one thread: sending ends of their links, spare packets, content of flows.
 
 use super::content::{self, Checks};
 use super::line::Line;
@@ -18,7 +18,7 @@ use unrack_protocol::r2c2::selection::Problem;
 use unrack_units::{Bytes, Time};
 use unrack_workload::random::mix;
 
-/// A packet on a link, and when it is at its other end.
+/// A packet on a link, and the time at which it arrives at the other end.
 pub(crate) struct Crossing {
     pub at: Time,
     pub packet: Packet,
@@ -28,55 +28,56 @@ pub(crate) struct Crossing {
 pub(crate) struct Outlet {
     pub line: Line,
     pub ring: Producer<Crossing>,
-    /// Which thread takes what comes out.
+    /// Thread that takes packets from the other end.
     pub thread: usize,
 }
 
 pub(crate) struct Site {
     plan: Arc<Plan>,
-    /// The rack as it is known, and the links that are known to be down: by what nodes say of them, and by the plan, if all
-    /// nodes are here.
+    /// Rack as these nodes know it. `links` has what nodes reported; `down` the links known to be down, by these
+    /// reports and, if all nodes are in this process (`is_all`), by the plan.
     map: Map,
     pub links: LinkStates,
     down: Vec<u32>,
     is_all: bool,
-    /// The time of what is told: nodes may be told an earlier one, at which something was due.
+    /// Time that reports carry. Nodes may be given an earlier one, at which something was due.
     pub now: Time,
-    /// When the run began, if one has: times of failures are since then.
+    /// Start of the run, if one has begun: times of failures are relative to it.
     began: Option<Time>,
     random: u64,
-    /// The devices of gateways here.
+    /// TAP devices of gateways among these nodes.
     taps: BTreeMap<u32, Tap>,
-    /// To whoever looks for better routings: for which node.
+    /// Channel to the seeker, for problems and the nodes that have them.
     seeker: Option<Sender<(u32, Box<Problem>)>>,
-    /// By link; only those that leave nodes of this thread.
+    /// Sending ends by link, of links that leave nodes of this thread only.
     outlets: Vec<Option<Outlet>>,
     spare: Vec<Packet>,
     checks: Checks,
     news: Sender<News>,
-    /// By thread, when what was put on links to it is due first.
+    /// Earliest arrival among packets put on links to each thread since it was last considered for waking, by thread.
     pub due: Vec<Time>,
-    /// But for keep-alives.
+    /// Packets put on links since the start, without keep-alives.
     pub pushed: u64,
     pub queues: Queues,
 }
 
-/// How long the queues of a thread's links were.
+/// Queue lengths of a thread's links.
 #[derive(Debug, Clone)]
 pub(crate) struct Queues {
-    /// Bytes found ahead by each data packet at each link.
+    /// Bytes that each data packet found ahead of it, at each link.
     pub found: Histogram<u64>,
-    /// By link, the most of these.
+    /// Largest of these values, by link.
     pub most: Vec<u64>,
 }
 
-/// How long a source waits when a thread does not come after.
+/// Time that a source waits when the thread at a link's other end is behind.
 const REST: Time = Time::from_us(100);
-/// Packets that are kept to be written again, at the most.
+/// Most packets kept for reuse.
 const MOST_SPARE: usize = 4_096;
 
 impl Site {
-    /// `number` is another one for other threads.
+    /// Returns the surroundings of thread `number`, which seeds its random numbers; `threads` counts all threads, with
+    /// the one that sends to other machines.
     pub fn new(
         plan: &Arc<Plan>,
         outlets: Vec<Option<Outlet>>,
@@ -107,19 +108,19 @@ impl Site {
         }
     }
 
-    /// As one of its nodes sees it.
+    /// Returns the surroundings of one of its nodes.
     pub fn around(&mut self, node: u32) -> Here<'_> {
         let first = self.plan.graph.links_of(node).start as usize;
         Here { site: self, node, first }
     }
 
-    /// A run begins then. Whether another rack is known since.
+    /// Starts a run at `began`. Returns whether the links known to be down have changed.
     pub fn begin(&mut self, began: Time) -> bool {
         self.began = Some(began);
         self.discover(began)
     }
 
-    /// Looks at what is known to be down now. Whether that is something else than before: nodes are to be told.
+    /// Updates the links known to be down. Returns whether they changed, so that the nodes have to be told.
     pub fn discover(&mut self, now: Time) -> bool {
         let mut down = self.links.down(&self.plan.graph);
         if let Some(began) = self.began.filter(|_| self.is_all) {
@@ -134,7 +135,7 @@ impl Site {
         true
     }
 
-    /// When what is known may change.
+    /// Returns the next time at which the outages known by the plan may change.
     pub fn next_known(&self, now: Time) -> Option<Time> {
         let began = self.began.filter(|_| self.is_all)?;
         let next = self.plan.next_known(now.saturating_sub(began))?;
@@ -148,13 +149,15 @@ impl Site {
         self.plan.loses(link as u32, (since(first), since(last)), bytes, mix(self.random))
     }
 
+    /// Sends a report to the thread that runs flows.
     pub fn tell(&self, at: Time, told: Told) {
-        // Nobody listens any more: the rack is going down.
+        // The receiver is gone if the rack is going down.
         let _ = self.news.send(News { at, told });
     }
 }
 
 impl Queues {
+    /// Returns empty counts for `links` links.
     pub fn new(links: usize) -> Queues {
         Queues { found: empty_histogram(), most: vec![0; links] }
     }
@@ -197,7 +200,7 @@ impl Around for Here<'_> {
 
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time {
         let Outlet { line, ring, .. } = self.outlet(port);
-        // The thread at the other end is late: what is sent now would be lost.
+        // The thread at the other end is behind: a packet sent now would be lost.
         if ring.is_full() { now + REST } else { line.room_at(now, bytes) }
     }
 
@@ -218,7 +221,8 @@ impl Around for Here<'_> {
         let ready = match next {
             Some(port) if plan.cut_through => {
                 let next = plan.graph.links_of(plan.graph.to(link as u32)).start + port;
-                // A faster link must not run out of bits in the middle of a packet. A port that there is not is refused there.
+                // A faster link must not run out of bits in the middle of a packet. The next node refuses a port that
+                // does not exist.
                 let next = plan.link(next.min(plan.graph.links() - 1)).rate.transmit(Bytes::new(wire));
                 departure.first.max(departure.last.saturating_sub(next))
             }
@@ -249,7 +253,7 @@ impl Around for Here<'_> {
     }
 
     fn seek(&mut self, problem: Problem) {
-        // Whoever looks may have gone: the rack is going down.
+        // The seeker may be gone if the rack is going down.
         if let Some(seeker) = &self.site.seeker {
             let _ = seeker.send((self.node, Box::new(problem)));
         }

@@ -1,4 +1,4 @@
-//! A gateway's device: what the kernel of this machine takes for an Ethernet (TAP), and gives up when it is closed.
+//! TAP device of a gateway, an Ethernet interface to this machine's kernel. The kernel removes it when it is closed.
 
 use crate::error::Error;
 use crate::tools::run;
@@ -15,14 +15,14 @@ use std::time::Duration;
 pub(crate) struct Tap(File);
 
 const PATH: &str = "/dev/net/tun";
-/// Of Linux: `_IOW('T', 202, int)`, though it takes an `ifreq`.
+/// `_IOW('T', 202, int)` of Linux, though its argument is an `ifreq`.
 const TUNSETIFF: u32 = 0x4004_54CA;
-/// Frames, and nothing before them.
+/// Frames without the packet information header.
 const IFF_TAP_NO_PI: u16 = 0x0002 | 0x1000;
-/// With the zero at its end.
+/// Size of a device name in bytes, with the terminating zero.
 const IFNAMSIZ: usize = 16;
 
-/// `struct ifreq`, as far as it is used.
+/// `struct ifreq`, as far as it is used here.
 #[repr(C)]
 struct Request {
     name: [u8; IFNAMSIZ],
@@ -31,10 +31,10 @@ struct Request {
 }
 
 impl Tap {
-    /// Makes the device, which must not be there, for frames that carry so many bytes.
+    /// Creates the device, which must not exist, with this MTU in bytes.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the name cannot be one; [`Error::Lacking`] if this machine or user cannot have one.
+    /// [`Error::Usage`] if the name is invalid or taken; [`Error::Lacking`] if this machine or user cannot create one.
     pub fn new(name: &str, mtu: u64) -> Result<Tap, Error> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':' && byte != b'%';
         if name.is_empty() || name.len() >= IFNAMSIZ || !name.bytes().all(fits) {
@@ -62,11 +62,12 @@ impl Tap {
         Ok(tap)
     }
 
+    /// Returns another handle of the same device.
     pub fn try_clone(&self) -> std::io::Result<Tap> {
         self.0.try_clone().map(Tap)
     }
 
-    /// The next frame that hosts sent, if one comes soon.
+    /// Returns the next frame from hosts, if one arrives within 200 ms.
     pub fn read<'a>(&mut self, frame: &'a mut [u8]) -> Option<&'a [u8]> {
         let soon = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         let mut ready = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
@@ -76,7 +77,7 @@ impl Tap {
         match self.0.read(frame) {
             Ok(length) => Some(&frame[..length]),
             Err(why) if why.kind() == ErrorKind::WouldBlock => None,
-            // It is gone with its namespace.
+            // The device is gone with its namespace.
             Err(_) => {
                 std::thread::sleep(Duration::from_millis(200));
                 None
@@ -84,7 +85,7 @@ impl Tap {
         }
     }
 
-    /// A frame for them. A device that is down loses it, as a cable would.
+    /// Sends a frame to hosts. A device that is down loses it, as a cable would.
     pub fn write(&mut self, frame: &[u8]) {
         let _ = self.0.write(frame);
     }

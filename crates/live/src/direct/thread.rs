@@ -1,4 +1,5 @@
-//! A thread that does the work of several nodes: it takes what is due from their links, wakes them, and sleeps.
+//! A thread that does the work of several nodes: it takes packets that are due from their links, wakes the nodes, and
+//! sleeps.
 
 use super::bell::Bell;
 use super::node::{Counters, Node};
@@ -16,29 +17,31 @@ use std::time::{Duration, Instant};
 use unrack_protocol::r2c2::packet::{Assignment, Hello};
 use unrack_units::Time;
 
-/// The time of a rack.
+/// Clock of a rack: time since it was started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(Instant);
 
 impl Clock {
+    /// Starts a clock at zero.
     pub fn new() -> Clock {
         Clock(Instant::now())
     }
 
+    /// Returns the time since the clock was started.
     pub fn now(self) -> Time {
         let since = self.0.elapsed();
         Time::from_ns(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
     }
 }
 
-/// What others know of a thread: how to wake it.
+/// Means by which other threads wake a thread.
 pub(crate) struct Sleeper {
     pub bell: Bell,
-    /// There are orders that it has not read.
+    /// Set while the thread has orders that it has not read.
     pub called: AtomicBool,
 }
 
-/// How threads of nodes are told what to do.
+/// Means to give orders to the threads of nodes.
 #[derive(Clone)]
 pub(crate) struct Callers {
     pub orders: Arc<[Sender<Order>]>,
@@ -47,34 +50,36 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
+    /// Sends an order to a thread and wakes it.
     pub fn call(&self, thread: usize, order: Order) {
-        // Whoever waits for one that is gone sees that.
+        // A caller that waits for a thread that is gone notices that elsewhere.
         let _ = self.orders[thread].send(order);
         self.sleepers[thread].called.store(true, Ordering::Release);
         self.sleepers[thread].bell.ring(0, || wake(&self.threads, thread));
     }
 
+    /// Sends an order to each thread.
     pub fn call_all(&self, order: impl Fn() -> Order) {
         (0..self.orders.len()).for_each(|thread| self.call(thread, order()));
     }
 }
 
-/// What a thread is told to do.
+/// An order to a thread of nodes.
 pub(crate) enum Order {
-    /// A run begins then, in which this is to be sent.
+    /// Starts a run at this time, with these messages to send.
     Begin(Time, Vec<Submission>),
-    /// A host behind this gateway sent a frame.
+    /// Passes on a frame that a host behind this gateway sent.
     Frame(u32, Vec<u8>),
-    /// A node's flows, and others that it knows of, are to use these routings.
+    /// Assigns these routings, found for a node, to its flows and others that it knows.
     Choose(u32, Vec<Assignment>),
-    /// The node does nothing any more.
+    /// Stops a node for good.
     Stop(u32),
-    /// Tell what was counted since the last time.
+    /// Asks for the counts since the last time.
     Count,
     Leave,
 }
 
-/// At this time, this node is to send so many bytes to that one.
+/// A message that node `src` is to send at time `at`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Submission {
     pub at: Time,
@@ -88,12 +93,12 @@ pub(crate) struct Submission {
 pub(crate) struct Place {
     pub number: u32,
     pub node: Node,
-    /// By the port at which they come in.
+    /// Receiving ends of the links, with the port of each.
     pub inlets: Vec<(usize, Consumer<Crossing>)>,
     pub is_dead: bool,
 }
 
-/// All that a thread has.
+/// State of a thread of nodes.
 pub(crate) struct Worker {
     pub places: Vec<Place>,
     pub site: Site,
@@ -102,29 +107,29 @@ pub(crate) struct Worker {
     pub own: usize,
     pub sleepers: Arc<Vec<Sleeper>>,
     pub threads: Arc<std::sync::OnceLock<Vec<Thread>>>,
-    /// Sorted by time, the first last.
+    /// Messages to send, in descending order of time.
     pub submissions: Vec<Submission>,
-    /// When it may become known that something is down, or up again.
+    /// Next time at which an outage of the plan may become known, or its end.
     pub discovers: Option<Time>,
-    /// But for keep-alives.
+    /// Delay of packets behind their arrival times, in ns, without keep-alives.
     pub late: Histogram<u64>,
     pub popped: u64,
-    /// There are as many cores as threads.
+    /// True if there are at least as many cores as threads.
     pub has_core: bool,
 }
 
-/// Going to sleep and waking up takes longer.
+/// Shortest sleep: to go to sleep and wake takes longer.
 pub(crate) const NOT_WORTH_SLEEPING: Time = Time::from_us(10);
-/// A thread that has had something to do looks for more for so long, if it has a core for itself: as long as another takes to
-/// wake it.
+/// Time for which a thread that had work looks for more, if it has a core of its own: about as long as another thread
+/// takes to wake it.
 const LOOKS_FOR: Time = Time::from_us(50);
-/// Of one link, before others have their turn.
+/// Most packets taken from one link before the other links have their turn.
 const MOST_AT_ONCE: usize = 32;
 
 impl Worker {
-    /// Works until it is told to leave.
+    /// Works until it gets the order to leave.
     pub fn run(mut self) {
-        // A sleep is to end when it should, not up to 50 us later. Without, it only takes longer.
+        // A sleep should end on time, not up to 50 us later. If this fails, it only takes longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let (now, mut last) = (self.clock.now(), (Time::ZERO, 0));
         self.places.iter_mut().for_each(|place| place.node.start(now));
@@ -155,7 +160,7 @@ impl Worker {
         &self.sleepers[self.own]
     }
 
-    /// Whether it is to go on.
+    /// Follows the orders received. Returns whether to go on.
     fn obey(&mut self) -> bool {
         while let Ok(order) = self.orders.try_recv() {
             match order {
@@ -204,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Links are said to be otherwise than before. All neighbours hear that before anything that follows from it.
+    /// Passes on changed states of links. All neighbours hear of them before anything that follows from them.
     fn pass_on(&mut self) {
         let now = self.clock.now();
         for place in self.places.iter_mut().filter(|place| !place.is_dead) {
@@ -239,10 +244,10 @@ impl Worker {
         Totals { counters, queues, late, pushed: self.site.pushed, popped: self.popped }
     }
 
-    /// Does what is due. When something is due next.
+    /// Does the work that is due. Returns when the next is.
     fn work(&mut self) -> Time {
         self.discover();
-        // What is under way comes first: a thread that is late would be later for all that its nodes send themselves.
+        // Packets under way come first: a late thread would delay them further by what its own nodes send.
         let mut next = self.take();
         if next > self.site.now {
             self.submit();
@@ -256,11 +261,11 @@ impl Worker {
                 next = next.min(node.next_wake().unwrap_or(Time::MAX));
             }
         }
-        // Of what nodes of this thread sent each other.
+        // Packets that nodes of this thread sent each other.
         next.min(self.site.due[self.own])
     }
 
-    /// Takes from links what is due, some of each. When more of it is.
+    /// Takes packets that are due from links, some of each. Returns when the next packet is due.
     fn take(&mut self) -> Time {
         let now = self.clock.now();
         self.site.now = now;
@@ -282,7 +287,8 @@ impl Worker {
                     let mut around = self.site.around(*number);
                     match *is_dead {
                         true => node.lose(packet, &mut around),
-                        // As if the thread were not late: else what came meanwhile would be in the next queue all at once.
+                        // The time is the packet's, as if the thread were not late: otherwise all that came meanwhile
+                        // would join the next queue at once.
                         false => node.take(at, packet, &mut around),
                     }
                 }
@@ -311,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// Wakes threads that would sleep through what was put on their links.
+    /// Wakes threads that would otherwise sleep beyond the arrival of packets put on their links.
     fn ring(&mut self) {
         for (thread, due) in self.site.due.iter_mut().enumerate() {
             let at = std::mem::replace(due, Time::MAX);
@@ -328,11 +334,12 @@ impl Worker {
 }
 
 impl Sleeper {
+    /// Returns the state of a thread that is awake and has no orders.
     pub fn new() -> Sleeper {
         Sleeper { bell: Bell::new(), called: AtomicBool::new(false) }
     }
 
-    /// Sleeps until `next`, unless something is due earlier or the thread is called, which others see to.
+    /// Sleeps until `next`, unless a packet is due earlier or the thread has orders. Senders of either wake it.
     pub fn sleep(&self, clock: Clock, next: Time, earliest: impl FnOnce() -> Time) {
         let earliest = || if self.called.load(Ordering::Acquire) { 0 } else { earliest().as_ps() };
         self.bell.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
@@ -344,20 +351,20 @@ impl Sleeper {
     }
 }
 
-/// When the first of what is on links is due.
+/// Returns the earliest arrival among the packets on these links, [`Time::MAX`] if there are none.
 pub(crate) fn earliest<'a>(inlets: impl Iterator<Item = &'a Consumer<Crossing>>) -> Time {
     inlets.filter_map(|inlet| inlet.peek().ok().map(|crossing| crossing.at)).min().unwrap_or(Time::MAX)
 }
 
-/// Wakes a thread, if it is there already.
+/// Wakes a thread, if the rack has started it already.
 pub(crate) fn wake(threads: &std::sync::OnceLock<Vec<Thread>>, thread: usize) {
     if let Some(threads) = threads.get() {
         threads[thread].unpark();
     }
 }
 
-/// How many packets a link holds that are under way.
+/// Returns the number of packets under way that a link's ring holds.
 pub(crate) fn ring_places(plan: &Plan) -> usize {
-    // What a queue holds, in packets of 64 bytes, and what nobody took for a while.
+    // A full queue of packets of 64 bytes, and some that the receiving thread is late to take.
     (plan.buffer / 64) as usize + 1_024
 }

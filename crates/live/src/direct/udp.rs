@@ -1,9 +1,10 @@
-//! Links between machines: what crosses one goes as a datagram of its own ([`Tunnel`]).
+//! Links between machines: each packet crosses as a datagram of its own ([`Tunnel`]).
 //!
-//! The machine that sends keeps the link's rate and delay, and lets a packet go when it would be at the other end; what
-//! the network between takes comes on top. Anybody may write to the socket: a datagram is taken if it comes from the
-//! address of the machine at the other end of the link that it names, and belongs to this rack. Beyond loopback it also has
-//! a seal by the key that all machines share, and is taken once ([`unrack_keys::datagram`]); what it says is not secret.
+//! The sending machine keeps the link's rate and delay, and sends a packet at the time at which it would arrive; the
+//! delay of the network between comes on top. Since any process may send to the socket, a datagram is taken only if it
+//! belongs to this rack and comes from the address of the machine at the other end of the link that it names. Beyond
+//! loopback it also has a seal by the key that all machines share, and is taken once ([`unrack_keys::datagram`]); its
+//! content is not encrypted.
 
 use super::bell::Bell;
 use super::plan::Plan;
@@ -24,20 +25,20 @@ use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
 use unrack_protocol::r2c2::tunnel::Tunnel;
 use unrack_units::Time;
 
-/// Machines that have a rack's nodes between them, as many each.
+/// The machines of a rack, each with an equal share of its nodes.
 #[derive(Debug, Clone)]
 pub struct Machines {
     addresses: Vec<SocketAddr>,
     here: usize,
-    /// Datagrams have seals by it.
+    /// Key that seals datagrams, if they are sealed.
     key: Option<SharedKey>,
 }
 
 impl Machines {
-    /// By their UDP addresses, in the same order everywhere; this one is number `here`.
+    /// Takes the machines' UDP addresses, in the same order on every machine; this one is number `here`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there are two of one address, or none of this number.
+    /// [`Error::Usage`] if two have the same address, or `here` is not one of them.
     pub fn new(addresses: Vec<SocketAddr>, here: usize) -> Result<Machines, Error> {
         let twice = addresses.iter().enumerate().find(|(n, address)| addresses[..*n].contains(address));
         if let Some((_, address)) = twice {
@@ -50,8 +51,8 @@ impl Machines {
         Ok(Machines { addresses, here, key: None })
     }
 
-    /// Has datagrams sealed by a key that all machines have; without one, only if all are on loopback, or somebody said
-    /// `insecure`.
+    /// Sets the key that seals datagrams, the same on all machines. Without one, all machines must be on loopback, or
+    /// the user must have said `insecure`.
     ///
     /// # Errors
     /// [`Error::Usage`] if a key is needed.
@@ -66,7 +67,7 @@ impl Machines {
         }
     }
 
-    /// What seals datagrams to and from each other machine, by its address.
+    /// Returns the seals for datagrams to and from each other machine, by its address; empty without a key.
     pub(crate) fn pairs(&self) -> HashMap<SocketAddr, Arc<Pair>> {
         let Some(key) = &self.key else { return HashMap::new() };
         let life = new_life();
@@ -79,7 +80,7 @@ impl Machines {
         (u64::from(node) * self.addresses.len() as u64 / u64::from(nodes)) as usize
     }
 
-    /// The nodes of this machine, of so many.
+    /// Returns the nodes of this machine, of `nodes` in all.
     pub fn own(&self, nodes: u32) -> Range<u32> {
         let start = (0..nodes).find(|node| self.of(*node, nodes) == self.here).unwrap_or(nodes);
         let end = (start..nodes).find(|node| self.of(*node, nodes) != self.here).unwrap_or(nodes);
@@ -97,13 +98,14 @@ impl Machines {
     }
 }
 
-/// What both threads of a machine's socket share.
+/// State shared by both threads of a machine's socket.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Packets that came for a node here, and that left, but for keep-alives.
+    /// Packets that came for a node here (`pushed`), and that left (`popped`), without keep-alives.
     pub pushed: AtomicU64,
     pub popped: AtomicU64,
-    /// Datagrams that are none of a neighbour of this rack, or came too fast; packets that could not be sent.
+    /// Datagrams refused: not from a neighbour of this rack, or too fast. Below, `lost`: packets that could not be
+    /// sent.
     pub refused: AtomicU64,
     pub lost: AtomicU64,
     pub leaves: AtomicBool,
@@ -116,10 +118,10 @@ pub(crate) struct Lane {
     pub inlet: Consumer<Crossing>,
 }
 
-/// The thread that sends what crosses links that leave this machine.
+/// The thread that sends packets over links that leave this machine.
 pub(crate) struct Exit {
     pub lanes: Vec<Lane>,
-    /// By machine; none: datagrams have no seals.
+    /// Seals by address of the other machine; empty if datagrams have no seals.
     pub pairs: HashMap<SocketAddr, Arc<Pair>>,
     pub socket: UdpSocket,
     pub rack: u64,
@@ -130,6 +132,7 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
+    /// Sends packets as they fall due, until the rack leaves.
     pub fn run(mut self) {
         let mut datagram = Vec::new();
         loop {
@@ -148,7 +151,7 @@ impl Exit {
                     if let Some(pair) = self.pairs.get(to) {
                         pair.seal(&mut datagram);
                     }
-                    // Of keep-alives nobody wants to know: a machine may not be up yet.
+                    // A lost keep-alive does not count: the other machine may not be up yet.
                     if self.socket.send_to(&datagram, *to).is_err() && !Hello::is(&packet) {
                         self.traffic.lost.fetch_add(1, Ordering::Relaxed);
                     }
@@ -170,14 +173,14 @@ impl Exit {
 pub(crate) struct Door {
     pub from: SocketAddr,
     pub ring: Producer<Crossing>,
-    /// Whose node it leads to.
+    /// Thread of the node that the link leads to.
     pub thread: usize,
 }
 
-/// The thread that takes in what crosses links that come from other machines.
+/// The thread that receives packets over links from other machines.
 pub(crate) struct Entrance {
     pub doors: HashMap<u32, Door>,
-    /// By machine; none: datagrams have no seals.
+    /// Seals by address of the other machine; empty if datagrams have no seals.
     pub openers: HashMap<SocketAddr, Acquaintance>,
     pub is_sealed: bool,
     pub socket: UdpSocket,
@@ -188,23 +191,25 @@ pub(crate) struct Entrance {
     pub traffic: Arc<Traffic>,
 }
 
-/// Another machine, as far as its seals go.
+/// State of the seals of one other machine.
 pub(crate) struct Acquaintance {
     pair: Arc<Pair>,
     opener: Opener,
-    /// When it was last told of this process's life.
+    /// Last time at which this process's life was announced to it.
     told: Option<Time>,
 }
 
-/// Between two datagrams that tell a machine of this life: whatever it, or a stranger who repeats what it said, sends.
+/// Shortest time between two announcements of this process's life to one machine, however many datagrams it sends or
+/// a stranger who replays them.
 const TELL_AFTER: Time = Time::from_us(10_000);
 
 impl Acquaintance {
+    /// Returns the state of a machine to which no life has been announced.
     pub fn new(pair: Arc<Pair>) -> Acquaintance {
         Acquaintance { opener: Opener::new(pair.clone()), pair, told: None }
     }
 
-    /// Says by an empty datagram which life this is.
+    /// Announces this process's life by an empty datagram.
     fn tell(&mut self, socket: &UdpSocket, to: SocketAddr, now: Time) {
         if self.told.is_some_and(|told| now < told + TELL_AFTER) {
             return;
@@ -212,11 +217,11 @@ impl Acquaintance {
         self.told = Some(now);
         let mut datagram = Vec::new();
         self.pair.seal(&mut datagram);
-        // If it is lost, so is the next packet, which is answered again.
+        // If it is lost, the next packet is lost too, and answered again.
         let _ = socket.send_to(&datagram, to);
     }
 
-    /// The content of a datagram; empty where there is nothing to take.
+    /// Returns the content of a datagram, empty if there is nothing to take; `None` if its seal is refused.
     fn open<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -233,12 +238,13 @@ impl Acquaintance {
     }
 }
 
-/// How soon it sees that it is to leave.
+/// Longest time after which the thread notices that it is to leave.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 
 impl Entrance {
+    /// Receives datagrams until the rack leaves.
     pub fn run(mut self) {
-        // Without, it leaves with the next datagram.
+        // If this fails, the thread leaves with the next datagram.
         let _ = self.socket.set_read_timeout(Some(LOOK_AFTER));
         let mut datagram = vec![0; 1 << 16];
         let rack = self.plan.fingerprint();
@@ -253,7 +259,7 @@ impl Entrance {
         }
     }
 
-    /// `None`: it is not for a node here.
+    /// Puts a datagram's packet on its link; `None` if it is not for a node here.
     fn take(&mut self, rack: u64, datagram: &[u8], from: SocketAddr) -> Option<()> {
         let datagram = match self.is_sealed {
             false => datagram,

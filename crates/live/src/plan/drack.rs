@@ -36,7 +36,7 @@ impl Names<'_> {
         format!("{}-core{core}", self.prefix)
     }
 
-    /// Of the `n`th in the network of the `j`th NIC of a rack.
+    /// Returns the address of host `n` (from 1; [`ROUTER`] is the router) in the network of NIC `j` of a rack.
     fn address(&self, rack: u32, j: u32, n: u32) -> Ipv4Addr {
         Ipv4Addr::new(10, rack as u8, j as u8, n as u8)
     }
@@ -45,8 +45,8 @@ impl Names<'_> {
         format!("10.{rack}.{j}.0/24")
     }
 
-    /// The NIC by which a host reaches one of another rack: at the same switch if there is one, else the one of the
-    /// same place.
+    /// Returns the NIC, by its place in the rack, by which a host reaches the NIC `to` of another rack: one at the
+    /// same switch if there is one, else the NIC of the same place.
     fn way(&self, rack: u32, to: u32) -> u32 {
         let (n, switch) = (self.wiring.hosts_per_rack, self.wiring.switch_of(to));
         let direct: Vec<u32> =
@@ -83,7 +83,7 @@ impl Names<'_> {
         space
     }
 
-    /// The NICs, each with a port for every host.
+    /// Returns the namespace of a rack's NICs: for each, a bridge with a port for every host.
     fn rack_space(&self, network: &Network, rack: u32) -> Space {
         let n = self.wiring.hosts_per_rack;
         let mut space = Space::new(self.rack(rack));
@@ -138,7 +138,7 @@ impl Names<'_> {
     }
 }
 
-/// The ends of the link between a switch and one above it.
+/// Returns the address of one end of the link between a switch and a core switch.
 fn between(below: u32, above: u32, end: u32) -> String {
     format!("192.168.{below}.{}", 2 * above + end)
 }

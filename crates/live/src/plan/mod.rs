@@ -1,4 +1,4 @@
-//! What to make: namespaces, and what to say to `ip` and `tc` in each. Nothing is done here.
+//! Plan of a rack of namespaces: their names, and the lines for `ip` and `tc` in each. Nothing is executed here.
 
 mod drack;
 mod torack;
@@ -8,54 +8,56 @@ use std::net::Ipv4Addr;
 use unrack_rack::{Link, Network, Topology};
 use unrack_units::Time;
 
-/// A rack, or several, as namespaces.
+/// One rack or several, as namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub(crate) spaces: Vec<Space>,
     pub hosts: Vec<Host>,
-    /// By so many NICs a host can be reached: their numbers are the third of the four in its address.
+    /// Number of NICs by which a host can be reached; the third byte of an address is the NIC's number.
     pub nics: u32,
 }
 
-/// Where programs run: the node of its number.
+/// A host, on which programs run; its index is the number of its node.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Host {
-    /// The name of its namespace.
+    /// Name of its namespace.
     pub namespace: String,
-    /// By its first NIC; others are announced to those who connect.
+    /// Address by its first NIC; MPTCP announces the others to peers.
     pub address: Ipv4Addr,
 }
 
-/// A namespace, and what is said in it, in this order; one step in all of them before the next.
+/// A namespace, and its configuration in steps: each step is done in all namespaces before the next.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Space {
     pub name: String,
-    /// To `ip`: links to other namespaces.
+    /// Lines for `ip`: links to other namespaces.
     pub links: Vec<String>,
-    /// Under `/proc/sys/net`.
+    /// Kernel settings, by path under `/proc/sys/net`.
     pub settings: Vec<(&'static str, &'static str)>,
-    /// To `ip`: addresses, routes.
+    /// Lines for `ip`: addresses and routes.
     pub routes: Vec<String>,
-    /// To `tc`.
+    /// Lines for `tc`.
     pub shapes: Vec<String>,
 }
 
-/// Addresses are 10.rack.NIC.host, and the last of each NIC is its router's.
+/// Most racks: addresses are 10.rack.NIC.host, and the last of each NIC is its router's.
 const MOST_RACKS: u32 = 250;
-/// A program of each has a few; so many namespaces are made in seconds.
+/// Most hosts: each runs programs of its own, and 64 namespaces are made in seconds.
 const MOST_HOSTS: u32 = 64;
-/// The kernel's MPTCP has so many addresses of a host (`MPTCP_PM_ADDR_MAX`).
+/// Most NICs of a rack: the most addresses of a host that the kernel's MPTCP uses (`MPTCP_PM_ADDR_MAX`).
 const MOST_NICS: u32 = 8;
-/// Packets take as long as the kernel does: what is slower would have to be added.
+/// Longest propagation delay: it is not emulated, since packets take as long as the kernel does.
 const LONGEST_DELAY: Time = Time::from_us(100);
 const ROUTER: u32 = 254;
-/// Ethernet's, which needs no word.
+/// MTU of Ethernet, which needs no setting.
 const USUAL_MTU: u64 = 1500;
 const LEAST_MTU: u64 = 576;
 
 impl Plan {
+    /// Plans a network; `prefix` begins the names of its namespaces.
+    ///
     /// # Errors
-    /// [`Error::Usage`], if it cannot be emulated.
+    /// [`Error::Usage`] if it cannot be emulated.
     pub fn new(network: &Network, prefix: &str) -> Result<Plan, Error> {
         let mut plan = match (&network.topology, network.topology.wiring()) {
             (&Topology::Torack { racks, hosts_per_rack, uplinks }, _) => {
@@ -75,7 +77,7 @@ impl Plan {
         for space in &mut plan.spaces {
             space.routes.insert(0, "link set lo up".into());
             if mtu != USUAL_MTU {
-                // Of both ends.
+                // At both ends.
                 let with = format!(" mtu {mtu}");
                 space.links.iter_mut().for_each(|line| {
                     *line = line.replacen(" type ", &format!("{with} type "), 1).replacen(
@@ -89,7 +91,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The lines of a hosts file: node k is `host` and its number.
+    /// Returns the lines of a hosts file: node k is `host` and its number.
     pub fn names(&self) -> String {
         let lines = self.hosts.iter().enumerate();
         let lines: String = lines.map(|(n, host)| format!("{} host{n}\n", host.address)).collect();
@@ -97,7 +99,7 @@ impl Plan {
     }
 }
 
-/// `nics`: of a rack, or its uplinks.
+/// Verifies that a network can be emulated. `nics` is the number of NICs of a rack, or of its uplinks.
 fn check(network: &Network, racks: u32, nics: u32) -> Result<(), Error> {
     let refuse = |text: String| Err(Error::Usage(text));
     let nodes = network.topology.nodes();
@@ -132,19 +134,19 @@ impl Space {
     }
 
     fn router(name: String) -> Space {
-        // Flows, and not packets, are dealt to ways: by addresses and ports.
+        // Flows, not packets, are spread over paths: by addresses and ports.
         let settings = vec![("ipv4/ip_forward", "1"), ("ipv4/fib_multipath_hash_policy", "1")];
         Space { settings, ..Space::new(name) }
     }
 
     fn host(name: String) -> Space {
-        // As in the simulator's `tcp`, whatever the machine prefers. A namespace may choose only what is
-        // allowed on the machine (net.ipv4.tcp_allowed_congestion_control), as Reno is everywhere.
+        // As in the simulator's `tcp`, whatever the machine's default. A namespace may choose only what the machine
+        // allows (net.ipv4.tcp_allowed_congestion_control), and Reno is allowed everywhere.
         let settings = vec![("mptcp/enabled", "1"), ("ipv4/tcp_congestion_control", "cubic reno")];
         Space { settings, ..Space::new(name) }
     }
 
-    /// A cable from here to another namespace.
+    /// Adds a cable to another namespace.
     fn link(&mut self, name: &str, to: &str, peer: &str) {
         self.links.push(format!("link add {name} type veth peer name {peer} netns {to}"));
     }
@@ -158,7 +160,7 @@ impl Space {
         self.up(name);
     }
 
-    /// A bridge between links that are here.
+    /// Adds a bridge between links of this namespace.
     fn bridge(&mut self, name: &str) {
         self.links.push(format!("link add {name} type bridge"));
         self.up(name);
@@ -169,24 +171,24 @@ impl Space {
         self.up(name);
     }
 
-    /// What leaves by a link leaves at its rate, and waits in its buffer.
+    /// Limits the rate and buffer of a link in the outgoing direction.
     fn shape(&mut self, name: &str, link: &Link, buffer: u64, mtu: u64) {
         let rate = link.rate.as_bps();
-        // A millisecond's worth: timers are not finer. Never less than two packets.
+        // A millisecond's worth, since timers are not finer; never less than two packets.
         let burst = (rate / 8 / 1_000).max(2 * (mtu + 18));
         let limit = buffer.min(MOST_BUFFER).max(burst);
         self.shapes.push(format!("qdisc add dev {name} root tbf rate {rate}bit burst {burst} limit {limit}"));
     }
 }
 
-/// As good as unlimited, and a number that `tc` takes.
+/// Largest buffer in bytes: as good as unlimited, and a number that `tc` accepts.
 const MOST_BUFFER: u64 = 1 << 30;
 
 fn buffer_of(network: &Network) -> u64 {
     network.switch.buffer.limit().map_or(MOST_BUFFER, |bytes| bytes.get())
 }
 
-/// Several ways to one place.
+/// Returns the route to a subnet over several next hops.
 fn ways(to: &str, by: impl Iterator<Item = (String, String)>) -> String {
     let hops: String = by.map(|(via, dev)| format!(" nexthop via {via} dev {dev}")).collect();
     format!("route add {to}{hops}")

@@ -1,3 +1,5 @@
+//! Plans of namespaces: refused networks, the smallest rack, and consistency of names and addresses.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +47,7 @@ fn the_smallest_drack() {
     );
 }
 
-/// The ends of all cables: (namespace, name).
+/// Returns the ends of all cables: (namespace, name).
 fn ends(plan: &Plan) -> Vec<(String, String)> {
     let words = |line: &str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
     let mut ends = Vec::new();
@@ -62,7 +64,7 @@ fn ends(plan: &Plan) -> Vec<(String, String)> {
 }
 
 proptest! {
-    /// Every word that is said names something that is there, once.
+    /// Every device, address and name that a plan mentions exists, once.
     #[test]
     fn a_plan_holds_together(drack: bool, racks in 1u32..9, hosts in 1u32..8, mtu in 1400u32..1600) {
         prop_assume!(racks * hosts > 1);

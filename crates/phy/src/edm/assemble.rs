@@ -1,11 +1,11 @@
-//! Memory blocks back to messages.
+//! Assembly of memory blocks into messages.
 
 use super::check::Check;
 use super::layout::{Control, G, HEAD, Kind, MS, MST, MT, N, Short, Start, TAIL};
 use super::message::{Body, Message, Operation, body_length, data_blocks};
 use crate::block::Block;
 
-/// What one or more blocks said.
+/// Content of one or more memory blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Notification(Control),
@@ -13,24 +13,24 @@ pub enum Event {
     Message(Message),
 }
 
-/// Why blocks say nothing. Each spoils one message and no other.
+/// Reason why blocks make no message. Each spoils one message and no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Malformed {
-    /// A field that cannot be, or a failed check, in a block of its own: /MS/, /MST/, /N/, /G/.
+    /// An invalid field, or a failed check, in a block with its own check: /MS/, /MST/, /N/, /G/.
     Field,
-    /// A message begins before the one before has ended.
+    /// A message begins before the previous one has ended.
     Unfinished,
-    /// It ends before all of it is there.
+    /// A message ends before all its blocks are there.
     Short,
-    /// It goes on when all of it is there.
+    /// A message goes on after all its blocks are there.
     Long,
-    /// A part of no message.
+    /// A block belongs to no message.
     Stray,
     /// The check of a whole message fails.
     Check,
-    /// A block between is damaged.
+    /// A block of the message is damaged.
     Broken,
-    /// The switch ended it, since its sender's link is damaged or silent: this link is not.
+    /// The switch ended the message, since its sender's link is damaged or silent; this link is sound.
     Marked,
 }
 
@@ -47,32 +47,33 @@ impl Malformed {
     ];
 }
 
-/// Takes the memory blocks of one line, in their order.
+/// Assembler of the memory blocks of one line, which it takes in order.
 #[derive(Debug, Clone, Default)]
 pub struct Assembler {
     open: Open,
     counts: [u64; Malformed::ALL.len()],
 }
 
-/// The message that is open.
+/// The open message, if there is one.
 #[derive(Debug, Clone, Default)]
 struct Open {
-    /// What /MS/ said; nothing if none is open.
+    /// Fields of its /MS/; `None` if no message is open.
     start: Option<Start>,
-    /// Bytes of its body.
+    /// Length of its body in bytes.
     length: usize,
-    /// Its body, and what is left of a longer one: written where it stays, since to copy what was just written waits for it.
+    /// Body of the message, followed by the remains of a longer one before it. It is written in place, since a copy
+    /// would have to wait for the words just written.
     body: Vec<u8>,
-    /// Data blocks that came, and those that it has: none if it is not open.
+    /// Data blocks received, and data blocks of the whole message; the latter is 0 if none is open.
     came: usize,
     expected: usize,
-    /// What the last block has of the next word.
+    /// Bytes of the last block that belong to the next word.
     carried: u64,
     check: Check,
 }
 
 impl Assembler {
-    /// A memory block came: what it completes, or what it spoils.
+    /// Takes a memory block. Returns what it completes or spoils.
     pub fn handle(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
         let mut event = None;
         self.handle_all(&[block], |told| {
@@ -82,8 +83,8 @@ impl Assembler {
         event
     }
 
-    /// These memory blocks came: tells what they complete and what they spoil. What `tell` gives back is used for the
-    /// next message's data: a buffer that nobody needs any more, or an empty one.
+    /// Takes memory blocks, and calls `tell` with what each completes or spoils. `tell` returns a buffer that is
+    /// reused for the next message's data; it may be empty.
     #[inline]
     pub fn handle_all(
         &mut self,
@@ -110,7 +111,7 @@ impl Assembler {
         }
     }
 
-    /// A block that is neither expected data nor a start or end.
+    /// Takes a block that is neither expected data nor a start or end.
     fn event(&mut self, block: Block) -> Result<Event, Malformed> {
         let payload = block.payload;
         let why = match block.block_type() {
@@ -122,11 +123,12 @@ impl Assembler {
         Err(self.count(why))
     }
 
-    /// A block of this line was lost: the message that is open is spoiled.
+    /// Notes that a block of this line was lost: an open message is spoiled.
     pub fn broken(&mut self) -> Option<Malformed> {
         self.close().map(|_| self.count(Malformed::Broken))
     }
 
+    /// Returns how often blocks made no message for this reason.
     pub fn malformed(&self, kind: Malformed) -> u64 {
         self.counts[kind as usize]
     }
@@ -136,7 +138,7 @@ impl Assembler {
         why
     }
 
-    /// Nothing is open any more; what was.
+    /// Closes the open message, and returns its start.
     #[inline(always)]
     fn close(&mut self) -> Option<Start> {
         self.open.expected = 0;
@@ -171,7 +173,7 @@ impl Assembler {
             return Err(if check.is_mark() { Malformed::Marked } else { why });
         }
         let tail = payload << 8 >> 16;
-        // What is beyond the body is zero.
+        // Bytes beyond the body are zero.
         let beyond = match HEAD + 8 * came + TAIL - length {
             unused @ 0..=TAIL => tail >> (8 * (TAIL - unused)),
             _ => tail | carried >> 8,
@@ -207,7 +209,7 @@ impl Assembler {
 }
 
 impl Open {
-    /// Takes the data blocks that these begin with, as far as they are expected: so many.
+    /// Takes the leading data blocks as far as they are expected. Returns their number.
     #[inline(always)]
     fn data(&mut self, blocks: &[Block]) -> usize {
         let (mut carried, mut check) = (self.carried, self.check); // in registers

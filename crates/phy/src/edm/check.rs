@@ -1,14 +1,15 @@
 //! CRC-8 of x^8 + x^2 + x + 1, bits in the order of the line, from all ones (CRC-8/ROHC).
 //!
-//! A wrong bit on the line becomes up to three behind the descrambler: itself, 39 and 58 bits on (§49.2.10). The
-//! polynomial is (x + 1) times a primitive one of degree 7. So whichever of the three a message holds are found:
-//! an odd number by the first factor, two by the second, since 19, 39 and 58 are no multiples of 127.
-
+//! A wrong bit on the line becomes up to three behind the descrambler: itself, and those 39 and 58 bits on (§49.2.10).
+//! The polynomial is (x + 1) times a primitive one of degree 7. So the check finds the error whichever of the three
+//! bits a message holds: one or three by the first factor, two by the second, since 19, 39 and 58 are no multiples of
+//! 127.
 //!
-//! That period makes it fast, too: of a message, x^127 is 1, so what is left of it fits in a ring of 127 bits, in which a
-//! block more is a rotation by 64 and an addition. Only the end of a message looks anything up.
+//! The period of 127 makes the check fast, too: modulo the polynomial, x^127 is 1. So the remainder of a message fits
+//! in a ring of 127 bits, in which one more block is a rotation by 64 and an addition. Only the end of a message uses
+//! tables.
 
-/// `TABLES[k][b]`: what byte b leaves after k bytes of zeros.
+/// `TABLES[k][b]`: remainder of byte b followed by k bytes of zeros.
 const TABLES: [[u8; 256]; 16] = tables();
 /// The polynomial, lowest bit first.
 const POLYNOMIAL: u8 = 0xe0;
@@ -33,7 +34,8 @@ const fn tables() -> [[u8; 256]; 16] {
     tables
 }
 
-/// What is left of the blocks so far: bit n of `last` stands for x^(63 - n), of `before` for x^(127 - n).
+/// Remainder of the blocks so far modulo x^127 + 1: bit n of `last` stands for x^(63 - n), of `before` for x^(127 -
+/// n).
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
     before: u64,
@@ -47,9 +49,10 @@ impl Default for Check {
 }
 
 impl Check {
-    /// All ones in the first byte of the block that comes, which is what CRC-8/ROHC begins with.
+    /// State before the first block: it adds ones to the block's first byte, as CRC-8/ROHC prescribes.
     pub const START: Check = Check { before: 0xff << 1, last: 0 };
 
+    /// Adds a block.
     #[inline]
     pub fn block(self, payload: u64) -> Check {
         let Check { before, last } = self;
@@ -57,31 +60,31 @@ impl Check {
         Check { before: last ^ before << 63, last: payload ^ before >> 1 }
     }
 
-    /// The last block, whose top byte is free, with the check in it.
+    /// Returns the last block, whose top byte is free, with the check in it.
     #[inline]
     pub fn close(self, payload: u64) -> u64 {
         let Check { before, last } = self.block(payload);
-        // The check is of what is before it: a byte less.
+        // The check covers the bytes before it, one byte less than the block.
         let of_last = last.to_le_bytes()[..7].iter().rev().zip(&TABLES).fold(0, look_up);
         let of_before = before.to_le_bytes().iter().rev().zip(&TABLES[7..]).fold(0, look_up);
-        // What the ring brings into the last byte is no part of the message.
+        // The ring's part of the last byte, which the check has to cancel.
         let carried = (last ^ payload).to_le_bytes()[7];
         payload | u64::from(of_last ^ of_before ^ carried) << 56
     }
 
-    /// The last block with a check that is wrong in every bit: a switch's word that the message was not damaged on the
-    /// way from it, but before. One wrong bit of a line does not look like it, nor does what becomes of it if all three
-    /// bits are in the message: an odd number, and this is an even one. Of two, one pair in 127 does.
+    /// Returns the last block with a check that is wrong in every bit: the switch's mark of a message that was damaged
+    /// before the switch, not behind it. A wrong bit of a line does not look like a mark, nor do all three bits that
+    /// it becomes: their number is odd, and a mark's is even. Of pairs of them, one in 127 does.
     pub fn mark(self, payload: u64) -> u64 {
         self.close(payload) ^ 0xff << 56
     }
 
-    /// Whether these blocks end with a [`mark`](Check::mark).
+    /// Returns whether these blocks end with a [`mark`](Check::mark).
     pub fn is_mark(self) -> bool {
         self.left() == TABLES[0][0xff]
     }
 
-    /// Whether these blocks end with their own check.
+    /// Returns whether these blocks end with a valid check.
     #[inline]
     pub fn holds(self) -> bool {
         self.left() == 0
@@ -89,7 +92,8 @@ impl Check {
 
     #[inline]
     fn left(self) -> u8 {
-        // x^64 is x^4 + x + 1 of this polynomial: so often `before` is added to `last`, some of whose bits it leaves then.
+        // Modulo the polynomial, x^64 is x^4 + x + 1: `before`, multiplied by it, is added to `last`. So are the bits
+        // that the shifts push out of the word.
         let times_x64 = |word: u64| word ^ word >> 1 ^ word >> 4;
         let Check { before, last } = self;
         let word = last ^ times_x64(before) ^ times_x64(before << 63 ^ before << 60);
@@ -114,7 +118,7 @@ mod tests {
         assert_eq!(TABLES[0][usize::from(first.left() ^ b'9')], 0xd0);
     }
 
-    /// The ring against the definition, a bit at a time.
+    /// Compares the ring with the definition, a bit at a time.
     #[test]
     fn any_number_of_blocks() {
         let (mut random, mut check, mut left) = (1_u64, Check::START, 0xff_u8);

@@ -1,8 +1,8 @@
-//! The receiving end of [`mux`](super::mux): memory blocks out, frames put together again.
+//! The receiving end of [`mux`](super::mux): memory blocks out, and frames put together again.
 //!
-//! The decoder and the MAC want a frame's blocks one after the other. So they are kept until the frame's last one
-//! is there, and then given in consecutive cycles; in all others the decoder gets idle (§3.2, §3.2.3). Blocks
-//! between frames that are not idle, such as fault reports, go on when no frame does.
+//! The decoder and the MAC need a frame's blocks one after the other. So they are kept until the frame's last one has
+//! arrived, and then given in consecutive cycles; in all others the decoder gets idle (§3.2, §3.2.3). Blocks between
+//! frames that are not idle, such as fault reports, are passed on while no frame is.
 
 use super::layout::TYPES;
 use super::mux::{Policy, opens_frame, opens_message};
@@ -10,42 +10,42 @@ use crate::block::{Block, DATA, types};
 use crate::mac::MAX_FRAME;
 use std::collections::VecDeque;
 
-/// The receiving end.
+/// The receiving end of a link.
 #[derive(Debug, Clone)]
 pub struct Demux {
     policy: Policy,
     frame_open: bool,
     message_open: bool,
     memory_was_last: bool,
-    /// Blocks of frames, and of these how many the open one has.
+    /// Blocks of frames that wait for the decoder, and below, how many of them belong to the open frame.
     kept: VecDeque<Block>,
     unfinished: usize,
-    /// Something else than frames was on the line since the last one ended.
+    /// Whether something other than frames was on the line since the last frame ended.
     gap: bool,
     wrong: Wrong,
 }
 
-/// What a link brought that no sender sends.
+/// Counts of blocks that no sender sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wrong {
     /// Sync header 0 or 3.
     pub headers: u64,
-    /// Types that neither the standard nor EDM has.
+    /// Block types that neither the standard nor EDM has.
     pub types: u64,
-    /// Data where nothing is open, and ends of nothing.
+    /// Data blocks while nothing is open, and ends of nothing.
     pub strays: u64,
-    /// Frames that did not end, or that are longer than any.
+    /// Frames that did not end, or that exceed the longest frame.
     pub frames: u64,
 }
 
 impl Wrong {
-    /// §3.3: a link with any is disabled.
+    /// Returns whether any were counted: such a link is disabled (§3.3).
     pub fn any(&self) -> bool {
         *self != Wrong::default()
     }
 }
 
-/// What a block is to memory.
+/// Block for the memory side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     Block(Block),
@@ -54,13 +54,13 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// Whether it is a control block of this type.
+    /// Returns whether it is a control block of this type.
     pub fn is_of_type(self, kind: u8) -> bool {
         matches!(self, Memory::Block(block) if block.block_type() == Some(kind))
     }
 }
 
-/// What a cycle brought.
+/// Output of one cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     pub memory: Option<Memory>,
@@ -71,6 +71,7 @@ pub struct Received {
 const MOST: usize = 2 + (MAX_FRAME + 4).div_ceil(8);
 
 impl Demux {
+    /// Returns a receiving end for a link with this policy.
     pub fn new(policy: Policy) -> Demux {
         Demux {
             policy,
@@ -84,22 +85,23 @@ impl Demux {
         }
     }
 
+    /// Returns the counts of blocks that no sender sends.
     pub fn wrong(&self) -> Wrong {
         self.wrong
     }
 
-    /// Blocks that wait for their frame's end, or for those before them.
+    /// Returns the number of blocks that wait for their frame's end, or for blocks before them.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// One cycle: a descrambled block.
+    /// Processes one cycle's descrambled block.
     pub fn tick(&mut self, block: Block) -> Received {
         let (memory, passing) = self.sort(block);
         Received { memory, to_decoder: self.give(passing) }
     }
 
-    /// Whose the block is; one of the standard that is no part of a frame is handed back.
+    /// Assigns a block to memory or to a frame; a block of the standard that is no part of a frame is handed back.
     fn sort(&mut self, block: Block) -> (Option<Memory>, Block) {
         let idle = Block::IDLE;
         let Some(kind) = block.block_type() else {
@@ -129,7 +131,7 @@ impl Demux {
         (None, self.standard(block, kind))
     }
 
-    /// /D/ or /MD/: see [`mux`](super::mux).
+    /// Assigns a data block, /D/ or /MD/: see [`mux`](super::mux).
     fn data(&mut self, block: Block) -> Option<Memory> {
         let is_memorys = match (self.frame_open, self.message_open) {
             (true, true) => self.policy == Policy::Strict || !self.memory_was_last,
@@ -149,7 +151,7 @@ impl Demux {
         None
     }
 
-    /// A block of the standard's encoder; handed on if it is no part of a frame.
+    /// Takes a block of the standard's encoder, and hands it back if it is no part of a frame.
     fn standard(&mut self, block: Block, kind: u8) -> Block {
         let was_open = self.frame_open;
         self.frame_open = opens_frame(block, was_open);
@@ -186,7 +188,7 @@ impl Demux {
         self.unfinished += 1;
     }
 
-    /// A block is lost, and nobody knows whose.
+    /// Handles a lost block, which may have been of the open frame or of the open message.
     fn lost(&mut self) -> Option<Memory> {
         if self.frame_open {
             self.spoil();
@@ -195,7 +197,7 @@ impl Demux {
         was_open.then_some(Memory::Broken)
     }
 
-    /// The open frame will never be whole: nothing of it is given.
+    /// Drops the open frame, which will never be complete.
     fn spoil(&mut self) {
         self.wrong.frames += 1;
         self.frame_open = false;

@@ -1,7 +1,7 @@
-//! Every bit of EDM's control blocks. The paper names the fields and the widths of three (§3.1.4: destination 9
-//! bits, message id 8, size 16); where they are, and the rest, is our choice.
+//! Layout of EDM's control blocks, bit by bit. The paper names the fields and the widths of three (§3.1.4: destination
+//! 9 bits, message id 8, size 16); their positions and everything else are our choice.
 //!
-//! Bit 0 is the first on the line. What is not named is zero, and an error if it is not.
+//! Bit 0 is the first on the line. Bits without a name are zero; a receiver refuses a block in which they are not.
 //!
 //! | bits | /MS/ start | /MT/ end | /MST/ whole message | /N/, /G/ |
 //! |---|---|---|---|---|
@@ -16,17 +16,18 @@
 //! | 56..64 | body, byte 1 | check | check | check |
 //!
 //! - **node** is the other end, as the reader needs it: to the switch, the destination; to a host, the source. The
-//!   switch sets it in what it buffers (RREQ, RMWREQ, /G/). What goes over a circuit (WREQ, RRES) is not touched
-//!   (§3.2.2): its sender puts itself there. So nine bits do, and nothing has both ends. In /N/ and /G/ it is the
-//!   message's destination.
-//! - **size**: of an RREQ the bytes to read, of a WREQ or RRES those in this chunk; of an RMWREQ the opcode. Of /N/
-//!   the bytes of the message, of /G/ those allowed now.
-//! - **body**: address (8 bytes) of a request, then operands or data. Two bytes are in /MS/, eight in each /MD/,
-//!   up to six in /MT/: n words take n + 1 blocks. /MD/ is a data block (§3.2).
-//! - **check**: CRC-8 over all payload bits of the message, `check` says why that one.
+//!   switch sets it in what it buffers (RREQ, RMWREQ, /G/). Messages that go over a circuit (WREQ, RRES) are not changed
+//!   (§3.2.2), so their sender writes its own number. Therefore nine bits suffice, and no block names both ends. In /N/
+//!   and /G/ it is the message's destination.
+//! - **size**: in an RREQ, the bytes to read; in a WREQ or RRES, the bytes in this chunk; in an RMWREQ, the opcode. In
+//!   /N/ the bytes of the message, in /G/ the bytes allowed now.
+//! - **body**: address (8 bytes) of a request, then operands or data. Two bytes are in /MS/, eight in each /MD/, up to
+//!   six in /MT/: n words take n + 1 blocks. /MD/ is a data block (§3.2).
+//! - **check**: CRC-8 over all payload bits of the message; `check` gives the reasons for this polynomial.
 //!
-//! The types are unused by the standard, any two differ in four bits, and each differs from every type of the
-//! standard in two or more: a wrong bit on the line, of which at most one falls in the eight, makes none of another.
+//! The types are unused by the standard, any two differ in four bits, and each differs from every type of the standard
+//! in at least two. So a wrong bit on the line, of which at most one image falls into the eight bits, does not turn
+//! one type into another.
 
 use super::check::Check;
 use crate::block::Block;
@@ -36,16 +37,16 @@ pub const MT: u8 = 0x65;
 pub const MST: u8 = 0x84;
 pub const N: u8 = 0xb7;
 pub const G: u8 = 0xd1;
-/// All of them.
+/// Block types of all control blocks of EDM.
 pub const TYPES: [u8; 5] = [MS, MT, MST, N, G];
 
-/// Nodes that nine bits name.
+/// Number of nodes: nine bits name one.
 pub const NODES: u16 = 512;
-/// Bytes of a body in /MS/ and, at most, in /MT/.
+/// Bytes of a body in /MS/, and below, most bytes of a body in /MT/.
 pub const HEAD: usize = 2;
 pub const TAIL: usize = 6;
 
-/// What a message is (§2.3).
+/// Kind of a message (§2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// RREQ.
@@ -61,13 +62,13 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Modify, Kind::Response];
 
-    /// The name in the paper.
+    /// Returns the name in the paper.
     pub fn name(self) -> &'static str {
         ["RREQ", "WREQ", "RMWREQ", "RRES"][self as usize]
     }
 }
 
-/// What /MS/ says.
+/// Fields of /MS/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     pub kind: Kind,
@@ -78,17 +79,17 @@ pub struct Start {
     pub head: [u8; HEAD],
 }
 
-/// What /N/ or /G/ says.
+/// Fields of /N/ or /G/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// Of what it speaks: without it, a node's own writes and its answers could have one name.
+    /// Kind of the message that it is about: without it, a node's own writes and its answers could have the same name.
     pub kind: Kind,
     pub node: u16,
     pub id: u8,
     pub size: u16,
 }
 
-/// What /MST/ says.
+/// Content of /MST/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
     /// An RREQ of 1 to 256 bytes, from a multiple of 64 below 64 MiB.
@@ -97,11 +98,11 @@ pub enum Short {
     Response { node: u16, id: u8, last: bool, length: u8, data: [u8; 3] },
 }
 
-/// Widths of an RREQ in /MST/.
+/// Limits of an RREQ in /MST/: bytes, first address too large, and alignment of the address.
 pub const SHORT_BYTES: u64 = 1 << 8;
 pub const SHORT_ADDRESS: u64 = 1 << 26;
 pub const SHORT_ALIGN: u64 = 64;
-/// The most data of an RRES in /MST/.
+/// Most bytes of data of an RRES in /MST/.
 pub const SHORT_DATA: usize = 3;
 
 fn bits(payload: u64, at: u32, width: u32) -> u64 {
@@ -122,13 +123,14 @@ fn id_of(payload: u64) -> u8 {
 }
 
 impl Start {
+    /// Returns the /MS/ block.
     pub fn block(&self) -> Block {
         let fields = (self.kind as u64) << 8 | u64::from(self.last) << 10 | u64::from(self.size) << 28;
         let head = u64::from(u16::from_le_bytes(self.head)) << 48;
         Block::control(common(MS, self.node, self.id) | fields | head)
     }
 
-    /// `None` if unused bits are set.
+    /// Parses the payload of /MS/; `None` if unused bits are set.
     pub fn parse(payload: u64) -> Option<Start> {
         let start = Start {
             kind: Kind::ALL[bits(payload, 8, 2) as usize],
@@ -143,14 +145,14 @@ impl Start {
 }
 
 impl Control {
-    /// As /N/ or /G/.
+    /// Returns the block of type `kind`, /N/ or /G/.
     pub fn block(&self, kind: u8) -> Block {
         let fields = (self.kind as u64) << 8 | u64::from(self.size) << 28;
         let fields = common(kind, self.node, self.id) | fields;
         Block::control(Check::START.close(fields))
     }
 
-    /// `None` if the check fails or unused bits are set.
+    /// Parses the payload of /N/ or /G/; `None` if the check fails or unused bits are set.
     pub fn parse(payload: u64) -> Option<Control> {
         let is_whole = Check::START.block(payload).holds();
         let unused = bits(payload, 10, 1) | bits(payload, 44, 12);
@@ -166,6 +168,7 @@ impl Control {
 }
 
 impl Short {
+    /// Returns the /MST/ block.
     pub fn block(&self) -> Block {
         let payload = match *self {
             Short::Read { node, id, bytes, address } => {
@@ -181,7 +184,7 @@ impl Short {
         Block::control(Check::START.close(payload))
     }
 
-    /// `None` if the check fails, unused bits are set, or it is of a kind that has no short form.
+    /// Parses the payload of /MST/; `None` if the check fails, unused bits are set, or the kind has no short form.
     pub fn parse(payload: u64) -> Option<Short> {
         let (node, id, last) = (node_of(payload), id_of(payload), bits(payload, 10, 1) == 1);
         if !Check::START.block(payload).holds() {

@@ -6,10 +6,10 @@ use super::layout::{
 };
 use crate::block::Block;
 
-/// A message, or the part of one that a grant allowed.
+/// A message, or the part of one that one grant allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The other end: see [`layout`](super::layout).
+    /// Number of the other end: see [`layout`](super::layout).
     pub node: u16,
     pub id: u8,
     pub body: Body,
@@ -17,18 +17,18 @@ pub struct Message {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// RREQ: 1 to 65,535 bytes, please.
+    /// RREQ: a request for 1 to 65,535 bytes.
     Read { address: u64, bytes: u16 },
-    /// WREQ: a chunk, with its own address, so that whoever gets it needs no memory of the others.
+    /// WREQ: a chunk with an address of its own, so that the receiver need not remember the chunks before.
     Write { address: u64, last: bool, data: Vec<u8> },
-    /// RMWREQ.
+    /// RMWREQ: an atomic operation.
     Modify { address: u64, operation: Operation },
-    /// RRES: a chunk; of no bytes, NULL.
+    /// RRES: a chunk; without data, NULL.
     Response { last: bool, data: Vec<u8> },
 }
 
 impl Body {
-    /// The data of a write or a response, empty for others.
+    /// Returns the data of a write or a response; empty for other messages.
     #[inline]
     pub fn into_data(self) -> Vec<u8> {
         match self {
@@ -38,18 +38,19 @@ impl Body {
     }
 }
 
-/// What an RMWREQ does to the 64-bit word at its address, in one step (§3.2.1).
+/// Operation of an RMWREQ on the 64-bit word at its address, in one step (§3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// The answer is one byte: 1 if it was as expected and is now new.
+    /// Stores `new` if the word is `expected`. The answer is one byte: 1 if it did.
     CompareSwap { expected: u64, new: u64 },
-    /// The answer is the word before.
+    /// Adds to the word. The answer is the word before.
     FetchAdd { addend: u64 },
-    /// The answer is the word before.
+    /// Stores a word. The answer is the word before.
     Swap { new: u64 },
 }
 
 impl Operation {
+    /// Returns the opcode, which is in the size field of /MS/.
     pub fn opcode(&self) -> u16 {
         match self {
             Operation::CompareSwap { .. } => 0,
@@ -76,7 +77,7 @@ impl Operation {
         })
     }
 
-    /// Bytes of the RRES, which the switch needs to know (§3.1.1).
+    /// Returns the bytes of the RRES, which the switch needs to know (§3.1.1); `None` for an unknown opcode.
     pub fn response_bytes(opcode: u16) -> Option<u16> {
         match opcode {
             0 => Some(1),
@@ -85,7 +86,7 @@ impl Operation {
         }
     }
 
-    /// The word after, and the answer.
+    /// Returns the new word and the answer.
     pub fn apply(&self, word: u64) -> (u64, Vec<u8>) {
         match *self {
             Operation::CompareSwap { expected, new } if word == expected => (new, vec![1]),
@@ -96,7 +97,7 @@ impl Operation {
     }
 }
 
-/// Bytes of the body of a message that starts so; `None` if none can.
+/// Returns the bytes of the body of a message with this start; `None` if the start is invalid.
 pub fn body_length(start: &Start) -> Option<usize> {
     match start.kind {
         Kind::Read => (start.last && start.size > 0).then_some(8),
@@ -111,12 +112,13 @@ pub fn body_length(start: &Start) -> Option<usize> {
     }
 }
 
-/// Data blocks between /MS/ and /MT/ of a body of that many bytes.
+/// Returns the number of data blocks between /MS/ and /MT/ for a body of `body` bytes.
 pub fn data_blocks(body: usize) -> usize {
     body.saturating_sub(HEAD + TAIL).div_ceil(8)
 }
 
 impl Message {
+    /// Returns the kind.
     pub fn kind(&self) -> Kind {
         match self.body {
             Body::Read { .. } => Kind::Read,
@@ -126,7 +128,7 @@ impl Message {
         }
     }
 
-    /// Adds its blocks: one if there is a short form and it fits.
+    /// Adds the blocks of the message: a single one if it fits into the short form.
     ///
     /// # Panics
     /// If it has more than 65,535 bytes of data, or a write has none.
@@ -135,8 +137,9 @@ impl Message {
             return blocks.extend([short.block()]);
         }
         let (size, last, front, data) = self.parts();
-        // The body is what is in front and then the data. Behind its head, both are in step with the blocks: fronts are
-        // whole words, and the head is as many bytes of the data.
+        // The body is the front (address and operands, whole words), then the data. /MS/ takes the first two bytes of
+        // the body. The block that takes the last six bytes of the front also takes the first two of the data, so the
+        // other data are in step with blocks.
         let (of_data, rest) = match data.split_first_chunk::<HEAD>() {
             Some((first, rest)) => (u16::from_le_bytes(*first), rest),
             None => (word(data) as u16, &[][..]),
@@ -154,7 +157,7 @@ impl Message {
         for two in front.windows(2) {
             blocks.extend([checked(two[0] >> 16 | two[1] << 48)]);
         }
-        // Six bytes of the front are left: with data they are a block's, without they are the last ones.
+        // Six bytes of the front are left. With data, they begin a block; without, they are the tail.
         let mut tail = front.last().map_or(0, |last| last >> 16);
         if !data.is_empty() {
             if !front.is_empty() {
@@ -162,7 +165,7 @@ impl Message {
             }
             let (words, short) = rest.as_chunks::<8>();
             blocks.extend(words.iter().map(|bytes| checked(u64::from_le_bytes(*bytes))));
-            // They are the upper ones of the last eight.
+            // The tail is the upper part of the last eight bytes.
             tail = match data.last_chunk::<8>() {
                 Some(eight) => (u64::from_le_bytes(*eight) >> 8) >> (8 * (7 - short.len())),
                 None => word(short),
@@ -194,7 +197,7 @@ impl Message {
         }
     }
 
-    /// The size that /MS/ has, whether it is the last chunk, what comes before the data, and that.
+    /// Returns the size in /MS/, whether it is the last chunk, the front of the body, and the data.
     #[inline]
     fn parts(&self) -> (u16, bool, Front, &[u8]) {
         let size = |data: &[u8]| u16::try_from(data.len()).expect("a chunk has at most 65,535 bytes");
@@ -213,7 +216,7 @@ impl Message {
     }
 }
 
-/// Address and operands.
+/// Front of a body: address and operands.
 #[derive(Debug, Clone, Copy)]
 struct Front {
     words: [u64; 3],
@@ -229,7 +232,7 @@ impl Front {
     }
 }
 
-/// Up to seven bytes as the low ones of a word.
+/// Returns up to seven bytes as the low ones of a word.
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`layout`] | every bit of the control blocks |
 //! | [`message`] | RREQ, WREQ, RMWREQ, RRES as blocks |
-//! | [`assemble`] | blocks back to messages; what is malformed, by kind |
+//! | [`assemble`] | blocks back to messages; malformed ones counted by kind |
 //! | [`mux`] | memory blocks and a frame's on one line: pre-emption (§3.2.3) |
-//! | [`demux`] | the two told apart, and frames put together again |
+//! | [`demux`] | memory blocks and frames separated again |
 
 pub mod assemble;
 pub(crate) mod check;

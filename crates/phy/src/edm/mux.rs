@@ -1,52 +1,53 @@
-//! Memory blocks and a frame's blocks on one line, a block a cycle (§3.2.3).
+//! Multiplexer of memory blocks and a frame's blocks on one line, one block per cycle (§3.2.3).
 //!
-//! Whose a data block is, its bits do not say: /MD/ is like /D/. The order says it. While a message and a frame are
-//! both open, a link that is [`Policy::Fair`] takes turns, memory after each block of the frame and the frame after
-//! each of memory's; one that is [`Policy::Strict`] finishes the message first. Both ends of a link have one policy.
-//! If it is memory's turn and there is no block (a message on its way through the switch has gaps), an idle block
-//! fills it. (Our choice: the paper does not say how a receiver tells them apart.)
+//! The bits of a data block do not tell /MD/ from /D/; the order does. While a message and a frame are both open, a
+//! link that is [`Policy::Fair`] takes turns, memory after each block of the frame and the frame after each of
+//! memory's; one that is [`Policy::Strict`] finishes the message first. Both ends of a link have one policy. If it is
+//! memory's turn and it has no block (a message on its way through the switch has gaps), an idle block fills the turn.
+//! (Our choice: the paper does not say how a receiver tells them apart.)
 //!
-//! Where memory goes first, the frame's block waits in the buffer, and the encoder is held up: that takes four
-//! cycles, so four blocks are all the buffer ever has. An idle block between frames is not held up but replaced.
+//! When memory goes first, the frame's block waits in the buffer, and the encoder is held up. That takes four cycles,
+//! so the buffer never has more than four blocks. An idle block between frames is not held up but replaced.
 
 use super::layout::{MS, MT};
 use crate::block::{Block, types};
 use std::collections::VecDeque;
 
-/// Cycles until the MAC's sender stops, and so the blocks that the buffer must hold.
+/// Cycles until the MAC's sender stops, and so the number of blocks that the buffer must hold.
 pub const BACK_PRESSURE: usize = 4;
 
-/// Who goes first, when both have a block.
+/// Order of memory and frames when both have a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Turns: each gets half of the line.
     #[default]
     Fair,
-    /// Memory.
+    /// Memory first.
     Strict,
 }
 
-/// The sending end.
+/// The sending end of a link.
 #[derive(Debug, Clone)]
 pub struct Mux {
     policy: Policy,
     buffer: VecDeque<Block>,
-    /// Bit n: in n cycles from now the encoder gives no block.
+    /// Bit n: the encoder gives no block n cycles from now.
     held_up: u8,
     frame_open: bool,
     message_open: bool,
     memory_was_last: bool,
 }
 
-/// What a cycle did.
+/// Result of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
     pub block: Block,
-    /// It is the memory block that was offered.
+    /// Whether the block is the memory block that was offered.
     pub took_memory: bool,
 }
 
 impl Mux {
+    /// Returns a sending end with this policy.
     pub fn new(policy: Policy) -> Mux {
         Mux {
             policy,
@@ -58,20 +59,20 @@ impl Mux {
         }
     }
 
-    /// Whether the encoder gives a block in the coming cycle. If so, it must.
+    /// Returns whether the encoder gives a block in the coming cycle. If so, it must.
     pub fn takes_frame_block(&self) -> bool {
         self.held_up & 1 == 0
     }
 
-    /// Blocks in the buffer.
+    /// Returns the number of blocks in the buffer.
     pub fn buffered(&self) -> usize {
         self.buffer.len()
     }
 
-    /// One cycle: the encoder's block, if it gives one, and the next of memory, if there is one.
+    /// Processes one cycle: the encoder's block, if it gives one, and the next memory block, if there is one.
     ///
     /// # Panics
-    /// If the encoder gives a block and is held up, or the other way about.
+    /// If the encoder gives a block while held up, or gives none while it must.
     pub fn tick(&mut self, frame: Option<Block>, memory: Option<Block>) -> Sent {
         assert_eq!(frame.is_some(), self.takes_frame_block(), "the encoder keeps to the back-pressure");
         self.held_up >>= 1;
@@ -107,7 +108,7 @@ impl Mux {
     }
 }
 
-/// Whether a frame is open after this block of the encoder.
+/// Returns whether a frame is open after this block of the encoder.
 pub(super) fn opens_frame(block: Block, was_open: bool) -> bool {
     match block.block_type() {
         None => was_open,
@@ -118,7 +119,7 @@ pub(super) fn opens_frame(block: Block, was_open: bool) -> bool {
     }
 }
 
-/// Whether a message is open after this block of memory.
+/// Returns whether a message is open after this memory block.
 pub(crate) fn opens_message(block: Block, was_open: bool) -> bool {
     match block.block_type() {
         Some(MS) => true,

@@ -1,37 +1,37 @@
-//! Columns to frames.
+//! Extraction of frames from columns.
 
 use super::{FCS, MAX_FRAME, MIN_FRAME};
 use crate::pcs::code::Class;
 use crate::pcs::column::{Column, START, TERMINATE};
 
-/// Why what was received is no frame.
+/// Reason why received columns make no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// Something else than data came before its end.
+    /// A column other than data came before the end of the frame.
     Broken,
-    /// The delimiter is not where the preamble ends.
+    /// The start-of-frame delimiter is not at the end of the preamble.
     Preamble,
     Short,
     Long,
     Fcs,
 }
 
-/// Takes frames out of columns.
+/// Extractor of frames from columns.
 #[derive(Debug, Clone)]
 pub struct Deframer {
-    /// What came since the start, that character included: then contents are aligned. Beyond `length` it is old.
+    /// Bytes since the start character, with it, so that the contents are aligned. Bytes beyond `length` are old.
     bytes: Box<[u8; ROOM]>,
     length: usize,
     open: bool,
 }
 
-/// Preamble with the start character and the delimiter.
+/// Bytes of the preamble with the start character and the delimiter.
 const PREAMBLE: usize = 8;
 const DELIMITER: u8 = 0xd5;
 const MOST: usize = PREAMBLE + MAX_FRAME + FCS;
-/// A frame that does not fit is longer than any.
+/// Room for the longest frame and some bytes more: a frame that does not fit is too long.
 const ROOM: usize = (MOST + 16).next_multiple_of(8);
-/// What a frame's bytes with its FCS give as an FCS, if it is right.
+/// CRC-32 of a frame with a correct FCS.
 const RESIDUE: u32 = 0x2144_df1c;
 
 impl Default for Deframer {
@@ -41,8 +41,8 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// A frame that ends in this column, without preamble and FCS; or why it is none. A column in which one is
-    /// broken off by the next one's start tells of the first.
+    /// Returns the frame that ends in this column, without preamble and FCS, or why it is none. If a frame starts in
+    /// the column while another is open, the result is about the open one.
     #[inline]
     pub fn handle(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
         let class = match column.control {
@@ -57,7 +57,7 @@ impl Deframer {
         self.handle_class(class, column)
     }
 
-    /// The same for a column of which it is known what it is.
+    /// Does what [`Deframer::handle`] does, for a column whose class is known.
     #[inline(always)]
     pub(crate) fn handle_class(&mut self, class: Class, column: Column) -> Option<Result<&[u8], FrameError>> {
         let was_open = self.open;
@@ -85,7 +85,7 @@ impl Deframer {
         }
     }
 
-    /// Where the words of the columns of data that come will be.
+    /// Returns the room for the words of the data columns to come.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [[u8; 8]] {
         if !self.open {
@@ -94,13 +94,14 @@ impl Deframer {
         self.bytes.get_mut(self.length..).unwrap_or_default().as_chunks_mut().0
     }
 
-    /// So many of these have come.
+    /// Notes that the first `words` words of the room were filled.
     #[inline]
     pub(crate) fn fill(&mut self, words: usize) {
         self.length += 8 * words;
     }
 
-    /// The first `count` bytes of these, if there is room: all are written, which takes no longer than one.
+    /// Appends the first `count` bytes of a word, if there is room. All eight are written, which takes no longer than
+    /// one.
     #[inline]
     fn add(&mut self, bytes: u64, count: usize) {
         if let Some(room) = self.bytes.get_mut(self.length..).and_then(<[u8]>::first_chunk_mut) {
@@ -128,7 +129,7 @@ impl Deframer {
     }
 }
 
-/// Whether a frame starts in this lane, with data behind it.
+/// Returns whether a frame starts in this lane, with only data behind it.
 #[inline]
 fn is_start(column: Column, lane: usize) -> bool {
     column.control >> lane == 1 && column.lane(lane) == START

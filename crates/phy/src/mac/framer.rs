@@ -1,27 +1,27 @@
-//! Frames to columns.
+//! Conversion of frames to columns.
 
 use super::{FCS, GAP, MIN_FRAME};
 use crate::pcs::column::{Column, Columns, IDLE, TERMINATE};
 
-/// Start, preamble and start-of-frame delimiter.
+/// Start character, preamble and start-of-frame delimiter.
 const PREAMBLE: u64 = 0xd555_5555_5555_55fb;
 const IDLES: u64 = Column::IDLE.data;
 
-/// Makes the columns of one sender: frames start in lane 0 or 4, gaps are twelve characters on average, by the
+/// Maker of one sender's columns: frames start in lane 0 or 4, and gaps are twelve characters on average, by the
 /// deficit idle count (§46.3.1.4).
 #[derive(Debug, Clone, Default)]
 pub struct Framer {
-    /// The next frame starts in lane 4: the first four characters of its column are idle.
+    /// Whether the next frame starts in lane 4, behind four idle characters.
     in_lane_4: bool,
-    /// Characters by which gaps were shorter than twelve, altogether: 0 to 3.
+    /// Characters by which gaps were shorter than twelve, in sum: 0 to 3.
     deficit: usize,
 }
 
 impl Framer {
-    /// Adds the columns of a frame: preamble, contents, padding, FCS, end, and as many idle columns of the gap as
-    /// the next frame must wait for.
+    /// Adds the columns of a frame: preamble, contents, padding, FCS, end, and as many idle columns of the gap as the
+    /// next frame must wait for.
     ///
-    /// `contents` begin with the destination's address and have no FCS.
+    /// `contents` begin with the destination address and have no FCS.
     #[inline(always)]
     pub fn frame(&mut self, contents: &[u8], columns: &mut impl Columns) {
         let mut padded = [0; MIN_FRAME];
@@ -55,16 +55,16 @@ impl Framer {
         } else {
             columns.column(Column { data: PREAMBLE, control: 0x01 });
         }
-        // In lane 4, words begin after four bytes: no column waits for the one before.
+        // If the frame starts in lane 4, words begin after four bytes: no column depends on the one before.
         let (words, rest) = words.as_chunks::<8>();
         columns.data(words.iter().map(|word| u64::from_le_bytes(*word)));
-        // The rest are the upper of the last eight bytes.
+        // The rest are the upper bytes of the last eight.
         let last = u64::from_le_bytes(*contents.last_chunk::<8>().expect("it is padded"));
         let tail = u128::from(last) >> (8 * (8 - rest.len())) | u128::from(fcs) << (8 * rest.len());
         self.end(tail, rest.len() + FCS, columns);
     }
 
-    /// The last bytes of a frame, at most 11, the end, and the gap.
+    /// Adds the last bytes of a frame, at most 11, the end, and the gap.
     #[inline(always)]
     fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut impl Columns) {
         if length >= 8 {
@@ -86,7 +86,7 @@ impl Framer {
         };
         let left = gap - (8 - length);
         columns.column(last);
-        // At most fifteen characters: one column.
+        // At most fifteen characters of the gap are left: one idle column at most.
         if left >= 8 {
             columns.column(Column::IDLE);
         }

@@ -6,11 +6,12 @@ mod framer;
 pub use deframer::{Deframer, FrameError};
 pub use framer::Framer;
 
-/// The shortest frame, without its FCS: a MAC pads to it (§4.2.3.3).
+/// Length of the shortest frame in bytes, without its FCS: a MAC pads to it (§4.2.3.3).
 pub const MIN_FRAME: usize = 60;
-/// The longest that is taken, without its FCS: the usual jumbo frame of 9000 B of payload, its header and tags.
+/// Length of the longest accepted frame in bytes, without its FCS: the usual jumbo frame of 9000 B of payload, its
+/// header and tags.
 pub const MAX_FRAME: usize = 9022;
-/// Bytes of the frame check sequence.
+/// Length of the frame check sequence in bytes.
 pub const FCS: usize = 4;
-/// Characters between frames, on average: the terminating one counts (§46.3.1.4).
+/// Characters between frames, on average, with the terminating one (§46.3.1.4).
 pub const GAP: usize = 12;

@@ -4,7 +4,7 @@
 use super::column::{Column, IDLE, LOW_POWER, SEQUENCE, SIGNAL, START, TERMINATE};
 use crate::block::{Block, DATA, types};
 
-/// What a column or block is in the order of a stream: `T_TYPE` and `R_TYPE` of §49.2.13.2.3.
+/// Class of a column or block: `T_TYPE` and `R_TYPE` of §49.2.13.2.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Control characters or ordered sets between frames.
@@ -18,10 +18,10 @@ pub enum Class {
 /// Reserved control characters and their codes (table 49-1).
 const RESERVED: [(u8, u8); 6] =
     [(0x1c, 0x2d), (0x3c, 0x33), (0x7c, 0x4b), (0xbc, 0x55), (0xdc, 0x66), (0xf7, 0x78)];
-/// The code of an error character.
+/// Code of an error character.
 const ERROR_CODE: u64 = 0x1e;
 
-/// The block of a column; an error block if the standard has none for it.
+/// Returns the block of a column; an error block if the standard has none for it.
 #[inline(always)]
 pub fn encode(column: Column) -> (Class, Block) {
     if column.control == 0 {
@@ -45,20 +45,20 @@ pub fn encode(column: Column) -> (Class, Block) {
     encode_rest(column).unwrap_or((Class::Error, Block::ERROR))
 }
 
-/// The end of a frame in lane 0, and idle characters behind it.
+/// End of a frame in lane 0, and idle characters behind it.
 const ENDED: u64 = Column::IDLE.data & !0xff | TERMINATE as u64;
 
 /// Four idle characters, and the start of a frame.
 const STARTED_4: u64 = Column::IDLE.data >> 32 | (START as u64) << 32;
 const UP_TO_START_4: u64 = 0xff_ffff_ffff;
 
-/// All bits of the lanes before this one, which is not the eighth.
+/// Returns the bits of all lanes before this one, which is at most 7.
 #[inline]
 fn below(lane: usize) -> u64 {
     (1 << (8 * lane)) - 1
 }
 
-/// Columns with control characters, but for those that every frame has.
+/// Encodes columns with control characters, other than those that every frame has.
 #[inline(never)]
 fn encode_rest(column: Column) -> Option<(Class, Block)> {
     let is_start = |lane: usize| column.is_control(lane) && column.lane(lane) == START;
@@ -98,7 +98,7 @@ fn encode_rest(column: Column) -> Option<(Class, Block)> {
     }
 }
 
-/// The code of the ordered set that begins in `lane`.
+/// Returns the code of the ordered set that begins in `lane`.
 fn ordered(column: Column, lane: usize) -> Option<u64> {
     match column.lane(lane) {
         SEQUENCE => Some(0x0),
@@ -107,7 +107,7 @@ fn ordered(column: Column, lane: usize) -> Option<u64> {
     }
 }
 
-/// Seven bits for each control character, from bit `at` on.
+/// Returns seven bits for each control character, from bit `at` on.
 fn codes(column: Column, lanes: std::ops::Range<usize>, at: usize) -> Option<u64> {
     let of_lanes = lanes_mask(&lanes);
     if column.data & of_lanes == Column::IDLE.data & of_lanes {
@@ -120,7 +120,8 @@ fn codes(column: Column, lanes: std::ops::Range<usize>, at: usize) -> Option<u64
     Some(fields)
 }
 
-/// Table 49-1. An error character is no part of a valid block: §49.2.13.2.3 sends it as [`Block::ERROR`].
+/// Returns the code of a control character (table 49-1). An error character has none: §49.2.13.2.3 sends it as
+/// [`Block::ERROR`].
 fn code_of(character: u8) -> Option<u8> {
     match character {
         IDLE => Some(0),
@@ -129,7 +130,7 @@ fn code_of(character: u8) -> Option<u8> {
     }
 }
 
-/// By block type: the lane in which a frame ends, 8 for types with which none does.
+/// Lane in which a frame ends, by block type; 8 for types without an end.
 const END_LANES: [u8; 256] = {
     let mut lanes = [8; 256];
     let mut lane = 0;
@@ -140,7 +141,7 @@ const END_LANES: [u8; 256] = {
     lanes
 };
 
-/// The column of a block; an error column if it is no block of the standard.
+/// Returns the column of a block; an error column if it is no block of the standard.
 #[inline(always)]
 pub fn decode(block: Block) -> (Class, Column) {
     if block.header == DATA {
@@ -164,7 +165,7 @@ pub fn decode(block: Block) -> (Class, Column) {
     decode_rest(block).unwrap_or((Class::Error, Column::ERROR))
 }
 
-/// Control blocks, but for those that every frame has.
+/// Decodes control blocks, other than those that every frame has.
 #[inline(never)]
 fn decode_rest(block: Block) -> Option<(Class, Column)> {
     let payload = block.payload;
@@ -200,7 +201,7 @@ fn decode_rest(block: Block) -> Option<(Class, Column)> {
     }
 }
 
-/// The first character of the ordered set whose code these four bits begin with.
+/// Returns the first character of the ordered set with the code in the low four bits.
 fn set_of(bits: u64) -> Option<u64> {
     match bits & 0xf {
         0x0 => Some(u64::from(SEQUENCE)),
@@ -209,7 +210,7 @@ fn set_of(bits: u64) -> Option<u64> {
     }
 }
 
-/// Characters of the codes that `bits` begin with, in their lanes.
+/// Returns the characters of the codes at the low end of `bits`, in their lanes.
 fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
     let codes = bits & ((1 << (7 * lanes.len())) - 1);
     if codes == 0 {
@@ -222,7 +223,7 @@ fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
     Some(data)
 }
 
-/// All bits of these lanes.
+/// Returns the bits of these lanes.
 fn lanes_mask(lanes: &std::ops::Range<usize>) -> u64 {
     let below = |lane: usize| if lane == 8 { u64::MAX } else { below(lane) };
     below(lanes.end) & !below(lanes.start)
@@ -232,7 +233,7 @@ fn character_of(code: u64) -> Option<u8> {
     match code {
         0 => Some(IDLE),
         6 => Some(LOW_POWER),
-        // Valid as a code, but no block that has it is: §49.2.13.2.3.
+        // A valid code, but a block that has it is an error: §49.2.13.2.3.
         ERROR_CODE => None,
         other => RESERVED.iter().find(|(_, code)| u64::from(*code) == other).map(|(character, _)| *character),
     }

@@ -1,21 +1,21 @@
-//! Eight characters of the media-independent interface: two transfers of XGMII or 25GMII (clause 46).
+//! Columns: eight characters of the media-independent interface, two transfers of XGMII or 25GMII (clause 46).
 
-/// Idle.
+/// Idle character.
 pub const IDLE: u8 = 0x07;
-/// Low power idle.
+/// Low power idle character.
 pub const LOW_POWER: u8 = 0x06;
-/// The start of a frame: takes the place of the first byte of its preamble.
+/// Start of a frame: it takes the place of the first byte of the preamble.
 pub const START: u8 = 0xfb;
-/// The end of a frame.
+/// End of a frame.
 pub const TERMINATE: u8 = 0xfd;
-/// An error.
+/// Error character.
 pub const ERROR: u8 = 0xfe;
-/// The start of a sequence ordered set, such as a fault report.
+/// Start of a sequence ordered set, such as a fault report.
 pub const SEQUENCE: u8 = 0x9c;
-/// The start of a signal ordered set.
+/// Start of a signal ordered set.
 pub const SIGNAL: u8 = 0x5c;
 
-/// Byte n of `data` is lane n; bit n of `control` says that it is a control character.
+/// A column. Byte n of `data` is lane n; bit n of `control` is set if it is a control character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Column {
     pub data: u64,
@@ -25,27 +25,31 @@ pub struct Column {
 impl Column {
     pub const IDLE: Column = Column { data: 0x0707_0707_0707_0707, control: 0xff };
     pub const ERROR: Column = Column { data: 0xfefe_fefe_fefe_fefe, control: 0xff };
-    /// Local fault, twice (§46.3.4): what a receiver says that has no blocks.
+    /// Local fault, twice (§46.3.4): a receiver's output while it has no blocks.
     pub const LOCAL_FAULT: Column = Column { data: 0x0100_009c_0100_009c, control: 0x11 };
 
+    /// Returns a column of eight data bytes.
     pub const fn data(data: u64) -> Column {
         Column { data, control: 0 }
     }
 
+    /// Returns the character in a lane.
     pub const fn lane(self, lane: usize) -> u8 {
         (self.data >> (8 * lane)) as u8
     }
 
+    /// Returns whether a lane has a control character.
     pub const fn is_control(self, lane: usize) -> bool {
         self.control >> lane & 1 == 1
     }
 }
 
-/// Where columns go.
+/// Receiver of columns.
 pub trait Columns {
+    /// Takes a column.
     fn column(&mut self, column: Column);
 
-    /// Columns of data, of which these are the words.
+    /// Takes data columns with these words.
     fn data(&mut self, words: impl ExactSizeIterator<Item = u64>) {
         words.for_each(|word| self.column(Column::data(word)));
     }

@@ -1,17 +1,17 @@
-//! Where blocks begin: the lock state diagram (figure 49-14).
+//! Search for the boundaries of blocks: the lock state diagram (figure 49-14).
 //!
-//! Headers are looked at in windows of 64. Without lock, a window without a bad header locks, and the first bad
-//! one slips by a bit. With lock, the sixteenth bad one of a window ends it.
+//! Sync headers are checked in windows of 64. Without lock, a window without a bad header gives lock, and the first
+//! bad header skips a bit. With lock, the sixteenth bad header of a window ends it.
 
 use super::scramble::Descrambler;
 use crate::block::Block;
 
-/// Headers in a window.
+/// Sync headers in a window.
 pub const WINDOW: u32 = 64;
-/// Bad headers of a window that end a lock.
+/// Bad sync headers in a window that end a lock.
 pub const BAD: u32 = 16;
 
-/// Takes the bits of a line, gives descrambled blocks while it is locked.
+/// Converter of a line's bits to descrambled blocks, which it gives while it is locked.
 #[derive(Debug, Clone, Default)]
 pub struct BlockSync {
     bits: u128,
@@ -20,7 +20,7 @@ pub struct BlockSync {
     seen: u32,
     bad: u32,
     descrambler: Descrambler,
-    /// A bit is to be skipped as soon as there is one.
+    /// Whether to skip the next bit.
     to_skip: bool,
     slips: u64,
     bad_headers: u64,
@@ -28,17 +28,18 @@ pub struct BlockSync {
 }
 
 impl BlockSync {
+    /// Returns a synchronizer without lock.
     pub fn new() -> BlockSync {
         BlockSync::default()
     }
 
-    /// Eight bits came; the blocks that they complete are told, those with a bad header too.
+    /// Takes eight bits, and calls `tell` with the blocks that they complete, also those with a bad header.
     #[inline]
     pub fn handle_byte(&mut self, byte: u8, tell: impl FnMut(Block)) {
         self.handle_bits(u64::from(byte), 8, tell);
     }
 
-    /// The same for the low `count` bits, at most 62, of a word whose others are zero.
+    /// Takes the low `count` bits, at most 62, of a word whose other bits are zero; see [`BlockSync::handle_byte`].
     #[inline]
     pub fn handle_bits(&mut self, bits: u64, count: u32, mut tell: impl FnMut(Block)) {
         debug_assert!(count <= 62 && bits >> count == 0);
@@ -59,21 +60,22 @@ impl BlockSync {
         }
     }
 
+    /// Returns whether it is locked.
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// Bits that were skipped in search of a lock.
+    /// Returns the number of bits skipped in search of a lock.
     pub fn slips(&self) -> u64 {
         self.slips
     }
 
-    /// Bad headers while locked.
+    /// Returns the number of bad headers while locked.
     pub fn bad_headers(&self) -> u64 {
         self.bad_headers
     }
 
-    /// How often a lock was lost.
+    /// Returns how often a lock was lost.
     pub fn losses(&self) -> u64 {
         self.losses
     }
@@ -86,7 +88,7 @@ impl BlockSync {
         }
     }
 
-    /// Figure 49-14 for one header; whether to slip.
+    /// Steps figure 49-14 by one header. Returns whether to skip a bit.
     fn look(&mut self, is_good: bool) -> bool {
         self.seen += 1;
         self.bad += u32::from(!is_good);

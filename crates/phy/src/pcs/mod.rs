@@ -3,11 +3,11 @@
 //! | module | |
 //! |---|---|
 //! | [`column`] | eight characters of the media-independent interface |
-//! | [`code`] | columns to blocks and back, without memory (figure 49-7) |
+//! | [`code`] | columns to blocks and back, each on its own (figure 49-7) |
 //! | [`state`] | the same with the order of blocks checked (figures 49-16, 49-17) |
 //! | [`scramble`] | x^58 + x^39 + 1 over payloads |
 //! | [`bits`] | blocks to the bits of the line |
-//! | [`lock`] | bits to blocks: where a block begins (figure 49-14) |
+//! | [`lock`] | bits to blocks: boundaries of blocks (figure 49-14) |
 
 pub mod bits;
 pub mod code;

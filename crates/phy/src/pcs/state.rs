@@ -1,10 +1,10 @@
-//! The order of blocks: the transmit and receive state diagrams (figures 49-16 and 49-17).
+//! Checks of the order of blocks: the transmit and receive state diagrams (figures 49-16 and 49-17).
 
 use super::code::{self, Class};
 use super::column::Column;
 use crate::block::Block;
 
-/// States of both diagrams, `INIT` apart: it only says what was last.
+/// States of both diagrams, named by the last block; `Init` is the state before any.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]
@@ -15,7 +15,7 @@ pub(crate) enum State {
     Error,
 }
 
-/// Columns to blocks; what cannot follow becomes an error block.
+/// Encoder of columns to blocks; a column that cannot follow becomes an error block.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     state: State,
@@ -28,12 +28,13 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Whether a column of data becomes a block of the same data, and changes nothing.
+    /// Returns whether a data column becomes a block of the same data, and leaves the state unchanged.
     #[inline]
     pub(crate) fn is_in_frame(&self) -> bool {
         self.state == State::Data
     }
 
+    /// Returns the block of the next column.
     #[inline(always)]
     pub fn encode(&mut self, column: Column) -> Block {
         if column.control == 0 && self.is_in_frame() {
@@ -48,14 +49,14 @@ impl Encoder {
     }
 }
 
-/// Blocks to columns; what cannot follow, or is no block, becomes an error column.
+/// Decoder of blocks to columns; a block that cannot follow, or is invalid, becomes an error column.
 ///
-/// Figure 49-17 looks one block ahead: a frame has ended only if what comes next can follow an end. So a column
-/// comes out one call after its block went in.
+/// Figure 49-17 looks one block ahead: a frame has ended only if the next block can follow an end. So a column is
+/// returned one call after its block went in.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     state: State,
-    /// The block that came last, decoded, whose column is still to be told.
+    /// Column of the last block, not returned yet.
     held: Column,
     held_class: Class,
     errors: u64,
@@ -68,7 +69,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// The column of the block *before* this one: at first a local fault.
+    /// Takes a block, and returns the column of the block *before* it; at first a local fault.
     #[inline(always)]
     pub fn decode(&mut self, block: Block) -> Column {
         let (class, column) = code::decode(block);
@@ -83,13 +84,13 @@ impl Decoder {
         held
     }
 
-    /// Blocks that were told as errors.
+    /// Returns the number of error columns returned.
     pub fn errors(&self) -> u64 {
         self.errors
     }
 }
 
-/// The state that a block of this class leads to. An end counts only if it `ends_well`.
+/// Returns the state that a block of this class leads to. An end counts only if it `ends_well`.
 #[inline]
 pub(crate) fn next(state: State, class: Class, ends_well: bool) -> State {
     let in_frame = matches!(state, State::Data | State::Error);

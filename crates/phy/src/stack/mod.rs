@@ -1,13 +1,13 @@
-//! The network stacks of host and switch (§3.2.1, §3.2.2), a PCS cycle at a time.
+//! Network stacks of host and switch (§3.2.1, §3.2.2), a PCS cycle at a time.
 //!
 //! | module | |
 //! |---|---|
 //! | [`host`] | compute and memory node: queues, state tables, grants, timers, a line to each of two switches |
 //! | [`switch`] | notifications, the scheduler, circuits |
-//! | [`testbed`] | nodes, links, and a switch or two, in one clock |
+//! | [`testbed`] | nodes, links, and one switch or two, in one clock |
 //!
-//! What each step takes is [`unrack_protocol::edm::steps`], and the scheduler is that of the simulator. Everything
-//! between two steps is a queue whose entries have the cycle from which on they may go.
+//! Durations of steps are those of [`unrack_protocol::edm::steps`], and the scheduler is that of the simulator.
+//! Between two steps there are queues, whose entries carry the cycle from which on they may go.
 
 pub mod host;
 mod outbox;

@@ -1,10 +1,10 @@
-//! What waits for a line: control beside data, and no message within another.
+//! Queues to a line: control and data, without a message inside another.
 
 use crate::block::Block;
 use crate::edm::layout::{MS, MT};
 use std::collections::VecDeque;
 
-/// A host's two queues to its line. Entries have the cycle from which on they may go.
+/// The two queues of a host to its line. Entries carry the cycle from which on they may go.
 #[derive(Debug, Clone, Default)]
 pub struct Outbox {
     control: VecDeque<(u64, Block)>,
@@ -12,41 +12,43 @@ pub struct Outbox {
     order: Order,
 }
 
-/// Where a block waits.
+/// Queue of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
     Control,
     Data,
 }
 
-/// Which of two queues goes. A block on its own goes ahead of data, also between the blocks of a message; one that
-/// begins a message waits until none is open.
+/// Choice between the two queues. A single-block message goes ahead of data, also between the blocks of a message; a
+/// block that begins a message waits until none is open.
 #[derive(Debug, Clone, Default)]
 pub struct Order {
-    /// The queue that has begun a message on the line.
+    /// Queue that has begun a message on the line.
     open: Option<Queue>,
 }
 
 impl Outbox {
-    /// Blocks that may go from cycle `from` on, one after the other.
+    /// Adds control blocks that may go from cycle `from` on, one after the other.
     pub fn control(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.control.extend(blocks.into_iter().map(|block| (from, block)));
     }
 
+    /// Adds data blocks that may go from cycle `from` on, one after the other.
     pub fn data(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.data.extend(blocks.into_iter().map(|block| (from, block)));
     }
 
+    /// Returns whether both queues are empty.
     pub fn is_empty(&self) -> bool {
         self.control.is_empty() && self.data.is_empty()
     }
 
-    /// The block that may go now.
+    /// Returns the block that may go now.
     pub fn offer(&self, now: u64) -> Option<Block> {
         self.next(now).map(|(block, _)| block)
     }
 
-    /// It went.
+    /// Removes the offered block, which went.
     pub fn took(&mut self, now: u64) {
         let (block, queue) = self.next(now).expect("only what was offered is taken");
         match queue {
@@ -61,13 +63,13 @@ impl Outbox {
     }
 }
 
-/// The head of a queue, if it may go now.
+/// Returns the head of a queue, if it may go now.
 pub fn due(queue: &VecDeque<(u64, Block)>, now: u64) -> Option<Block> {
     queue.front().filter(|(from, _)| *from <= now).map(|(_, block)| *block)
 }
 
 impl Order {
-    /// Of the heads of both queues, the one that goes.
+    /// Chooses between the heads of both queues.
     pub fn choose(&self, control: Option<Block>, data: Option<Block>) -> Option<(Block, Queue)> {
         let is_alone = |block: &Block| !block.is_data() && !matches!(block.block_type(), Some(MS | MT));
         let control = control.filter(|block| self.open != Some(Queue::Data) || is_alone(block));
@@ -75,7 +77,7 @@ impl Order {
         control.map(|block| (block, Queue::Control)).or(data.map(|block| (block, Queue::Data)))
     }
 
-    /// It went.
+    /// Notes that a block of this queue went.
     pub fn went(&mut self, block: Block, queue: Queue) {
         match block.block_type() {
             Some(MS) => self.open = Some(queue),

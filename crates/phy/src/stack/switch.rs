@@ -1,8 +1,9 @@
-//! The stack of a switch (§3.2.2): what a port brings is classified by its type; notifications and requests wait for
-//! the scheduler; data goes over the circuit that its grant set up.
+//! The stack of a switch (§3.2.2): blocks from a port are classified by type; notifications and requests wait for the
+//! scheduler; data goes over the circuit that its grant set up.
 //!
-//! As the hardware has it (`rtl/edm/switch.sv`): a port's data crosses in one queue, and whose leaves a port goes in
-//! turns of messages; demands enter the scheduler one a cycle, the ports' in turn, and none while an iteration ends.
+//! It matches the hardware (`rtl/edm/switch.sv`). The data of a port crosses in one queue, and a port sends the data
+//! of other ports in turns of messages. Demands enter the scheduler one per cycle, the ports in turn, and none while
+//! an iteration ends.
 
 use super::outbox::{Order, Queue, due};
 use crate::block::Block;
@@ -19,72 +20,72 @@ use unrack_units::Time;
 #[derive(Debug, Clone, Copy)]
 pub struct SwitchConfig {
     pub ports: u16,
-    /// The most that one grant allows, bytes.
+    /// Most bytes that one grant allows.
     pub chunk: u16,
     pub policy: Policy,
-    /// Period of the PCS clock, which the scheduler has too: on the testbed both are on one FPGA (§4.1).
+    /// Period of the PCS clock, also that of the scheduler: on the testbed both are on one FPGA (§4.1).
     pub cycle: Time,
-    /// The scheduler counts what control takes of links (decision 4). The hardware does not.
+    /// Whether the scheduler counts the time that control blocks take of links (decision 4). The hardware does not.
     pub counts_control: bool,
 }
 
-/// What a port brought that it should not have.
+/// Counts of traffic that a port should not have brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Violations {
-    /// Data that no grant allowed, or more than it allowed.
+    /// Data without a grant, or beyond it.
     pub ungranted: u64,
-    /// Notifications and requests to nobody, to oneself, or of no size; grants.
+    /// Notifications and requests for no node, for their own source, or without a size; and grants.
     pub senseless: u64,
     /// Messages whose sender fell silent within them.
     pub silent: u64,
 }
 
-/// A circuit that was granted and on which data is still to come.
+/// A circuit that was granted and on which data is still expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circuit {
     pub dst: u16,
     pub bytes: u32,
 }
 
-/// A message of which a part has gone over its circuit.
+/// A message that is partly over its circuit.
 #[derive(Debug, Clone, Copy)]
 struct Passing {
     dst: u16,
-    /// The cycle of its last block.
+    /// Cycle of its last block.
     heard: u64,
-    /// Of what has gone.
+    /// Check of the part that has gone.
     check: Check,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Port {
     assembler: Assembler,
-    /// Granted and not yet used up, in the order of their grants.
+    /// Circuits granted and not yet used up, in the order of their grants.
     circuits: VecDeque<Circuit>,
     /// The data message under way.
     passing: Option<Passing>,
-    /// Data that came: from when on it may go, where, and what.
+    /// Data received: the cycle from which on it may go, its destination port, and the block.
     forward: VecDeque<(u64, u16, Block)>,
-    /// The cycle in which one of them left last: one leaves a cycle.
+    /// Cycle in which one of them last left: at most one leaves per cycle.
     gave: Option<u64>,
-    /// Demands that came, and from when on the scheduler may take them.
+    /// Demands received, with the cycle from which on the scheduler may take them.
     demands: VecDeque<(u64, Demand)>,
     /// Grants and requests that are to leave.
     control: VecDeque<(u64, Block)>,
     order: Order,
-    /// Whose data left last, and whether all of its message did.
+    /// Port whose data last left through this one, and whether a message of it is still open.
     from: usize,
     is_within: bool,
-    /// It brought something damaged (§3.3): nothing that it brings is taken any more.
+    /// Whether it showed damage (§3.3): then nothing is taken from it any more.
     disabled: bool,
 }
 
-/// What waits in the scheduler under a number.
+/// A message that waits in the scheduler.
 #[derive(Debug, Clone)]
 struct Waiting {
     id: u8,
     kind: Kind,
-    /// The request that is the first grant.
+    /// The request that serves as the first grant.
     request: Option<Message>,
 }
 
@@ -94,23 +95,24 @@ pub struct Switch {
     config: SwitchConfig,
     ports: Vec<Port>,
     scheduler: Scheduler,
-    /// The demand that the scheduler has in the next cycle, and whose it was.
+    /// Demand that enters the scheduler in the next cycle, and below, the port of the last such demand.
     entering: Option<Demand>,
     turn: usize,
-    /// The last cycle of the last iteration: no demand enters.
+    /// Last cycle of the last iteration, in which no demand enters.
     ends: Option<u64>,
     waiting: Vec<Option<Waiting>>,
     unused: Vec<u32>,
     grants: Vec<Grant>,
     violations: Violations,
-    /// See [`Switch::watch`].
+    /// Cycles after which a sender counts as silent: see [`Switch::watch`].
     silence: Option<u64>,
 }
 
-/// Blocks of a chunk beside those of its bytes: start or end, and a write's address.
+/// Blocks of a chunk in addition to those of its bytes: start or end, and a write's address.
 const FRAMING_BLOCKS: u64 = 2;
 
 impl Switch {
+    /// Returns an idle switch.
     pub fn new(config: SwitchConfig) -> Switch {
         let scheduler = Scheduler::new(SchedulerConfig {
             ports: u32::from(config.ports),
@@ -137,19 +139,19 @@ impl Switch {
         }
     }
 
-    /// From now on ends messages whose sender is silent for so many cycles within one, and marks what it ends, so that
-    /// receivers do not take the damage for that of their own link. A sender that has nothing but a message and a frame to
-    /// send is silent for one cycle at most. (The hardware does neither.)
+    /// Ends messages from now on whose sender is silent within them for more than `silence` cycles, and marks all
+    /// messages that the switch ends, so that receivers do not blame their own link. A sender that has nothing but a
+    /// message and a frame to send is silent for one cycle at most. (The hardware does neither.)
     pub fn watch(&mut self, silence: u64) {
         self.silence = Some(silence);
     }
 
-    /// The block that may leave `port` in this cycle.
+    /// Returns the block that may leave `port` in this cycle.
     pub fn offer(&self, now: u64, port: u16) -> Option<Block> {
         self.leaving(now, port).map(|(block, ..)| block)
     }
 
-    /// It left.
+    /// Notes that the offered block left.
     pub fn took(&mut self, now: u64, port: u16) {
         let (block, queue, from) = self.leaving(now, port).expect("only what was offered is taken");
         let leaves = &mut self.ports[usize::from(port)];
@@ -164,7 +166,7 @@ impl Switch {
         self.ports[from].gave = Some(now);
     }
 
-    /// The block, its queue, and the port whose data it is, if it is data.
+    /// Returns the block to leave, its queue, and the port whose data it is, if it is data.
     fn leaving(&self, now: u64, port: u16) -> Option<(Block, Queue, usize)> {
         let leaves = &self.ports[usize::from(port)];
         let head = |from: usize| {
@@ -178,20 +180,22 @@ impl Switch {
         Some((block, queue, data.map_or(leaves.from, |(from, _)| from)))
     }
 
+    /// Returns the counts of traffic that ports should not have brought.
     pub fn violations(&self) -> Violations {
         self.violations
     }
 
+    /// Returns the circuits granted to a source port and not yet used up.
     pub fn circuits(&self, port: u16) -> impl Iterator<Item = Circuit> {
         self.ports[usize::from(port)].circuits.iter().copied()
     }
 
-    /// Blocks of data that wait to leave `port`.
+    /// Returns the number of data blocks that wait to leave `port`.
     pub fn queued(&self, port: u16) -> usize {
         self.ports.iter().flat_map(|from| &from.forward).filter(|(_, dst, _)| *dst == port).count()
     }
 
-    /// What `port` brought in this cycle.
+    /// Takes a memory block of `port` in this cycle.
     pub fn handle(&mut self, now: u64, port: u16, memory: Memory) {
         let at = usize::from(port);
         if self.ports[at].disabled {
@@ -200,7 +204,7 @@ impl Switch {
         let Memory::Block(block) = memory else {
             return self.disable(now, port);
         };
-        // What passes is checked too: whose link is damaged, only its first receiver can tell.
+        // Data that only passes is checked too: only its first receiver can tell whose link is damaged.
         match self.ports[at].assembler.handle(block) {
             Some(Err(_)) => self.disable(now, port),
             event => {
@@ -213,17 +217,18 @@ impl Switch {
         }
     }
 
-    /// §3.3: a link that shows damage is taken out of use. What was under way from it ends as no message.
+    /// Takes a port out of use whose link shows damage (§3.3). The message under way from it is ended as invalid.
     pub fn disable(&mut self, now: u64, port: u16) {
         self.ports[usize::from(port)].disabled = true;
         self.abandon(now, port);
     }
 
+    /// Returns whether a port is out of use.
     pub fn is_disabled(&self, port: u16) -> bool {
         self.ports[usize::from(port)].disabled
     }
 
-    /// Once a cycle, after all ports: demands become grants.
+    /// Ends a cycle, after all ports: demands become grants.
     pub fn tick(&mut self, now: u64) {
         self.end_silent(now);
         let time = self.config.cycle * now;
@@ -259,7 +264,7 @@ impl Switch {
         self.grants = grants;
     }
 
-    /// The demand that the scheduler takes in this cycle.
+    /// Chooses the demand that the scheduler takes in the next cycle.
     fn enter(&mut self, now: u64) {
         let ports = self.ports.len();
         let mut turns = (self.turn + 1..=self.turn + ports).map(|port| port % ports);
@@ -270,7 +275,7 @@ impl Switch {
         }
     }
 
-    /// The port that a block goes to, if it is data that a circuit takes.
+    /// Returns the port that a block goes to, if it is data for which there is a circuit.
     fn circuit(&mut self, now: u64, port: u16, block: Block) -> Option<u16> {
         let at = usize::from(port);
         let bytes = match block.block_type() {
@@ -313,8 +318,8 @@ impl Switch {
         self.ports[usize::from(port)].forward.push_back((from, dst, block));
     }
 
-    /// The message under way at this port will not end: it gets an end with a check that cannot hold, so that nothing
-    /// waits behind it and no receiver takes it.
+    /// Ends the message under way from this port with a check that cannot hold, so that nothing waits behind it and no
+    /// receiver takes it.
     fn abandon(&mut self, now: u64, port: u16) {
         if let Some(Passing { dst, check, .. }) = self.ports[usize::from(port)].passing.take() {
             let end = u64::from(MT);
@@ -362,7 +367,7 @@ impl Switch {
         token
     }
 
-    /// A circuit, and a /G/ block or the request that stands for it (§3.1.1 (4)).
+    /// Sets up a circuit, and queues a /G/ block or the request that stands for it (§3.1.1 (4)).
     fn grant(&mut self, grant: Grant) {
         let from = grant.at.as_ps().div_ceil(self.config.cycle.as_ps()) + steps::MAKE_GRANT;
         let kept = self.waiting[grant.token as usize].as_mut().expect("granted until its last");
@@ -383,7 +388,7 @@ impl Switch {
     }
 }
 
-/// Bytes of the answer to a request; `None` if it is none.
+/// Returns the bytes of the answer to a request; `None` if the message is none.
 fn answer_bytes(message: &Message) -> Option<u32> {
     match &message.body {
         Body::Read { bytes, .. } => Some(u32::from(*bytes)),

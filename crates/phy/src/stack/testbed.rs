@@ -1,7 +1,7 @@
-//! Nodes, links and a switch in one clock: what of figures 4 and 5 is cycles.
+//! Nodes, links and a switch in one clock: the parts of figures 4 and 5 that are whole cycles.
 //!
-//! A block takes [`steps::PCS_CYCLES`] in each PCS. PMA, transceivers and the way between are not whole cycles: they
-//! are added to the sum afterwards, as table 1 does, or given as `wire` cycles.
+//! A block takes [`steps::PCS_CYCLES`] in each PCS. PMA, transceivers and propagation are not whole cycles: they are
+//! added to the sum afterwards, as in table 1, or given as `wire` cycles.
 
 use super::{Host, HostConfig, Switch, SwitchConfig, host::Store};
 use crate::block::Block;
@@ -9,32 +9,32 @@ use crate::edm::{Demux, Mux, Policy};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_protocol::edm::steps;
 
-/// One end of a link: the multiplexer, and the line to the other end.
+/// Sending end of a link: the multiplexer, and the line to the other end.
 #[derive(Debug, Clone)]
 struct Sender {
     mux: Mux,
-    /// What the encoder has to send; then idle.
+    /// Blocks that the encoder has to send; after them, idle.
     frames: VecDeque<Block>,
     line: VecDeque<Block>,
 }
 
-/// Where a block crossed a multiplexer.
+/// A block that left a multiplexer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crossing {
     pub cycle: u64,
-    /// Of [`Testbed::stars`].
+    /// Index in [`Testbed::stars`].
     pub star: u8,
     pub node: u16,
-    /// From the node to the switch.
+    /// Whether it went from the node to the switch.
     pub up: bool,
     pub block: Block,
 }
 
-/// Memory that holds what was written.
+/// A memory that stores what was written, and records the writes.
 #[derive(Debug, Clone, Default)]
 pub struct Bytes {
     bytes: BTreeMap<u64, u8>,
-    /// (address, bytes, first, at) of each write that came.
+    /// Writes that came: (address, bytes, first, at).
     pub writes: Vec<(u64, usize, u64, u64)>,
 }
 
@@ -48,24 +48,24 @@ pub struct Star {
     demux_down: Vec<Demux>,
     is_cut: Vec<bool>,
     is_dead: bool,
-    /// What the decoders of nodes and of the switch's ports got in the last cycle.
+    /// Blocks that the decoders of nodes, and below, of the switch's ports, got in the last cycle.
     pub to_node: Vec<Block>,
     pub to_port: Vec<Block>,
 }
 
-/// Nodes at a switch, or at two (§3.3).
+/// Nodes with one switch, or two (§3.3).
 #[derive(Debug, Clone)]
 pub struct Testbed {
     now: u64,
     pub hosts: Vec<Host>,
     pub memory: Vec<Bytes>,
-    /// One for each line of a node.
+    /// Switches with their links, one for each line of a node.
     pub stars: Vec<Star>,
-    /// What left each multiplexer, idle apart, if anybody wants to know.
+    /// Blocks other than idle that left multiplexers; recorded if it is `Some`.
     pub crossings: Option<Vec<Crossing>>,
 }
 
-/// What a receiver makes of a line without a signal: a block without a sync header.
+/// A receiver's view of a line without a signal: a block without a sync header.
 const DARK: Block = Block { header: 0, payload: 0 };
 
 impl Sender {
@@ -77,7 +77,7 @@ impl Sender {
         }
     }
 
-    /// One cycle; whether memory's block went, and what came out of the far end.
+    /// Processes one cycle. Returns whether memory's block went, the block sent, and the block that left the far end.
     fn tick(&mut self, memory: Option<Block>) -> (bool, Block, Block) {
         let frame = self.mux.takes_frame_block().then(|| self.frames.pop_front().unwrap_or(Block::IDLE));
         let sent = self.mux.tick(frame, memory);
@@ -103,38 +103,38 @@ impl Star {
         }
     }
 
-    /// Blocks of frames that a node's encoder sends from now on.
+    /// Queues blocks of frames for a node's encoder.
     pub fn send_up(&mut self, node: u16, blocks: impl IntoIterator<Item = Block>) {
         self.up[usize::from(node)].frames.extend(blocks);
     }
 
-    /// The same at the switch's port.
+    /// Queues blocks of frames for the encoder of the switch's port.
     pub fn send_down(&mut self, node: u16, blocks: impl IntoIterator<Item = Block>) {
         self.down[usize::from(node)].frames.extend(blocks);
     }
 
-    /// Whether the encoders of a node, and of its port, give a block in the coming cycle.
+    /// Returns whether the encoders of a node, and of its port, give a block in the coming cycle.
     pub fn takes_frame_blocks(&self, node: u16) -> [bool; 2] {
         let node = usize::from(node);
         [&self.up[node], &self.down[node]].map(|sender| sender.mux.takes_frame_block())
     }
 
-    /// Takes the newest block of a node's line to the switch for another.
+    /// Replaces the newest block on a node's line to the switch.
     pub fn replace_up(&mut self, node: u16, replace: impl FnOnce(Block) -> Block) {
         replace_newest(&mut self.up[usize::from(node)], replace);
     }
 
-    /// Takes the newest block of the switch's line to a node for another.
+    /// Replaces the newest block on the switch's line to a node.
     pub fn replace_down(&mut self, node: u16, replace: impl FnOnce(Block) -> Block) {
         replace_newest(&mut self.down[usize::from(node)], replace);
     }
 
-    /// From now on no end of a node's link hears the other; what is on the way is lost.
+    /// Cuts a node's link: from now on neither end hears the other, and blocks under way are lost.
     pub fn cut(&mut self, node: u16) {
         self.is_cut[usize::from(node)] = true;
     }
 
-    /// From now on the switch does nothing.
+    /// Stops the switch for good.
     pub fn kill(&mut self) {
         self.is_dead = true;
         self.is_cut.fill(true);
@@ -159,13 +159,13 @@ fn replace_newest(sender: &mut Sender, replace: impl FnOnce(Block) -> Block) {
 }
 
 impl Testbed {
-    /// `host` for every node, with its own number.
+    /// Returns nodes configured as `host`, each with its own number, and a switch.
     pub fn new(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, Host::new);
         Testbed::of(hosts, vec![star(switch, policy, wire)])
     }
 
-    /// With a second switch, to which everything is mirrored.
+    /// Returns nodes with two switches, to which everything is mirrored.
     pub fn mirrored(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, Host::mirrored);
         Testbed::of(hosts, vec![star(switch, policy, wire); 2])
@@ -176,12 +176,12 @@ impl Testbed {
         Testbed { now: 0, hosts, memory, stars, crossings: None }
     }
 
-    /// The cycle that is next.
+    /// Returns the number of the next cycle.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// One cycle.
+    /// Processes one cycle.
     pub fn tick(&mut self) {
         let now = self.now;
         for line in 0..self.stars.len() {
@@ -197,7 +197,7 @@ impl Testbed {
         self.now += 1;
     }
 
-    /// Whether no message and no frame is anywhere.
+    /// Returns whether no message and no frame is under way.
     pub fn is_idle(&self) -> bool {
         self.hosts.iter().all(Host::is_idle) && self.stars.iter().all(Star::is_quiet)
     }

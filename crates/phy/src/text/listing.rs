@@ -1,21 +1,21 @@
-//! One line for each block: cycle, sync header (bit 1, bit 0), payload, name, what it says.
+//! Listing of blocks, one line each: cycle, sync header (bit 1, bit 0), payload, name, meaning.
 
 use crate::block::{Block, CONTROL, DATA, types};
 use crate::edm::Kind;
 use crate::edm::layout::{Control, G, MS, MST, MT, N, Short, Start};
 
-/// The line of a block. Data is called `/D/`: whose it is, only its place says.
+/// Returns the line of a block. A data block is called `/D/`: only the order tells whether it is memory's.
 pub fn line(cycle: u64, block: Block) -> String {
     let (name, text) = describe(block);
     let line = format!("{cycle:>8}  {:02b} {:016x}  {name:<5} {text}", block.header, block.payload);
     line.trim_end().to_string()
 }
 
-/// The block of such a line. What is before the header must be a number, if there is anything.
+/// Parses such a line; `None` if it is empty. A word before the header must be a number.
 pub fn parse(line: &str) -> Result<Option<Block>, String> {
     let mut words = line.split('#').next().unwrap_or("").split_whitespace();
     let Some(first) = words.clone().next() else { return Ok(None) };
-    // A payload comes second, or third behind a cycle.
+    // The payload is the second word, or the third behind a cycle.
     if words.clone().nth(1).is_some_and(|second| second.len() != 16) {
         words.next();
         first
@@ -37,7 +37,7 @@ pub fn parse(line: &str) -> Result<Option<Block>, String> {
     Ok(Some(Block { header, payload }))
 }
 
-/// A block's name in EDM or clause 49, and what its fields say.
+/// Returns a block's name in EDM or clause 49, and the meaning of its fields.
 pub fn describe(block: Block) -> (&'static str, String) {
     let Some(kind) = block.block_type() else {
         return if block.header == DATA { ("/D/", String::new()) } else { ("?", "bad sync header".into()) };

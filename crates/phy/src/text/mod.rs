@@ -10,7 +10,7 @@ pub mod listing;
 pub mod picture;
 pub mod script;
 
-/// Hex digits, two for each byte.
+/// Returns two hex digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,5 +1,4 @@
-//! What crossed the links around memory messages, as a picture (SVG): a row for each way of each link, a place for each
-//! cycle.
+//! Picture (SVG) of the blocks around memory messages: a row for each direction of each link, a column for each cycle.
 
 use super::listing;
 use crate::block::{Block, types};
@@ -14,7 +13,7 @@ use unrack_protocol::edm::steps::PCS_CYCLE;
 const AROUND: u64 = 8;
 /// Cycles drawn at most.
 const MOST: u64 = 400;
-/// Pixels of a cycle, of a row, above the first, and left of all.
+/// Pixels: width of a cycle, height of a row, space above the first row and left of all, height of a block.
 const CYCLE: u64 = 6;
 const ROW: u64 = 44;
 const TOP: u64 = 34;
@@ -23,7 +22,7 @@ const TALL: u64 = 18;
 /// Cycles between two marks of the axis.
 const MARK: u64 = 10;
 
-/// Whose a block is.
+/// Owner of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Frame,
@@ -53,15 +52,15 @@ impl Owner {
     }
 }
 
-/// A block that was drawn, with what is written above it.
+/// A drawn block, with the text above it.
 struct Cell {
     cycle: u64,
     owner: Owner,
     says: Option<String>,
 }
 
-/// The links of `nodes` nodes, from a little before the first block of memory to a little behind the last, but no more
-/// than 400 cycles.
+/// Draws the links of `nodes` nodes, from shortly before the first memory block to shortly after the last, but at most
+/// 400 cycles.
 pub fn draw(crossings: &[Crossing], nodes: u16, policy: Policy) -> String {
     let ways: Vec<(u16, bool)> = (0..nodes).flat_map(|node| [(node, true), (node, false)]).collect();
     let rows: Vec<Vec<Cell>> = ways.iter().map(|way| cells(crossings, *way, policy)).collect();
@@ -84,7 +83,7 @@ pub fn draw(crossings: &[Crossing], nodes: u16, policy: Policy) -> String {
     svg + "</svg>\n"
 }
 
-/// The blocks of one way that are not idle.
+/// Returns the blocks of one direction of a link that are not idle.
 fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: Policy) -> Vec<Cell> {
     let mut demux = Demux::new(policy);
     let mut cells = Vec::new();
@@ -111,7 +110,7 @@ fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: Policy) -> Vec
     cells
 }
 
-/// What a block of memory that begins something says.
+/// Returns the owner and name of a memory block that begins a message, or is one.
 fn message(block: Block) -> Option<(Owner, String)> {
     let named = |kind: Kind| match kind {
         Kind::Read => (Owner::Control, "RREQ"),
@@ -134,7 +133,7 @@ fn message(block: Block) -> Option<(Owner, String)> {
     Some((owner, says.to_string()))
 }
 
-/// Where a frame begins and ends.
+/// Returns the name of a block that begins or ends a frame.
 fn frame(block: Block) -> Option<String> {
     let kind = block.block_type()?;
     let is_end = types::TERMINATE.contains(&kind);
@@ -192,7 +191,7 @@ fn legend(svg: &mut String) {
     }
 }
 
-/// Where a cycle begins.
+/// Returns the x coordinate of a cycle.
 fn at(cycle: u64, cycles: &Range<u64>) -> u64 {
     LEFT + CYCLE * (cycle - cycles.start)
 }

@@ -1,4 +1,4 @@
-//! One line for each thing to send: a verb, and `name=value` for what it needs.
+//! Script of things to send, one line each: a verb, and `name=value` for its parameters.
 //!
 //! ```text
 //! frame hex=0180c2…  or  frame bytes=64        contents without FCS; of `bytes`, 00 01 02 …
@@ -11,14 +11,14 @@
 //! grant node=1 id=2 bytes=64 of=write           /G/, of=write or of=response
 //! ```
 //!
-//! What comes after `#` is a comment.
+//! Text after `#` is a comment.
 
 use crate::edm::layout::NODES;
 use crate::edm::{Body, Control, Kind, Message, Operation};
 use crate::mac::MAX_FRAME;
 use unrack_units::nearest::hint;
 
-/// What a line says.
+/// Content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     Frame(Vec<u8>),
@@ -28,20 +28,20 @@ pub enum Item {
     Grant(Control),
 }
 
-/// The most idle blocks of one line.
+/// Most idle blocks of one line.
 const MOST_IDLE: u64 = 1 << 20;
 
-/// A line, taken apart: every value must be asked for.
+/// A parsed line: every value must be asked for.
 #[derive(Debug)]
 pub struct Fields<'a> {
     pub verb: &'a str,
     values: Vec<(&'a str, &'a str)>,
-    /// Names that were asked for.
+    /// Names asked for.
     asked: Vec<String>,
 }
 
 impl<'a> Fields<'a> {
-    /// `None` of an empty line.
+    /// Splits a line; `None` if it is empty.
     pub fn of(line: &'a str) -> Result<Option<Fields<'a>>, String> {
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(verb) = words.next() else { return Ok(None) };
@@ -59,13 +59,14 @@ impl<'a> Fields<'a> {
         Ok(Some(Fields { verb, values, asked: Vec::new() }))
     }
 
+    /// Takes a value by its name.
     pub fn take(&mut self, name: &str) -> Option<&'a str> {
         self.asked.push(name.into());
         let at = self.values.iter().position(|(known, _)| *known == name)?;
         Some(self.values.remove(at).1)
     }
 
-    /// A number up to `most`, decimal or hex.
+    /// Takes a number up to `most`, decimal or hex.
     pub fn number(&mut self, name: &str, most: u64) -> Result<u64, String> {
         let text = self.take(name).ok_or(format!("`{}` needs {name}=", self.verb))?;
         let number = match text.strip_prefix("0x") {
@@ -76,7 +77,7 @@ impl<'a> Fields<'a> {
         if number > most { Err(format!("{name}={text} is above {most}")) } else { Ok(number) }
     }
 
-    /// A number, or what stands for it when it is not there.
+    /// Takes a number, or returns `default` if the name is missing.
     pub fn number_or(&mut self, name: &str, most: u64, default: u64) -> Result<u64, String> {
         if self.has(name) {
             return self.number(name, most);
@@ -85,6 +86,7 @@ impl<'a> Fields<'a> {
         Ok(default)
     }
 
+    /// Takes bytes in hex, at most `most`; empty if the name is missing.
     pub fn bytes(&mut self, name: &str, most: usize) -> Result<Vec<u8>, String> {
         let text = self.take(name).unwrap_or("");
         let digits = text.is_ascii() && text.len().is_multiple_of(2);
@@ -96,11 +98,12 @@ impl<'a> Fields<'a> {
         if bytes.len() > most { Err(format!("{name}= is longer than {most} bytes")) } else { Ok(bytes) }
     }
 
+    /// Returns whether a value of this name is there and not yet taken.
     pub fn has(&self, name: &str) -> bool {
         self.values.iter().any(|(known, _)| *known == name)
     }
 
-    /// Nothing may be left.
+    /// Verifies that every value was taken.
     pub fn finish(self) -> Result<(), String> {
         match self.values.first() {
             Some((name, _)) => {
@@ -112,7 +115,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a line says; `None` if it is empty.
+/// Parses a line; `None` if it is empty.
 pub fn parse(line: &str) -> Result<Option<Item>, String> {
     let Some(mut fields) = Fields::of(line)? else { return Ok(None) };
     let item = match fields.verb {
@@ -137,7 +140,7 @@ pub fn parse(line: &str) -> Result<Option<Item>, String> {
     Ok(Some(item))
 }
 
-/// The contents of a frame.
+/// Takes the contents of a frame.
 pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
     if let Some(text) = fields.take("bytes") {
         let bytes: usize = text.parse().map_err(|_| format!("bytes={text} is no number"))?;
@@ -149,11 +152,11 @@ pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
     fields.bytes("hex", MAX_FRAME)
 }
 
-/// What a line may begin with.
+/// Verbs that may begin a line.
 const VERBS: [&str; 10] =
     ["frame", "idle", "read", "write", "cas", "add", "swap", "response", "notify", "grant"];
 
-/// A request's address and what it asks, or a response.
+/// Takes a request's address and parameters, or a response.
 pub fn body(fields: &mut Fields) -> Result<Body, String> {
     let most = usize::from(u16::MAX);
     if fields.verb == "response" {

@@ -14,28 +14,28 @@ use unrack_phy::pcs::{BlockSync, Column, Decoder, Encoder, Scrambler};
 
 const OUT: usize = 56;
 
-/// What a run's traffic is.
+/// Traffic of a run.
 #[derive(Debug, Clone, Copy)]
 struct Traffic {
     policy: Policy,
-    /// The longest frame, and columns of idle after one, at most.
+    /// Bytes of the longest frame; below, most columns of idle after a frame.
     frame: u32,
     idle: u32,
-    /// One column in so many is nonsense; 0: none.
+    /// Columns for each nonsensical one, on average; 0 for none.
     nonsense: u32,
-    /// Bytes of a message, at most, and cycles between two blocks of it, and between messages.
+    /// Bytes of the longest message; below, most cycles between two blocks of it, and between messages.
     message: u32,
     gap: u32,
     pause: u32,
     received: Received,
 }
 
-/// What the receive side gets.
+/// Input of the receive side.
 #[derive(Debug, Clone, Copy)]
 enum Received {
-    /// What the transmit side sends, so many bits late, with one bit in so many cycles wrong (0: none).
+    /// The bits of the transmit side, `late` bits late; in one of `wrong` cycles a bit is wrong, 0 for none.
     Sent { late: u32, wrong: u32 },
-    /// Blocks of any type, of which the longest run of data has so many.
+    /// Blocks of any type; the longest run of data blocks is `data`.
     Anything { data: u32 },
 }
 
@@ -94,7 +94,7 @@ impl Source {
         column
     }
 
-    /// The block of memory that waits in this cycle.
+    /// Returns the memory block that waits in this cycle.
     fn memory(&mut self, now: u64) -> Option<Block> {
         if self.memory.is_empty() {
             self.at = self.at.max(now) + u64::from(self.below(self.traffic.pause));
@@ -111,7 +111,7 @@ impl Source {
         self.memory.front().filter(|(at, _)| *at <= now).map(|(_, block)| *block)
     }
 
-    /// A block of any type.
+    /// Returns a block of any type.
     fn anything(&mut self, data: u32) -> Block {
         let payload = self.random.next_u64();
         if self.data_left > 0 {
@@ -138,7 +138,7 @@ impl Source {
     }
 }
 
-/// The transmit side, and what it says in the cycle.
+/// The transmit side, with its output of the cycle.
 struct Sender {
     encoder: Encoder,
     encoded: Block,
@@ -155,7 +155,7 @@ impl Sender {
         Sender { encoder, encoded: Block::IDLE, mux: Mux::new(policy), block: Block::IDLE, scrambler, line }
     }
 
-    /// One cycle; whether the column was taken, and memory's block.
+    /// Processes one cycle. Returns whether the column was taken, and whether memory's block was.
     fn tick(&mut self, column: Column, memory: Option<Block>) -> (bool, bool) {
         let payload = self.scrambler.scramble(self.block.payload);
         self.line = Block { payload, ..self.block };
@@ -169,7 +169,7 @@ impl Sender {
     }
 }
 
-/// The receive side's registers.
+/// Registers of the receive side.
 struct Receiver {
     policy: Policy,
     sync: BlockSync,
@@ -225,7 +225,7 @@ impl Receiver {
     }
 }
 
-/// Which counts grew.
+/// Returns a bit for each count that grew.
 fn grown(before: Wrong, after: Wrong) -> u8 {
     let counts = |wrong: Wrong| [wrong.headers, wrong.types, wrong.strays, wrong.frames];
     let pairs = counts(before).into_iter().zip(counts(after)).enumerate();
@@ -238,16 +238,16 @@ fn bytes_of(block: Block) -> [u8; 9] {
     bytes
 }
 
-/// What a cycle says: flags, and blocks where they are valid.
+/// Record of a cycle: flags, and blocks where they are valid.
 struct Said {
     flags: u16,
     blocks: [Option<[u8; 9]>; 6],
 }
 
-/// Where the blocks are in the hardware's record, behind the flags.
+/// Blocks of the hardware's record, in the order in which they follow the flags.
 const BLOCKS: [&str; 6] = ["block", "line", "descrambled", "memory", "to the decoder", "column"];
 
-/// The registers as they are in a cycle.
+/// Returns the record of a cycle.
 fn said(sender: &Sender, receiver: &Receiver) -> Said {
     let memory = match receiver.memory {
         Some(Memory::Block(block)) => Some(bytes_of(block)),

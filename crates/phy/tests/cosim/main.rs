@@ -1,5 +1,5 @@
-//! The hardware beside the software, cycle by cycle: `make rtl` builds simulations of `rtl/` and says in `UNRACK_RTL`
-//! what their paths begin with. Without it, nothing is compared.
+//! Comparison of hardware and software, cycle by cycle. `make rtl` builds simulations of `rtl/` and sets `UNRACK_RTL`
+//! to the beginning of their paths. Without it, nothing is compared.
 
 mod line;
 mod pim;
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use unrack_testing::{Needed, skip};
 
-/// The simulation of this name, if hardware is to be compared.
+/// Returns the path of this simulation, if hardware is to be compared.
 fn program(name: &str) -> Option<String> {
     let prefix = std::env::var("UNRACK_RTL");
     if prefix.is_err() {
@@ -18,12 +18,12 @@ fn program(name: &str) -> Option<String> {
     prefix.ok().map(|prefix| format!("{prefix}-{name}"))
 }
 
-/// Cycles of a run, of which each test makes several.
+/// Returns the cycles of a run; each test makes several runs.
 fn cycles() -> u64 {
     std::env::var("UNRACK_RTL_CYCLES").map_or(20_000, |text| text.parse().expect("a number of cycles"))
 }
 
-/// What the hardware says to these inputs.
+/// Runs a simulation on this input, and returns its output.
 fn run(program: &str, input: Vec<u8>) -> Vec<u8> {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())

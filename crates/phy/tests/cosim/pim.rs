@@ -1,4 +1,4 @@
-//! The scheduler (`rtl/pim_scheduler.sv`): every grant, and its cycle.
+//! Comparison of the scheduler (`rtl/pim_scheduler.sv`): every grant, and its cycle.
 
 use super::cycles;
 use rand_pcg::Pcg64Mcg;
@@ -7,22 +7,22 @@ use std::collections::BTreeMap;
 use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
 
-/// X, the bytes of a chunk and the blocks of its framing: as `rtl/pim_scheduler.sv` has them.
+/// Constants of `rtl/pim_scheduler.sv`: X, the bytes of a chunk, and the blocks of its framing.
 const ACTIVE: u32 = 3;
 const CHUNK: u32 = 256;
 const FRAMING: u64 = 2;
 const CYCLE: Time = Time::from_ps(2_560);
 
-/// Cycle of the hardware's third phase, source, destination, bytes, hold, and flags: last, first, tag.
+/// A grant: cycle of the hardware's third phase, source, destination, bytes, hold, and the flags last, first, tag.
 type Granted = (u64, u16, u16, u16, u8, [bool; 3]);
 
-/// Random demands, one record of eight bytes a cycle, and what the software grants.
+/// A run: random demands, one record of eight bytes per cycle, and the software's grants.
 struct Run {
     demands: Vec<u8>,
     grants: Vec<Granted>,
 }
 
-/// `one_in`: a demand comes in one of so many cycles. `focus`: destinations are the first so many ports.
+/// Makes a run. A demand comes in one of `one_in` cycles; destinations are the first `focus` ports.
 fn run(ports: u32, policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest: u32) -> Run {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut scheduler = Scheduler::new(SchedulerConfig {
@@ -70,7 +70,7 @@ fn run(ports: u32, policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u
         }
         if may {
             *count += 1;
-            // The hardware's lists have it a cycle later.
+            // The hardware's lists have the demand a cycle later.
             let demand = Demand { src, dst, bytes: size, token, request: Time::ZERO };
             scheduler.handle_demand(CYCLE * (cycle + 1), demand);
         }

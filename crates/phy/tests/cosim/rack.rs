@@ -1,5 +1,5 @@
-//! Nodes and a switch (`rtl/cosim/rack_bench.sv`): what leaves every multiplexer in every cycle, and what comes to
-//! applications and memory.
+//! Comparison of nodes and a switch (`rtl/cosim/rack_bench.sv`): the output of every multiplexer in every cycle, and
+//! deliveries to applications and memory.
 
 use super::{cycles, program};
 use rand_pcg::Pcg64Mcg;
@@ -15,18 +15,18 @@ use unrack_units::Time;
 
 const IN: usize = 46;
 const OUT: usize = 50;
-/// Cycles of idle until every receiver is locked.
+/// Cycles of idle after which every receiver is locked.
 const TO_LOCK: u64 = 100;
-/// Memory that is read and written begins at zero, and ends here, where words for read-modify-writes begin.
+/// End of the memory for reads and writes, which begins at zero; words for read-modify-writes follow.
 const MEMORY: u64 = 1 << 13;
 const WORDS: u32 = 64;
 
-/// What is at an address, in every node: as the bench has it.
+/// Returns the initial byte at an address, the same in every node, as in the bench.
 fn contents(address: u64) -> u8 {
     (address.wrapping_mul(167) ^ address >> 8) as u8
 }
 
-/// A node's part of a cycle's input.
+/// Returns a node's part of a cycle's input.
 fn input(request: Option<&Request>, traffic: Traffic, up: Column, down: Column) -> [u8; IN] {
     let mut bytes = [0; IN];
     let (is_write, dst, address, size) = match request {
@@ -56,7 +56,7 @@ fn input(request: Option<&Request>, traffic: Traffic, up: Column, down: Column) 
     bytes
 }
 
-/// A node's part of what the hardware says.
+/// A node's part of the hardware's record of a cycle.
 struct Said<'a>(&'a [u8; OUT]);
 
 impl Said<'_> {
@@ -129,7 +129,7 @@ impl Said<'_> {
         address_of(&self.0[31..36])
     }
 
-    /// A word was modified: its address.
+    /// Returns the address of the word that was modified, if one was.
     fn modified(&self) -> Option<u64> {
         (self.0[36] & 1 == 1).then(|| address_of(&self.0[37..42]))
     }
@@ -143,24 +143,24 @@ fn address_of(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte))
 }
 
-/// A run's traffic.
+/// Traffic of a run.
 #[derive(Debug, Clone, Copy)]
 struct Traffic {
     policy: Policy,
     order: edm::Policy,
-    /// A node asks in one of so many cycles, for up to so many bytes, of the first so many nodes.
+    /// Requests: a node asks in one of `one_in` cycles, for up to `longest` bytes, of the first `focus` nodes.
     one_in: u32,
     longest: u32,
     focus: u32,
-    /// Bytes of the longest frame; 0: none.
+    /// Bytes of the longest frame; 0 for none.
     frame: u32,
-    /// A bit of a line up is wrong in one of so many cycles; 0: never.
+    /// Cycles for each wrong bit on lines up, on average; 0 for no wrong bits.
     wrong: u32,
-    /// Of so many requests one is a read-modify-write; 0: none.
+    /// Requests for each read-modify-write, on average; 0 for none.
     modify: u32,
-    /// Cycles after which a read ends with NULL; 0: never.
+    /// Cycles after which a read ends with NULL; 0 for never.
     timeout: u16,
-    /// The hardware has old grants, which change nothing, in one of so many cycles; 0: never.
+    /// Cycles for each old grant, which changes nothing, in the hardware, on average; 0 for none.
     old: u32,
 }
 
@@ -179,10 +179,10 @@ fn testbed(nodes: u16, traffic: Traffic) -> Testbed {
     bed
 }
 
-/// What comes to a node: whole messages, as both tell them.
+/// A delivery to a node: a whole message, as hardware and software both report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Delivery {
-    /// Cycle of the first block and of the last.
+    /// Cycles of the first block and of the last.
     first: u64,
     at: u64,
     what: What,
@@ -190,28 +190,28 @@ struct Delivery {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
-    /// Address and bytes.
+    /// A write: address and bytes.
     Write(u64, usize),
-    /// All of an answer.
+    /// The whole answer.
     Answer(Vec<u8>),
-    /// Instead of one.
+    /// NULL instead of an answer.
     Null,
 }
 
-/// A run: what the hardware is given, and what the software says.
+/// A run: the hardware's input, and the software's output.
 #[derive(Default)]
 struct Run {
-    /// By cycle and node.
+    /// Input by cycle and node.
     input: Vec<Vec<[u8; IN]>>,
-    /// By cycle, what left the multiplexers up and down, whether the node's port is disabled after it, and whether it
-    /// asked for something.
+    /// Output by cycle and node: blocks that left the multiplexers up and down, whether the node's port is disabled
+    /// after it, and whether the node asked for something.
     sent: Vec<Vec<(Block, Block, bool, bool)>>,
     deliveries: Vec<Vec<Delivery>>,
-    /// Cycle, node and bit.
+    /// Wrong bits: cycle, node and bit.
     wrong_bits: Vec<(u64, usize, u8)>,
 }
 
-/// Runs the software for so many cycles; `ask` says what a node asks for in a cycle.
+/// Runs the software for `cycles` cycles; `ask` returns a node's request in a cycle.
 fn software(
     nodes: u16,
     traffic: Traffic,
@@ -266,7 +266,7 @@ fn software(
         bed.tick();
         for node in 0..nodes {
             let at = usize::from(node);
-            // A bit that is wrong on the line is wrong three times behind the descrambler.
+            // A wrong bit on the line is wrong three times behind the descrambler.
             let mut wrong = std::mem::take(&mut spoilt[at]);
             let mut header = 0;
             if traffic.wrong > 0 && random.next_u32() % traffic.wrong == 0 {
@@ -304,7 +304,7 @@ fn software(
         }
     }
     run.deliveries.iter_mut().for_each(|deliveries| sort(deliveries));
-    // On the line a block is two cycles after it left the multiplexer.
+    // A block is on the line two cycles after it left the multiplexer.
     for (now, node, bit) in std::mem::take(&mut run.wrong_bits) {
         if let Some(inputs) = run.input.get_mut((TO_LOCK + now) as usize + 2) {
             inputs[node][0] |= 8;
@@ -314,12 +314,12 @@ fn software(
     run
 }
 
-/// By cycle, and a NULL, which takes no time to be told, behind what comes in its cycle.
+/// Sorts deliveries by cycle, a NULL, which takes no time to report, after other deliveries of its cycle.
 fn sort(deliveries: &mut [Delivery]) {
     deliveries.sort_by_key(|delivery| (delivery.at, delivery.what == What::Null));
 }
 
-/// Columns for so many cycles.
+/// Returns columns for `cycles` cycles.
 fn frames(longest: u32, cycles: u64, random: &mut Pcg64Mcg) -> Vec<Column> {
     let (mut framer, mut columns) = (Framer::default(), Vec::new());
     while longest > 0 && (columns.len() as u64) < cycles {
@@ -330,7 +330,7 @@ fn frames(longest: u32, cycles: u64, random: &mut Pcg64Mcg) -> Vec<Column> {
     columns
 }
 
-/// What the hardware delivers to a node, from what it says in each cycle.
+/// Returns the hardware's deliveries to a node, from its records of each cycle.
 fn delivered<'a>(said: impl Iterator<Item = (u64, Said<'a>)>) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     let mut answers: BTreeMap<(u16, u8), Vec<u8>> = BTreeMap::new();
@@ -371,7 +371,8 @@ fn delivered<'a>(said: impl Iterator<Item = (u64, Said<'a>)>) -> Vec<Delivery> {
     deliveries
 }
 
-/// Runs the hardware on the same and compares all; what it said, from the first cycle of the software on.
+/// Runs the hardware on the same input and compares everything. Returns its records, from the software's first cycle
+/// on.
 fn compare(program: &str, run: Run, name: &str) -> Vec<Vec<[u8; OUT]>> {
     let output = super::run(program, run.input.concat().concat());
     let (words, rest) = output.as_chunks::<OUT>();
@@ -404,7 +405,7 @@ fn compare(program: &str, run: Run, name: &str) -> Vec<Vec<[u8; OUT]>> {
     said
 }
 
-/// A request of random kind, size and place.
+/// Returns a request of random kind, size and place.
 fn anything(traffic: Traffic, node: u16, bed: &mut Testbed, random: &mut Pcg64Mcg) -> Option<Request> {
     let mut below = |most: u32| random.next_u32() % most;
     let (chance, dst, bytes) =
@@ -469,12 +470,12 @@ fn compare_racks(program: &str, nodes: u16) {
         Traffic { one_in: 20, modify: 1, ..usual },
         Traffic { one_in: 100, wrong: 4_000, timeout: 2_000, ..usual },
     ];
-    // As much to remember, whatever their number.
+    // Fewer cycles for more nodes, so that records take the same memory.
     let cycles = cycles() * 4 / u64::from(nodes);
     let (mut messages, mut nulls) = (0, 0);
     for (seed, mut traffic) in runs.into_iter().enumerate() {
-        // As much for the whole of it, and less for any link than it carries: else that falls behind by what control
-        // takes of it, which the hardware does not count, until a queue is full.
+        // The same traffic in sum, so that each link has less than it can carry: otherwise it would fall behind by the
+        // time of control blocks, which the hardware's scheduler does not count, until a queue is full.
         traffic.one_in = traffic.one_in * u32::from(nodes) / 4;
         let ask = |node, bed: &mut Testbed, random: &mut Pcg64Mcg| anything(traffic, node, bed, random);
         let run = software(nodes, traffic, seed as u64, cycles, ask);
@@ -486,7 +487,8 @@ fn compare_racks(program: &str, nodes: u16) {
     println!("rack of {nodes}: {messages} messages in {} x {} cycles, all the same", runs.len(), cycles);
 }
 
-/// Table 1 and figure 5 from where blocks cross the hardware's multiplexers: 64 B, and nothing else is under way.
+/// Table 1 and figure 5, from the cycles in which blocks leave the hardware's multiplexers: 64 B, and nothing else is
+/// under way.
 #[test]
 fn the_hardware_has_the_cycles_of_figure_5() {
     let Some(program) = program("rack-4") else { return };
@@ -510,7 +512,7 @@ fn the_hardware_has_the_cycles_of_figure_5() {
     };
     let at = |said: &[Vec<[u8; OUT]>], node: usize, kind, is_up| {
         let is = |said: Said| (if is_up { said.up() } else { said.down() }).block_type() == Some(kind);
-        // A register is told in the cycle after.
+        // A register is recorded in the cycle after.
         said.iter().position(|nodes| is(Said(&nodes[node]))).expect("it crosses") as u64 - 1
     };
     let begins = |said: &[Vec<[u8; OUT]>], node: usize| {

@@ -1,4 +1,4 @@
-//! Nodes and a switch, cycle by cycle; or two switches.
+//! Nodes and one switch or two, cycle by cycle.
 
 mod mirrored;
 
@@ -39,7 +39,7 @@ fn run(bed: &mut Testbed, most: u64) -> Vec<(usize, Completion)> {
     completions
 }
 
-/// Table 1 adds PMA and transceivers eight times, and four hops, to the cycles.
+/// Returns the time of `cycles` with the PMA and transceivers, eight times, and four hops that table 1 adds.
 fn with_the_wire(cycles: u64) -> Time {
     let steps = Steps::default();
     steps.cycles(cycles) + steps.pma * 8 + Time::from_ns(10) * 4
@@ -63,7 +63,7 @@ fn table_1_in_cycles() {
     assert_eq!(at - first, 9, "ten blocks, one a cycle");
 }
 
-/// Figure 5, step by step, from where blocks cross the multiplexers.
+/// Figure 5, step by step, from the cycles in which blocks leave the multiplexers.
 #[test]
 fn figure_5_in_cycles() {
     let crossings = |request| {
@@ -102,7 +102,7 @@ fn encoded(frames: &[Vec<u8>]) -> VecDeque<Block> {
     columns.into_iter().map(|column| encoder.encode(column)).collect()
 }
 
-/// §4.2.1: about 300 ns, also while 9 KB of a frame is on every wire.
+/// §4.2.1: about 300 ns, even with 9 KB of a frame on every wire.
 #[test]
 fn a_jumbo_frame_on_every_link_costs_a_few_cycles() {
     let frame = vec![3; 9_014];
@@ -154,7 +154,7 @@ fn a_lock_is_taken_once() {
     assert_eq!(words, [word(1), word(42)]);
 }
 
-/// §3.3: a node that does not answer gives NULL, and no others wait for it.
+/// §3.3: a request to a node that does not answer ends with NULL, and holds up no others.
 #[test]
 fn a_read_that_nobody_answers_ends_with_null() {
     let host = HostConfig { timeout: Some(500), max_active: 1, ..HOST };
@@ -192,7 +192,7 @@ fn malformed(bed: &Testbed, node: usize) -> Vec<(Malformed, u64)> {
     Malformed::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect()
 }
 
-/// A write of node 0 to node 1, whose line is spoilt from its 15th block of data on, and another of node 2 behind it.
+/// Has node 0 write to node 1 over a line that is spoilt from its 15th data block on, and node 2 write after it.
 fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed {
     let mut bed = testbed(3, Policy::Fair);
     if watched {
@@ -214,7 +214,7 @@ fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed 
     bed
 }
 
-/// A sender that falls silent within a message that was granted: others wait for it no longer than the switch does.
+/// A sender falls silent within a granted message: others wait for it only as long as the switch does.
 #[test]
 fn a_silent_sender_does_not_hold_up_others() {
     let bed = spoilt(true, |_, _| Block::IDLE);
@@ -224,13 +224,13 @@ fn a_silent_sender_does_not_hold_up_others() {
     assert!(!bed.stars[0].switch.is_disabled(0), "it may be at fault, its link is not");
     let waits = spoilt(false, |_, _| Block::IDLE);
     assert!(waits.memory[1].writes.is_empty() && waits.stars[0].switch.violations() == Default::default());
-    // It goes on in the end: too late, and the rest of its message is nobody's.
+    // The sender goes on in the end: too late, so the rest of its message belongs to none.
     let late = spoilt(true, |at, block| if at < 17 { Block::IDLE } else { block });
     assert_eq!(malformed(&late, 1), [(Malformed::Marked, 1)]);
     assert_eq!(late.memory[1].writes.len(), 1);
 }
 
-/// Whatever bit is wrong on the way to the switch: its receiver knows that its own link is good.
+/// Any bit is wrong on the way to the switch: the receiver knows that its own link is sound.
 #[test]
 fn the_switch_marks_what_came_to_it_damaged() {
     for at in 0..18 {
@@ -285,7 +285,7 @@ fn nonsense() -> impl Strategy<Value = Block> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// One link brings anything at all: its port is disabled at the first damage, and the others go on.
+    /// One link brings arbitrary blocks: its port is disabled at the first damage, and the others go on.
     #[test]
     fn a_damaged_link_harms_no_other(blocks in proptest::collection::vec(nonsense(), 1..200)) {
         let mut bed = testbed(4, Policy::Fair);
@@ -313,8 +313,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Any requests, with frames on the links: each ends once, what was written is there, nothing overtakes within
-    /// a pair, no frame is harmed, and the switch sees nothing that it did not grant.
+    /// Any requests, with frames on the links: each ends once, writes are in memory, nothing overtakes within a pair,
+    /// no frame is harmed, and the switch sees no data that it did not grant.
     #[test]
     fn everything_arrives(
         all in steps_of(), with_frames in any::<bool>(), strict in any::<bool>(), mega in any::<bool>(),
@@ -342,7 +342,7 @@ proptest! {
             while let Some(step) = rest.next_if(|step| due + u64::from(step.after) <= now) {
                 due = now;
                 let dst = (step.src + step.offset) % NODES;
-                // A node writes to its own part of another's memory.
+                // Each node writes to its own part of another's memory.
                 let address = u64::from(step.src) << 20 | u64::from(step.line) << 10;
                 let request = match step.kind {
                     0 | 1 => Request::Read { dst, address, bytes: step.bytes },

@@ -1,4 +1,4 @@
-//! Two switches, of which one is enough (§3.3).
+//! Two switches, one of which is enough (§3.3).
 
 use super::{HOST, encoded, with_the_wire};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use unrack_phy::stack::{Completion, HostConfig, Outcome, Request, Store, SwitchC
 use unrack_protocol::edm::{self, steps};
 
 const NODES: u16 = 4;
-/// Longer than what X allows of every pair takes on a link that frames share.
+/// Timeout in cycles, longer than the X messages of every pair take on a link shared with frames.
 const TIMEOUT: u64 = 5_000;
 
 fn testbed(nodes: u16, policy: Policy, mega: Option<u16>) -> Testbed {
@@ -20,7 +20,7 @@ fn testbed(nodes: u16, policy: Policy, mega: Option<u16>) -> Testbed {
     Testbed::mirrored(switch, host, policy, 0)
 }
 
-/// Runs for so many cycles; what ended at each node.
+/// Runs for `cycles` cycles. Returns the requests that ended, by node.
 fn run(bed: &mut Testbed, cycles: u64, mut each: impl FnMut(&mut Testbed)) -> Vec<Vec<Completion>> {
     let mut done = vec![Vec::new(); bed.hosts.len()];
     for _ in 0..cycles {
@@ -31,7 +31,7 @@ fn run(bed: &mut Testbed, cycles: u64, mut each: impl FnMut(&mut Testbed)) -> Ve
     done
 }
 
-/// What is in a memory where nobody writes.
+/// Returns the initial byte at an address.
 fn pattern(address: u64) -> u8 {
     (address.wrapping_mul(167) >> 3) as u8
 }
@@ -78,7 +78,7 @@ fn the_first_copy_counts() {
     }
 }
 
-/// Whom one of the networks has lost is asked over the other, after the time of one timer.
+/// A node that one network cannot reach is asked over the other, after one timeout.
 #[test]
 fn a_lost_way_is_found_out_once() {
     let mut bed = testbed(3, Policy::Fair, None);
@@ -98,12 +98,12 @@ fn a_lost_way_is_found_out_once() {
     assert_eq!([1, 2].map(|dst| bed.hosts[0].is_mirrored_to(dst)), [false, true]);
 }
 
-/// What fails, and where.
+/// A failure, and its place.
 #[derive(Debug, Clone, Copy)]
 enum Failure {
     Switch,
     Link(u16),
-    /// One bit, on the way to the switch or from it.
+    /// One wrong bit, on the way to the switch or from it.
     Bit {
         node: u16,
         up: bool,
@@ -159,8 +159,8 @@ const WORD: u64 = 1 << 40;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Something of one network fails in any cycle, while frames hold up either: each request ends once and as it should,
-    /// each byte is written once and in its pair's order, and each read-modify-write is done once.
+    /// A part of one network fails in any cycle, while frames hold up both: each request ends once and with the right
+    /// outcome, each byte is written once and in its pair's order, and each read-modify-write is done once.
     #[test]
     fn whatever_fails_nothing_is_lost(
         all in proptest::collection::vec(step(), 1..50), star in 0..2_usize, failure in failures(), at in 0..1_500_u64,
@@ -179,7 +179,7 @@ proptest! {
                 star.send_down(node, encoded(&vec![vec![4; 700]; frames]));
             }
         }
-        // What each source asked, in its order; and of each pair, what should be written.
+        // Requests of each source, in order; and expected writes of each pair.
         let mut asked = vec![Vec::new(); usize::from(NODES)];
         let mut pairs = vec![Vec::new(); usize::from(NODES * NODES)];
         let mut rest = all.iter();
@@ -213,7 +213,7 @@ proptest! {
             }
         }
         prop_assert!(left > 0, "not over");
-        // What the other copy still brings.
+        // The other copies are still under way.
         run(&mut bed, 2_000, |_| ());
         let mut words = vec![Vec::new(); usize::from(NODES)];
         for (asked, done) in asked.iter().zip(&mut done) {
@@ -241,7 +241,7 @@ proptest! {
             prop_assert_eq!(memory.read(WORD, 8), (words.len() as u64).to_le_bytes());
             for src in 0..usize::from(NODES) {
                 let is_of = |write: &&(u64, usize, u64, u64)| write.0 < WORD && write.0 >> 20 == src as u64;
-                // Parts in a row become one.
+                // Adjacent parts become one.
                 let mut written: Vec<(u64, u64)> = Vec::new();
                 for (address, bytes, ..) in memory.writes.iter().filter(is_of) {
                     match written.last_mut() {

@@ -1,10 +1,12 @@
+//! An axis: positions of values along one side of a plot, and its ticks.
+
 use crate::words::short;
 
-/// Values along one side of a plot, and where the ticks are.
+/// Values along one side of a plot, and its ticks.
 #[derive(Debug, Clone)]
 pub(crate) struct Axis {
     pub label: String,
-    /// Value and text of each tick.
+    /// Ticks: value and text.
     pub ticks: Vec<(f64, String)>,
     lo: f64,
     hi: f64,
@@ -12,7 +14,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Equal steps. The range grows to the next ticks.
+    /// Returns an axis with equal steps, whose range is extended to the next ticks.
     pub fn linear(label: &str, lo: f64, hi: f64) -> Axis {
         let (lo, hi) = widened(lo, hi);
         let step = nice_step((hi - lo) / 5.0);
@@ -21,7 +23,7 @@ impl Axis {
         Axis { label: label.into(), lo: first as f64 * step, hi: last as f64 * step, log: false, ticks }
     }
 
-    /// Equal ratios: decades, with 2 and 5 between them where few decades are shown.
+    /// Returns an axis with equal ratios: ticks at decades, and at 2 and 5 between them if there are few decades.
     pub fn log(label: &str, lo: f64, hi: f64) -> Axis {
         let lo = if lo > 0.0 && lo.is_finite() { lo } else { 1e-3 };
         let (lo, hi) = if hi > lo * 1.2 { (lo, hi) } else { (lo / 1.5, lo.max(hi) * 1.5) };
@@ -32,13 +34,13 @@ impl Axis {
         Axis { label: label.into(), lo, hi, log: true, ticks: inside.map(|v| (v, short(v))).collect() }
     }
 
-    /// A place for each name: 0, 1, 2 ..
+    /// Returns an axis with a place for each name: 0, 1, 2 ..
     pub fn named(label: &str, names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(place, name)| (place as f64, name.clone())).collect();
         Axis { label: label.into(), lo: -0.5, hi: names.len().max(1) as f64 - 0.5, log: false, ticks }
     }
 
-    /// Where `value` is: 0 at the start, 1 at the end, never outside.
+    /// Returns the position of `value`: 0 at the start, 1 at the end, never outside.
     pub fn position(&self, value: f64) -> f64 {
         let part = match self.log {
             true => (value.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln(),
@@ -47,7 +49,7 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
-    /// The value at a position: the inverse of [`Axis::position`].
+    /// Returns the value at a position: the inverse of [`Axis::position`].
     pub fn value(&self, position: f64) -> f64 {
         match self.log {
             true => self.lo * (self.hi / self.lo).powf(position),
@@ -55,16 +57,18 @@ impl Axis {
         }
     }
 
+    /// Returns whether a value is in the range.
     pub fn contains(&self, value: f64) -> bool {
         (self.lo..=self.hi).contains(&value)
     }
 
+    /// Returns the end of the range.
     pub fn end(&self) -> f64 {
         self.hi
     }
 }
 
-/// A range that is not empty.
+/// Returns the range, widened if it is empty or not finite.
 fn widened(lo: f64, hi: f64) -> (f64, f64) {
     match (lo.is_finite() && hi.is_finite(), hi > lo) {
         (true, true) => (lo, hi),
@@ -73,14 +77,14 @@ fn widened(lo: f64, hi: f64) -> (f64, f64) {
     }
 }
 
-/// The next of 1, 2, 5, 10 .. at or above `step`.
+/// Returns the next of 1, 2, 5, 10 .. times a power of ten at or above `step`.
 fn nice_step(step: f64) -> f64 {
     let decade = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * decade >= step * 0.999);
     factor.unwrap_or(10.0) * decade
 }
 
-/// As many decimals as the step has.
+/// Formats a tick with as many decimals as the step has.
 fn tick(value: f64, step: f64) -> String {
     let decimals = (-(step.log10() + 1e-9).floor()).max(0.0) as usize;
     let value = if value.abs() < step * 1e-6 { 0.0 } else { value };

@@ -1,23 +1,25 @@
+//! A finished figure: a title, a description, and a drawing in two widths.
+
 use super::style;
 use crate::markup::{Attributes, Markup, Px};
 
-/// Width of a figure on a desk and on a telephone, in pixels of the page.
+/// Width of a figure on a desktop, and below, on a telephone, in pixels of the page.
 pub(crate) const WIDE: f64 = 720.0;
 const NARROW: f64 = 380.0;
 
-/// A picture that can be put into a page or stand alone.
+/// A picture to be put into a page or into a file of its own.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// Names the figure in the page and its file: letters, digits and dashes.
+    /// Name of the figure in the page and of its file: letters, digits and dashes.
     pub id: String,
     pub title: String,
-    /// What the picture shows, for those who cannot see it.
+    /// Content of the picture in words, for readers who cannot see it.
     pub description: String,
     wide: Drawing,
     narrow: Drawing,
 }
 
-/// The inside of an SVG and its size.
+/// Content of an SVG, and its size in pixels.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
     pub width: f64,
@@ -26,7 +28,7 @@ pub(crate) struct Drawing {
 }
 
 impl Figure {
-    /// `draw` is asked for the picture in each width.
+    /// Makes a figure; `draw` is called for each width.
     pub(crate) fn new(id: &str, title: &str, description: &str, draw: impl Fn(f64) -> Drawing) -> Figure {
         Figure {
             id: id.into(),
@@ -37,12 +39,12 @@ impl Figure {
         }
     }
 
-    /// The same figure under another id.
+    /// Returns the same figure under another id.
     pub(crate) fn renamed(self, id: String) -> Figure {
         Figure { id, ..self }
     }
 
-    /// Both widths, of which the page's style shows one.
+    /// Writes the drawings in both widths; the page's style shows one of them.
     pub(crate) fn inline(&self, m: &mut Markup) {
         self.svg(m, &self.wide, "wide");
         self.svg(m, &self.narrow, "narrow");
@@ -68,7 +70,7 @@ impl Figure {
         });
     }
 
-    /// An SVG file: its own heading, colours and background.
+    /// Returns an SVG file with its own heading, colours and background.
     pub fn to_svg(&self) -> String {
         let head = 40.0;
         let (width, height) = (Px(self.wide.width + 24.0), Px(self.wide.height + head + 20.0));

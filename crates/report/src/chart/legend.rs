@@ -1,9 +1,11 @@
+//! Legends of charts.
+
 use super::text_width;
 use crate::markup::{Markup, Px};
 
 const LINE: f64 = 19.0;
 
-/// What a legend's entry looks like.
+/// Shape of the mark of a legend's entry.
 #[derive(Clone, Copy)]
 pub(crate) enum Key {
     Line,
@@ -12,8 +14,7 @@ pub(crate) enum Key {
     Cell,
 }
 
-/// Draws the entries (key, class, text) in lines of at most `width` from (`left`, 0) down.
-/// Answers the height used.
+/// Draws the entries (key, class, text) in lines of at most `width` from (`left`, 0) down. Returns the height used.
 pub(crate) fn legend(m: &mut Markup, left: f64, width: f64, entries: &[(Key, &str, &str)]) -> f64 {
     let (mut x, mut y) = (left, 12.0);
     for (key, class, text) in entries {

@@ -1,9 +1,8 @@
 //! Charts as SVG: one builder for the page, for `.svg` files and, rasterised, for `.png` files.
 //!
-//! Why not plotters: its SVG has neither classes nor titles nor a colour scheme that follows the
-//! reader's, so marks can be neither explained when pointed at, nor found by a test, nor printed
-//! in black on white from a dark page. What is needed here is little: two kinds of axis, lines,
-//! bands, dots and cells.
+//! Why not plotters: its SVG has neither classes nor titles nor a colour scheme that follows the reader's. So its
+//! marks could not be explained under the pointer, found by a test, or printed in black on white from a dark page.
+//! Little is needed here: two kinds of axis, lines, bands, dots and cells.
 //!
 //! | part | job |
 //! |---|---|

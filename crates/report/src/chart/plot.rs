@@ -1,3 +1,5 @@
+//! The frame of a plot, and marks at positions within it.
+
 use super::Axis;
 use crate::markup::{Attributes, Markup, Px};
 
@@ -12,27 +14,29 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    /// A plot that fills a figure of this size below `top`, with room for the axes' text.
+    /// Returns a plot that fills a figure of this size below `top`, with room for the axes' text.
     pub fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
         let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
         Plot { left: widest + 36.0, top, right: width - 16.0, bottom: height - 44.0, x, y }
     }
 
+    /// Returns the horizontal position of a value in the figure.
     pub fn at_x(&self, value: f64) -> f64 {
         self.left + (self.right - self.left) * self.x.position(value)
     }
 
+    /// Returns the vertical position of a value in the figure.
     pub fn at_y(&self, value: f64) -> f64 {
         self.bottom - (self.bottom - self.top) * self.y.position(value)
     }
 
-    /// Grid, ticks and labels: first, so that marks lie above them.
+    /// Draws grid, ticks and labels. It is called first, so that marks lie above them.
     pub fn frame(&self, m: &mut Markup) {
         self.frame_x(m);
         self.frame_y(m);
     }
 
-    /// The lower axis with its grid lines. Ticks whose texts would touch are left out.
+    /// Draws the lower axis with its grid lines. Ticks whose texts would touch are left out.
     pub fn frame_x(&self, m: &mut Markup) {
         let y = self.bottom;
         let mut free = f64::NEG_INFINITY;
@@ -64,20 +68,20 @@ impl Plot {
         m.text("text", &[("class", &"label mid"), ("transform", &turn)], &self.y.label);
     }
 
-    /// A line through the points, in the colour of `class`.
+    /// Draws a line through the points, in the colour of `class`.
     pub fn line(&self, m: &mut Markup, class: &str, points: &[(f64, f64)], explanation: &str) {
         let d = path(points.iter().map(|&(x, y)| (self.at_x(x), self.at_y(y))));
         m.explained("path", &[("class", &format!("mark line {class}")), ("d", &d)], explanation);
     }
 
-    /// The area between two lines over the same x.
+    /// Draws the area between two lines over the same x.
     pub fn band(&self, m: &mut Markup, class: &str, below: &[(f64, f64)], above: &[(f64, f64)]) {
         let around = below.iter().chain(above.iter().rev());
         let d = path(around.map(|&(x, y)| (self.at_x(x), self.at_y(y)))) + "Z";
         m.leaf("path", &[("class", &format!("mark band {class}")), ("d", &d)]);
     }
 
-    /// A dot with its bar from `lo` to `hi`.
+    /// Draws a dot with its bar from `lo` to `hi`.
     pub fn dot(
         &self,
         m: &mut Markup,
@@ -94,7 +98,7 @@ impl Plot {
         m.explained("circle", place, explanation);
     }
 
-    /// Upright stripes that explain what is drawn where the pointer is.
+    /// Draws invisible upright stripes that explain what is at the pointer.
     pub fn stripes(&self, m: &mut Markup, number: usize, explain: impl Fn(f64) -> String) {
         let width = (self.right - self.left) / number as f64;
         let (top, height) = (Px(self.top), Px(self.bottom - self.top));
@@ -107,7 +111,7 @@ impl Plot {
     }
 }
 
-/// `M x y L x y ..`; consecutive equal points are drawn once.
+/// Returns the path `M x y L x y ..`; consecutive equal points are drawn once.
 fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let mut d = String::new();
     let mut previous = String::new();
@@ -122,7 +126,7 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     d
 }
 
-/// About how wide a text of 12 px is: no font is at hand to ask.
+/// Estimates the width of a text of 12 px in pixels: no font metrics are at hand.
 pub(crate) fn text_width(text: &str) -> f64 {
     let narrow =
         |c| matches!(c, 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '.' | ',' | ' ' | ':' | '|' | '\'' | '(' | ')');

@@ -1,9 +1,8 @@
 //! Colours, fonts and strokes of charts.
 //!
-//! Series have the hues of Okabe and Ito, "Color Universal Design" (told apart under every common
-//! colour blindness), darkened for paper and lightened for dark screens until each has a contrast
-//! of at least 3 to 1; every series also has its own dashes. Heat cells are one hue by lightness
-//! and carry their value as text.
+//! Series have the hues of Okabe and Ito, "Color Universal Design" (distinguishable under every common colour
+//! blindness), darkened for paper and lightened for dark screens until each has a contrast of at least 3 to 1. Every
+//! series also has its own dashes. Heat cells have one hue with different lightness, and carry their value as text.
 
 use std::fmt::Write;
 
@@ -18,7 +17,7 @@ struct Palette {
     accent: &'static str,
     ideal: &'static str,
     series: [&'static str; SERIES],
-    /// Fill and text of heat cells, from no loss to the largest.
+    /// Fill and text colours of heat cells, from no loss to the largest.
     heat: [(&'static str, &'static str); HEAT],
 }
 
@@ -65,15 +64,16 @@ const DARK: Palette = Palette {
     ],
 };
 
-/// Dashes of the series beside their colour.
+/// Dashes of the series, in addition to their colour.
 const DASHES: [&str; SERIES] = ["none", "8 4", "2 3", "10 3 2 3", "5 2", "1 2", "12 4"];
 
-/// The class that colours series number `index`, in the order of the table.
+/// Returns the class that colours series number `index`, in the order of the table.
 pub(crate) fn series(index: usize) -> String {
     format!("s{}", index % SERIES)
 }
 
-/// The class of a fabric: `ideal` is the grey measure of the others, which take the series in turn.
+/// Returns the class of a fabric. `ideal`, with which the others are compared, is grey; the others take the series in
+/// turn.
 pub(crate) fn fabric(fabrics: &[&str], name: &str) -> String {
     let mut others = fabrics.iter().filter(|other| **other != "ideal");
     match name {
@@ -82,19 +82,19 @@ pub(crate) fn fabric(fabrics: &[&str], name: &str) -> String {
     }
 }
 
-/// Style of an SVG file: light, with the shapes.
+/// Returns the style of an SVG file: light, with the shapes.
 pub(crate) fn standalone() -> String {
     SHAPES.to_string() + &dashes() + &colours(&LIGHT)
 }
 
-/// Style of charts in a page: follows the reader's scheme, but prints light.
+/// Returns the style of charts in a page: it follows the reader's scheme, but prints light.
 pub(crate) fn in_page() -> String {
     let dark = colours(&DARK);
     let light = colours(&LIGHT);
     format!("{SHAPES}{}{light}@media screen and (prefers-color-scheme: dark){{{dark}}}", dashes())
 }
 
-/// Sizes and strokes: the same in every scheme. Marks take their colour from `color`.
+/// Sizes and strokes, the same in every scheme. Marks take their colour from `color`.
 const SHAPES: &str = "\
 .chart text{font-size:12px}.chart .label{font-size:12.5px}.chart .heading{font-size:16px;font-weight:600}\
 .chart .mid{text-anchor:middle}.chart .end{text-anchor:end}\
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!((fabric(&fabrics, "edm"), fabric(&fabrics, "cxl")), ("s0".into(), "s1".into()));
     }
 
-    /// WCAG 2.1 relative luminance.
+    /// Returns the relative luminance of WCAG 2.1.
     fn luminance(colour: &str) -> f64 {
         let channel = |from| {
             let value = u8::from_str_radix(&colour[from..from + 2], 16).unwrap() as f64 / 255.0;

@@ -1,4 +1,4 @@
-//! A run as its folder holds it.
+//! A run folder as `unrack diff` reads it.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use super::{Side, sweeps};
 use crate::ReportError;
 use crate::settings::{self, Settings};
 
-/// The verbs whose folders can be compared.
+/// Kinds of run folders that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Also a scenario's flows on a live rack.
+    /// A simulation, or a scenario's flows on a live rack.
     Simulation,
     Comparison,
     Map,
@@ -22,6 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Simulation => "simulation",
@@ -31,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// True if the machine's speed is in the results.
+    /// Returns true if the machine's speed affects the results.
     pub fn is_measured(self) -> bool {
         matches!(self, Kind::Comparison | Kind::Map)
     }
@@ -44,11 +45,12 @@ pub(super) struct Folder {
     pub settings: Settings,
 }
 
-/// Files that hold results, and what a folder with one of them is of.
+/// Files that hold results, and the kind of a folder that has one of them.
 const RESULTS: [(&str, Kind); 3] =
     [("summary.json", Kind::Simulation), ("map.json", Kind::Map), ("sweep.json", Kind::Sweep)];
 
 impl Folder {
+    /// Reads a folder.
     pub fn read(folder: &Path) -> Result<Folder, ReportError> {
         let is_there = |name: &str| folder.join(name).is_file();
         let found = RESULTS.into_iter().find(|(name, _)| is_there(name) && is_there("manifest.json"));
@@ -65,7 +67,7 @@ impl Folder {
         Ok(read)
     }
 
-    /// Adds what was asked for beside the scenario. The axes of a sweep replace the values of its first point.
+    /// Adds settings beside the scenario. The axes of a sweep replace the values of its first point.
     fn add_settings(&mut self) -> Result<(), ReportError> {
         if self.side.kind.is_measured() {
             for key in ["command", "local"] {
@@ -79,7 +81,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The sweep, if this is one.
+    /// Returns the sweep, if the folder is of one.
     pub fn sweep(&self) -> Result<Option<Sweep>, ReportError> {
         if self.side.kind != Kind::Sweep {
             return Ok(None);
@@ -91,7 +93,7 @@ impl Folder {
         serde_json::from_value(self.result.clone()).map(Some).map_err(unexpected)
     }
 
-    /// The program that made the run and, if it measured, the machine.
+    /// Returns the build that made the run and, if it measured, the machine.
     pub fn provenance(&self) -> Settings {
         let mut provenance = Settings::new();
         add_texts(&mut provenance, "", &self.manifest.build);
@@ -110,7 +112,7 @@ fn add_texts(texts: &mut Settings, prefix: &str, of: &impl Serialize) {
     }
 }
 
-/// A text as it is, a list of texts as a line, other values as in JSON; null is absent.
+/// Formats a value: a text as it is, a list of texts as a line, other values as in JSON. `None` for null.
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -1,4 +1,4 @@
-//! `unrack diff`: in what two run folders differ, and whether by more than noise.
+//! `unrack diff`: differences of two run folders, and whether they exceed noise.
 
 mod folder;
 mod noise;
@@ -23,15 +23,15 @@ pub use results::DifferentResult;
 pub struct Difference {
     pub a: Side,
     pub b: Side,
-    /// Settings that differ: keys of the scenario; of a program's runs also its command and local share.
+    /// Settings that differ: keys of the scenario; for runs of a program also its command and local share.
     pub scenario: Vec<DifferentText>,
-    /// Differences between the programs that made the runs and, where these measured, between the machines.
+    /// Differences of the builds that made the runs and, if the runs measured, of the machines.
     pub build: Vec<DifferentText>,
     /// Numbers that differ.
     pub results: Vec<DifferentResult>,
-    /// Count of the numbers that are the same.
+    /// Number of results that are the same.
     pub unchanged: usize,
-    /// How noise was judged, or how it can be.
+    /// Sentence on how noise was judged, or how it can be.
     pub noise: String,
 }
 
@@ -52,6 +52,9 @@ pub struct DifferentText {
 
 impl Difference {
     /// Compares two finished runs of the same verb.
+    ///
+    /// # Errors
+    /// [`ReportError`] if a folder cannot be read, or the verbs differ.
     pub fn between(a: &Path, b: &Path) -> Result<Difference, ReportError> {
         let (a, b) = (Folder::read(a)?, Folder::read(b)?);
         if a.side.kind != b.side.kind {
@@ -72,7 +75,7 @@ impl Difference {
         Ok(Difference { a: a.side, b: b.side, scenario, build, results, unchanged, noise })
     }
 
-    /// The comparison for a terminal.
+    /// Returns the comparison as text for a terminal.
     pub fn text(&self) -> String {
         text::text(self)
     }

@@ -1,22 +1,23 @@
-//! Whether two results differ by more than chance makes them differ.
+//! Noise: whether two results differ by more than chance explains.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{DifferentResult, DifferentText, Kind};
 
-/// A difference beside what chance alone makes.
+/// Judgement of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Noise {
-    /// The 95 % confidence interval of the difference does not hold 0, or those of the two values do not meet.
+    /// More than chance: the 95 % confidence interval of the difference excludes 0, or those of the two values do not
+    /// overlap.
     More,
     Within,
-    /// Nothing is known of the spread: one run each.
+    /// Unknown spread: one run each.
     Unknown,
 }
 
-/// Part of differences that chance alone puts outside of the interval: 5 %, as everywhere here.
+/// Share of differences that chance alone puts outside of the interval: 5 %, as everywhere here.
 const OUTSIDE: f64 = 0.05;
 
 impl Noise {
@@ -27,8 +28,8 @@ impl Noise {
 
     /// Judges two means by the spread of the values behind them, with the 95 % confidence interval of `b - a`.
     ///
-    /// Welch's interval: the spreads may differ. The same seeds draw the same work in both, so that values are alike by
-    /// pairs; they are treated as if they were not, which makes the interval too wide rather than too narrow.
+    /// Welch's interval, since the spreads may differ. The same seeds draw the same work in both, so that values are
+    /// correlated by pairs. They are treated as independent, which makes the interval too wide rather than too narrow.
     pub fn of_samples(a: &[f64], b: &[f64]) -> (Noise, Option<[f64; 2]>) {
         if a.len() < 2 || b.len() < 2 {
             return (Noise::Unknown, None);
@@ -40,7 +41,7 @@ impl Noise {
             error.powi(2) / (error_a.powi(2) / (a.len() - 1) as f64 + error_b.powi(2) / (b.len() - 1) as f64);
         let half = match StudentsT::new(0.0, 1.0, freedom) {
             Ok(student) => student.inverse_cdf(1.0 - OUTSIDE / 2.0) * error.sqrt(),
-            // No spread at all: 0 over 0 degrees of freedom.
+            // Without any spread, the degrees of freedom are 0 over 0.
             Err(_) => 0.0,
         };
         let interval = [difference - half, difference + half];
@@ -49,7 +50,7 @@ impl Noise {
     }
 }
 
-/// Mean, and the square of its standard error.
+/// Returns the mean, and the square of its standard error.
 fn mean_and_error(values: &[f64]) -> [f64; 2] {
     let n = values.len() as f64;
     let mean = mean(values);
@@ -61,7 +62,7 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// A sentence on how noise was judged, or on how to learn of it.
+/// Returns a sentence on how noise was judged, or how it could be.
 pub(super) fn statement(
     kind: Kind,
     scenario: &[DifferentText],

@@ -10,33 +10,34 @@ use super::noise::Noise;
 /// A number of the results, in both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DifferentResult {
-    /// Path in the summary such as `slowdown.p99`; of a sweep, the point and the figure.
+    /// Path in the summary such as `slowdown.p99`; for a sweep, the point and the figure.
     pub value: String,
-    /// `None` (null) where there is none. Of several seeds, their mean.
+    /// Value in run A; `None` (null) if it is absent. For several seeds, their mean.
     pub a: Option<f64>,
     pub b: Option<f64>,
-    /// Part of `a` by which `b` is larger: 0.1 is 10 % more. `None` (null) if `a` is 0 or one is absent.
+    /// Change from `a` to `b` as a share of `a`: 0.1 is 10 % more. `None` (null) if `a` is 0 or one is absent.
     pub change: Option<f64>,
     pub noise: Noise,
-    /// Of several seeds, the 95 % confidence interval of `b - a`.
+    /// The 95 % confidence interval of `b - a`, for several seeds.
     pub difference_ci95: Option<[f64; 2]>,
 }
 
 impl DifferentResult {
+    /// Returns a result whose noise is unknown.
     pub fn new(value: String, a: Option<f64>, b: Option<f64>) -> DifferentResult {
         let change = a.filter(|a| *a != 0.0).zip(b).map(|(a, b)| b / a - 1.0);
         DifferentResult { value, a, b, change, noise: Noise::Unknown, difference_ci95: None }
     }
 }
 
-/// Keys that say what was run, or on what; not what came out.
+/// Keys that describe the run, not its results.
 const NO_RESULTS: [&str; 4] = ["machine", "nodes", "seed", "version"];
-/// Ending of the key that holds the 95 % confidence interval of the value beside it.
+/// Suffix of the key that holds the 95 % confidence interval of the value beside it.
 const INTERVAL: &str = "_ci95";
-/// Keys by which elements of a list are told apart.
+/// Keys that identify elements of a list.
 const NAMES: [&str; 3] = ["fabric", "local", "name"];
 
-/// All numbers of both, by path.
+/// Compares all numbers of both, by path.
 pub(super) fn compare(a: &Value, b: &Value) -> Vec<DifferentResult> {
     let [a, b] = [a, b].map(|value| {
         let mut numbers = Numbers::default();
@@ -79,7 +80,7 @@ impl Numbers {
         }
     }
 
-    /// Adds a field; an interval is kept for the value that it belongs to.
+    /// Adds a field. An interval is kept for the value that it belongs to.
     fn add_field(&mut self, path: &str, key: &str, value: &Value) {
         match (key.strip_suffix(INTERVAL), interval(value)) {
             (Some(of), Some(interval)) => {

@@ -1,9 +1,11 @@
+//! Distributions of the completion times of page fetches.
+
 use super::lines::{Lines, Series};
 use crate::Cdf;
 use crate::chart::{Axis, Figure, style};
 use crate::words::{count, nanoseconds, percent};
 
-/// Completion times of page fetches, one line per fabric. `None` when no run kept them.
+/// Draws completion times of page fetches, one line per fabric. `None` if no run kept them.
 pub(crate) fn completion_cdf(fabrics: &[&str], cdfs: &[(String, Cdf)]) -> Option<Figure> {
     let lo = cdfs.iter().map(|(_, cdf)| cdf.range().0).reduce(f64::min)?;
     let hi = cdfs.iter().map(|(_, cdf)| cdf.range().1).reduce(f64::max)?;

@@ -1,9 +1,11 @@
+//! Rate of page moves over a captured run.
+
 use super::lines::{Lines, Series, value_at};
 use crate::FetchRate;
 use crate::chart::{Axis, Figure};
 use crate::words::{count, number, seconds};
 
-/// Pages fetched and written back per second, over the captured run.
+/// Draws pages fetched and written back per second, over the captured run.
 pub(crate) fn fetch_rate(rate: &FetchRate) -> Figure {
     let fetches = rate.per_second(&rate.fetches);
     let write_backs = rate.per_second(&rate.write_backs);

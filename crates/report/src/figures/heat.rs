@@ -1,4 +1,4 @@
-//! Slowdown over latency and bandwidth: one panel of cells per local share.
+//! Slowdown over latency and bandwidth: a panel of cells for each local share.
 
 use unrack_record::{MapLocal, SlowdownMap};
 
@@ -6,12 +6,12 @@ use crate::chart::{Drawing, Figure, Key, WIDE, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent, rate, ratio, share, shortened};
 
-/// Slowdowns at which the next darker cell begins.
+/// Slowdowns above which the next darker cell is used.
 const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
-/// The loss that DDC §3 allows.
+/// Slowdown that DDC §3 allows.
 const ALLOWED: f64 = 1.05;
 const CELL_HEIGHT: f64 = 28.0;
-/// Characters that fit beside the axis of a narrow chart.
+/// Most characters that fit beside the axis of a narrow chart.
 const LONGEST_REASON: usize = 48;
 
 pub(crate) fn heat(map: &SlowdownMap) -> Figure {
@@ -91,7 +91,7 @@ impl Panel<'_> {
         self.draw_axes(m);
     }
 
-    /// A share of which nothing is said.
+    /// Writes why the share is withheld.
     fn draw_reason(&self, m: &mut Markup) {
         let why = self.local.withheld.as_ref().map_or("", |why| &why.text);
         let place: Attributes = &[("class", &"note"), ("x", &Px(self.left)), ("y", &Px(self.top + 12.0))];
@@ -134,20 +134,20 @@ impl Panel<'_> {
         }
     }
 
-    /// " (1.020 to 1.028)", if that is known.
+    /// Returns " (1.020 to 1.028)", if the interval is known.
     fn interval(&self, latency: usize, bandwidth: usize) -> String {
         let cells = self.local.slowdown_ci95.as_ref();
         let interval = cells.and_then(|cells| cells.get(latency)?.get(bandwidth));
         interval.map_or(String::new(), |[lo, hi]| format!(" ({} to {})", ratio(*lo), ratio(*hi)))
     }
 
-    /// Upper left corner of a cell.
+    /// Returns the upper left corner of a cell.
     fn corner(&self, latency: usize, bandwidth: usize) -> (f64, f64) {
         let row = self.map.bandwidths_bps.len() - 1 - bandwidth;
         (self.left + latency as f64 * self.cell.0, self.top + row as f64 * self.cell.1)
     }
 
-    /// The edges between cells that keep the allowed loss and cells that do not.
+    /// Returns the edges between cells within the allowed loss and others.
     fn boundary(&self, slowdown: &[Vec<f64>]) -> String {
         let within = |latency: usize, bandwidth: usize| slowdown[latency][bandwidth] <= ALLOWED;
         let (columns, rows) = (self.map.latencies_ns.len(), self.map.bandwidths_bps.len());

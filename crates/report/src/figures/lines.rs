@@ -6,23 +6,24 @@ use crate::markup::Markup;
 /// One line.
 pub(crate) struct Series {
     pub name: String,
-    /// Its colour and dashes: see [`crate::chart::style`].
+    /// Class for colour and dashes: see [`crate::chart::style`].
     pub class: String,
     pub points: Vec<(f64, f64)>,
-    /// Whether the points are few and measured, and shown as dots.
+    /// Whether to show the points as dots, since they are few and measured.
     pub dots: bool,
 }
 
-/// What a drawing of lines needs beside its width.
+/// Content of a drawing of lines.
 pub(crate) struct Lines<'a> {
     pub x: Axis,
     pub y: Axis,
     pub series: &'a [Series],
-    /// A level worth comparing with, and its name.
+    /// Level to compare with, and its name.
     pub level: Option<(f64, &'a str)>,
 }
 
 impl Lines<'_> {
+    /// Draws the lines; `explain` returns the text for a value of x.
     pub fn draw(&self, width: f64, explain: impl Fn(f64) -> String) -> Drawing {
         let mut body = Markup::new();
         let height = if width < WIDE { 300.0 } else { 360.0 };
@@ -63,7 +64,7 @@ impl Lines<'_> {
     }
 }
 
-/// The value of a line at `x`, between its two nearest points; `None` beyond its ends.
+/// Returns the value of a line at `x`, interpolated between its two nearest points; `None` beyond its ends.
 pub(crate) fn value_at(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let after = points.iter().position(|point| point.0 >= x)?;
     let (x1, y1) = points[after];

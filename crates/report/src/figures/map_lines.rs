@@ -1,4 +1,4 @@
-//! Cuts through the map: slowdown against latency, bandwidth and local share (DDC fig. 3 to 5), through [`reference`].
+//! Cuts through the map at [`reference`]: slowdown against latency, bandwidth and local share (DDC fig. 3 to 5).
 
 use unrack_record::{MapLocal, SlowdownMap};
 
@@ -9,7 +9,7 @@ use crate::words::{nanoseconds, percent, rate, ratio, share};
 
 const LEVEL: Option<(f64, &str)> = Some((1.05, "5 % loss"));
 
-/// The cuts that have at least two points.
+/// Draws the cuts that have at least two points.
 pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Figure> {
     let cuts = [against_latency(map), against_bandwidth(map), against_local(map)];
     cuts.into_iter().flatten().collect()
@@ -57,7 +57,7 @@ fn per_local(map: &SlowdownMap, line: impl Fn(&Vec<Vec<f64>>) -> Vec<(f64, f64)>
     lines(stated(map).map(|(local, slowdown)| (format!("{} local", share(&local.local)), line(slowdown))))
 }
 
-/// Local shares of which something is said, and the slowdowns there.
+/// Returns the local shares that are not withheld, with their slowdowns.
 fn stated(map: &SlowdownMap) -> impl Iterator<Item = (&MapLocal, &Vec<Vec<f64>>)> {
     map.locals.iter().filter_map(|local| Some((local, local.slowdown.as_ref()?)))
 }
@@ -103,7 +103,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)))
 }
 
-/// At most `limit` indices of `length`, from first to last.
+/// Returns at most `limit` indices of `length`, from first to last.
 fn spread(length: usize, limit: usize) -> Vec<usize> {
     let picked = length.min(limit);
     (0..picked).map(|i| if picked == 1 { 0 } else { i * (length - 1) / (picked - 1) }).collect()

@@ -1,14 +1,16 @@
+//! The fitted line at the fabrics' fetch times.
+
 use unrack_record::{Comparison, FabricResult, Fit, Interval, Requirement, Stated};
 
 use crate::chart::{Axis, Drawing, Figure, Plot, WIDE, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{nanoseconds, percent, ratio};
 
-/// Between two labels, one above the other.
+/// Distance between two labels, one above the other, in pixels.
 const LINE: f64 = 16.0;
 
-/// The line where the fabrics are, too close to nothing to be seen beside injected delays; and what
-/// a fetch may take for each allowed loss. `None` if nothing may be concluded from the line.
+/// Draws the line at the fabrics' fetch times, which are too short to be seen beside injected delays, and the longest
+/// fetch time for each allowed loss. `None` if nothing can be concluded from the line.
 pub(crate) fn near_fabrics(c: &Comparison) -> Option<Figure> {
     let fit = c.injection.fit.as_ref().filter(|_| c.injection.withheld.is_none())?;
     let names: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
@@ -41,7 +43,7 @@ struct Place {
     interval: [f64; 2],
 }
 
-/// What is drawn.
+/// Content of the figure.
 struct Near<'a> {
     places: Vec<Place>,
     fit: &'a Fit,
@@ -86,7 +88,7 @@ impl Near<'_> {
         1.0 + waits_per_s * us / 1e6
     }
 
-    /// Where the bits of a page alone take as long as the whole fetch.
+    /// Marks the time at which the bits of a page alone take as long as the whole fetch.
     fn draw_bits(&self, plot: &Plot, m: &mut Markup) {
         if !plot.x.contains(self.page_us) {
             return;
@@ -99,7 +101,7 @@ impl Near<'_> {
     }
 
     fn draw_line(&self, plot: &Plot, m: &mut Markup) {
-        // As far to the right as the line stays below the upper edge.
+        // The line extends to the right as long as it is below the upper edge.
         let Fit { waits_per_s, waits_per_s_ci95: [few, many], .. } = *self.fit;
         let steepest = waits_per_s.max(many).max(1e-9);
         let end = plot.x.end().min((plot.y.end() - 1.0) * 1e6 / steepest);
@@ -114,8 +116,8 @@ impl Near<'_> {
     }
 }
 
-/// From the allowed loss to the line, and down to the time, with its interval across; its text where that is free, above
-/// the line at the left. Answers below what height space is free then.
+/// Draws a line from the allowed loss to the fitted line and down to the time, with the time's interval across. Its
+/// text is above the line at the left, if that is free. Returns the height below which space is free then.
 fn allowed(plot: &Plot, m: &mut Markup, requirement: &Requirement, free: f64) -> f64 {
     let (loss, y) = (percent(requirement.loss), plot.at_y(1.0 + requirement.loss));
     if !plot.y.contains(1.0 + requirement.loss) {
@@ -148,7 +150,7 @@ fn allowed(plot: &Plot, m: &mut Markup, requirement: &Requirement, free: f64) ->
     y - LINE
 }
 
-/// The fabrics from right to left, so that a label can give way upward.
+/// Draws the fabrics from right to left, so that a label can give way upward.
 fn draw_places(places: &[Place], plot: &Plot, m: &mut Markup) {
     let mut sorted: Vec<_> = places.iter().collect();
     sorted.sort_by(|a, b| b.fetch_us.total_cmp(&a.fetch_us));

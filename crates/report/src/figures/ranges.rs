@@ -1,4 +1,4 @@
-//! One row per fabric or run: a dot, its interval, and the value beside it.
+//! Rows for fabrics or runs: a dot, its interval, and the value beside it.
 
 use unrack_record::Comparison;
 
@@ -13,17 +13,17 @@ const ROW: f64 = 34.0;
 struct Row {
     name: String,
     class: String,
-    /// `None` if it is withheld: the row then has its text alone.
+    /// Position of the dot; `None` if it is withheld: the row then has its text alone.
     value: Option<f64>,
     interval: Option<[f64; 2]>,
-    /// The same quantity from elsewhere.
+    /// The same quantity from another method.
     ring: Option<f64>,
     text: String,
     explanation: String,
     ring_explanation: String,
 }
 
-/// What the program would suffer on each fabric: the answer as a picture.
+/// Draws the program's slowdown on each fabric: the answer as a picture.
 pub(crate) fn by_fabric(c: &Comparison) -> Option<Figure> {
     if c.fabrics.is_empty() {
         return None;
@@ -66,7 +66,7 @@ fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
     }
 }
 
-/// Message slowdowns of simulations: median, 99th percentile as the interval's end.
+/// Draws message slowdowns of simulations: mean, with the interval from the median to the 99th percentile.
 pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Figure> {
     let counted = || runs.iter().filter(|(_, run)| run.slowdown.count > 0);
     let hi = counted().map(|(_, run)| run.slowdown.p99).reduce(f64::max)?;
@@ -125,7 +125,7 @@ fn label(name: &str, width: f64) -> String {
     shortened(name, (width / 26.0) as usize)
 }
 
-/// An upright line with its text above, where that is free. Answers where free space begins then.
+/// Draws an upright line with its text above, if that is free. Returns where free space begins then.
 fn draw_level(m: &mut Markup, plot: &Plot, level: f64, text: &str, free: f64) -> f64 {
     let (x, half) = (plot.at_x(level), text_width(text) / 2.0);
     let d = format!("M{} {}V{}", Px(x), Px(plot.bottom), Px(plot.top));

@@ -1,4 +1,4 @@
-//! Measured lines of several fabrics over one axis: what a study draws.
+//! Measured lines of several fabrics over one axis, as studies draw them.
 
 use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend, style};
 use crate::markup::Markup;
@@ -7,14 +7,14 @@ use crate::words::{ratio, short};
 /// A chart of lines, or of dots over names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeriesChart {
-    /// Letters, digits and dashes.
+    /// Name of the figure: letters, digits and dashes.
     pub id: String,
     pub title: String,
     pub x: SeriesAxis,
     pub y_label: String,
-    /// Equal ratios instead of equal steps.
+    /// Whether y has equal ratios instead of equal steps.
     pub y_log: bool,
-    /// Of each fabric, (x, y); x is a number, or the place of a name.
+    /// Points (x, y) by fabric; x is a number, or the place of a name.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
 
@@ -25,6 +25,7 @@ pub enum SeriesAxis {
 }
 
 impl SeriesChart {
+    /// Returns the chart as a figure.
     pub fn figure(&self) -> Figure {
         let one = |(name, points): &(String, Vec<(f64, f64)>)| {
             let points = points.iter().map(|(x, y)| format!("{} at {}", ratio(*y), self.x.text(*x)));

@@ -1,10 +1,12 @@
+//! Slowdown against injected delays.
+
 use unrack_record::{Comparison, Fit, InjectionPoint};
 
 use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend};
 use crate::markup::{Markup, Px};
 use crate::words::{count, nanoseconds, ratio};
 
-/// Measured run times at injected delays, and the straight line through them.
+/// Draws measured run times at injected delays, and the straight line through them.
 pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
     let native_s = c.native.as_ref()?.median_s;
     if c.injection.points.is_empty() || native_s <= 0.0 {
@@ -25,7 +27,7 @@ pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
     Some(Figure::new("slowdown-latency", title, &description, |width| measured.draw(width)))
 }
 
-/// What is drawn: runs, and the line through them.
+/// Content of the figure: runs, and the line through them.
 struct Measured<'a> {
     points: &'a [InjectionPoint],
     native_s: f64,
@@ -67,7 +69,7 @@ impl Measured<'_> {
         Axis::linear("slowdown (run time over native)", lo, hi)
     }
 
-    /// What cannot be injected: delays below the pager's own cost.
+    /// Marks the delays below the pager's own cost, which cannot be injected.
     fn floor(&self, plot: &Plot, m: &mut Markup) {
         let Some(floor) = self.floor_ns.map(|ns| ns / 1e3).filter(|us| plot.x.contains(*us) && *us > 0.0)
         else {
@@ -83,7 +85,7 @@ impl Measured<'_> {
         m.text("text", &[("class", &"note"), ("x", &Px(x + 5.0)), ("y", &Px(bottom - 7.0))], "pager's floor");
     }
 
-    /// The line, and between the slopes of its confidence interval the band, which turns about the mean delay.
+    /// Draws the line, and the band between the slopes of its confidence interval, which turns about the mean delay.
     fn model(&self, plot: &Plot, m: &mut Markup) {
         let [flat, steep] = self.fit.waits_ci95.map(|waits| self.turned(waits));
         let (pivot, end) = (flat.pivot, self.longest_ns() / 1e3);
@@ -126,7 +128,7 @@ fn keys(m: &mut Markup, width: f64) -> f64 {
     legend(m, 40.0, width - 56.0, &entries)
 }
 
-/// A line of slowdown over microseconds.
+/// A line of slowdown over microseconds, through a pivot.
 struct Turned {
     pivot: (f64, f64),
     slope: f64,
@@ -137,7 +139,7 @@ impl Turned {
         (us, self.pivot.1 + self.slope * (us - self.pivot.0))
     }
 
-    /// From 0 us, along the axis as long as the line is below it.
+    /// Returns the line's start at 0 us; where the line would be negative, it follows the axis.
     fn left_half(&self) -> Vec<(f64, f64)> {
         match self.at(0.0) {
             (_, start) if start < 0.0 => vec![(0.0, 0.0), (self.pivot.0 - self.pivot.1 / self.slope, 0.0)],

@@ -1,14 +1,14 @@
-//! The charts of a sweep: slowdown over one of its keys, a line for each choice of the others.
+//! Charts of a sweep: slowdown over one of its keys, a line for each choice of the others.
 
 use super::series::{SeriesAxis, SeriesChart};
 use crate::chart::Figure;
 use unrack_record::{Figures, Sweep, SweepPoint};
 
-/// A figure of a point, if it has one.
+/// Accessor of a figure of a point, if it has one.
 type Of = fn(&Figures) -> Option<f64>;
 
-/// Mean and 99th percentile of the slowdown. Of several seeds, their mean is drawn. Nothing, if only seeds
-/// differ or no message counted.
+/// Draws mean and 99th percentile of the slowdown; for several seeds, their mean. Returns nothing if only seeds differ
+/// or no message counted.
 pub fn sweep_figures(sweep: &Sweep) -> Vec<Figure> {
     let Some(x) = across(sweep) else { return Vec::new() };
     let mean = figure(sweep, x, ("mean", "mean slowdown"), |figures| figures.slowdown_mean);
@@ -29,14 +29,14 @@ fn figure(sweep: &Sweep, x: usize, (id, label): (&str, &str), of: Of) -> Option<
 
 const SEED: &str = "seed";
 
-/// The key to draw over: the first whose values are all numbers, else the first.
+/// Returns the index of the key to draw over: the first whose values are all numbers, else the first.
 fn across(sweep: &Sweep) -> Option<usize> {
     let keys = || (0..sweep.keys.len()).filter(|n| sweep.keys[*n] != SEED);
     let is_number = |n: &usize| sweep.points.iter().all(|point| point.values[*n].parse::<f64>().is_ok());
     keys().find(is_number).or_else(|| keys().next())
 }
 
-/// The values of a key, in the order of the grid.
+/// Returns the values of a key, in the order of the grid.
 fn names(sweep: &Sweep, key: usize) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for point in &sweep.points {
@@ -47,7 +47,7 @@ fn names(sweep: &Sweep, key: usize) -> Vec<String> {
     names
 }
 
-/// A line for each choice of the other keys, by its name.
+/// Returns a line for each choice of the other keys, by its name.
 fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<(String, Vec<(f64, f64)>)> {
     let places = names(sweep, x);
     let numeric = places.iter().all(|name| name.parse::<f64>().is_ok());
@@ -68,7 +68,7 @@ fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<(String, Vec<(f64, f64)>)> {
 
 struct Line {
     name: String,
-    /// x, the sum of y, and of how many seeds.
+    /// Points: x, sum of y, and number of seeds.
     points: Vec<(f64, f64, f64)>,
 }
 
@@ -140,7 +140,7 @@ mod tests {
             lines,
             [("edm".to_string(), vec![(0.2, 1.5), (0.4, 3.0)]), ("cxl".to_string(), vec![(0.2, 4.0)])]
         );
-        // No 99th percentile was given: one chart.
+        // Without values of the 99th percentile, there is one chart.
         assert_eq!(sweep_figures(&sweep).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The section of `unrack compare`.
+//! Section of `unrack compare`.
 
 use unrack_record::{Comparison, FabricResult};
 
@@ -52,7 +52,7 @@ fn figures_of(compared: &Compared) -> Vec<Figure> {
     all.into_iter().flatten().collect()
 }
 
-/// Reasons why something is withheld are where it would have been.
+/// Returns warnings. Reasons for withheld values are left out, since they stand in place of these.
 fn warnings(c: &Comparison) -> Vec<String> {
     let others = c.warnings.iter().filter(|warning| Some(*warning) != c.injection.withheld.as_ref());
     others.map(|warning| warning.text.clone()).chain(answer::disturbance(&c.disturbance)).collect()
@@ -123,7 +123,7 @@ fn fit(section: &mut Section, c: &Comparison) {
     );
 }
 
-/// Each fabric's simulation, as it was summed up.
+/// Writes the summary of each fabric's simulation.
 fn simulations(section: &mut Section, c: &Comparison) {
     for fabric in c.fabrics.iter().filter(|fabric| fabric.fetch_us.is_some() && !fabric.simulation.is_null())
     {

@@ -1,11 +1,11 @@
-//! How a run was made: folded away, but on the page.
+//! Details of how a run was made, folded away on the page.
 
 use unrack_record::Manifest;
 
 use crate::markup::Markup;
 use crate::words::{command_line, seconds};
 
-/// The program's command, and what the manifest says of the run.
+/// Writes the program's command, and the manifest's account of the run.
 pub(crate) fn draw(m: &mut Markup, command: &[String], manifest: Option<&Manifest>) {
     if !command.is_empty() {
         folded(m, "The program", &command_line(command));
@@ -23,7 +23,7 @@ pub(crate) fn draw(m: &mut Markup, command: &[String], manifest: Option<&Manifes
     }
 }
 
-/// A text as it stands, shown on demand.
+/// Writes a text verbatim, shown on demand.
 pub(crate) fn folded(m: &mut Markup, summary: &str, text: &str) {
     m.open("details", &[]).text("summary", &[], summary).text("pre", &[], text).close("details");
 }

@@ -1,4 +1,4 @@
-//! The section of `unrack map`.
+//! Section of `unrack map`.
 
 use unrack_record::{Fit, MapLocal, SlowdownMap};
 

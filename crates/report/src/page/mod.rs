@@ -1,4 +1,4 @@
-//! The one-file page.
+//! The report page, in one file.
 
 mod comparison;
 mod manifest;
@@ -22,7 +22,7 @@ const SCRIPT: &str = include_str!("page.js");
 const NETWORK_TERMS: &str = include_str!("terms-network.html");
 const PROGRAM_TERMS: &str = include_str!("terms-program.html");
 
-/// Nothing is fetched, from anywhere.
+/// Content security policy: the page fetches nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// One or several runs, to be shown on one page.
@@ -31,7 +31,7 @@ pub struct Report {
     runs: Vec<Run>,
 }
 
-/// What one section shows. Simulations share a section, side by side.
+/// Content of one section. Simulations share a section, side by side.
 enum Part<'a> {
     Comparison(&'a Run, &'a Compared),
     Map(&'a Run, &'a SlowdownMap),
@@ -40,6 +40,9 @@ enum Part<'a> {
 
 impl Report {
     /// Reads the folders, in the order in which they will be shown.
+    ///
+    /// # Errors
+    /// [`ReportError`] if there are none, or one cannot be read.
     pub fn read<P: AsRef<Path>>(folders: &[P]) -> Result<Report, ReportError> {
         if folders.is_empty() {
             return Err(ReportError::NoFolder);
@@ -48,16 +51,17 @@ impl Report {
         Ok(Report { runs })
     }
 
+    /// Returns a report of these runs.
     pub fn of(runs: Vec<Run>) -> Report {
         Report { runs }
     }
 
-    /// Every figure of the page; their ids differ.
+    /// Returns every figure of the page; their ids are unique.
     pub fn figures(&self) -> Vec<Figure> {
         self.sections().into_iter().flat_map(|section| section.figures).collect()
     }
 
-    /// What a reader must know before simulations that share a section are compared.
+    /// Returns warnings to read before comparing simulations that share a section.
     pub fn unlike(&self) -> Vec<String> {
         let warnings = |part: &Part| match part {
             Part::Simulations(runs) => Unlike::new(runs).warnings(),
@@ -66,11 +70,15 @@ impl Report {
         self.parts().iter().flat_map(warnings).collect()
     }
 
+    /// Writes the page into a file.
+    ///
+    /// # Errors
+    /// [`ReportError`] if the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ReportError> {
         Ok(atomic_write(path, self.html().as_bytes())?)
     }
 
-    /// The page: well-formed as HTML and as XML.
+    /// Returns the page: well-formed as HTML and as XML.
     pub fn html(&self) -> String {
         let sections = self.sections();
         let title = match &sections[..] {
@@ -162,7 +170,7 @@ fn head(m: &mut Markup, title: &str) {
     });
 }
 
-/// Question and answer of a single result, or where to find which of several.
+/// Writes question and answer of a single result, or links to several.
 fn heading(m: &mut Markup, title: &str, sections: &[Section]) {
     m.text("p", &[("class", &"kicker")], "Unrack report").text("h1", &[], title);
     if let [only] = sections {

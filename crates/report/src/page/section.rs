@@ -1,3 +1,5 @@
+//! A section of the page, with its lists and tables.
+
 use crate::Figure;
 use crate::markup::{Attributes, Markup};
 
@@ -11,8 +13,8 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// `prefix` keeps the ids of several sections apart. The figures are placed into the body by
-    /// [`Section::figure`].
+    /// Returns a section. `prefix` keeps the ids of several sections apart. [`Section::figure`] places the figures
+    /// into the body.
     pub fn new(prefix: &str, question: String, answer: String, figures: Vec<Figure>) -> Section {
         let renamed = |figure: Figure| {
             let id = format!("{prefix}{}", figure.id);
@@ -22,7 +24,7 @@ impl Section {
         Section { id: format!("{prefix}result"), question, answer, figures, body: Markup::new() }
     }
 
-    /// The figure whose id ends so, if there is one, with a caption that helps to read it.
+    /// Places the figure whose id ends with `id`, if there is one, with a caption that helps to read it.
     pub fn figure(&mut self, id: &str, caption: &str) {
         let Some(figure) = self.figures.iter().find(|figure| figure.id.ends_with(id)) else { return };
         self.body.element("figure", &[("id", &figure.id)], |m| {
@@ -32,7 +34,7 @@ impl Section {
         });
     }
 
-    /// What to check before trusting the result: nothing is shown when there is nothing.
+    /// Writes warnings to check before trusting the result, if there are any.
     pub fn warnings(&mut self, warnings: &[String]) {
         if warnings.is_empty() {
             return;
@@ -43,7 +45,7 @@ impl Section {
         });
     }
 
-    /// Names and values, large, in a row.
+    /// Writes names and values, large, in a row.
     pub fn facts(&mut self, facts: &[(&str, String)]) {
         self.body.element("dl", &[("class", &"facts")], |m| {
             for (name, value) in facts {
@@ -52,6 +54,7 @@ impl Section {
         });
     }
 
+    /// Writes the section.
     pub fn draw(&self, m: &mut Markup, with_heading: bool) {
         m.element("section", &[("id", &self.id)], |m| {
             if with_heading {
@@ -70,15 +73,15 @@ pub(crate) fn list(m: &mut Markup, items: &[String]) {
     });
 }
 
-/// Columns that belong together: their name, the term that explains it, and what each holds.
-/// Without columns the group is a column itself.
+/// Columns that belong together: their name, the term that explains it, and the columns' heads. Without columns the
+/// group is a column itself.
 pub(crate) struct Group {
     pub name: &'static str,
     pub term: &'static str,
     pub columns: &'static [&'static str],
 }
 
-/// A table whose first column names the rows and whose column heads lead to their explanation.
+/// Writes a table whose first column names the rows and whose column heads link to their explanation.
 pub(crate) fn table(m: &mut Markup, caption: &str, groups: &[Group], rows: &[Vec<String>]) {
     let region: Attributes =
         &[("class", &"scroll"), ("role", &"region"), ("aria-label", &caption), ("tabindex", &"0")];

@@ -1,4 +1,4 @@
-//! The section of one or several `unrack sim` runs, side by side.
+//! Section of one or several `unrack sim` runs, side by side.
 
 use super::manifest;
 use super::section::{Group, Section, list, table};
@@ -157,7 +157,7 @@ fn job_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
     run.jobs.iter().map(row).collect()
 }
 
-/// What to check of one run before trusting its figures.
+/// Returns warnings about one run, to check before trusting its figures.
 fn warnings(name: &str, run: &Simulation) -> Vec<String> {
     let told = run.warnings.iter().any(|warning| warning.key == "unfinished");
     let unfinished = unfinished(name, run).filter(|_| !told);
@@ -165,7 +165,7 @@ fn warnings(name: &str, run: &Simulation) -> Vec<String> {
     unfinished.into_iter().chain(others).collect()
 }
 
-/// Messages that did not finish, of a run that has no warning of it.
+/// Returns a warning of messages that did not finish, for a run that has none of its own.
 fn unfinished(name: &str, run: &Simulation) -> Option<String> {
     let unfinished = run.unfinished.as_ref()?;
     Some(format!("{name}: {} messages did not finish: {}", count(unfinished.messages), unfinished.why))

@@ -1,4 +1,4 @@
-//! What simulations that share a section have in common, and in what they differ.
+//! Differences between simulations that share a section.
 
 use unrack_record::Manifest;
 
@@ -6,21 +6,22 @@ use crate::settings::{self, Differing, Settings};
 use crate::words::listed;
 use crate::{Run, Simulation};
 
-/// Name in this list of the program that made a run.
+/// Name of the build among the settings.
 const BUILD: &str = "build";
-/// More than so many things are counted instead of named in a title.
+/// Most things named in a title; more are only counted.
 const NAMED: usize = 3;
 
 pub(crate) struct Unlike {
     differing: Vec<Differing>,
-    /// See [`settings::things`].
+    /// Things that differ: see [`settings::things`].
     things: Vec<String>,
-    /// Runs that hold no scenario: in what they differ is not known.
+    /// Names of runs without a scenario: their differences are unknown.
     unknown: Vec<String>,
     names: Vec<String>,
 }
 
 impl Unlike {
+    /// Compares the settings of these runs.
     pub fn new(runs: &[(&Run, &Simulation)]) -> Unlike {
         let names: Vec<String> = runs.iter().map(|(run, _)| run.name.clone()).collect();
         let known: Vec<Option<Settings>> =
@@ -34,7 +35,7 @@ impl Unlike {
         Unlike { differing, things, unknown, names }
     }
 
-    /// Title of the section: a comparison of fabrics only if nothing else differs.
+    /// Returns the title of the section: a comparison of fabrics only if nothing else differs.
     pub fn question(&self, fabrics: &[String]) -> String {
         let is_of_fabric = |thing: &String| thing == "fabric" || thing.starts_with("fabric.");
         let carriers = listed(fabrics);
@@ -54,7 +55,7 @@ impl Unlike {
         }
     }
 
-    /// What to know before two results are compared.
+    /// Returns warnings to read before two results are compared.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.unknown.is_empty() && self.names.len() > 1 {
@@ -72,7 +73,7 @@ impl Unlike {
         warnings
     }
 
-    /// A line for each key: `workload.load: 50% in half, 40% in less`.
+    /// Returns a line for each key: `workload.load: 50% in half, 40% in less`.
     pub fn lines(&self) -> Vec<String> {
         let value = |(value, name): (&Option<String>, &String)| {
             format!("{} in {name}", value.as_deref().unwrap_or("absent"))
@@ -85,7 +86,7 @@ impl Unlike {
     }
 }
 
-/// The settings, and the build: another one may give other results.
+/// Returns the settings, and the build: another build may give other results.
 fn of_run(manifest: Option<&Manifest>) -> Option<Settings> {
     let mut settings = settings::settings(manifest)?;
     let build = &manifest?.build;

@@ -1,4 +1,4 @@
-//! Results as the commands write them, made from formulas: every test knows what must be seen.
+//! Results as the commands write them, made from formulas, so that every test knows what must be visible.
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
@@ -102,7 +102,7 @@ pub fn comparison() -> Comparison {
     }
 }
 
-/// The same, of which other work left nothing to state.
+/// The same comparison, disturbed by other work so that everything is withheld.
 pub fn withheld_comparison() -> Comparison {
     let why = || Warning::new("disturbed", "too few undisturbed native runs, 1 of at least 3");
     let mut comparison = comparison();

@@ -4,16 +4,16 @@ use super::Computed;
 use unrack_units::{Rate, Time};
 
 const PAGE_BYTES: u64 = 4096;
-/// One traversal each (DDC §3.3, table 4).
+/// Time of one traversal of each component (DDC §3.3, table 4).
 const OS: Time = Time::from_ns(950);
 const COPY: Time = Time::from_ns(1_000);
 const COPY_NIC_INTEGRATED: Time = Time::from_ns(500);
 const SWITCH: Time = Time::from_ns(240);
-/// 40 m and 4 m at 5 ns/m.
+/// Propagation delay over 40 m and 4 m at 5 ns/m.
 const BETWEEN_RACKS: Time = Time::from_ns(40 * 5);
 const IN_RACK: Time = Time::from_ns(4 * 5);
 
-/// Microseconds.
+/// Returns the components in microseconds.
 pub fn values() -> Computed {
     let (g40, g100) = (Rate::from_gbps(40), Rate::from_gbps(100));
     let (inter, intra) = (network(6, 4, g40), network(2, 0, g40));
@@ -32,7 +32,8 @@ pub fn values() -> Computed {
     values.into_iter().map(|(name, time)| (name.to_string(), time.as_ns_f64() / 1e3)).collect()
 }
 
-/// There and back: switches crossed, links between racks, four links in racks, and the page once.
+/// Returns the network's part of a round trip: switches crossed, links between racks, four links in racks, and one
+/// transmission of the page.
 fn network(switches: u64, between_racks: u64, rate: Rate) -> Time {
     let page = rate.transmit_bits(u128::from(PAGE_BYTES) * 8);
     SWITCH * switches + BETWEEN_RACKS * between_racks + IN_RACK * 4 + page

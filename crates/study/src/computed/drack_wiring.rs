@@ -1,4 +1,4 @@
-//! DRack §4.1 and appendix A.1: the wiring, read off the networks that simulations run on.
+//! DRack §4.1 and appendix A.1: the wiring, as the networks that simulations run on have it.
 
 use super::Computed;
 use std::collections::BTreeSet;
@@ -7,10 +7,10 @@ use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
 use unrack_units::{Rate, Time};
 
-/// The paper's examples, and its prototype.
+/// Networks of the paper's examples, and its prototype: racks, and hosts per rack.
 const NETWORKS: [(u32, u32); 5] = [(4, 8), (16, 8), (10, 20), (8, 20), (4, 2)];
 
-/// Counts.
+/// Returns counts of the wiring.
 pub fn values() -> Computed {
     let networks = NETWORKS.map(|(racks, hosts)| Network::new(racks, hosts));
     let misplaced: usize = networks.iter().map(Network::misplaced).sum();
@@ -29,7 +29,7 @@ pub fn values() -> Computed {
     ])
 }
 
-/// The aggregation switch of each NIC.
+/// A network: its sizes, and the aggregation switch of each NIC.
 struct Network {
     racks: u32,
     hosts: u32,
@@ -62,13 +62,13 @@ impl Network {
         self.reached(rack).first().copied().unwrap_or(0) as usize
     }
 
-    /// A count that all racks have, or NaN.
+    /// Returns a count that is the same for all racks; NaN if they differ.
     fn same(&self, of: impl Fn(&Network, u32) -> usize) -> f64 {
         let counts: BTreeSet<usize> = (0..self.racks).map(|rack| of(self, rack)).collect();
         if counts.len() == 1 { counts.first().map_or(f64::NAN, |count| *count as f64) } else { f64::NAN }
     }
 
-    /// Sets of switches that racks reach, none of which shares a switch with another.
+    /// Returns the number of different sets of switches that racks reach if no two share a switch, else 1.
     fn pods(&self) -> usize {
         let sets: BTreeSet<BTreeSet<u32>> = (0..self.racks).map(|rack| self.reached(rack)).collect();
         let all: usize = sets.iter().map(BTreeSet::len).sum();
@@ -76,7 +76,8 @@ impl Network {
         if all == union.len() { sets.len() } else { 1 }
     }
 
-    /// What two racks that share switches can send each other over them, in NICs: the least of all pairs.
+    /// Returns the capacity, in NICs, between two racks over the switches that they share: the least of all pairs that
+    /// share any.
     fn least_uplinks(&self) -> usize {
         let at = |rack, switch: u32| self.nics(rack).iter().filter(|nic| **nic == switch).count();
         let uplinks = |a, b| (0..self.racks).map(|switch| at(a, switch).min(at(b, switch))).sum::<usize>();

@@ -1,4 +1,4 @@
-//! EDM figure 5: cycles between the places where blocks can be seen.
+//! EDM figure 5: cycles between the points at which blocks can be observed.
 
 use super::Computed;
 use super::edm_table1::{MEMORY, between, through_the_switch};
@@ -10,7 +10,7 @@ use unrack_phy::stack::Request;
 use unrack_protocol::edm::{Demand, Policy as Order, Scheduler, SchedulerConfig, scheduler, steps};
 use unrack_units::Time;
 
-/// Cycles, and blocks of a buffer.
+/// Returns cycles, and the blocks of a buffer.
 pub fn values() -> Computed {
     let read = Request::Read { dst: MEMORY, address: 64, bytes: 64 };
     let write = Request::Write { dst: MEMORY, address: 64, data: vec![0; 64] };
@@ -32,7 +32,7 @@ pub fn values() -> Computed {
     values
 }
 
-/// From the cycle in which a demand is at the head of its list to the one in which its grant is made.
+/// Returns the cycles from the one in which a demand is at the head of its list to the one in which its grant is made.
 fn iteration() -> f64 {
     let mut scheduler = Scheduler::new(SchedulerConfig {
         ports: 2,
@@ -50,7 +50,7 @@ fn iteration() -> f64 {
     (grants[0].at.as_ps() / steps::PCS_CYCLE.as_ps()) as f64
 }
 
-/// The most blocks of a 9 KB frame that wait while memory has a block in every cycle.
+/// Returns the most blocks of a 9 KB frame that wait while memory has a block in every cycle.
 fn buffered() -> usize {
     let (mut framer, mut columns, mut encoder) = (Framer::default(), Vec::new(), Encoder::default());
     framer.frame(&[0; 9_014], &mut columns);

@@ -1,4 +1,4 @@
-//! EDM §2.4, limitations 1 to 3: what the MAC of Ethernet costs small messages.
+//! EDM §2.4, limitations 1 to 3: the costs of Ethernet's MAC for small messages.
 
 use super::Computed;
 use unrack_phy::mac::{FCS, Framer, GAP, MIN_FRAME};
@@ -6,14 +6,14 @@ use unrack_phy::pcs::Column;
 use unrack_units::{Bytes, Rate};
 
 const RATE: Rate = Rate::from_gbps(100);
-/// An RREQ (§2.3).
+/// Bytes of an RREQ (§2.3).
 const REQUEST: usize = 8;
-/// Frames of which the gaps are averaged.
+/// Number of frames over which gaps are averaged.
 const FRAMES: usize = 1_000;
-/// Start, preamble and delimiter, and the end: characters of a frame's columns that are not its bytes.
+/// Characters of a frame's columns that are not its bytes: start, preamble and delimiter, and the end.
 const AROUND: usize = 8;
 
-/// Shares and nanoseconds.
+/// Returns shares and nanoseconds.
 pub fn values() -> Computed {
     let frame = frame_bytes(REQUEST);
     let gap = gap_bytes(REQUEST);
@@ -27,17 +27,17 @@ pub fn values() -> Computed {
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// Bytes of the frame that carries so many.
+/// Returns the bytes of the frame that carries `contents` bytes.
 fn frame_bytes(contents: usize) -> f64 {
     let mut columns = Vec::new();
     Framer::default().frame(&vec![0; contents], &mut columns);
     let idle = |column: &Column| (0..8).filter(|lane| column.is_control(*lane)).count();
-    // The start is a control character, and so is all from the end on.
+    // The start is a control character, as are all from the end on.
     let controls: usize = columns.iter().map(idle).sum();
     (8 * columns.len() - controls - (AROUND - 1)) as f64
 }
 
-/// Characters between two such frames, the terminating one counted, on average.
+/// Returns the characters between two such frames, with the terminating one, on average.
 fn gap_bytes(contents: usize) -> f64 {
     let (mut framer, mut columns) = (Framer::default(), Vec::new());
     (0..FRAMES).for_each(|_| framer.frame(&vec![0; contents], &mut columns));

@@ -1,4 +1,4 @@
-//! EDM §3.1.3 and §3.1.4: what the scheduler of a 512-port switch takes.
+//! EDM §3.1.3 and §3.1.4: time and memory of the scheduler of a 512-port switch.
 
 use super::Computed;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
@@ -12,13 +12,14 @@ const RATE: Rate = Rate::from_gbps(100);
 const WAITING: u32 = 24;
 const MATCHINGS: u32 = 20;
 
+/// Returns times, sizes and shares.
 pub fn values() -> Computed {
     let config = EdmConfig::default();
     let matching_ns = matching_ns(&config);
     let line_rate_bytes = matching_ns * RATE.as_bps() as f64 / 8e9;
     let bursts = (line_rate_bytes / BURST_BYTES as f64).ceil();
     let control = CONTROL_BITS as f64 / (BURST_BYTES * 8) as f64;
-    // §3.1.2: each port's queue holds X notifications of every other.
+    // §3.1.2: each port's queue holds X notifications of every other port.
     let notifications = f64::from(config.max_active) * f64::from(PORTS) * f64::from(PORTS);
     let values = [
         ("matching_ns", matching_ns),
@@ -32,23 +33,23 @@ pub fn values() -> Computed {
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// §3.1.3: 3 log2(N) / R.
+/// Returns the time of a matching by §3.1.3: 3 log2(N) / R.
 fn matching_ns(config: &EdmConfig) -> f64 {
     ITERATION_CYCLES as f64 * f64::from(PORTS).log2() / config.scheduler_ghz
 }
 
-/// How long the scheduler that simulations use takes to form a maximal matching, on average, when
-/// messages between random ports wait.
+/// Returns the mean time in which the scheduler of simulations forms a maximal matching, while messages between random
+/// ports wait.
 fn measured_matching_ns(config: &EdmConfig) -> f64 {
     let iterations: u32 = (0..MATCHINGS).map(|seed| iterations(config, u64::from(seed))).sum();
     f64::from(iterations) / f64::from(MATCHINGS) * config.iteration().as_ns_f64()
 }
 
-/// Iterations until the first in which no pair is matched any more.
+/// Returns the number of iterations that match pairs until the matching is maximal.
 fn iterations(config: &EdmConfig, seed: u64) -> u32 {
     let mut scheduler = Scheduler::new(SchedulerConfig {
         ports: PORTS,
-        // No port is free again before the matching is maximal.
+        // Chunks so long that no port is free again before the matching is maximal.
         chunk: u32::from(u16::MAX),
         policy: Policy::Fcfs,
         iteration: config.iteration(),

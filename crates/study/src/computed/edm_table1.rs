@@ -7,7 +7,7 @@ use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};
 use unrack_protocol::edm::{Policy as Order, steps};
 use unrack_units::Time;
 
-/// Table 1, one traversal each.
+/// Times of one traversal, from table 1.
 const TCP_IP: Time = Time::from_ps(666_200);
 pub(super) const ROCE: Time = Time::from_ps(230_200);
 const MAC: Time = Time::from_ps(7_680);
@@ -18,10 +18,10 @@ const PROPAGATION: Time = Time::from_ns(10);
 /// The two nodes of figure 4.
 pub(super) const COMPUTE: u16 = 0;
 pub(super) const MEMORY: u16 = 1;
-/// All is over long before.
+/// Cycles after which every request has long ended.
 const CYCLES: u64 = 100;
 
-/// Nanoseconds and cycles.
+/// Returns nanoseconds and cycles.
 pub fn values() -> Computed {
     let ns = |time: Time| time.as_ns_f64();
     let stacks = [("tcp_ip", TCP_IP), ("rocev2", ROCE), ("raw_ethernet", Time::ZERO)];
@@ -51,17 +51,19 @@ pub fn values() -> Computed {
     values
 }
 
-/// One way over a switch that forwards frames: two stacks, two links with a MAC and a PCS at both ends.
+/// Returns the time of one direction over a switch that forwards frames: two stacks, and two links with a MAC and a
+/// PCS at both ends.
 pub(super) fn over_the_mac(stack: Time) -> Time {
     stack * 2 + (MAC + PCS) * 4 + FORWARDING
 }
 
-/// PMA, transceivers and fibre of so many links.
+/// Returns the time of PMA, transceivers and fibre of `links` links.
 pub(super) fn wire(links: u64) -> Time {
     (steps::PMA * 2 + PROPAGATION) * links
 }
 
-/// Cycles until the first block of the data is where it should be, and what crossed the links.
+/// Runs a request. Returns the cycles until the first block of its data arrives, and the blocks that left
+/// multiplexers.
 pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
@@ -78,7 +80,7 @@ pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
     (first.expect("it is over"), bed.crossings.take().unwrap_or_default())
 }
 
-/// Cycles of each part of figure 5, from where the blocks left their multiplexers.
+/// Returns the cycles of each part of figure 5, from the cycles in which blocks left multiplexers.
 pub(super) fn between(name: &str, crossings: &[Crossing]) -> [(&'static str, u64); 4] {
     let pcs = 2 * steps::PCS_CYCLES;
     let at = |kind, up| {

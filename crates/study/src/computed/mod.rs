@@ -1,4 +1,4 @@
-//! Figures that are computed: from the parameters and cores that simulations use too.
+//! Figures that are computed from the parameters and cores that simulations use too.
 
 mod ddc_table4;
 mod drack_wiring;
@@ -12,10 +12,10 @@ mod r2c2;
 use crate::run::Scale;
 use std::collections::BTreeMap;
 
-/// Values by the names that the files of studies use.
+/// Values by the names that studies' files use.
 pub type Computed = BTreeMap<String, f64>;
 
-/// What there is for a study; nothing for most.
+/// Returns the computed values of a study; none for most.
 pub fn of(study: &str, scale: Scale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),

@@ -1,4 +1,4 @@
-//! What crossed the links, as a capture and as waveforms.
+//! Blocks that crossed the links, as a capture and as waveforms.
 
 use crate::failure::Failure;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use unrack_protocol::edm::steps::PCS_CYCLE;
 use unrack_record::pcapng::{Captured, LinkType, Pcapng};
 use unrack_record::waves::{Signal, Waves};
 
-/// One block a cycle: the rate of 64 bits in each.
+/// Rate of a link in bits/s: one block of 64 bits per cycle.
 const RATE_BPS: u64 = 25_000_000_000;
 
-/// One way of a link, as its receiver sees it.
+/// One direction of a link, as its receiver sees it.
 struct Way {
     memory: u32,
     frames: u32,
@@ -27,11 +27,11 @@ struct Way {
     decoder: Decoder,
     deframer: Deframer,
     message: Vec<Block>,
-    /// The cycle after the last that it saw: those between were idle.
+    /// Cycle after the last that it saw: cycles up to the next block are idle.
     next: u64,
 }
 
-/// Messages as records of type USER0, whose layout docs/phy.md has, and frames as Ethernet.
+/// Writes a capture: messages as records of type USER0, whose layout is in docs/phy.md, and frames as Ethernet.
 pub fn capture(path: &Path, crossings: &[Crossing], policy: Policy) -> Result<(), Failure> {
     let mut file = Pcapng::create(path)?;
     let mut ways: BTreeMap<(u16, bool), Way> = BTreeMap::new();
@@ -103,7 +103,8 @@ impl Way {
         Ok(())
     }
 
-    /// `UE`, version 1, a zero, then nine bytes a block: sync header, and payload in the order of the line.
+    /// Writes a record: `UE`, version 1, a zero, then nine bytes per block: sync header, and payload in the order of
+    /// the line.
     fn record(&self, file: &mut Pcapng, blocks: &[Block], time_ps: u64) -> Result<(), Failure> {
         let mut bytes = vec![b'U', b'E', 1, 0];
         for block in blocks {
@@ -115,7 +116,7 @@ impl Way {
     }
 }
 
-/// For each way of each link: sync header, payload and name of the block in every cycle.
+/// Writes waveforms for each direction of each link: sync header, payload and name of the block in every cycle.
 pub fn waves(mut file: impl Waves, crossings: &[Crossing], nodes: u16, cycles: u64) -> Result<(), Failure> {
     let mut ways = Vec::new();
     for node in 0..nodes {

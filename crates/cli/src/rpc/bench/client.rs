@@ -1,4 +1,4 @@
-//! Calls, timed.
+//! Timed calls.
 
 use super::results::Use;
 use super::server::{self, PASS, PROCESSOR, Peer, SERVICE, TOUCH};
@@ -10,27 +10,27 @@ use std::time::{Duration, Instant};
 use unrack_rpc::client::{Options, Pending, Window};
 use unrack_rpc::{Client, Waiting};
 
-/// What a client does.
+/// A client's load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Load {
     pub bytes: usize,
     pub window: u16,
     pub connections: u16,
-    /// All connections use one pair of queues, rather than one each.
+    /// Whether all connections share one pair of queues, instead of one each.
     pub shared: bool,
-    /// Both sides read and write all bytes.
+    /// Whether both sides read and write all bytes.
     pub touched: bool,
     #[serde(skip)]
     pub waiting: Waiting,
 }
 
-/// What one round of one load gave.
+/// Results of one round of one load.
 pub struct Round {
     pub calls_per_s: f64,
     pub ns: Histogram<u64>,
 }
 
-/// Nanoseconds up to a minute, to three digits.
+/// Returns a histogram of nanoseconds up to a minute, to three digits.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")
 }
@@ -47,14 +47,14 @@ impl Load {
         Ok(clients)
     }
 
-    /// Calls that each connection has under way: connections that share queues share what these take.
+    /// Returns the calls that each connection has under way. Connections that share queues share the queues' slots.
     fn ahead(&self, clients: &[Client]) -> usize {
         let sharing = if self.shared { clients.len() } else { 1 };
         (usize::from(self.window) + 1).min((clients[0].slots() / sharing).max(1))
     }
 }
 
-/// Connections, and the calls that they have under way, oldest first.
+/// Connections, and their calls under way, oldest first.
 struct Calls<'c> {
     load: Load,
     clients: &'c [Client],
@@ -74,7 +74,7 @@ impl<'c> Calls<'c> {
         Ok(calls)
     }
 
-    /// `now` comes back with the answer.
+    /// Starts a call; [`Calls::finish`] returns `now` with its answer.
     #[inline(always)]
     fn start(&mut self, at: usize, now: u64) -> Result<(), Failure> {
         let mut request = self.clients[at].request(self.load.bytes)?;
@@ -86,7 +86,7 @@ impl<'c> Calls<'c> {
         Ok(())
     }
 
-    /// Waits for the oldest call of a connection, and says when it was started.
+    /// Waits for the oldest call of a connection, and returns when it was started.
     #[inline(always)]
     fn finish(&mut self, at: usize) -> Result<u64, Failure> {
         let (pending, started) = self.under_way[at].pop_front().expect("each has calls under way");
@@ -97,7 +97,7 @@ impl<'c> Calls<'c> {
         Ok(started)
     }
 
-    /// The next connection, in turn.
+    /// Returns the next connection, in turn.
     #[inline(always)]
     fn turn(&mut self) -> usize {
         let at = self.next;
@@ -106,10 +106,11 @@ impl<'c> Calls<'c> {
     }
 }
 
-/// Calls between two looks at the clock.
+/// Calls between two readings of the clock.
 const BATCH: u32 = 64;
 
-/// Half of the time for throughput, without a clock beside each call, half for the time of each.
+/// Measures a load: half of the time for throughput, without a clock reading for each call, and half for the time of
+/// each call.
 pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Failure> {
     let clients = load.connect(peer)?;
     let mut calls = Calls::new(load, &clients)?;
@@ -119,8 +120,8 @@ pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Failure
     Ok(Round { calls_per_s, ns })
 }
 
-/// Calls a second, by the median of the batches: what else runs on the machine disturbs some, and the median is of the
-/// rest.
+/// Returns calls per second, by the median of the batches: other work on the machine disturbs some of them, and the
+/// median is of the rest.
 fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Failure> {
     let mut batches = histogram();
     let begun = Instant::now();
@@ -142,7 +143,7 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Failur
     let mut ns = histogram();
     let begun = Instant::now();
     let end = time.as_nanos() as u64;
-    // Those that are under way were started untimed. On a machine that is busy they may take all the time.
+    // Calls that are under way were started untimed. On a busy machine they may take all the time.
     let mut untimed = calls.under_way.iter().map(VecDeque::len).sum::<usize>();
     let mut now = 0;
     while now < end || ns.is_empty() {
@@ -158,7 +159,7 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Failur
     Ok(ns)
 }
 
-/// The server's use of the processor while one client makes so many calls a second.
+/// Measures the server's use of the processor while one client makes `rate` calls per second.
 pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Use, Failure> {
     let client = Client::connect(peer.socket(), SERVICE, Options::default())?;
     let used = || -> Result<u64, Failure> {
@@ -182,7 +183,7 @@ pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Us
     Ok(Use::of(rate, f64::from(count) / elapsed.as_secs_f64(), share, &ns))
 }
 
-/// Asleep while that is exact enough.
+/// Waits, asleep while that is exact enough.
 fn wait_until(when: Instant) {
     const SLACK: Duration = Duration::from_micros(100);
     let left = when.saturating_duration_since(Instant::now());

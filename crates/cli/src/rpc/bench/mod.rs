@@ -1,12 +1,12 @@
-//! `unrack rpc bench`: what calls cost here.
+//! `unrack rpc bench`: the cost of calls on this machine.
 //!
-//! Client and server are two processes on two cores, each pinned to its own; the pool is one of the bench's. Beside the
-//! floor (hand-written queues) and the peers it is measured by `bench/rpc-peers`.
+//! Client and server are two processes on two cores, each pinned to its own; the pool is one of the bench's.
+//! `bench/rpc-peers` compares it with the floor (hand-written queues) and with peers.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`server`] | the other process |
-//! | [`client`] | calls, timed |
+//! | [`client`] | timed calls |
 //! | [`results`] | figures, as tables and JSON |
 
 mod client;
@@ -39,7 +39,7 @@ in the percentiles. A call carries its size there and back, and both sides read 
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Bytes of requests, and of answers
+    /// Bytes of requests and of answers
     #[arg(
         long,
         value_name = "SIZES",
@@ -51,23 +51,23 @@ pub struct Args {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "0,1,4,16",
           value_parser = clap::value_parser!(u16).range(..=255))]
     windows: Vec<u16>,
-    /// How many connections one client has, at the smallest size: with queues each, and sharing queues
+    /// Numbers of connections of one client, at the smallest size: with queues each, and sharing queues
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,8,96",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: Vec<u16>,
-    /// Calls a second at which the server's use of the processor is measured, or `none`
+    /// Calls per second at which the server's use of the processor is measured, or `none`
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "0,1000,10000", value_parser = rate)]
     rates: Vec<Rate>,
-    /// How memory is reached: coherent, incoherent (lines are flushed), or model (for tests)
+    /// Access to memory: coherent, incoherent (lines are flushed), or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
     memory: Mode,
-    /// What both sides do while they wait: spin, adaptive or sleep. Rates are always measured with adaptive
+    /// Way in which both sides wait: spin, adaptive or sleep. Rates are always measured with adaptive
     #[arg(long, value_name = "HOW", default_value = "spin")]
     waiting: Waiting,
-    /// How long each figure is measured; those of the processor ten times as long
+    /// Time for each figure; ten times as long for those of the processor
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     time: Time,
-    /// How often each figure is measured: percentiles are of all rounds, calls a second the middle one's
+    /// Rounds of each figure: percentiles are of all rounds, calls per second the middle one's
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Memory of the pool
@@ -78,14 +78,14 @@ pub struct Args {
     json: bool,
 }
 
-/// Calls a second, or none to be measured.
+/// Calls per second, or no measurement.
 #[derive(Clone, Copy, PartialEq)]
 enum Rate {
     None,
     PerSecond(u32),
 }
 
-/// Above it, a client that makes one call after the other does not keep up.
+/// Highest rate: above it, a client that makes one call after the other does not keep up.
 const MOST_RATE: u32 = 1_000_000;
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -100,6 +100,7 @@ fn mode(text: &str) -> Result<Mode, String> {
     text.parse().map_err(|error: unrack_pool::cache_control::UnknownMode| error.to_string())
 }
 
+/// Runs `unrack rpc bench`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let longest = unrack_rpc::queue::entry::MOST_BYTES as u64;
     if let Some(size) = args.sizes.iter().find(|size| size.get() < 8 || size.get() > longest) {
@@ -119,7 +120,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let bar = progress(loads.len() * usize::from(args.rounds) + rates.len());
     let time = Duration::from_secs_f64(args.time.as_secs_f64());
     let mut cells: Vec<Cell> = loads.iter().map(|&load| Cell::of(load)).collect();
-    // Rounds go through all loads, so that what disturbs the machine for a while disturbs all.
+    // Rounds go through all loads, so that a disturbance of the machine affects all of them.
     let peer = Peer::start(args.memory, args.waiting, args.capacity, cores.server())?;
     for _ in 0..args.rounds {
         for cell in &mut cells {
@@ -137,7 +138,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    /// All that is timed: sizes and windows on one connection, sizes that nobody touches, many connections.
+    /// Returns all loads: sizes and windows on one connection, sizes that are not touched, many connections.
     fn loads(&self) -> Vec<Load> {
         let smallest = self.sizes.iter().min().copied().unwrap_or_default();
         let one = Load {
@@ -164,7 +165,7 @@ impl Args {
         loads
     }
 
-    /// The server's use of the processor at each rate.
+    /// Returns the server's use of the processor at each rate.
     fn uses(
         &self,
         rates: &[u32],
@@ -193,7 +194,7 @@ fn progress(steps: usize) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(LOOK).expect("the template is ours"))
 }
 
-/// The two cores that are used.
+/// The two cores in use, of the client and of the server.
 struct Cores([usize; 2]);
 
 impl Cores {
@@ -210,7 +211,7 @@ impl Cores {
         self.0[1]
     }
 
-    /// This process keeps to one of the two.
+    /// Pins this process to one of the two.
     fn take(&self, which: usize) -> Result<(), Failure> {
         pin(self.0[which])
     }

@@ -1,4 +1,4 @@
-//! Figures, as tables and JSON.
+//! Results, as tables and JSON.
 
 use super::client::{Load, Round, histogram};
 use crate::failure::Failure;
@@ -40,13 +40,13 @@ struct Row {
 pub struct Use {
     asked_per_s: u32,
     calls_per_s: f64,
-    /// Of one core.
+    /// Share of one core that the server used.
     server_share: f64,
     #[serde(flatten)]
     times: Times,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Serialize)]
 pub struct Results {
     version: &'static str,
@@ -64,10 +64,12 @@ impl Times {
 }
 
 impl Cell {
+    /// Returns a load without rounds.
     pub fn of(load: Load) -> Cell {
         Cell { load, calls_per_s: Vec::new(), ns: histogram() }
     }
 
+    /// Adds a round.
     pub fn add(&mut self, round: Round) {
         self.calls_per_s.push(round.calls_per_s);
         self.ns.add(&round.ns).expect("both grow as they need");
@@ -88,17 +90,20 @@ impl fmt::Display for Cell {
 }
 
 impl Use {
+    /// Returns the use at one rate.
     pub fn of(asked_per_s: u32, calls_per_s: f64, server_share: f64, ns: &Histogram<u64>) -> Use {
         Use { asked_per_s, calls_per_s, server_share, times: Times::of(ns) }
     }
 }
 
 impl Results {
+    /// Returns the results of all loads and rates.
     pub fn of(memory: Mode, waiting: Waiting, cells: Vec<Cell>, processor: Vec<Use>) -> Results {
         let calls = cells.into_iter().map(Cell::row).collect();
         Results { version: env!("CARGO_PKG_VERSION"), memory, waiting: waiting.to_string(), calls, processor }
     }
 
+    /// Returns the results as one JSON object.
     pub fn json(&self) -> Result<String, Failure> {
         let text = serde_json::to_string(self).map_err(|error| Failure::Failed(error.to_string()))?;
         Ok(text + "\n")

@@ -1,4 +1,4 @@
-//! The other process: a pool and a server. It ends when whoever started it closes its standard input, or is gone.
+//! The server's process: a pool and a server. It ends when its parent closes its standard input, or is gone.
 
 use super::pin;
 use crate::failure::Failure;
@@ -14,16 +14,16 @@ use unrack_rpc::{Method, Server, Waiting, server};
 use unrack_units::{Bytes, Share};
 
 pub const SERVICE: &str = "bench";
-/// Reads the request and writes as long an answer.
+/// Method that reads the request and writes an answer of the same length.
 pub const TOUCH: Method = Method::named("touch");
-/// Answers with as many bytes, as they are.
+/// Method that answers with as many bytes, untouched.
 pub const PASS: Method = Method::named("pass");
-/// Nanoseconds of processor time that this process has used.
+/// Method that returns the nanoseconds of processor time that this process has used.
 pub const PROCESSOR: Method = Method::named("processor");
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A folder to be made for the pool; it goes with the server
+    /// Folder to make for the pool; it is removed with the server
     folder: PathBuf,
     #[arg(long)]
     memory: Mode,
@@ -35,6 +35,7 @@ pub struct Args {
     core: usize,
 }
 
+/// Serves a pool and the bench's methods until the parent closes standard input or is gone.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     pin(args.core)?;
     let folder = args.folder.display();
@@ -42,7 +43,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::Failed(format!("cannot make {folder}: {error}")))?;
     let served = serve(&args);
     if served.is_ok() {
-        // Whoever started us may be gone already; then there is nothing to read either.
+        // If the parent is gone already, there is nothing to read either.
         let _ = std::io::stdout().write_all(b"ready\n");
         let _ = std::io::stdin().read(&mut [0]);
     }
@@ -51,11 +52,11 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// The service, and the pool that it is served over.
+/// Starts the pool, and the service over it.
 fn serve(args: &Args) -> Result<(Serving, Manager), Failure> {
     let mut pool = Options::new(socket(&args.folder), args.capacity);
     pool.mode = args.memory;
-    // There are no others who could want a part.
+    // There are no other clients.
     pool.per_client = Some(Share::Size(args.capacity));
     let manager = Manager::start(&pool)?;
     let options = server::Options { waiting: args.waiting, ..server::Options::default() };
@@ -83,7 +84,7 @@ fn touch(call: &mut Call<'_>) -> Answered {
     Ok(())
 }
 
-/// Reads every whole word.
+/// Returns the sum of every whole word of a message.
 #[inline]
 pub fn read(message: View<'_>) -> u64 {
     let lines = message.len() / 64;
@@ -92,7 +93,7 @@ pub fn read(message: View<'_>) -> u64 {
     lines.flatten().chain(words).fold(0, u64::wrapping_add)
 }
 
-/// Writes every whole word.
+/// Writes every whole word of a message.
 #[inline]
 pub fn write(mut message: ViewMut<'_>, seed: u64) {
     let lines = message.len() / 64;
@@ -108,14 +109,14 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("pool")
 }
 
-/// The server's process, as who started it sees it.
+/// The server's process, as its parent sees it.
 pub struct Peer {
     process: Child,
     folder: PathBuf,
 }
 
 impl Peer {
-    /// Calls can be made when this returns.
+    /// Starts the process, and returns when it takes calls.
     pub fn start(memory: Mode, waiting: Waiting, capacity: Bytes, core: usize) -> Result<Peer, Failure> {
         let failed = |error| Failure::Failed(format!("cannot start the server: {error}"));
         let folder = std::env::temp_dir().join(format!("unrack-rpc-bench-{}", std::process::id()));
@@ -123,7 +124,7 @@ impl Peer {
         command.args(["rpc", "__serve"]).arg(&folder);
         command.args(["--memory", &memory.to_string(), "--waiting", &waiting.to_string()]);
         command.args(["--capacity", &capacity.to_string(), "--core", &core.to_string()]);
-        // In a group of its own, it is not interrupted before it has cleared away.
+        // In its own process group, it is not interrupted before it has cleaned up.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let process = command.spawn().map_err(failed)?;
         let mut peer = Peer { process, folder };
@@ -135,11 +136,12 @@ impl Peer {
         }
     }
 
+    /// Returns the socket of the pool.
     pub fn socket(&self) -> PathBuf {
         socket(&self.folder)
     }
 
-    /// It ended instead of serving, and has said why on stderr.
+    /// Returns the failure of a process that ended instead of serving, after it said why on stderr.
     fn failed(&mut self) -> Failure {
         let text = "the server did not start: see above".to_string();
         match self.process.wait().ok().and_then(|status| status.code()) {
@@ -154,7 +156,7 @@ impl Drop for Peer {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
-        // It clears away itself, unless it was killed.
+        // The process removes the folder itself, unless it was killed.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! Packets into a capture, one interface for each way of a link.
+//! Capture of packets, with one interface for each direction of a link.
 
 use super::link_name;
 use std::collections::BTreeMap;
@@ -18,12 +18,13 @@ pub struct Capture {
 }
 
 impl Capture {
+    /// Creates the file.
     pub fn create(path: &Path, topology: &Topology, fabric: &'static str) -> Result<Capture, RecordError> {
         let file = Pcapng::create(path)?;
         Ok(Capture { file, wire: Wire::of(fabric), topology: topology.clone(), interfaces: BTreeMap::new() })
     }
 
-    /// A packet, at the time when its last bit left.
+    /// Writes a packet, at the time when its last bit left.
     pub fn packet(&mut self, hop: &Hop, message: Option<&Message>) -> Result<(), RecordError> {
         let interface = match self.interfaces.get(&hop.link) {
             Some(interface) => *interface,
@@ -52,6 +53,7 @@ impl Capture {
         Ok(interface)
     }
 
+    /// Completes the file.
     pub fn finish(self) -> Result<(), RecordError> {
         self.file.finish()
     }

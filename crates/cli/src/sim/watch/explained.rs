@@ -1,4 +1,4 @@
-//! Where one message spent its time, for people and for programs.
+//! Breakdown of one message's time, for people and for programs.
 
 use serde_json::{Value, json};
 use unrack_sim::observe::{Explanation, Place};
@@ -6,16 +6,16 @@ use unrack_sim::{LinkId, Wait};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-/// Where a message spent its time.
+/// Breakdown of a message's time.
 pub struct Explained {
     pub id: MessageId,
     pub explanation: Explanation,
-    /// What it takes alone.
+    /// Completion time of the message alone.
     pub unloaded: Time,
 }
 
 impl Explained {
-    /// A table whose times sum to the completion time.
+    /// Returns a table whose times sum to the completion time.
     pub fn text(&self) -> String {
         let Explained { id, explanation, unloaded } = self;
         let Explanation { message, submitted, completed, .. } = explanation;
@@ -36,7 +36,7 @@ impl Explained {
         text
     }
 
-    /// The same in order, part by part.
+    /// Returns the parts in order, as JSON.
     pub fn json(&self) -> Value {
         let Explained { id, explanation, unloaded } = self;
         let Explanation { message, submitted, completed, parts } = explanation;
@@ -59,7 +59,7 @@ fn row(time: Time, all: Time, place: &str) -> String {
     format!("{:>14}  {share:5.1} %  {place}\n", format!("{:.3} ns", time.as_ns_f64()))
 }
 
-/// A place in words.
+/// Describes a place.
 pub fn where_text(place: Place) -> String {
     match place {
         Place::HostQueue(node) => format!("node {node}: behind packets of others"),

@@ -1,4 +1,4 @@
-//! What a simulation can show besides its results: links over time, packets, one message's way.
+//! Observers of a simulation beyond its results: links over time, packets, one message's time.
 
 mod capture;
 mod explained;
@@ -24,10 +24,10 @@ use unrack_workload::MessageId;
 #[derive(clap::Args)]
 #[group(id = "watch")]
 pub struct Args {
-    /// Write how busy links were and how long their queues, over time, to this Parquet file
+    /// Write utilization and queues of links over time to this Parquet file
     #[arg(long, value_name = "FILE")]
     ports: Option<PathBuf>,
-    /// The length of an interval of --ports
+    /// Interval of --ports
     #[arg(long, value_name = "TIME", default_value = "10us", requires = "ports")]
     every: Time,
     /// Write packets to this capture (pcapng), for Wireshark
@@ -36,15 +36,15 @@ pub struct Args {
     /// Write packets over time to this file, for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Which packets --pcap and --perfetto take: message=N, node=N or port=N
+    /// Packets that --pcap and --perfetto take: message=N, node=N or port=N
     #[arg(long, value_name = "WHAT", value_parser = only)]
     only: Option<Only>,
-    /// Say where this message spent its time; messages count from 0
+    /// Print a breakdown of this message's time; messages count from 0
     #[arg(long, value_name = "MESSAGE")]
     explain: Option<u32>,
 }
 
-/// What `--only` knows.
+/// Keys that `--only` accepts.
 const CHOSEN_BY: [&str; 3] = ["message", "node", "port"];
 
 fn only(text: &str) -> Result<Only, String> {
@@ -64,7 +64,7 @@ impl Args {
         files.into_iter().any(Option::is_some) || self.explain.is_some() || self.only.is_some()
     }
 
-    /// Refuses samples for which there is no memory, as far as the length of a run is known before.
+    /// Refuses samples for which there is no memory, if the length of the run is known in advance.
     pub fn check_memory(
         &self,
         scenario: &ValidScenario,
@@ -80,8 +80,8 @@ impl Args {
         Left::now().check(&need.with_samples(scenario, intervals))
     }
 
-    /// What to look at, its files open: what cannot be written is known before the run. `None` if nothing was
-    /// asked for.
+    /// Opens the files of all observers, so that files that cannot be written are noticed before the run. `None` if
+    /// there are no observers.
     pub fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, Failure> {
         if !self.asks() {
             return Ok(None);
@@ -115,13 +115,13 @@ impl Args {
         opened().map(Some).map_err(|why| Failure::Usage(why.to_string()))
     }
 
-    /// Files that were written.
+    /// Returns the files that were written.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         [&self.ports, &self.pcap, &self.perfetto].into_iter().flatten().map(PathBuf::as_path)
     }
 }
 
-/// A run that is looked at.
+/// Observers of one run.
 pub struct Watching {
     ports: Option<ports::Writer>,
     every: Time,
@@ -132,16 +132,17 @@ pub struct Watching {
     fabric: &'static str,
 }
 
-/// Where packets go.
+/// Files that packets go to.
 struct Sinks {
     capture: Option<Capture>,
     timeline: Option<Timeline>,
-    /// The first that could not be written.
+    /// First error of writing.
     failed: Option<RecordError>,
 }
 
 impl Watching {
-    /// Runs `run` with what looks on; then finishes the files. With where the message asked for spent its time.
+    /// Calls `run` with the observers, then completes the files. Also returns the breakdown of the message that was
+    /// asked for.
     pub fn run(
         self,
         run: impl FnOnce(&mut Watch) -> Result<Finished, Failure>,
@@ -258,7 +259,7 @@ fn write_ports(mut writer: ports::Writer, links: &LinkSamples, fabric: &str) -> 
     writer.finish(&ports::Meta { fabric: fabric.into(), interval_ps: interval.as_ps() })
 }
 
-/// One way of a link, for people.
+/// Describes one direction of a link.
 fn link_name(link: LinkId, topology: &Topology) -> String {
     use unrack_sim::topology::End;
     match link {

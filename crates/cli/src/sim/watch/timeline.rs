@@ -1,7 +1,7 @@
-//! Packets over time in the trace-event format, which ui.perfetto.dev and chrome://tracing open.
+//! Timeline of packets in the trace-event format, which ui.perfetto.dev and chrome://tracing open.
 //!
-//! Each way of a link is a track on which a packet is a slice as long as its bits take, and a counter of the
-//! bytes that wait for it. A chosen message has a track of its own: where it spent its time.
+//! Each direction of a link is a track, on which a packet is a slice as long as its transmission, and a counter of the
+//! bytes that wait for it. A chosen message has a track of its own with the breakdown of its time.
 
 use super::explained::where_text;
 use super::link_name;
@@ -25,17 +25,18 @@ pub struct Timeline {
 
 struct Track {
     number: usize,
-    /// The slice before ends: slices of a track follow each other.
+    /// End of the slice before: slices of a track follow each other.
     until: Time,
-    /// When bytes began or ceased to wait.
+    /// Times at which bytes began or ceased to wait, with their signed number.
     waiting: Vec<(Time, i64)>,
 }
 
-/// Processes of the format: groups of tracks.
+/// Processes of the format, which group tracks.
 const LINKS: u32 = 1;
 const MESSAGES: u32 = 2;
 
 impl Timeline {
+    /// Creates the file.
     pub fn create(path: &Path, topology: &Topology) -> Result<Timeline, RecordError> {
         let file = BufWriter::new(AtomicFile::create(path)?);
         let mut timeline = Timeline { file, topology: topology.clone(), tracks: BTreeMap::new(), events: 0 };
@@ -45,6 +46,7 @@ impl Timeline {
         Ok(timeline)
     }
 
+    /// Writes a packet.
     pub fn packet(&mut self, hop: &Hop) -> Result<(), RecordError> {
         if !self.tracks.contains_key(&hop.link) {
             self.name(hop.link)?;
@@ -68,7 +70,7 @@ impl Timeline {
         self.event(&event)
     }
 
-    /// Gives the file its name. `of` is the message that was chosen.
+    /// Completes the file and gives it its name. `of` is the chosen message.
     pub fn finish(mut self, of: Option<(MessageId, Explanation)>) -> Result<(), RecordError> {
         for (link, mut track) in std::mem::take(&mut self.tracks) {
             track.waiting.sort_unstable();
@@ -134,7 +136,7 @@ fn name(hop: &Hop) -> String {
     hop.message.map_or(kind.to_string(), |id| format!("{kind} of {}", id.0))
 }
 
-/// The format counts in microseconds.
+/// Converts to microseconds, the unit of the format.
 fn us(time: Time) -> f64 {
     time.as_ps() as f64 / 1e6
 }

@@ -1,4 +1,4 @@
-//! Runs the `unrack` that was built with these tests.
+//! Lab for tests of the `unrack` that was built with them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use unrack_paging::Mode;
 use unrack_testing::{Folder, Needed};
 
-/// No run here takes seconds; one that hangs ends after this many.
+/// Seconds after which a hanging run is ended; no run here takes that long.
 const LONGEST_S: &str = "60";
 
 pub struct Lab {
@@ -16,7 +16,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// A folder of its own for each test, also for caches and temporary files.
+    /// Makes a lab with a folder of its own, also for caches and temporary files.
     pub fn new(name: &str) -> Lab {
         let preload = Path::new(env!("CARGO_BIN_EXE_unrack")).with_file_name("libunrack_preload.so");
         assert!(
@@ -30,12 +30,12 @@ impl Lab {
         Lab { folder }
     }
 
-    /// The same for runs that page; `None`, and said, where the kernel does not let them.
+    /// Makes a lab for runs that page; `None`, with a message, where the kernel does not allow that.
     pub fn paging(name: &str) -> Option<Lab> {
         Lab::of_mode(name, Mode::Blocking)
     }
 
-    /// The same for fast mode.
+    /// Makes a lab for fast mode; `None`, with a message, where the kernel does not allow that.
     pub fn fast(name: &str) -> Option<Lab> {
         Lab::of_mode(name, Mode::Fast)
     }
@@ -50,7 +50,7 @@ impl Lab {
         }
     }
 
-    /// A word that names nothing on this machine.
+    /// Returns a word that names nothing on this machine.
     pub fn word(&self) -> String {
         self.folder.word()
     }
@@ -72,8 +72,8 @@ impl Lab {
         self.command(arguments).output().unwrap()
     }
 
-    /// Makes what stands for `/proc` where the machine's load is read: two cores on which `others` other tasks run. Tests must
-    /// not depend on what else this machine does.
+    /// Makes a stand-in for `/proc`, from which the machine's load is read: two cores on which `others` other tasks
+    /// run. Tests must not depend on other work of this machine.
     pub fn proc(&self, others: u32) -> PathBuf {
         let proc = self.path("proc");
         std::fs::create_dir_all(proc.join("self")).unwrap();
@@ -83,7 +83,7 @@ impl Lab {
         proc
     }
 
-    /// `unrack run --json`, and what it wrote there.
+    /// Runs `unrack run --json`, and returns its output and the JSON.
     pub fn run(&self, options: &[&str], command: &[&str]) -> (Output, serde_json::Value) {
         let json = self.path("run.json");
         let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"run", &"--json", &json];
@@ -100,7 +100,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Builds a C program; all machines that build Unrack have a C compiler for its linker.
+/// Builds a C program; all machines that build Unrack have a C compiler, for its linker.
 pub fn compile(source: &str, at: &Path, options: &[&str]) {
     let text = at.with_extension("c");
     std::fs::write(&text, source).unwrap();
@@ -108,7 +108,7 @@ pub fn compile(source: &str, at: &Path, options: &[&str]) {
     assert!(built.status.success(), "{}", stderr(&built));
 }
 
-/// Folders of runs by process `pid`, wherever they may be.
+/// Returns the folders of runs by process `pid`, in all places where they may be.
 pub fn run_folders(pid: u32, temporary: &Path) -> Vec<PathBuf> {
     let of_run = format!("unrack-{pid}-");
     let entries = [Path::new("/dev/shm"), temporary].into_iter().flat_map(std::fs::read_dir).flatten();
@@ -116,13 +116,13 @@ pub fn run_folders(pid: u32, temporary: &Path) -> Vec<PathBuf> {
     paths.map(|entry| entry.path()).collect()
 }
 
-/// Children of a process with one thread.
+/// Returns the children of a process with one thread.
 pub fn children(pid: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     children.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Returns when it is so, and fails after a minute.
+/// Waits until `is_so` returns true, and fails after a minute.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -131,8 +131,8 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A command and all that comes of it, told from other processes by the folder they are in: to read what they hold in
-/// memory, such as their environment, could take a page that is remote.
+/// A command and all its descendants, told from other processes by their working folder: reading their memory, such as
+/// their environment, could take a page that is remote.
 pub struct Marked(PathBuf);
 
 impl Marked {
@@ -147,7 +147,7 @@ impl Marked {
         command.current_dir(&self.0)
     }
 
-    /// The processes that run, each by its number and name.
+    /// Returns the processes that run, each by its number and name.
     pub fn left(&self) -> Vec<String> {
         self.processes().into_iter().map(|pid| format!("{pid} {}", name_of(pid))).collect()
     }
@@ -159,7 +159,7 @@ impl Marked {
     fn processes(&self) -> Vec<u32> {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        // A process that has ended is in no folder.
+        // A process that has ended has no working folder.
         let folder_of = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/cwd"));
         pids.filter(|pid| folder_of(pid).is_ok_and(|folder| folder == self.0)).collect()
     }
@@ -170,7 +170,7 @@ fn name_of(pid: u32) -> String {
 }
 
 impl Drop for Marked {
-    /// A test that failed leaves nothing either.
+    /// Ends the processes, so that a failed test leaves nothing either.
     fn drop(&mut self) {
         let pids: Vec<String> = self.processes().iter().map(u32::to_string).collect();
         if !pids.is_empty() {

@@ -1,4 +1,4 @@
-//! Runs the `unrack` that was built with these tests, for verbs that need no preload library.
+//! Desk for tests of the `unrack` that was built with them, for verbs that need no preload library.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use unrack_testing::Folder;
 /// A folder of its own for each test, removed at its end.
 pub struct Desk(Folder);
 
-/// As `examples/NAME` of the repository.
+/// Returns the path of `examples/NAME` of the repository.
 pub fn example(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     folder.join(name).display().to_string()
@@ -30,7 +30,7 @@ impl Desk {
         self.0.join(name).display().to_string()
     }
 
-    /// Writes a file, and answers its path.
+    /// Writes a file, and returns its path.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         std::fs::write(self.0.join(name), content).unwrap();
         self.path(name)
@@ -45,14 +45,14 @@ impl Desk {
         command.args(arguments).current_dir(&self.0).output().unwrap()
     }
 
-    /// A run that succeeds: what it printed.
+    /// Runs a command that has to succeed, and returns its output.
     pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.unrack(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
         stdout(&output)
     }
 
-    /// A run that is refused with this exit status: what it said.
+    /// Runs a command that has to be refused with this exit status, and returns its message.
     pub fn refused(&self, status: i32, arguments: &[&str]) -> String {
         let output = self.unrack(arguments);
         let said = stderr(&output);

@@ -1,4 +1,4 @@
-//! The flows that come to a node.
+//! Flows that arrive at a node.
 
 use super::{Around, Event, FlowKey, Node, Packet};
 use std::collections::{HashMap, VecDeque};
@@ -6,19 +6,20 @@ use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, Kind};
 use unrack_protocol::r2c2::transfer::{Placed, Reorder};
 use unrack_units::Time;
 
-/// Of a flow, packets ahead of the next: twenty times what the paper's longest re-order buffer held (§5.2).
+/// Most packets of one flow ahead of the next in order: twenty times what the paper's longest re-order buffer held
+/// (§5.2).
 pub(super) const WINDOW: u32 = 1_024;
-/// Of all flows, places of packets ahead of their turn: what a sender of nonsense can make a node keep.
+/// Most places in re-order buffers of all flows: the limit of what a sender of nonsense can make a node keep.
 const MOST_PLACES: usize = 1 << 14;
-/// As many as two nodes can have open between them.
+/// Most open flows, and most complete ones remembered: as many as two nodes can have open between them.
 const MOST_FLOWS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(super) struct Arriving {
     open: HashMap<FlowKey, Reorder<Packet>>,
-    /// Places that open flows take up.
+    /// Places in the re-order buffers of open flows.
     places: usize,
-    /// Flows that are complete, and their parts: what comes again is acknowledged again.
+    /// Complete flows with their number of segments: a segment that comes again is acknowledged again.
     over: HashMap<FlowKey, u32>,
     order: VecDeque<FlowKey>,
 }
@@ -35,7 +36,7 @@ impl Arriving {
         }
     }
 
-    /// A source is half way round to this number: it may be another flow's soon.
+    /// Forgets a flow whose number may soon be reused: its source's numbers have advanced half way round since.
     pub(super) fn forget(&mut self, flow: FlowKey) {
         self.over.remove(&flow);
         if let Some(reorder) = self.open.remove(&flow) {
@@ -45,7 +46,7 @@ impl Arriving {
 }
 
 impl Node {
-    /// A part of a flow is at its destination.
+    /// Takes a segment at its destination.
     pub(super) fn take_part(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
         let (flow, most) = ((data.src, data.flow), self.plan.most);
         let is_last = data.kind == Kind::Last;

@@ -1,6 +1,6 @@
-//! Frames of hosts behind gateways (§6), between two of which they are a flow like others: announced, at the rate that all
-//! compute for it, and over when nothing came for a while. Nothing is sent again: that is for whoever sent the frames.
-//! They take one path, for hosts are used to networks that keep their order.
+//! Frames of hosts behind gateways (§6). Frames between two gateways are a flow like others: announced, sent at the
+//! computed rate, and over when none came for a while. Nothing is retransmitted; that is left to the hosts. The frames
+//! of a flow take one path, for hosts expect a network to keep their order.
 
 use super::{Around, Node, Packet, Timer};
 use std::collections::{BTreeMap, VecDeque};
@@ -12,16 +12,16 @@ use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told,
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::{Bytes, Time};
 
-/// What a gateway holds of frames to another: more is dropped, as a switch would.
+/// Most bytes of frames that a gateway queues for another; it drops more, as a switch would.
 const MOST_WAITING: u64 = 256 << 10;
-/// A stream that rests for longer is over. Announcing it anew costs 16 B a link.
+/// Time without frames after which a stream ends. Announcing it anew costs 16 B per link.
 const REST: Time = Time::from_us(50_000);
 
 /// A gateway's side of the switched network.
 #[derive(Default)]
 pub(super) struct Bridge {
     stations: Stations,
-    /// To other gateways.
+    /// Streams to other gateways, by gateway.
     pub streams: BTreeMap<u16, Stream>,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct Stream {
     /// Packets whose header is not written yet.
     waiting: VecDeque<Packet>,
     bytes: u64,
-    /// Bytes on the wire since the node computed rates.
+    /// Bytes sent since the node last computed rates, headers included.
     sent: u64,
     seq: u32,
     last: Time,
-    /// Names the one timer that sends its next packet. 0: there is none.
+    /// Identifies the one timer that sends its next packet; 0 if there is none.
     turn: u32,
 }
 
 impl Node {
-    /// A frame has come from a host behind this gateway.
+    /// Takes a frame from a host behind this gateway.
     pub fn take_from_host(&mut self, now: Time, frame: &[u8], around: &mut impl Around) {
         if frame.len() as u64 > self.plan.most {
             self.counters.dropped_packets += 1;
@@ -53,7 +53,7 @@ impl Node {
         let me = self.me;
         let others = plan.gateways.iter().copied().filter(|gateway| *gateway != me);
         match self.bridge.stations.gateway_of(now, frame) {
-            // They hear each other without us.
+            // Both hosts are behind this gateway, and hear each other.
             Some(gateway) if gateway == me => {}
             Some(gateway) => self.bridge_to(now, gateway, frame, around),
             None => others.for_each(|gateway| self.bridge_to(now, gateway, frame, around)),
@@ -117,7 +117,7 @@ impl Node {
         }
     }
 
-    /// Sends of a stream what its bucket and its queues allow now.
+    /// Sends frames of a stream as its bucket and its queue allow.
     pub(super) fn send_frames(&mut self, now: Time, dst: u16, turn: u32, around: &mut impl Around) {
         loop {
             let Some(stream) = self.bridge.streams.get_mut(&dst).filter(|stream| stream.turn == turn) else {
@@ -130,7 +130,7 @@ impl Node {
             let (told, wire) = (stream.told, first.len() as u32);
             match stream.bucket.ready_at(wire) {
                 Some(at) if at <= now => {}
-                // Without a rate it waits for the next.
+                // Without a rate, the stream waits for the next computation.
                 at => {
                     return self
                         .at(at.unwrap_or(now + self.plan.params.interval), Timer::Frames { dst, turn });
@@ -164,7 +164,7 @@ impl Node {
         }
     }
 
-    /// A frame for a host behind this gateway.
+    /// Takes a frame for a host behind this gateway.
     pub(super) fn take_frame(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
         if !(self.plan.gateways.contains(&self.me) && self.plan.gateways.contains(&data.src)) {
             return self.refuse(packet, around);
@@ -176,7 +176,7 @@ impl Node {
         around.spare(packet);
     }
 
-    /// Once an interval: rates of streams, and the end of those that rest.
+    /// Updates the rates of streams, once an interval, and ends those without frames.
     pub(super) fn tick_streams(&mut self, now: Time, around: &mut impl Around) {
         for dst in self.bridge.streams.keys().copied().collect::<Vec<u16>>() {
             let Some(stream) = self.bridge.streams.get_mut(&dst) else { continue };
@@ -201,14 +201,14 @@ impl Node {
             if kbps != stream.bucket.kbps() {
                 stream.bucket.set_rate(now, kbps);
                 stream.bucket.set_depth(depth);
-                // Whatever it waited for, at the new rate.
+                // The stream sends at the new rate at once, whatever timer it waited for.
                 stream.turn = 0;
                 self.wake_stream(now, dst, around);
             }
         }
     }
 
-    /// The rack is known to be another: streams are announced again.
+    /// Announces all streams again after links failed or came back.
     pub(super) fn discover_streams(&mut self, now: Time, around: &mut impl Around) {
         for dst in self.bridge.streams.keys().copied().collect::<Vec<u16>>() {
             let Some(stream) = self.bridge.streams.get_mut(&dst) else { continue };
@@ -218,7 +218,7 @@ impl Node {
         }
     }
 
-    /// What is told of a stream now.
+    /// Returns the current announcement of a stream.
     pub(super) fn stream_of(&self, flow: u16) -> Option<Broadcast> {
         self.bridge.streams.values().map(|stream| stream.told).find(|told| told.flow == flow)
     }

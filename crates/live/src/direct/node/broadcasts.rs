@@ -1,13 +1,13 @@
-//! Broadcasts: told by a source, passed on along a tree, reported and repeated if a copy is lost (§3.2).
+//! Broadcasts: sent by a source, forwarded along a tree, reported and repeated if a copy is lost (§3.2).
 
 use super::{Around, Node, Packet, Timer};
 use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Event as Told, Kind};
 use unrack_units::Time;
 
-/// As in the simulator.
+/// Delay before a broadcast is repeated, as in the simulator.
 const REPEAT_AFTER: Time = Time::from_us(10);
-/// How far numbers of a source's flows are apart that are open at the same time, at the most.
+/// Half the range of flow numbers: the numbers of a source's open flows are at most this far apart.
 const HALF: u16 = 1 << 15;
 
 impl Node {
@@ -17,7 +17,7 @@ impl Node {
         self.spread(now, News::Flow(told), &told.encode(), around);
     }
 
-    /// Another node's broadcast, or what claims to be one.
+    /// Takes a broadcast of another node, or bytes that claim to be one.
     pub(super) fn hear(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
         let nodes = self.plan.nodes();
         let is_ours = |told: &Broadcast| {
@@ -32,14 +32,14 @@ impl Node {
             self.start_selecting(now);
         }
         self.reports.heard(News::Flow(told));
-        // What was on its way when a failure was found out may name a routing that is no more.
+        // A broadcast sent before a failure was detected may name a routing that is no longer usable.
         let routing = around.map().usable(told.routing);
         self.view.hear(now, &Broadcast { routing, ..told });
         self.spread(now, News::Flow(told), &packet, around);
         around.spare(packet);
     }
 
-    /// Passes a broadcast on.
+    /// Forwards a broadcast along its tree, and reports copies that are dropped.
     pub(super) fn spread(&mut self, now: Time, news: News, packet: &[u8], around: &mut impl Around) {
         let first = self.plan.graph.links_of(self.me.into()).start;
         for link in around.map().onward(self.me.into(), news.src(), news.tree()) {
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// Had to drop a broadcast, and tells its source.
+    /// Reports a dropped broadcast to its source.
     fn report(&mut self, now: Time, news: News, around: &mut impl Around) {
         if news.src() == u32::from(self.me) {
             return self.repeat_later(now, news);
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// Of what it reported, it has heard nothing for too long.
+    /// Repeats reports that brought no repetition within the timeout.
     pub(super) fn report_again(&mut self, now: Time, around: &mut impl Around) {
         while let Some((news, next)) = self.reports.poll(now, self.plan.params.timeout) {
             self.at(next, Timer::Report);
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// A report has what was lost, but for the pairs of chosen routings.
+    /// Sends a report: the lost broadcast, but of an announcement of routings only the header, without the pairs.
     fn send_report(&mut self, now: Time, news: News, around: &mut impl Around) {
         let lost = match news {
             News::Flow(told) => told.encode(),
@@ -95,7 +95,7 @@ impl Node {
                 Some(News::Flow(told))
             }
             Ok(_) => None,
-            // Its pairs are not there, so nor is its checksum: it is compared with what was sent.
+            // Without its pairs the checksum does not match: the number is compared with what was announced.
             Err(_) if Announcement::is(body) && body.len() == BROADCAST => {
                 let number = u16::from_be_bytes([body[4], body[5]]);
                 own(number).map(|_| News::Routings { src: self.me, tree: body[1], number: number.into() })
@@ -111,7 +111,7 @@ impl Node {
         }
     }
 
-    /// Other losses of the same are no reason to tell it twice.
+    /// Schedules the repetition of a broadcast along another tree, unless one is scheduled already.
     fn repeat_later(&mut self, now: Time, news: News) {
         if self.repeats.iter().any(|repeat| repeat.is_like(news)) {
             return;
@@ -121,13 +121,13 @@ impl Node {
         self.at(now + REPEAT_AFTER, Timer::Repeat);
     }
 
-    /// What is no longer so is not told again.
+    /// Repeats the next broadcast scheduled, unless it is out of date.
     pub(super) fn repeat(&mut self, now: Time, around: &mut impl Around) {
         match self.repeats.pop_front() {
             Some(News::Flow(told)) => {
                 let open = self.sending.get(&told.flow).filter(|flow| !flow.transfer.is_through());
                 let open = open.map(|flow| flow.told).or_else(|| self.stream_of(told.flow));
-                // As it is now: a flow may ask for something else meanwhile.
+                // With the flow's present terms, which may have changed meanwhile.
                 let now_told = open.map(|open| Broadcast { event: told.event, tree: told.tree, ..open });
                 let told = if told.event == Told::End { Some(told) } else { now_told };
                 if let Some(told) = told {

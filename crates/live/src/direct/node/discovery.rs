@@ -1,4 +1,5 @@
-//! Failures that are found out (§3.2): ways and rates are of what is left, and the node announces its flows again.
+//! Detected failures (§3.2): paths and rates are recomputed from the links that are up, and the node announces its
+//! flows again.
 
 use super::sending::Sending;
 use super::{Around, Node};
@@ -6,7 +7,7 @@ use unrack_protocol::r2c2::packet::{Broadcast, Event as Told};
 use unrack_units::Time;
 
 impl Node {
-    /// The rack is known to be another from now on: that of the map around.
+    /// Adopts the links that are now known to be up, as in the map of `around`.
     pub fn discover(&mut self, now: Time, around: &mut impl Around) {
         self.reports.clear();
         let map = around.map();

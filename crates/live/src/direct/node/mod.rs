@@ -1,12 +1,12 @@
-//! A node of a rack without switches: it sends flows, forwards for others, and puts together what comes to it.
+//! A node of a rack without switches: it sends flows, forwards for others, and reassembles flows that arrive.
 //!
-//! It has no clock, thread or socket: whoever drives it says what came and when, and lends it what is [`Around`] it.
-//! The parts that decide are those of the simulator: rates and what is known ([`View`]), ways ([`Map`]), buckets, what a flow
-//! can use, what is sent again and told again, which routings are better. Here they meet bytes: every packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says,
-//! whoever sent it.
+//! It has no clock, thread or socket: its caller passes in packets and times, and lends it what is [`Around`] it. Its
+//! decisions are made by the parts that the simulator uses: rates and known flows ([`View`]), paths ([`Map`]),
+//! buckets, demand estimates, retransmissions, repeated broadcasts, better routings. Here they meet bytes: every
+//! packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says, whatever its origin.
 //!
 //! Departure from the simulator: a bucket holds what its flow may send in [`SLACK`], since a thread wakes late; and a
-//! sender gives up when [`MOST_SILENCE`] time-outs in a row brought no acknowledgement.
+//! sender gives up when [`MOST_SILENCE`] timeouts in a row brought no acknowledgement.
 
 mod arriving;
 mod bridging;
@@ -37,69 +37,70 @@ use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
 use unrack_workload::random::mix;
 
-/// The bytes of a packet. They move with it from node to node, and are not copied.
+/// Bytes of a packet. They move with it from node to node, and are not copied.
 pub type Packet = Vec<u8>;
 
-/// A flow, by its source and the number that it has there.
+/// A flow: its source and its number there.
 pub type FlowKey = (u16, u16);
 
-/// What a node finds around it.
+/// Surroundings of a node: the services that its caller provides.
 pub trait Around {
-    /// The rack as it is known. It is the same for all nodes, so those of a thread share it.
+    /// Returns the rack as it is known. It is the same for all nodes, so those of a thread share it.
     fn map(&mut self) -> &mut Map;
-    /// What its nodes say of links. Whoever changes it is told to [`Node::discover`].
+    /// Returns the states of links as nodes report them. A caller that finds them changed must call
+    /// [`Node::discover`].
     fn links(&mut self) -> &mut LinkStates;
-    /// An empty packet to write into.
+    /// Returns an empty packet to write into.
     fn empty(&mut self) -> Packet;
-    /// Nobody needs this one any more.
+    /// Takes back a packet that is no longer needed.
     fn spare(&mut self, packet: Packet);
-    /// When the queue of a port has room for so many bytes: `now`, if it has.
+    /// Returns the earliest time at which `bytes` more fit into the queue of a port; `now` if they fit already.
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time;
-    /// Queues a packet at a port, or gives it back if there is no room, or the link loses it.
+    /// Queues a packet at a port, or gives it back if it does not fit or the link loses it.
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet>;
-    /// Writes what a flow of this node has from `offset` on.
+    /// Writes the content of a flow of this node from `offset` on.
     fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]);
-    /// The next bytes of a flow to this node.
+    /// Delivers the next bytes of a flow to this node.
     fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]);
-    /// Has somebody look for better routings, who calls [`Node::choose`] with what is found.
+    /// Starts a search for better routings; its result is passed to [`Node::choose`].
     fn seek(&mut self, problem: Problem);
     /// Gives a frame to the hosts behind this gateway.
     fn to_host(&mut self, frame: &[u8]);
-    /// Something that whoever asked for flows wants to know.
+    /// Reports an event of a flow.
     fn happened(&mut self, now: Time, event: Event);
 }
 
-/// What happens to flows. `message` is what [`Node::submit`] was told.
+/// Events of flows. `message` is the number passed to [`Node::submit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It has a number now.
+    /// The flow has been given a number.
     Opened { message: u32, flow: FlowKey },
-    /// At its destination: all of it was delivered.
+    /// The destination has delivered all bytes.
     Complete { flow: FlowKey },
-    /// At its source: it is known to be there.
+    /// The source has the acknowledgement of all bytes.
     Acknowledged { message: u32, retransmissions: u32 },
-    /// At its source: nothing was heard of its destination for too long.
+    /// The source has heard nothing of the destination for too long.
     GivenUp { message: u32, retransmissions: u32 },
 }
 
 /// Totals of a node. Bytes are payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
-    /// Packets that came and timers that ran out.
+    /// Packets that arrived and timers that expired.
     pub events: u64,
     pub packet_hops: u64,
-    /// By sources, repeated ones included.
+    /// Bytes sent by sources, with retransmissions.
     pub sent_bytes: u64,
-    /// At destinations, repeated ones included.
+    /// Bytes that arrived at destinations, with repeated ones.
     pub arrived_bytes: u64,
-    /// When nothing is under way: sent = arrived + dropped.
+    /// Bytes dropped; when no packet is under way, sent = arrived + dropped.
     pub dropped_bytes: u64,
     pub dropped_packets: u64,
-    /// Of those: bytes that are no packet, or none that a node of this rack would send.
+    /// Malformed ones of the dropped packets: not a packet, or not one that a node of this rack would send.
     pub malformed: u64,
     /// Broadcasts that found no room, and were reported to their source.
     pub lost_broadcasts: u64,
-    /// The most packets that a flow had wait for their turn.
+    /// Most packets of one flow that waited in its re-order buffer.
     pub most_waiting: u64,
 }
 
@@ -122,26 +123,26 @@ pub struct Node {
     me: u16,
     view: View,
     sending: HashMap<u16, Sending>,
-    /// The number of its last flow.
+    /// Number of the last flow.
     number: u16,
     arriving: Arriving,
     bridge: Bridge,
-    /// Once it has begun to send keep-alives.
+    /// State of neighbours; `None` until the node sends keep-alives.
     neighbours: Option<Neighbours>,
-    /// By time, and order of asking: flows that wait for the same link take turns.
+    /// Timers by time, then by order of setting: flows that wait for the same link take turns.
     timers: BinaryHeap<Reverse<(Time, u64, Timer)>>,
     asked: u64,
-    /// Timers named so far.
+    /// Number of the last timer of a flow or stream.
     turns: u32,
-    /// Whether it computes rates once an interval.
+    /// Whether the node computes rates once an interval.
     ticks: bool,
-    /// What is to be told again, in that order.
+    /// Broadcasts to be repeated, in this order.
     repeats: VecDeque<News>,
     reports: Reports,
-    /// Whether it looks for better routings at its next turn, and the last of what it announced of these.
+    /// Whether a search for better routings is scheduled; and below, the node's last announcements of routings.
     selects: bool,
     announced: VecDeque<(u16, Packet)>,
-    /// When the run began: times of rules and failures are since then.
+    /// Start of the run: times of rules are relative to it.
     began: Time,
     random: u64,
     pub counters: Counters,
@@ -152,9 +153,9 @@ enum Timer {
     Tick,
     Hello,
     Repeat,
-    /// What it had to drop is reported again.
+    /// Repeats reports of dropped broadcasts.
     Report,
-    /// From now on this rule holds.
+    /// Applies a rule from now on.
     Rule(u32),
     Select,
     Send {
@@ -171,10 +172,11 @@ enum Timer {
     },
 }
 
-/// What a flow may send ahead of its rate, beyond a packet: that of this time. Threads that are late by less do not slow
-/// it down; on a machine with other work they may well be late by more.
+/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it
+/// down; on a machine with other work they may well be late by more.
 pub const SLACK: Time = Time::from_us(1_000);
-/// With time-outs of a millisecond, doubled, this is 16 seconds. However long they are, it is not more than TCP's patience.
+/// Timeouts in a row without an acknowledgement after which a sender gives up. With timeouts of a millisecond,
+/// doubled, this is 16 seconds; however long they are, it is not more than TCP's limit.
 const MOST_SILENCE: u32 = 13;
 
 impl Node {
@@ -202,12 +204,12 @@ impl Node {
         }
     }
 
-    /// When [`Node::wake`] wants to be called next.
+    /// Returns when [`Node::wake`] should be called next.
     pub fn next_wake(&self) -> Option<Time> {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Does what is due by now.
+    /// Handles the timers that are due.
     pub fn wake(&mut self, now: Time, around: &mut impl Around) {
         while let Some(&Reverse((at, _, timer))) = self.timers.peek()
             && at <= now
@@ -228,7 +230,7 @@ impl Node {
         }
     }
 
-    /// Bytes have come over a link: from a neighbour, or from whoever wrote to its socket.
+    /// Takes bytes that came over a link, from a neighbour or from a stranger who wrote to its socket.
     pub fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
         self.counters.events += 1;
         if Hello::is(&packet) {
@@ -249,7 +251,7 @@ impl Node {
         }
     }
 
-    /// A packet that is at the end of its route.
+    /// Takes a packet that is at the end of its route.
     fn arrive(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
         match Data::decode(&packet) {
             Ok((data, _)) if data.dst == self.me && u32::from(data.src) < self.plan.nodes() => {
@@ -264,7 +266,7 @@ impl Node {
         }
     }
 
-    /// Bytes that no node of this rack would have sent.
+    /// Drops bytes that no node of this rack would have sent.
     fn refuse(&mut self, packet: Packet, around: &mut impl Around) {
         self.counters.malformed += 1;
         self.lose(packet, around);
@@ -277,7 +279,7 @@ impl Node {
         }
     }
 
-    /// Counts a packet that goes no further.
+    /// Counts and drops a packet.
     pub fn lose(&mut self, packet: Packet, around: &mut impl Around) {
         if Kind::of(&packet).is_some_and(Kind::is_data) {
             self.counters.dropped_bytes += packet.len().saturating_sub(DATA_HEADER) as u64;
@@ -286,7 +288,7 @@ impl Node {
         around.spare(packet);
     }
 
-    /// Sends what follows a route and is no part of a flow.
+    /// Sends a packet that follows a route and is no part of a flow.
     fn put_control(
         &mut self,
         now: Time,
@@ -297,7 +299,7 @@ impl Node {
     ) {
         let (kind, flow, seq) = header;
         let ways = Ways { src: self.me.into(), dst: dst.into(), flow: 0, ..CONTROL };
-        // Without a way there, whoever waits for it will hear of that.
+        // Without a path, the node that waits for the packet times out.
         let Some(route) = self.draw(ways, around) else { return };
         let Some(port) = route.port(0) else { return };
         let data = Data { kind, flow, src: self.me, dst, seq, plen: body.len() as u16, route, ridx: 1 };
@@ -308,7 +310,7 @@ impl Node {
         self.put(now, port, packet, around);
     }
 
-    /// Of a flow of which no rate is known yet.
+    /// Returns the rate of a flow before its first computed rate, in kb/s.
     fn first_kbps(&self, ways: Ways, around: &mut impl Around) -> u32 {
         let alone = self.view.alone_kbps(&around.map().weights.shares(ways));
         match self.plan.params.first_rate {
@@ -317,7 +319,7 @@ impl Node {
         }
     }
 
-    /// `None`: no way is known.
+    /// Draws a route; `None` if no path is known.
     fn draw(&mut self, ways: Ways, around: &mut impl Around) -> Option<Route> {
         let random = &mut self.random;
         around.map().draw(ways, &mut || {
@@ -326,7 +328,7 @@ impl Node {
         })
     }
 
-    /// That no flow of this node has.
+    /// Returns a flow number that no open flow of this node has.
     fn next_number(&mut self) -> Option<u16> {
         let is_free = |number: &u16| !self.sending.contains_key(number) && self.stream_of(*number).is_none();
         self.number = (1..=u16::MAX).map(|n| self.number.wrapping_add(n)).find(is_free)?;
@@ -344,5 +346,5 @@ impl Node {
     }
 }
 
-/// By any shortest way.
+/// Control packets take any shortest path.
 const CONTROL: Ways = Ways { routing: unrack_protocol::r2c2::Routing::Spraying, src: 0, dst: 0, flow: 0 };

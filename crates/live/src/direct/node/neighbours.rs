@@ -1,4 +1,4 @@
-//! Keep-alives: neighbours are heard of, or their links are said to be down.
+//! Keep-alives: a neighbour that falls silent has its link reported as down.
 
 use super::{Around, Node, Packet, Timer};
 use unrack_protocol::r2c2::links::{LinkState, Neighbours};
@@ -6,20 +6,20 @@ use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
 use unrack_units::Time;
 
 impl Node {
-    /// Begins to send keep-alives, and to miss those of others.
+    /// Starts to send keep-alives, and to miss those of neighbours.
     pub fn start(&mut self, now: Time) {
         let ports = self.plan.degree(self.me.into()) as usize;
         self.neighbours = Some(Neighbours::new(now, ports, self.plan.params.keep_alive()));
         self.at(self.next_hello(now), Timer::Hello);
     }
 
-    /// All nodes at the same time: their thread wakes once.
+    /// Returns the next keep-alive time, the same for all nodes, so that their thread wakes once.
     fn next_hello(&self, now: Time) -> Time {
         let interval = self.plan.params.keep_alive().as_ps();
         Time::from_ps((now.as_ps() / interval + 1) * interval)
     }
 
-    /// The link that leads here, by its port.
+    /// Returns the link that leads here from the neighbour at a port.
     fn inward(&self, port: usize) -> u32 {
         let graph = &self.plan.graph;
         graph.reverse(graph.links_of(self.me.into()).start + port as u32)
@@ -37,11 +37,11 @@ impl Node {
         self.at(self.next_hello(now), Timer::Hello);
     }
 
-    /// Tells all neighbours what is known of links.
+    /// Sends the known states of links to all neighbours.
     pub fn tell_links(&mut self, now: Time, around: &mut impl Around) {
         let states = around.links().all();
         let fit = Hello::fit(self.plan.most as usize + DATA_HEADER);
-        // Or one that says nothing.
+        // If there are no states, one keep-alive without any.
         for states in states.chunks(fit).chain(states.is_empty().then_some(&states[..])) {
             for port in 0..self.plan.degree(self.me.into()) {
                 let mut packet = around.empty();
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// Something has come over the link that leads here by this port.
+    /// Notes that something came over the link that leads here by this port.
     pub fn heard(&mut self, now: Time, port: usize, around: &mut impl Around) {
         let Some(neighbours) = &mut self.neighbours else { return };
         neighbours.heard(now, port);
@@ -69,7 +69,7 @@ impl Node {
         let here = graph.links_of(self.me.into()).start;
         for state in states {
             around.links().hear(state);
-            // Of its own it knows better.
+            // About its own links, the node knows better.
             if let Some(neighbours) = &self.neighbours
                 && graph.to(state.link) == u32::from(self.me)
             {

@@ -1,4 +1,4 @@
-//! What flows ask for, what they can use, and the rates that the node computes.
+//! Terms and demands of flows, and the rates that the node computes.
 
 use super::sending::Sending;
 use super::{Around, Node, Timer};
@@ -8,7 +8,7 @@ use unrack_protocol::r2c2::terms::Terms;
 use unrack_units::{Bytes, Time};
 
 impl Node {
-    /// A run begins then: rules that hold from some time on do so from that time after it.
+    /// Starts a run: rules take effect at their times after `began`.
     pub fn begin(&mut self, began: Time) {
         self.began = began;
         self.timers.retain(|timer| !matches!(timer.0.2, Timer::Rule(_)));
@@ -24,7 +24,7 @@ impl Node {
         Terms::of(&params.rules, params.routing, (self.me.into(), dst), since)
     }
 
-    /// Flows under way to which a rule applies from now on.
+    /// Applies a rule to the flows under way that it matches.
     pub(super) fn rule(&mut self, now: Time, rule: u32, around: &mut impl Around) {
         let plan = self.plan.clone();
         let rule = &plan.params.rules[rule as usize];
@@ -45,12 +45,12 @@ impl Node {
             if told != std::mem::replace(&mut sending.told, told) && self.is_open(flow) {
                 self.announce(now, Broadcast { event: Told::Demand, ..told }, around);
             }
-            // Its host may give it more than it waited for.
+            // The host may now give the flow more than it waited for.
             self.resume(now, flow, around);
         }
     }
 
-    /// A node that sends computes once an interval, at a time of its own.
+    /// Starts the computation of rates, once an interval and at an offset of the node's own, unless it runs already.
     pub(super) fn start_ticking(&mut self, now: Time) {
         if !std::mem::replace(&mut self.ticks, true) {
             let interval = self.plan.params.interval.as_ps();
@@ -82,7 +82,8 @@ impl Node {
         }
     }
 
-    /// What its host has given a flow shows what it can use (§3.3.2); others are told if that is less than it gets.
+    /// Estimates a flow's demand from what its host has given (§3.3.2), and broadcasts it if it is less than the
+    /// flow's rate.
     fn observe(&mut self, now: Time, flow: u16, kbps: u32, around: &mut impl Around) {
         let (plan, Some(sending)) = (self.plan.clone(), self.sending.get_mut(&flow)) else { return };
         let sent = std::mem::take(&mut sending.sent);

@@ -1,5 +1,5 @@
-//! Other routings for flows under way (§3.4): once a period one node, each in turn, looks for the best that it knows of,
-//! and tells all.
+//! Better routings for flows under way (§3.4): once a period one node, each in turn, searches for the best for all
+//! flows that it knows, and announces them.
 
 use super::{Around, Node, Packet, Timer};
 use unrack_protocol::r2c2::news::News;
@@ -7,18 +7,18 @@ use unrack_protocol::r2c2::packet::{Announcement, Assignment, BROADCAST, MOST_AS
 use unrack_protocol::r2c2::selection::Problem;
 use unrack_units::Time;
 
-/// Announcements that a node can repeat: it is told of a loss within a round trip.
+/// Most announcements that a node can repeat: it learns of a loss within a round trip.
 const MOST_ANNOUNCED: usize = 64;
 
 impl Node {
-    /// While it knows of flows, at each of its turns.
+    /// Schedules a search at the node's next turn. It goes on as long as the node knows of flows.
     pub(super) fn start_selecting(&mut self, now: Time) {
         let Some(selection) = &self.plan.params.selection else { return };
         if !std::mem::replace(&mut self.selects, true) {
             let period = selection.period.as_ps();
             let (nodes, me) = (u64::from(self.plan.nodes()), u64::from(self.me));
             let past = now.saturating_sub(self.began).as_ps() / period;
-            // The next turn after it that is this node's.
+            // The next turn that is this node's.
             let turn = past + 1 + (me + nodes - (past + 1) % nodes) % nodes;
             self.at(self.began + Time::from_ps(turn * period), Timer::Select);
         }
@@ -27,7 +27,7 @@ impl Node {
     pub(super) fn select(&mut self, now: Time, around: &mut impl Around) {
         self.selects = false;
         let Some(selection) = self.plan.params.selection.clone() else { return };
-        // It may have none of its own.
+        // A node without flows of its own has not settled its view in this interval.
         self.view.settle(now, self.plan.params.interval, &mut around.map().weights);
         if !self.view.is_idle() {
             self.start_selecting(now);
@@ -37,7 +37,7 @@ impl Node {
         problem.into_iter().for_each(|problem| around.seek(problem));
     }
 
-    /// These flows are to use these routings: what was looked for is found.
+    /// Announces routings that a search has found, and applies them.
     pub fn choose(&mut self, now: Time, chosen: &[Assignment], around: &mut impl Around) {
         let fit = ((self.plan.most as usize).saturating_sub(BROADCAST) / Assignment::BYTES).max(1);
         for pairs in chosen.chunks(fit.min(MOST_ASSIGNMENTS)) {
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// Another node's announcement, or what claims to be one.
+    /// Takes another node's announcement of routings, or bytes that claim to be one.
     pub(super) fn hear_routings(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
         let decoded =
             Announcement::decode(&packet).map(|(header, pairs)| (header, pairs.collect::<Vec<_>>()));

@@ -1,4 +1,4 @@
-//! The flows that a node sends.
+//! Flows that a node sends.
 
 use super::arriving::WINDOW;
 use super::{Around, Event, MOST_SILENCE, Node, Packet, SLACK, Timer};
@@ -14,27 +14,28 @@ use unrack_units::Time;
 pub(super) struct Sending {
     message: u32,
     pub bytes: u64,
-    /// What all nodes are told of it.
+    /// The flow's broadcast, with its present terms.
     pub told: Broadcast,
-    /// That it should have, if the topology has it.
+    /// Requested routing; the one in `told` is what the links that are up allow.
     pub routing: Routing,
     pub host: Host,
     pub demand: Demand,
-    /// Bytes on the wire since the node computed rates.
+    /// Bytes sent since the node last computed rates, headers included.
     pub sent: u64,
     pub transfer: Sender,
     pub bucket: TokenBucket,
-    /// Names the one timer that sends its next packet, and the one that ends its patience. 0: there is none.
+    /// Identifies the one timer that sends its next packet, and below, the one of its retransmission timeout; 0 if
+    /// there is none.
     pub turn: u32,
     alarm: u32,
     patience: Patience,
-    /// Time-outs in a row without news of its destination.
+    /// Timeouts in a row without a new acknowledgement.
     silence: u32,
     retransmissions: u32,
 }
 
 impl Node {
-    /// Sends so many bytes to another node. `message` is what its [`Event`]s will say.
+    /// Sends `bytes` bytes to node `dst`. `message` is the number in its [`Event`]s.
     pub fn submit(&mut self, now: Time, message: u32, dst: u32, bytes: u64, around: &mut impl Around) {
         let Some(number) = self.next_number() else {
             return around.happened(now, Event::GivenUp { message, retransmissions: 0 });
@@ -74,12 +75,12 @@ impl Node {
         self.go_on(now, number, around);
     }
 
-    /// What the bucket of a flow holds: a packet, and what it may send in [`SLACK`].
+    /// Returns the depth of a flow's bucket in bytes: a full packet, and what the flow may send in [`SLACK`].
     pub(super) fn depth(&self, kbps: u32) -> u32 {
         DATA_HEADER as u32 + self.plan.most as u32 + (u64::from(kbps) * SLACK.as_ns() / 8_000_000) as u32
     }
 
-    /// Looks again at a flow that waits to send.
+    /// Tries again to send a packet of a flow that waits.
     pub(super) fn resume(&mut self, now: Time, flow: u16, around: &mut impl Around) {
         if self.sending.get(&flow).is_some_and(|sending| sending.turn != 0) {
             self.go_on(now, flow, around);
@@ -94,9 +95,9 @@ impl Node {
         }
     }
 
-    /// Sends of a flow what its bucket and its queues allow now.
+    /// Sends packets of a flow as its bucket, its host and the queue allow.
     pub(super) fn send(&mut self, now: Time, flow: u16, turn: u32, around: &mut impl Around) {
-        // Who has sent asks for room after those who have not.
+        // A flow that just sent queues behind flows that have not.
         let mut after = Time::ZERO;
         loop {
             let Some(sending) = self.sending.get_mut(&flow).filter(|sending| sending.turn == turn) else {
@@ -114,7 +115,7 @@ impl Node {
             let wire = DATA_HEADER as u32 + payload as u32;
             let wait = Timer::Send { flow, turn };
             match sending.bucket.ready_at(wire) {
-                // Until there is a rate.
+                // The flow waits until it has a rate.
                 None => return,
                 Some(at) if at > now => return self.at(at, wait),
                 Some(_) => {}
@@ -128,7 +129,7 @@ impl Node {
                 Ways { routing: told.routing, src: told.src.into(), dst: told.dst.into(), flow: flow.into() };
             let Some(route) = self.draw(ways, around) else { return self.wait_for_way(now, flow) };
             let port = route.port(0).expect("another node is a hop away at least");
-            // A node does not drop what it has not sent: it waits for room in its queue.
+            // A source does not drop its own packets: it waits for room in the queue.
             let room = around.room_at(now, port, wire.into());
             if room > now {
                 return self.at(room + after, wait);
@@ -175,7 +176,7 @@ impl Node {
         }
     }
 
-    /// As for an acknowledgement.
+    /// Has a flow without a path wait for it, with the same timeout as for an acknowledgement.
     fn wait_for_way(&mut self, now: Time, flow: u16) {
         let Some(sending) = self.sending.get_mut(&flow) else { return };
         sending.turn = 0;
@@ -203,7 +204,7 @@ impl Node {
         let Some(sending) = self.sending.get_mut(&flow).filter(|sending| sending.alarm == turn) else {
             return;
         };
-        // It was heard of meanwhile.
+        // An acknowledgement came meanwhile and moved the timeout.
         if sending.patience.until() > now {
             return self.schedule_alarm(flow);
         }
@@ -212,14 +213,14 @@ impl Node {
         if !sending.patience.run_out() || sending.silence > MOST_SILENCE {
             return self.give_up(now, flow, around);
         }
-        // Or else it waited for a way.
+        // Otherwise the flow waited for a path, and has packets to send.
         if sending.transfer.next().is_none() {
             sending.transfer.send_again();
         }
         self.go_on(now, flow, around);
     }
 
-    /// Nothing comes of it: all are told that it has ended.
+    /// Abandons a flow, and broadcasts its end.
     fn give_up(&mut self, now: Time, flow: u16, around: &mut impl Around) {
         let Some(Sending { message, retransmissions, transfer, told, .. }) = self.sending.remove(&flow)
         else {
@@ -231,12 +232,12 @@ impl Node {
         around.happened(now, Event::GivenUp { message, retransmissions });
     }
 
-    /// A flow's destination says what it has.
+    /// Takes an acknowledgement.
     pub(super) fn take_ack(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
         let mask = <[u8; MASK]>::try_from(&packet[DATA_HEADER..]).map(u64::from_be_bytes);
         let Ok(mask) = mask else { return self.refuse(packet, around) };
         around.spare(packet);
-        // Another node's, or one that is over: its last packets were acknowledged twice.
+        // It may be of another node, or of a flow that is over: the last packets of a flow may be acknowledged twice.
         let of_it = |sending: &&mut Sending| sending.told.dst == data.src;
         let Some(sending) = self.sending.get_mut(&data.flow).filter(of_it) else { return };
         let before = sending.transfer.acknowledged();
@@ -250,13 +251,13 @@ impl Node {
             self.sending.remove(&data.flow);
             return around.happened(now, Event::Acknowledged { message, retransmissions });
         }
-        // Its destination has room again.
+        // The destination's window has room again.
         if sending.turn == 0 && sending.transfer.next().is_some() {
             self.go_on(now, data.flow, around);
         }
     }
 
-    /// The node stops: its flows are given up.
+    /// Stops the node and abandons its flows.
     pub fn die(&mut self, now: Time, around: &mut impl Around) {
         for Sending { message, retransmissions, .. } in std::mem::take(&mut self.sending).into_values() {
             around.happened(now, Event::GivenUp { message, retransmissions });
@@ -265,7 +266,7 @@ impl Node {
         self.timers.clear();
     }
 
-    /// Whether a flow of this node has parts that it never sent.
+    /// Returns whether a flow of this node has segments that it never sent.
     pub(super) fn is_open(&self, flow: u16) -> bool {
         self.sending.get(&flow).is_some_and(|sending| !sending.transfer.is_through())
     }

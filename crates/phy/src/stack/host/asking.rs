@@ -1,4 +1,4 @@
-//! What a node asks of others.
+//! Requests of a node to others.
 
 use super::copies::{Copies, Lines};
 use super::{Completion, Host, Outcome, Request};
@@ -7,70 +7,72 @@ use crate::edm::{Body, Message, Operation};
 use std::collections::VecDeque;
 use unrack_protocol::edm::steps;
 
-/// What is active of one destination, and what waits for that to end.
+/// Active messages to one destination, and requests that wait for them to end.
 #[derive(Debug, Clone, Default)]
 pub struct Way {
     places: Vec<Place>,
     pub waiting: VecDeque<(u32, Request)>,
-    /// Lines over which it does not answer.
+    /// Lines over which the destination does not answer.
     pub lost: Lines,
 }
 
-/// One of X in the table of what is active.
+/// One of the X places in the table of active messages.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     is_used: bool,
-    /// How often, but for the last use.
+    /// Number of its uses that have ended, modulo 256.
     uses: u8,
 }
 
-/// A read that waits for its answer.
+/// A read or read-modify-write that waits for its answer.
 #[derive(Debug, Clone)]
 pub struct Awaited {
     ticket: u32,
     bytes: usize,
     data: Vec<u8>,
     copies: Copies,
-    /// Lines that are still to bring the end of it.
+    /// Lines that still have to bring the end of the answer.
     open: Lines,
-    /// One has.
+    /// Whether a line has brought all of it.
     is_over: bool,
-    /// For the first copy, and from there for the second.
+    /// Cycle by which the first copy has to be complete; after that, the second.
     deadline: Option<u64>,
 }
 
 /// A write, or several under one notification.
 #[derive(Debug, Clone)]
 pub struct Announced {
-    /// By line: what is left to send.
+    /// Parts still to be sent, by line.
     left: Vec<VecDeque<Part>>,
-    /// How many no line has sent yet.
+    /// Number of parts that no line has sent yet.
     unsent: usize,
-    /// Lines that the place waits for. Then it is free, and what is `left` on others waits for its grants alone.
+    /// Lines that the place waits for. After that it is free, and the parts in `left` for other lines wait for their
+    /// grants alone.
     open: Lines,
     is_free: bool,
-    /// For the second copy, when the first has left.
+    /// Cycle by which the second copy has to leave, once the first has left.
     deadline: Option<u64>,
 }
 
-/// Whose it is, its address, and its data.
+/// Ticket of a write, address, and data.
 type Part = (u32, u64, Vec<u8>);
 
 impl Way {
+    /// Returns whether a new request would start at once, as fewer than `max_active` are active.
     pub fn is_ready(&self, max_active: usize) -> bool {
         self.waiting.is_empty() && self.places.iter().filter(|place| place.is_used).count() < max_active
     }
 }
 
 impl Announced {
-    /// Whether its place is free again, since it has left over all lines that the place waits for.
+    /// Returns whether its place is free again, since it has left over all lines that the place waits for.
     pub fn is_free(&self) -> bool {
         self.is_free
     }
 }
 
 impl Host {
-    /// Lets go what X allows.
+    /// Starts waiting requests as far as X allows.
     pub(super) fn admit(&mut self, now: u64, dst: u16) {
         while self.ways.get(&dst).is_some_and(|way| !way.waiting.is_empty()) {
             let Some(id) = self.new_id(dst) else { return };
@@ -94,8 +96,8 @@ impl Host {
         }
     }
 
-    /// The id of the first place that is free: its number in the low bits, above it how often it was used, so that a
-    /// late answer is not taken for another. `None`: X are active.
+    /// Returns the id for the first free place: the place's number in the low bits, and above it how often it was
+    /// used, so that a late answer is not taken for another. `None` if X are active.
     fn new_id(&mut self, dst: u16) -> Option<u8> {
         let places = &mut self.ways.entry(dst).or_default().places;
         places.resize(self.config.max_active, Place::default());
@@ -141,7 +143,7 @@ impl Host {
         }
     }
 
-    /// What of a write is granted leaves over the line of the grant. Whether there is such a write.
+    /// Sends the granted part of a write over the line of the grant. Returns whether there is such a write.
     pub(super) fn send_write(
         &mut self,
         (now, line): (u64, usize),
@@ -212,7 +214,7 @@ impl Host {
         self.settle(now, key);
     }
 
-    /// Ends what waits for nothing any more, and frees its place.
+    /// Ends a request that waits for nothing any more, and frees its place.
     fn settle(&mut self, now: u64, key: (u16, u8)) {
         if self.awaited.get(&key).is_some_and(|awaited| awaited.is_over && awaited.open.is_empty()) {
             self.awaited.remove(&key);
@@ -232,7 +234,7 @@ impl Host {
         }
     }
 
-    /// Nothing of `node` is waited for on this line any more, or taken.
+    /// Stops waiting for `node` on this line, and taking anything of it from there.
     pub(super) fn give_up(&mut self, now: u64, node: u16, line: usize) {
         self.ways.entry(node).or_default().lost.add(line);
         let of_node = (node, 0)..=(node, u8::MAX);

@@ -1,6 +1,6 @@
-//! Two lines to mirrored switches (§3.3): which are in use, and the first copy of what comes over both.
+//! Two lines to mirrored switches (§3.3): sets of lines, and the first copy of what arrives over both.
 
-/// The most lines of a host: one to the switch, or one to each of two.
+/// Most lines of a host: one to the switch, or one to each of two.
 pub const MOST: usize = 2;
 
 /// A set of a host's lines.
@@ -8,31 +8,37 @@ pub const MOST: usize = 2;
 pub struct Lines(u8);
 
 impl Lines {
-    /// The first `count`.
+    /// Returns the first `count` lines.
     pub fn first(count: usize) -> Lines {
         Lines((1 << count) - 1)
     }
 
+    /// Returns whether the set has this line.
     pub fn has(self, line: usize) -> bool {
         self.0 >> line & 1 == 1
     }
 
+    /// Returns whether the set has no line.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    /// Adds a line.
     pub fn add(&mut self, line: usize) {
         self.0 |= 1 << line;
     }
 
+    /// Removes a line.
     pub fn remove(&mut self, line: usize) {
         self.0 &= !(1 << line);
     }
 
+    /// Returns the lines of this set that are not in `others`.
     pub fn without(self, others: Lines) -> Lines {
         Lines(self.0 & !others.0)
     }
 
+    /// Returns the lines in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..MOST).filter(move |line| self.has(*line))
     }
@@ -44,7 +50,7 @@ impl FromIterator<usize> for Lines {
     }
 }
 
-/// How much of a message came over each line. Each line brings its parts in their order, so bytes say which they are.
+/// Bytes of a message that came over each line. Each line brings them in order, so counts identify them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Copies {
     came: [usize; MOST],
@@ -52,7 +58,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// `bytes` more came over `line`: so many of them, the last ones, no line had brought.
+    /// Notes `bytes` more over `line`. Returns how many of these, the last ones, no line had brought before.
     pub fn take(&mut self, line: usize, bytes: usize) -> usize {
         self.came[line] += bytes;
         let new = self.came[line].saturating_sub(self.taken);
@@ -61,7 +67,7 @@ impl Copies {
     }
 }
 
-/// What a request is to the one before it of the same place: ids count the uses of a place in `bits` bits.
+/// Relation of a request to the one before it of the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     Newer,
@@ -70,6 +76,7 @@ pub enum Turn {
 }
 
 impl Turn {
+    /// Compares the uses of a place, which ids count in `bits` bits.
     pub fn of(uses: u8, before: u8, bits: u32) -> Turn {
         let ahead = uses.wrapping_sub(before) & ((1 << bits) - 1);
         match ahead {

@@ -1,20 +1,21 @@
-//! The stack of a node (§3.2.1). One that asks and one that has memory are the same.
+//! The stack of a node (§3.2.1). Compute nodes and memory nodes have the same.
 //!
 //! | module | |
 //! |---|---|
 //! | [`asking`] | requests: announced, granted, answered, over |
-//! | [`serving`] | those of others: done once, answered |
+//! | [`serving`] | requests of others: done once, answered |
 //! | [`copies`] | lines to two switches, and the first copy |
 //!
-//! A mirrored node (§3.3) has a line to each of two switches, and all that it sends goes over both. Each switch grants for
-//! itself, and its grants are for its own line. So nothing hangs on both being in step: frames on one line may hold up
-//! its copy for as long as they like. Who receives takes of each part of a message the copy that comes first.
+//! A mirrored node (§3.3) has a line to each of two switches, and sends everything over both. Each switch issues its
+//! own grants, which are for its own line. So the copies need not be in step: frames on one line may hold up its copy
+//! for any time. The receiver takes of each part of a message the copy that comes first.
 //!
 //! - A place of the table is free when both copies are through, so that no switch has more than X of a pair, and an id
 //!   means one message on both lines.
-//! - If the second copy is later than the first by a timer's time, then that line has lost the way to this node (its own
-//!   line to that switch may be down, which nobody else sees), and it is asked over the other one from then on.
-//! - A line that shows damage is out of use for good (§3.3).
+//! - If the second copy is later than the first by the timeout, that line has lost the path to this node (the node's
+//!   own line to that switch may be down, which no other node sees), and from then on the node is asked over the other
+//!   line.
+//! - A line that shows damage is not used again (§3.3).
 
 mod asking;
 mod copies;
@@ -35,19 +36,19 @@ use unrack_protocol::edm::steps;
 #[derive(Debug, Clone, Copy)]
 pub struct HostConfig {
     pub node: u16,
-    /// The most that a request allows of its answer: the scheduler's chunk, bytes.
+    /// Most bytes that a request allows of its answer: the scheduler's chunk.
     pub chunk: u16,
-    /// X: messages of one destination that are announced and not yet granted, or not yet answered (§3.1.2). At most
-    /// 256: their ids have eight bits.
+    /// X: messages to one destination that are announced and not yet granted, or not yet answered (§3.1.2). At most
+    /// 256, since ids have eight bits.
     pub max_active: usize,
-    /// Writes that wait for the same destination go under one notification of at most so many bytes.
+    /// Most bytes of one notification for several writes to the same destination; `None`: a notification for each.
     pub mega: Option<u16>,
-    /// Cycles after which a read or read-modify-write ends with NULL (§3.3). It must be longer than anything takes in a
+    /// Cycles after which a read or read-modify-write ends with NULL (§3.3). The timeout must exceed any delay in a
     /// rack that works.
     pub timeout: Option<u64>,
 }
 
-/// What an application asks for.
+/// A request of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     Read { dst: u16, address: u64, bytes: u16 },
@@ -55,31 +56,32 @@ pub enum Request {
     Modify { dst: u16, address: u64, operation: Operation },
 }
 
-/// How it ended.
+/// End of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// As [`Host::submit`] named it.
+    /// Number that [`Host::submit`] returned.
     pub ticket: u32,
     pub outcome: Outcome,
-    /// The cycle in which the first block of the last chunk was with the application, and that of the last.
+    /// Cycles in which the first block (`first`) and the last block (`at`) of the last chunk reached the application.
     pub first: u64,
     pub at: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was read, or what a read-modify-write answers.
+    /// Data read, or the answer of a read-modify-write.
     Answer(Vec<u8>),
-    /// All of a write has left: `first` is the cycle of its last chunk's first block.
+    /// All parts of a write have left: `first` is the cycle of its last chunk's first block.
     Sent,
-    /// Nothing came in time.
+    /// No answer came within the timeout.
     Null,
 }
 
-/// A memory controller, and what tells when a write comes to it.
+/// A memory controller, which is also told when writes arrive.
 pub trait Store {
+    /// Returns bytes of memory.
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8>;
-    /// `first` and `at` as in [`Completion`].
+    /// Writes bytes; `first` and `at` as in [`Completion`].
     fn write(&mut self, address: u64, data: &[u8], first: u64, at: u64);
 }
 
@@ -88,38 +90,39 @@ pub trait Store {
 pub struct Host {
     config: HostConfig,
     lines: Vec<Line>,
-    /// Lines that showed damage.
+    /// Lines out of use, since they showed damage.
     out: Lines,
     tickets: u32,
     ways: BTreeMap<u16, Way>,
     /// The message state tables, by <destination, message id>.
     awaited: BTreeMap<(u16, u8), Awaited>,
     announced: BTreeMap<(u16, u8), Announced>,
-    /// Answers of which a part is not yet granted.
+    /// Answers that are not yet granted completely.
     answers: BTreeMap<(u16, u8), Answer>,
-    /// What a mirrored node did last.
+    /// Last requests served, of a mirrored node.
     served: BTreeMap<Serving, Served>,
     completions: Vec<Completion>,
     strays: u64,
     duplicates: u64,
 }
 
-/// The end of a line.
+/// A node's end of a line.
 #[derive(Debug, Clone, Default)]
 struct Line {
     assembler: Assembler,
-    /// The cycle in which the message under way began, and whose it is.
+    /// Cycle in which the message under way began, and its source.
     began: u64,
     from: u16,
     outbox: Outbox,
 }
 
 impl Host {
+    /// Returns the stack of a node with one line.
     pub fn new(config: HostConfig) -> Host {
         Host::with_lines(config, 1)
     }
 
-    /// With a line to each of two switches.
+    /// Returns the stack of a node with a line to each of two switches.
     ///
     /// # Panics
     /// Without a timeout, or with X above 64: an id must tell four uses of its place apart.
@@ -146,7 +149,7 @@ impl Host {
         }
     }
 
-    /// An application's request, in cycle `now`; its number.
+    /// Takes an application's request in cycle `now`, and returns its number.
     pub fn submit(&mut self, now: u64, request: Request) -> u32 {
         let ticket = self.tickets;
         self.tickets += 1;
@@ -156,27 +159,27 @@ impl Host {
         ticket
     }
 
-    /// What came to an end.
+    /// Takes the requests that have ended.
     pub fn completions(&mut self) -> std::vec::Drain<'_, Completion> {
         self.completions.drain(..)
     }
 
-    /// The block that may go over a line in this cycle.
+    /// Returns the block that may go over a line in this cycle.
     pub fn offer(&self, now: u64, line: usize) -> Option<Block> {
         self.lines[line].outbox.offer(now)
     }
 
-    /// It went.
+    /// Notes that the offered block went.
     pub fn took(&mut self, now: u64, line: usize) {
         self.lines[line].outbox.took(now);
     }
 
-    /// Whether what is now submitted for `dst` is announced at once: less than X are active.
+    /// Returns whether a request submitted now for `dst` starts at once: fewer than X are active.
     pub fn is_ready(&self, dst: u16) -> bool {
         self.ways.get(&dst).is_none_or(|way| way.is_ready(self.config.max_active))
     }
 
-    /// Nothing waits to be sent or answered.
+    /// Returns whether nothing waits to be sent or answered.
     pub fn is_idle(&self) -> bool {
         let nothing_waits = self.ways.values().all(|way| way.waiting.is_empty());
         let nothing_leaves = self.lines.iter().all(|line| line.outbox.is_empty());
@@ -184,26 +187,27 @@ impl Host {
         nothing_waits && self.awaited.is_empty() && nothing_is_unsent && nothing_leaves
     }
 
-    /// What came that fits nothing here: late answers, grants of nothing.
+    /// Returns the number of arrivals that match nothing here: late answers, grants without a message.
     pub fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// Messages that the other line had brought before.
+    /// Returns the number of messages that the other line had brought before.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Whether what goes to `dst` goes over all lines of this node.
+    /// Returns whether messages to `dst` go over all lines of this node.
     pub fn is_mirrored_to(&self, dst: u16) -> bool {
         self.lines_to(dst) == Lines::first(copies::MOST)
     }
 
+    /// Returns the assembler of a line.
     pub fn assembler(&self, line: usize) -> &Assembler {
         &self.lines[line].assembler
     }
 
-    /// What a line brought in this cycle.
+    /// Takes a line's memory block of this cycle.
     pub fn handle(&mut self, now: u64, line: usize, memory: Option<Memory>, store: &mut impl Store) {
         self.time_out(now);
         let Some(memory) = memory.filter(|_| !self.out.has(line)) else { return };
@@ -221,7 +225,7 @@ impl Host {
         match event {
             Some(Ok(Event::Grant(grant))) => self.grant(now, line, grant),
             Some(Ok(Event::Message(message))) => {
-                // One block on its own may come between those of a message.
+                // A single-block message may come between the blocks of another.
                 let began = if memory.is_of_type(MST) { now } else { self.lines[line].began };
                 self.message((now, line), began, message, store);
             }
@@ -231,7 +235,8 @@ impl Host {
         }
     }
 
-    /// A line that brings no signal, or something damaged (§3.3): nothing is taken from it, or begun on it, any more.
+    /// Takes a line out of use that has no signal or shows damage (§3.3): nothing is taken from it, or started on it,
+    /// any more.
     pub fn disable(&mut self, now: u64, line: usize) {
         if self.out.has(line) {
             return;
@@ -244,13 +249,13 @@ impl Host {
 
     fn damaged(&mut self, now: u64, line: usize, why: Malformed) {
         match why {
-            // Another's line: it brings nothing more of that node.
+            // The damage is on another node's line: this line brings nothing more of that node.
             Malformed::Marked => self.give_up(now, self.lines[line].from, line),
             _ => self.disable(now, line),
         }
     }
 
-    /// Lines over which a node is asked.
+    /// Returns the lines over which a node is asked.
     fn lines_to(&self, node: u16) -> Lines {
         let lost = self.ways.get(&node).map_or(Lines::default(), |way| way.lost);
         Lines::first(self.lines.len()).without(self.out).without(lost)
@@ -260,7 +265,7 @@ impl Host {
         self.ways.get(&node).is_some_and(|way| way.lost.has(line))
     }
 
-    /// §3.2.1: parse, add to the grant queue, read it, make data.
+    /// Handles a grant (§3.2.1): parse, add to the grant queue, read it, make data.
     fn grant(&mut self, now: u64, line: usize, grant: Control) {
         let from = now + steps::PARSE_GRANT + steps::READ_GRANT_QUEUE + steps::MAKE_DATA;
         let (key, bytes) = ((grant.node, grant.id), usize::from(grant.size));
@@ -273,8 +278,8 @@ impl Host {
         }
     }
 
-    /// A grant that is not used leaves a circuit at the switch which the next data would take. With another line, rather
-    /// no data goes over this one.
+    /// Counts a grant that matches nothing. Unused, it leaves a circuit at the switch that the next data would take;
+    /// so a node with another line sends no data over this one any more.
     fn stray_grant(&mut self, now: u64, line: usize) {
         self.strays += 1;
         if self.lines.len() > 1 {
@@ -290,7 +295,7 @@ impl Host {
 }
 
 impl HostConfig {
-    /// Bits of an id that name a place; the others count its uses.
+    /// Returns the bits of an id that name a place; the others count its uses.
     fn place_bits(&self) -> u32 {
         self.max_active.next_power_of_two().trailing_zeros()
     }
@@ -305,6 +310,7 @@ impl HostConfig {
 }
 
 impl Request {
+    /// Returns the destination.
     pub fn dst(&self) -> u16 {
         match self {
             Request::Read { dst, .. } | Request::Write { dst, .. } | Request::Modify { dst, .. } => *dst,

@@ -1,33 +1,33 @@
-//! What a node does for others.
+//! Requests that a node serves for others.
 
 use super::copies::{Copies, Lines, MOST, Turn};
 use super::{Host, Store};
 use crate::edm::{Body, Message};
 use unrack_protocol::edm::steps;
 
-/// An answer of which a part is still to go.
+/// An answer that has not been sent completely.
 #[derive(Debug, Clone)]
 pub struct Answer {
     data: Vec<u8>,
     sent: [usize; MOST],
-    /// Lines over which it is still to go.
+    /// Lines over which it has not been sent completely.
     open: Lines,
 }
 
-/// The newest request of a place of another's table, or its newest write: a request may overtake the data of the write
-/// that had its place before.
+/// The newest request of a place of another node's table, or its newest write: kept apart, since a request may
+/// overtake the data of the write that had its place before.
 #[derive(Debug, Clone, Copy)]
 pub struct Served {
     id: u8,
-    /// Of a write.
+    /// Copies of a write; unused for requests.
     copies: Copies,
 }
 
-/// Of what source, whether a write, and of which place.
+/// Key of a served request: its source, whether it is a write, and its place.
 pub type Serving = (u16, bool, u8);
 
 impl Answer {
-    /// Nothing of it goes over this line any more. Whether that is its end.
+    /// Closes the answer on this line. Returns whether it is closed on all.
     pub fn close(&mut self, line: usize) -> bool {
         self.open.remove(line);
         self.open.is_empty()
@@ -68,7 +68,8 @@ impl Host {
         }
     }
 
-    /// Done once, and answered over each line that brings it. The request is the grant of the first chunk (§3.1.1 (4)).
+    /// Serves a request once, and answers it over each line that brings it. The request is the grant of the first
+    /// chunk (§3.1.1 (4)).
     fn request(&mut self, (now, line): (u64, usize), key: (u16, u8), answer: impl FnOnce() -> Vec<u8>) {
         match self.turn(key, false) {
             Turn::Newer => {
@@ -85,7 +86,7 @@ impl Host {
         }
     }
 
-    /// Whether there is such an answer.
+    /// Sends the granted part of an answer. Returns whether there is such an answer.
     pub(super) fn send_answer(&mut self, line: usize, from: u64, key: (u16, u8), granted: usize) -> bool {
         let Some(answer) = self.answers.get_mut(&key) else { return false };
         let rest = &answer.data[answer.sent[line]..];
@@ -100,7 +101,7 @@ impl Host {
         true
     }
 
-    /// How many bytes of a write's part no line has brought yet: the last ones.
+    /// Returns how many bytes of a write's part, the last ones, no line has brought before.
     fn new_bytes(&mut self, line: usize, key: (u16, u8), bytes: usize) -> usize {
         if self.lines.len() == 1 {
             return bytes;
@@ -112,7 +113,7 @@ impl Host {
         new
     }
 
-    /// What a message is to the one before it of its place; a newer one is from now on the one before.
+    /// Compares a message with the previous one in its place, which a newer message then takes.
     fn turn(&mut self, (node, id): (u16, u8), is_write: bool) -> Turn {
         if self.lines.len() == 1 {
             return Turn::Newer;
@@ -129,7 +130,8 @@ impl Host {
         turn
     }
 
-    /// Of an answer that nobody waits for, only what has begun to go is still granted.
+    /// Closes an answer that is no longer waited for, except on lines on which it has begun: there it is still
+    /// granted.
     fn supersede(&mut self, key: (u16, u8)) {
         let Some(answer) = self.answers.get_mut(&key) else { return };
         let begun = (0..MOST).filter(|line| answer.has_begun(*line));

@@ -1,4 +1,4 @@
-//! CXL as the simulator has it: lines of 64 B in flits over one switch, with the latencies of Pond.
+//! CXL as simulated: lines of 64 B in flits over one switch, with the latencies of Pond.
 
 use super::{Alone, Latency, READ, WRITE};
 use unrack_protocol::cxl::{LINE_BYTES, Params};
@@ -8,9 +8,10 @@ use unrack_sim::network::{Network, Star};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
-/// Eight lanes of PCIe 5.0, as Pond's ports have.
+/// Rate of eight lanes of PCIe 5.0, as in Pond's ports.
 const RATE: Rate = Rate::from_gbps(256);
 
+/// Returns the latency of the simulator's CXL without load.
 pub fn latency() -> Latency {
     let star = Star { nodes: 2, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO };
     let cxl = Cxl::new(&Network::star(&star), &Params::default()).expect("two nodes can be connected");

@@ -10,14 +10,14 @@ use unrack_units::Time;
 
 /// Cycles of PMA, transceivers and fibre of a link: 48 ns.
 const WIRE: u64 = 19;
-/// A share of the requests that does not count: 1 in so many.
+/// Divisor of the requests: one in this many does not count, at the start.
 const WARM_UP: usize = 10;
-/// There and back, or asked, granted and sent: a message crosses as many.
+/// Links that a message crosses: there and back, or asked, granted and sent.
 const LINKS: u64 = 4;
 /// Bytes of table 1's requests.
 const LINE: usize = 64;
 
-/// Requests a second, as many under way as the stack allows.
+/// Returns requests per second, with up to [`WINDOW`] under way.
 pub fn rate(accesses: &[Access]) -> f64 {
     let mut bed = testbed();
     let mut left = accesses.iter();
@@ -43,7 +43,7 @@ pub fn rate(accesses: &[Access]) -> f64 {
     counted / ((bed.now() - since) as f64 * steps::PCS_CYCLE.as_ns_f64() / 1e9)
 }
 
-/// How long a request, its notification included, is on the compute node's line.
+/// Returns the time that a request, with its notification, takes on the compute node's line.
 pub fn up(is_read: bool) -> Time {
     let (node, id, address) = (MEMORY, 0, 0);
     let body = match is_read {
@@ -55,7 +55,8 @@ pub fn up(is_read: bool) -> Time {
     steps::PCS_CYCLE * (blocks.len() as u64 + u64::from(!is_read))
 }
 
-/// Alone: until the first word of a line of 64 B is there, and until all that a request asks for is.
+/// Returns the latency of a single request: until the first word of a line of 64 B arrives, and until all requested
+/// data has.
 pub fn latency() -> Latency {
     let first = |request| steps::PCS_CYCLE * through_the_switch(request).0 + wire(LINKS);
     let data = vec![0; LINE];
@@ -75,7 +76,7 @@ fn whole(is_read: bool) -> Time {
         bed.tick();
         let read = bed.hosts[usize::from(COMPUTE)].completions().next().map(|completion| completion.at);
         let written = bed.memory[usize::from(MEMORY)].writes.first().map(|(.., at)| *at);
-        // A write's own completion says that it was sent.
+        // The completion of a write only means that it was sent.
         if let Some(at) = if is_read { read } else { written } {
             break at;
         }

@@ -1,12 +1,12 @@
-//! EDM figures 6 and 7: YCSB on a key-value store whose memory is at the other end of a switch (§4.2.2).
+//! EDM figures 6 and 7: YCSB on a key-value store whose memory is behind a switch (§4.2.2).
 //!
-//! A read takes 1 KB and a write 100 B: a record of YCSB, and one of its ten fields. A read-modify-write is a read and a
-//! write, so that a third of F's requests write, as the paper has it.
+//! A read takes 1 KB and a write 100 B: a record of YCSB, and one of its ten fields. A read-modify-write is a read and
+//! a write, so that a third of F's requests write, as in the paper.
 //!
 //! | module | |
 //! |---|---|
 //! | [`edm`] | blocks through the stacks of two nodes and a switch |
-//! | [`rdma`] | frames of RoCEv2 over a switch that stores them, with the latencies of table 1 |
+//! | [`rdma`] | frames of RoCEv2 over a store-and-forward switch, with the latencies of table 1 |
 //! | [`cxl`] | the simulator's CXL, unloaded |
 
 mod cxl;
@@ -19,44 +19,45 @@ use unrack_units::{Rate, Time};
 use unrack_workload::random::mix;
 use unrack_workload::ycsb::{Operation, Operations, Workload};
 
-/// §4.1.
+/// Rate of a link (§4.1).
 const RATE: Rate = Rate::from_gbps(25);
-/// Bytes of a read's answer, and of a write (§4.2.2).
+/// Bytes of a read's answer, and below, of a write (§4.2.2).
 const READ: u16 = 1_024;
 const WRITE: u16 = 100;
 /// Records of the store, 1 KB each.
 const RECORDS: u64 = 100_000;
-/// Requests that a compute node has not heard of, at most: more than either stack needs to fill a link.
+/// Most requests of a compute node under way: more than either stack needs to fill a link.
 const WINDOW: usize = 64;
-/// DRAM of one's own: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). Memory at the far end takes as long.
+/// Latency of local DRAM: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). Memory at the far end takes as
+/// long.
 const DRAM: Time = Time::from_ns(85);
 const SEED: u64 = 1;
-/// Local to remote, as figure 7 has them.
+/// Weights of local and remote objects in figure 7.
 const SPLITS: [(u64, u64); 5] = [(100, 10), (66, 34), (50, 50), (34, 66), (10, 100)];
 
-/// A request for memory.
+/// A memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Access {
     is_read: bool,
     record: u64,
 }
 
-/// What a read and a write take alone.
+/// Latency of a single read and of a single write.
 #[derive(Debug, Clone, Copy)]
 struct Alone {
     read: Time,
     write: Time,
 }
 
-/// Of one stack: until the first word of what is asked for is there, as table 1 counts, and until all of it is.
+/// Latencies of one stack: until the first word arrives, as in table 1, and until all requested data has.
 #[derive(Debug, Clone, Copy)]
 struct Latency {
     first: Alone,
     whole: Alone,
 }
 
-/// Figure 6: million requests a second over both directions of the links, and what the compute node's own line has room
-/// for.
+/// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own
+/// line alone would allow.
 pub fn throughput(scale: Scale) -> Computed {
     let count = match scale {
         Scale::Full => 20_000,
@@ -91,7 +92,7 @@ pub fn throughput(scale: Scale) -> Computed {
     values
 }
 
-/// Figure 7: mean latency in nanoseconds by where objects are, one request at a time.
+/// Returns figure 7: mean latency in nanoseconds by where objects are, one request at a time.
 pub fn latency(scale: Scale) -> Computed {
     let count = match scale {
         Scale::Full => 200_000,
@@ -127,7 +128,7 @@ pub fn latency(scale: Scale) -> Computed {
     values
 }
 
-/// What a workload asks of memory.
+/// Returns the memory accesses of a workload.
 fn accesses(workload: Workload, operations: usize) -> Vec<Access> {
     let mut of = Operations::new(workload, RECORDS, SEED);
     let mut accesses = Vec::with_capacity(2 * operations);
@@ -158,7 +159,7 @@ mod tests {
         }
     }
 
-    /// No stack carries more than its links have room for: on the way there, and on the way back 1 KB for each read.
+    /// No stack carries more than its links can: requests on the way there, and on the way back 1 KB for each read.
     #[test]
     fn no_rate_is_above_that_of_the_links() {
         for workload in [Workload::A, Workload::B, Workload::F] {
@@ -177,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Table 1: nothing is between its totals and ours until the first word of 64 B but what is rounded.
+    /// Table 1: its totals are our latencies until the first word of 64 B, except for rounding.
     #[test]
     fn first_words_are_as_late_as_table_1_says() {
         let edm = edm::latency().first;

@@ -1,6 +1,6 @@
-//! RoCEv2: frames over a switch that stores each before it sends it on, between stacks with the latencies of table 1.
+//! RoCEv2: frames over a store-and-forward switch, between stacks with the latencies of table 1.
 //!
-//! Everything is first in, first out, both ways. So a frame's times follow from those of the one before.
+//! Everything is FIFO in both directions. So a frame's times follow from those of the one before.
 
 use super::super::edm_table1::{ROCE, over_the_mac, wire};
 use super::{Access, Alone, DRAM, Latency, RATE, READ, WINDOW, WRITE};
@@ -8,23 +8,23 @@ use std::collections::VecDeque;
 use unrack_phy::mac::{FCS, GAP, MIN_FRAME};
 use unrack_units::{Bytes, Time};
 
-/// Ethernet 14, IPv4 20, UDP 8, base transport header 12, and the invariant CRC 4 (InfiniBand specification 1.2.1, §9, and
-/// annex A17).
+/// Bytes of headers: Ethernet 14, IPv4 20, UDP 8, base transport header 12, and the invariant CRC 4 (InfiniBand
+/// specification 1.2.1, §9, and annex A17).
 const HEADERS: usize = 58;
-/// Extended headers of requests and of answers (§9.3).
+/// Bytes of the extended headers of requests, and below, of answers (§9.3).
 const RETH: usize = 16;
 const AETH: usize = 4;
-/// Start, preamble and delimiter.
+/// Characters of start, preamble and delimiter.
 const PREAMBLE: usize = 8;
 
-/// Two links and the switch between them, one way.
+/// One direction: two links and the switch between them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
     free: [Time; 2],
 }
 
 impl Way {
-    /// A frame with such a payload: when it is with the stack at the other end.
+    /// Sends a frame with such a payload. Returns when it reaches the stack at the other end.
     fn carry(&mut self, at: Time, payload: usize) -> Time {
         let frame = (HEADERS + payload + FCS).max(MIN_FRAME + FCS) + PREAMBLE;
         let stored = self.free.iter_mut().fold(at, |at, free| {
@@ -36,12 +36,13 @@ impl Way {
     }
 }
 
-/// What is no transmission: table 1.
+/// Returns the latency of one direction without transmission, as in table 1.
 fn one_way() -> Time {
     over_the_mac(ROCE) + wire(2)
 }
 
-/// Payloads of a request and of its answer: each read and write is one packet, and a write is acknowledged.
+/// Returns the payloads of a request and of its answer in bytes: each read and write is one packet, and a write is
+/// acknowledged.
 fn payloads(is_read: bool) -> [usize; 2] {
     match is_read {
         true => [RETH, AETH + usize::from(READ)],
@@ -49,7 +50,7 @@ fn payloads(is_read: bool) -> [usize; 2] {
     }
 }
 
-/// Requests a second, as many under way as are allowed.
+/// Returns requests per second, with up to [`WINDOW`] under way.
 pub fn rate(accesses: &[Access]) -> f64 {
     let [mut there, mut back] = [Way::default(); 2];
     let mut answers = VecDeque::new();
@@ -64,14 +65,14 @@ pub fn rate(accesses: &[Access]) -> f64 {
     accesses.len() as f64 / (last.as_ns_f64() / 1e9)
 }
 
-/// How long a request is on the compute node's line, with its gap.
+/// Returns the time that a request takes on the compute node's line, with its gap.
 pub fn up(is_read: bool) -> Time {
     let mut way = Way::default();
     way.carry(Time::ZERO, payloads(is_read)[0]);
     way.free[0]
 }
 
-/// Alone, but for the time that memory takes.
+/// Returns the latency of a single request, without the time of memory.
 pub fn latency() -> Latency {
     let carry = |payload| Way::default().carry(Time::ZERO, payload);
     let [[request, answer], [write, _]] = [true, false].map(payloads);

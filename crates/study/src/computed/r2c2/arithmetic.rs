@@ -1,4 +1,4 @@
-//! R2C2: its two small examples, what broadcasts cost, its formats, and a controller instead of broadcasts.
+//! R2C2: its two small examples, the cost of broadcasts, its formats, and a controller instead of broadcasts.
 
 use crate::fluid::torus;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use unrack_protocol::r2c2::weights::{Exact, Loads, Share, Ways, Weights};
 use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
 
-/// Figs. 3 and 4.
+/// Returns the examples of figs. 3 and 4.
 pub fn examples() -> Vec<(&'static str, f64)> {
     let square = Graph::cube(Sides::new(&[2, 2]).expect("sides"), false).expect("a mesh");
     let mut loads = Loads::new(&square);
     Exact::new(&square).add(Routing::Spraying, (0, 3), 0, 1.0, &mut loads);
     let most = (0..square.links()).map(|link| loads.of(link)).fold(0.0, f64::max);
-    // Links 1-4, 1-3, 2-3, 3-4.
+    // Links in order: 1-4, 1-3, 2-3, 3-4.
     let rates = |first: &[(u32, u32)]| {
         let mut rates = Rates::new([Rate::from_gbps(1); 4], 0.0);
         let share = |(link, halves): &(u32, u32)| Share { link: *link, share: Share::ONE / 2 * halves };
@@ -37,11 +37,11 @@ pub fn examples() -> Vec<(&'static str, f64)> {
     ]
 }
 
-/// §3.2, §4.2, §5.1.
+/// Returns the cost of broadcasts, paths and weights (§3.2, §4.2, §5.1).
 pub fn broadcast() -> Vec<(&'static str, f64)> {
     let torus = torus(&[8, 8, 8]);
     let bytes = (Trees::new(torus.clone(), 4).links(0, 0).len() * BROADCAST) as f64;
-    // The paper counts flows of a node to itself as well, and in the mean length of ways.
+    // The paper counts flows of a node to itself as well, also in the mean length of paths.
     let nodes = f64::from(torus.nodes());
     let hops = mean_hops(&torus);
     let overhead = |flow: f64| 2.0 * bytes / (flow * hops);
@@ -57,7 +57,7 @@ pub fn broadcast() -> Vec<(&'static str, f64)> {
     ]
 }
 
-/// Fig. 19.
+/// Returns the cost of a controller relative to a broadcast (fig. 19).
 pub fn controller() -> Vec<(&'static str, f64)> {
     let torus = torus(&[8, 8, 8]);
     let (nodes, hops) = (f64::from(torus.nodes()), mean_hops(&torus));
@@ -66,8 +66,9 @@ pub fn controller() -> Vec<(&'static str, f64)> {
     vec![("central_1", of(1.0)), ("central_10", of(10.0))]
 }
 
-/// What a controller costs for one event: the event's packet goes to it, and to every node it sends one with
-/// the rates of its flows: a packet as a broadcast, which has one rate, and 4 bytes for each rate more.
+/// Returns the bytes × hops of a controller for one event. The event's packet goes to it, and it sends one to every
+/// node with the rates of the node's flows: a packet like a broadcast, which has one rate, and 4 bytes for each other
+/// rate.
 fn central(flows: f64, hops: f64, nodes: f64) -> f64 {
     let message = BROADCAST as f64 + 4.0 * (flows - 1.0);
     hops * (BROADCAST as f64 + nodes * message)
@@ -78,20 +79,20 @@ fn mean_hops(torus: &Graph) -> f64 {
     distances.iter().map(|hops| f64::from(*hops)).sum::<f64>() / distances.len() as f64
 }
 
-/// Of a pair of different nodes of 6x6x6, on average: two ways around half a ring.
+/// Returns the mean number of shortest paths between two different nodes of 6x6x6: both ways around half a ring count.
 fn mean_paths() -> f64 {
     let paths = paths(&torus(&[6, 6, 6]));
     paths[1..].iter().sum::<f64>() / (paths.len() - 1) as f64
 }
 
-/// Of a pair of nodes that are half a ring apart in each dimension of 6x6x6, one way around each ring: from corner to
-/// corner of a mesh of four nodes a side.
+/// Returns the shortest paths between two nodes half a ring apart in each dimension of 6x6x6, one way around each
+/// ring: from corner to corner of a mesh of four nodes a side.
 fn farthest_paths() -> f64 {
     let mesh = Graph::cube(Sides::new(&[4, 4, 4]).expect("sides"), false).expect("a mesh");
     *paths(&mesh).last().expect("a mesh has nodes")
 }
 
-/// Shortest paths to node 0, by node.
+/// Returns the number of shortest paths to node 0, by node.
 fn paths(graph: &Graph) -> Vec<f64> {
     let distances = graph.distances_to(0);
     let mut paths = vec![0.0; distances.len()];
@@ -106,7 +107,7 @@ fn paths(graph: &Graph) -> Vec<f64> {
     paths
 }
 
-/// All that is kept of the routing that keeps most, when all pairs were asked for.
+/// Returns the bytes kept for the routing that keeps most, after all pairs were asked for.
 fn weights_bytes(torus: &Arc<Graph>) -> f64 {
     let mut weights = Weights::new(torus.clone());
     let mut most = 0;
@@ -119,7 +120,7 @@ fn weights_bytes(torus: &Arc<Graph>) -> f64 {
     most as f64
 }
 
-/// §3.4, §4.2.
+/// Returns the limits of the formats (§3.4, §4.2).
 pub fn formats() -> Vec<(&'static str, f64)> {
     let mut longest = Route::default();
     (0..MOST_HOPS).for_each(|_| longest.push(MOST_PORTS - 1));

@@ -1,4 +1,4 @@
-//! R2C2 fig. 19: what is told of flows on the links of a run, by broadcasts and by a controller.
+//! R2C2 fig. 19: control traffic on the links of a run, with broadcasts and with a controller.
 
 use crate::fluid::{LINK, torus};
 use crate::random::Random;
@@ -16,26 +16,27 @@ use unrack_sim::{FabricConfig, Hop, PacketKind, Setup, Work};
 use unrack_units::{Bytes, Time};
 use unrack_workload::Message;
 
-/// Of a flow that comes and goes: the paper's mean.
+/// Bytes of a flow that comes and goes: the paper's mean.
 const BYTES: u64 = 100_000;
-/// Of a flow that is there all the time.
+/// Bytes of a flow that lasts for the whole run.
 const LONG: u64 = u32::MAX as u64;
 
 #[derive(Clone, Copy)]
 struct Case {
     control: Control,
-    /// Of each node.
+    /// Number of long flows of each node.
     long: u32,
-    /// Mean time between flows.
+    /// Mean time between short flows.
     gap: Time,
     interval: Time,
-    /// From when, and how long, bytes are counted.
+    /// Start and length of the period in which bytes are counted.
     from: Time,
     lasts: Time,
 }
 
-/// Control bytes of a controller over those of broadcasts, for each flow that begins or ends: one that computes once in 50 us,
-/// and one that does about as often as flows begin or end. And those of broadcasts, over what their trees say.
+/// Returns the control bytes of a controller relative to those of broadcasts, for each flow that begins or ends: of
+/// one that computes once in 50 us, and of one that does about as often as flows begin or end. Also returns the bytes
+/// of broadcasts relative to the size of their trees.
 pub fn measured(scale: Scale) -> Vec<(&'static str, f64)> {
     let graph = torus(if scale == Scale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
     let us = Time::from_us;
@@ -66,7 +67,7 @@ pub fn measured(scale: Scale) -> Vec<(&'static str, f64)> {
     [("measured_broadcast", broadcast / tree)].into_iter().chain(ratios).collect()
 }
 
-/// Control bytes on all links, for each flow that began or ended meanwhile.
+/// Returns the control bytes on all links for each flow that began or ended meanwhile.
 fn bytes_an_event(graph: &Arc<Graph>, case: &Case) -> f64 {
     let Case { control, interval, from, lasts, .. } = *case;
     let link = Link { pace: Pace::new(LINK), propagation: Time::from_ns(100) };
@@ -102,7 +103,8 @@ fn bytes_an_event(graph: &Arc<Graph>, case: &Case) -> f64 {
     bytes as f64 / times.flatten().filter(|at| *at >= from).count() as f64
 }
 
-/// Long ones, begun in the first tenth of what is not counted, and those that come and go, by Poisson's law.
+/// Returns the long flows, which begin in the first tenth of the time before counting, and short ones with Poisson
+/// arrivals.
 fn messages(nodes: u32, case: &Case) -> Vec<(Time, Message)> {
     let Case { long, gap, from, lasts, .. } = *case;
     let random = &mut Random::new(19);

@@ -1,9 +1,9 @@
-//! R2C2 fig. 7: a rack of threads beside the simulator, on the same flows, on this machine.
+//! R2C2 fig. 7: an emulated rack compared with the simulator, on the same flows, on this machine.
 //!
-//! The paper has a 4x4 torus of 5 Gb/s links and 1,000 flows of 10 MB, one every 1 ms, on 16 servers (§5.1). That is
-//! `examples/torus-4x4.toml` in slow motion, for two cores: flows of a tenth of the bytes, links of 100 Mb/s, and a flow
-//! every 5 ms, five times the time in all; so links are as loaded, and rates as often computed in the life of a flow.
-//! Slower still, threads are less late.
+//! The paper has a 4x4 torus of 5 Gb/s links and 1,000 flows of 10 MB, one every 1 ms, on 16 servers (§5.1). This is
+//! `examples/torus-4x4.toml` slowed down for two cores: flows of a tenth of the bytes, links of 100 Mb/s, and a flow
+//! every 5 ms, five times the time in all. So links are as loaded, and rates as often computed in the life of a flow.
+//! At still lower rates, threads are less late.
 
 use crate::run::Scale;
 use unrack_live::direct::{Emulation, Plan};
@@ -13,10 +13,10 @@ use unrack_sim::{FabricConfig, Setup, Work};
 
 const SCENARIO: &str = include_str!("../../../../../examples/torus-4x4.toml");
 
-/// Megabits a second of a link, and intervals of rates, that are as much slower.
+/// Rates of a link in Mb/s, and intervals of the computation of rates in proportion.
 const PACES: [(u64, &str); 3] = [(100, "2.5ms"), (50, "5ms"), (25, "10ms")];
 
-/// Of a run: flows' rates, and the most that waited at each link. Sorted.
+/// Results of a run: flows' rates, and most bytes queued at each link. Both are sorted.
 struct Curves {
     rates: Vec<f64>,
     queues: Vec<f64>,
@@ -37,7 +37,7 @@ fn at(sorted: &[f64], share: f64) -> f64 {
     sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-/// By Mb/s of a link: percentiles of rates and queues, live over simulated. Nothing where threads cannot be had.
+/// Returns percentiles of rates and queues, live over simulated, by Mb/s of a link; none where threads cannot be had.
 pub fn ratios(scale: Scale) -> Vec<(String, f64)> {
     let (paces, flows) = match scale {
         Scale::Full => (&PACES[..], 1_000),

@@ -1,4 +1,4 @@
-//! R2C2 figs. 15 and 16: how far flows' rates are from what they would be if rates were computed all the time.
+//! R2C2 figs. 15 and 16: difference of flows' rates from those if rates were computed at every change.
 
 use crate::fluid::{Went, drawn, run, torus};
 use crate::random::Random;
@@ -7,12 +7,12 @@ use rayon::prelude::*;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;
 
-/// Mean gap between flows, and interval: us.
+/// Mean gap between flows and interval of computations, in us.
 const CASES: [(f64, u64); 7] =
     [(1.0, 100), (1.0, 500), (1.0, 1_000), (1.0, 2_000), (0.1, 500), (10.0, 500), (100.0, 500)];
 
-/// By case: median and 95th percentile of the difference, of the rates that flows were assigned, and of all flows from
-/// start to end.
+/// Returns the median and 95th percentile of the difference by case, of the rates that flows were assigned, and of the
+/// rates from start to end.
 pub fn errors(scale: Scale) -> Vec<(String, f64)> {
     let flows = match scale {
         Scale::Full => 40_000,
@@ -47,7 +47,7 @@ fn rates(flows: usize, gap: Time, interval: Time) -> Vec<Went> {
     run(&torus, &flows, interval, |view, now| view.settle(now, interval, &mut weights))
 }
 
-/// Median and 95th percentile, by nearest rank; of nothing, nothing.
+/// Returns the median and 95th percentile, by nearest rank; NaN without values.
 fn percentiles(mut values: Vec<f64>) -> [f64; 2] {
     values.sort_unstable_by(f64::total_cmp);
     [0.5, 0.95].map(|share| {

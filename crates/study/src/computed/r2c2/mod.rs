@@ -12,39 +12,39 @@ mod throughput;
 use super::Computed;
 use crate::run::Scale;
 
-/// Fig. 2.
+/// Returns the values of fig. 2.
 pub fn throughput() -> Computed {
     let named = |(routing, pattern, share)| (format!("{routing}.{pattern}"), share);
     throughput::all().into_iter().map(named).collect()
 }
 
-/// Figs. 3 and 4; broadcasts and formats.
+/// Returns the values of figs. 3 and 4, of broadcasts and of formats.
 pub fn arithmetic() -> Computed {
     let all = [arithmetic::examples(), arithmetic::broadcast(), arithmetic::formats()];
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()
 }
 
-/// Fig. 7.
+/// Returns the values of fig. 7.
 pub fn emulation(scale: Scale) -> Computed {
     emulation::ratios(scale).into_iter().collect()
 }
 
-/// Fig. 8.
+/// Returns the values of fig. 8.
 pub fn recomputation(scale: Scale) -> Computed {
     recomputation::shares(scale).into_iter().collect()
 }
 
-/// Figs. 15 and 16.
+/// Returns the values of figs. 15 and 16.
 pub fn intervals(scale: Scale) -> Computed {
     intervals::errors(scale).into_iter().collect()
 }
 
-/// Fig. 18.
+/// Returns the values of fig. 18.
 pub fn selection(scale: Scale) -> Computed {
     selection::gains(scale).into_iter().collect()
 }
 
-/// Fig. 19.
+/// Returns the values of fig. 19.
 pub fn control(scale: Scale) -> Computed {
     let all = [arithmetic::controller(), control::measured(scale)];
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()

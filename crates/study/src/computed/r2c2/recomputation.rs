@@ -1,8 +1,9 @@
-//! R2C2 fig. 8: what a node takes to compute rates, as a share of the interval, on this machine.
+//! R2C2 fig. 8: time in which a node computes rates, as a share of the interval, on this machine.
 //!
-//! Timed is what a node does once an interval: it counts the flows that have become old enough, with their weights, and
-//! settles all rates; and, apart, what it takes to read the broadcasts of the interval, most of flows that never count.
-//! All is run several times, and of each interval the least counts: a busy machine adds to the others, and the first run computes weights that are kept.
+//! Two things are timed that a node does once an interval. First, it counts the flows that have become old enough,
+//! with their weights, and settles all rates. Second, it reads the broadcasts of the interval, most of flows that
+//! never count. The run is repeated several times, and of each interval the shortest time counts: a busy machine
+//! lengthens the others, and the first run computes weights that are kept.
 
 use crate::fluid::{drawn, run, torus};
 use crate::random::Random;
@@ -11,7 +12,7 @@ use std::time::Instant;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;
 
-/// Of one core, by interval in us: median and 99th percentile of rates, and of broadcasts.
+/// Returns shares of one core by interval in us: median and 99th percentile for rates, and for broadcasts.
 pub fn shares(scale: Scale) -> Vec<(String, f64)> {
     let (count, times) = match scale {
         Scale::Full => (100_000, 7),
@@ -33,7 +34,7 @@ pub fn shares(scale: Scale) -> Vec<(String, f64)> {
                 let read = Instant::now();
                 view.settle(now, interval, &mut weights);
                 let times = [read.elapsed(), read - start];
-                // Later there are but the flows that are left.
+                // Intervals after the last start have only the remaining flows, and do not count.
                 for (shares, time) in shares.iter_mut().zip(times).filter(|(shares, _)| n < shares.len()) {
                     shares[n] = shares[n].min(time.as_secs_f64() / (interval_us as f64 * 1e-6));
                 }

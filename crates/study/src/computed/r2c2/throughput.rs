@@ -1,10 +1,10 @@
-//! R2C2 fig. 2: what share of the bisection's capacity each routing carries, from exact loads of links.
+//! R2C2 fig. 2: share of the bisection's capacity that each routing carries, from exact loads of links.
 //!
-//! A pattern is a matrix of what nodes send to each other, one unit in all from each. The network carries as much of
-//! it as the most loaded link allows; the bisection's capacity is one unit a node on an 8-ary 2-cube, which uniform
-//! traffic loads evenly (Dally and Towles §3.3). The worst case is over all permutations, whose mixtures are all
-//! patterns: for one link of each direction, the assignment of destinations to sources that loads it most (Towles and
-//! Dally, SPAA 2002).
+//! A pattern is a matrix of what nodes send to each other; each node sends one unit in sum. The network carries as
+//! much of it as the most loaded link allows. The bisection's capacity is one unit per node on an 8-ary 2-cube, which
+//! uniform traffic loads evenly (Dally and Towles §3.3). The worst case is over all permutations, whose mixtures are
+//! all patterns: for one link of each direction, the assignment of destinations to sources that loads it most (Towles
+//! and Dally, SPAA 2002).
 
 use super::assignment::heaviest;
 use unrack_protocol::r2c2::Routing;
@@ -17,7 +17,7 @@ const NODES: u32 = SIDE * SIDE;
 pub const ROUTINGS: [Routing; 5] =
     [Routing::Spraying, Routing::Romm, Routing::DestinationTag, Routing::Vlb, Routing::Wlb];
 
-/// Routing, pattern and share.
+/// Returns routing, pattern and share.
 pub fn all() -> Vec<(Routing, &'static str, f64)> {
     let graph = Graph::cube(Sides::new(&[SIDE; 2]).expect("two sides"), true).expect("a torus");
     let of = |routing| {
@@ -31,7 +31,7 @@ pub fn all() -> Vec<(Routing, &'static str, f64)> {
     ROUTINGS.into_iter().flat_map(of).collect()
 }
 
-/// What a node sends to another, of one unit.
+/// A pattern: the share of a node's unit that goes to another, by source and destination.
 type Pattern = fn(u32, u32) -> f64;
 
 const PATTERNS: [(&str, Pattern); 5] = [
@@ -50,7 +50,7 @@ fn one(truth: bool) -> f64 {
     f64::from(u8::from(truth))
 }
 
-/// By link, source and destination: the load of one unit.
+/// Loads by link, source and destination, of one unit.
 struct Table {
     links: u32,
     of: Vec<f64>,
@@ -86,7 +86,7 @@ impl Table {
         (0..self.links).map(load).fold(0.0, f64::max)
     }
 
-    /// Every node looks like any other: the links of one stand for all.
+    /// Returns the load of the worst pattern. All nodes look alike, so the links of one stand for all.
     fn worst(&self) -> f64 {
         let degree = self.links / NODES;
         (0..degree).map(|link| heaviest(self.of_link(link), NODES as usize)).fold(0.0, f64::max)

@@ -1,4 +1,4 @@
-//! Nodes in virtual time: the same every time, and as fast as it computes.
+//! Nodes in virtual time: reproducible, and as fast as they compute.
 
 mod net;
 
@@ -44,12 +44,11 @@ fn any_plan() -> impl Strategy<Value = Arc<Plan>> {
     )
 }
 
-/// A day: whatever happens is over by then.
+/// One day: all is over by then.
 const END: Time = Time::from_us(86_400_000_000);
 
 proptest! {
-    /// Whatever links do, every flow comes to its end, as it was sent and in order; and no payload is made or lost that is
-    /// not counted.
+    /// Whatever links do, every flow arrives complete and in order, and no payload appears or vanishes uncounted.
     #[test]
     fn all_comes_as_it_was_sent(
         plan in any_plan(), seed: u64,
@@ -83,7 +82,7 @@ proptest! {
             );
         }
         if (lost, doubled, flipped) == (0, 0, 0) {
-            // What a queue had no room for is all that is sent again.
+            // Only packets that found their queue full are retransmitted.
             let bytes: u64 = flows.iter().map(|flow| flow.3).sum();
             prop_assert!(counters.sent_bytes >= bytes);
             prop_assert!(counters.dropped_packets > 0 || counters.sent_bytes == bytes);
@@ -91,7 +90,7 @@ proptest! {
         prop_assert!(net.nodes.iter().all(|node| node.next_wake().is_none()));
     }
 
-    /// Bytes from anywhere, some of them almost packets: counted or carried, and nodes go on.
+    /// Bytes from anywhere, some of them almost packets, are counted or carried, and nodes go on.
     #[test]
     fn nonsense_does_no_harm(
         plan in any_plan(), seed: u64,
@@ -100,7 +99,7 @@ proptest! {
         let mut net = Net::new(plan.clone(), Faults::default(), seed);
         for (to, mut bytes, us) in junk {
             let to = to % plan.nodes();
-            // Half of them are for this node, by their own account.
+            // Half of them name this node as their destination.
             if bytes.len() >= DATA_HEADER && us % 2 == 0 {
                 bytes[8..10].copy_from_slice(&(to as u16).to_be_bytes());
                 bytes = sealed(&bytes);
@@ -111,7 +110,8 @@ proptest! {
         }
         net.around.checks = Checks::default();
         net.submit(0, (0, 1), 10_000);
-        // A forged start may have taken its share: no flow is held back for ever by what does not send.
+        // A forged start may have claimed a share of the rates, but a flow that does not send holds no other back for
+        // ever.
         net.run(END);
         prop_assert_eq!(&net.around.acknowledged, &[0]);
     }
@@ -120,13 +120,14 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Broadcasts are lost, and reports of that, too: as long as some get through, all nodes know of the same flows in the end.
+    /// Broadcasts and reports of their loss are lost: as long as some get through, all nodes know the same flows in
+    /// the end.
     #[test]
     fn all_nodes_know_the_same_flows(
         routing in prop::sample::select(&Routing::ALL[..]), seed: u64, refused in 1u8..80, unreported in 0u8..200,
         short in prop::collection::vec((0u32..9, 1u32..9, 1u64..5_000, 0u64..500), 0..10),
     ) {
-        // For 160 ms.
+        // Slow enough to last 160 ms.
         let slow = Rule { demand: Some(Rate::from_bps(10_000_000)), ..Rule::default() };
         let params = Params { routing, rules: vec![slow], ..Params::default() };
         let mut net = Net::new(plan("torus", "[3, 3]", params), Faults { refused, unreported, ..Faults::default() }, seed);
@@ -148,7 +149,7 @@ proptest! {
         prop_assert!(net.around.given_up.is_empty() && net.around.wrong == 0);
     }
 
-    /// Cables that fail and come back, while every sixteenth packet is lost: in the end, all who can hear of it know which are
+    /// Cables fail and come back, while one packet in sixteen is lost: in the end, all connected nodes know which are
     /// down.
     #[test]
     fn silence_is_found_out(
@@ -169,13 +170,13 @@ proptest! {
         net.run(Time::from_us(1_500_000));
         net.around.faults = Faults::default();
         net.run(Time::from_us(1_600_000));
-        // Four cables keep nobody from all others but one node.
+        // Four cables disconnect at most one node of this rack.
         let down = net.around.down.clone();
         let alone = (0..9).filter(|node| graph.links_of(*node).all(|link| down.contains(&link))).count();
         prop_assert!(net.know(&down) >= 9 - alone, "{} know of {down:?}", net.know(&down));
     }
 
-    /// Somebody says of others' links that they are down: who are at their ends put that right.
+    /// Wrong reports that links are down are corrected by the nodes at the links' ends.
     #[test]
     fn what_is_wrong_of_links_is_put_right(
         seed: u64,
@@ -224,13 +225,13 @@ fn any_junk() -> impl Strategy<Value = Packet> {
     prop_oneof![any, told, chosen]
 }
 
-/// The same fields with a right length and checksum, at the end of a route.
+/// Seals the same fields with a valid length and checksum, at the end of a route.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut route = Route::default();
     route.push(0);
     let kind = Kind::of(bytes).unwrap_or_default();
     let [flow, src, dst] = [4, 6, 8].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]) % 16);
-    // Nobody can tell whether a packet is from whom it says: not from the one whose flow is looked at.
+    // A packet's source cannot be verified; so it is never node 0, the source of the flow under test.
     let src = src.max(1);
     let seq = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]) >> (bytes[11] % 32);
     let plen = (bytes.len() - DATA_HEADER) as u16;
@@ -239,14 +240,15 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// §3.3.1: two flows over one link get half each of what is not headroom.
+/// §3.3.1: two flows over one link get half each of the rate without headroom.
 #[test]
 fn flows_share_a_link() {
     let plan = plan("mesh", "[2, 2]", Params { routing: Routing::DestinationTag, ..Params::default() });
     let mut net = Net::new(plan, Faults::default(), 1);
     (0..2).for_each(|message| net.submit(message, (0, 1), 5_000_000));
     net.run(END);
-    // 5 MB and headers of 36 B to 1464 B at 475 Mb/s: 86.3 ms; an interval at the rate of the link is as good as two.
+    // 5 MB and headers of 36 B to 1464 B at 475 Mb/s: 86.3 ms. The first interval, at the link's rate, saves one
+    // interval.
     for at in net.around.complete.values() {
         assert!((84.0..88.0).contains(&(at.as_us_f64() / 1e3)), "{at}");
     }
@@ -254,7 +256,7 @@ fn flows_share_a_link() {
     assert_eq!((counters.dropped_packets, counters.sent_bytes), (0, 10_000_000));
 }
 
-/// A node that is gone: who sends to it gives up, others do not notice but for what was lost on the way.
+/// A node dies: flows to it are abandoned; others only lose packets that were on their way through it.
 #[test]
 fn who_sends_to_the_dead_gives_up() {
     let plan = plan("torus", "[4, 4]", Params::default());
@@ -264,7 +266,7 @@ fn who_sends_to_the_dead_gives_up() {
         net.submit(message as u32, ends, 1_000_000);
     }
     net.run(Time::from_us(2_000));
-    // Node 5 dies: its links lead nowhere.
+    // Node 5 dies: packets on links to it are removed.
     net.around.at = 5;
     net.nodes[5].die(net.now, &mut net.around);
     while net.now < END {
@@ -293,11 +295,11 @@ fn complete_ms(net: &Net) -> [f64; 2] {
     [0, 1].map(|message| net.around.complete[&message].as_us_f64() / 1e3)
 }
 
-/// §3.3.2: who has less to send than it gets says so, and the other has the rest.
+/// §3.3.2: a flow with less to send than its rate announces that, and the other gets the rest.
 #[test]
 fn what_a_host_cannot_use_is_others() {
     let slow = Rule { dst: Some(vec![2]), demand: Some(Rate::from_bps(50_000_000)), ..Rule::default() };
-    // Thirty packets of it are in an interval: of two, a sender cannot tell how fast they come.
+    // Thirty of its packets are sent in an interval: with two, the sender could not tell how fast they come.
     let params = Params { rules: vec![slow], interval: Time::from_us(7_000), ..Params::default() };
     let mut net = Net::new(plan("mesh", "[3]", params), Faults::default(), 1);
     net.submit(0, (0, 2), 5_000_000);
@@ -306,12 +308,12 @@ fn what_a_host_cannot_use_is_others() {
     net.run(END);
     let [limited, other] = complete_ms(&net);
     assert_eq!(net.counters().dropped_packets, 0);
-    // 5 MB at 50 Mb/s; 5.12 MB at the rest of 950 Mb/s, when that is known; 86 ms if it were not.
+    // 5 MB at 50 Mb/s; 5.12 MB at the rest of 950 Mb/s, once that is known; 86 ms if it were not.
     assert!((800.0..801.0).contains(&limited), "{limited}");
     assert!((49.0..60.0).contains(&other), "{other}");
 }
 
-/// A rule that holds later on: from then on, three parts of four.
+/// A rule that takes effect later: from then on the flow has three quarters.
 #[test]
 fn rules_hold_from_their_time_on() {
     let later = Rule { dst: Some(vec![2]), at: Time::from_us(43_000), weight: Some(3), ..Rule::default() };
@@ -322,12 +324,12 @@ fn rules_hold_from_their_time_on() {
     net.run(END);
     let [first, second] = complete_ms(&net);
     assert_eq!(net.counters().dropped_packets, 0);
-    // Half of it by then at 475 Mb/s; the rest at 712 Mb/s, and the other, when that is done, alone.
+    // The first sends half by then at 475 Mb/s, and the rest at 712 Mb/s; after it, the second has the link alone.
     assert!((70.0..73.0).contains(&first), "{first}");
     assert!((83.0..88.0).contains(&second), "{second}");
 }
 
-/// Node 5 of 16 fails. As soon as that is known, all ways lead around it, and nothing more is lost.
+/// Node 5 of 16 fails. Once that is known, all paths avoid it, and nothing more is lost.
 #[test]
 fn what_is_known_to_be_down_is_avoided() {
     for routing in Routing::ALL {
@@ -341,7 +343,7 @@ fn what_is_known_to_be_down_is_avoided() {
         net.fail(5);
         net.run(Time::from_us(3_500));
         net.discover();
-        // What was on its way has come or is lost.
+        // Packets that were on their way have arrived or are lost.
         net.run(Time::from_us(5_500));
         let lost = net.around.lost;
         net.run(END);
@@ -356,7 +358,7 @@ fn what_is_known_to_be_down_is_avoided() {
     }
 }
 
-/// §3.4: the tornado, which spraying sends all one way round. A node finds better, and all use it.
+/// §3.4: the tornado pattern, which spraying sends all one way round. A node finds better routings, and all use them.
 #[test]
 fn better_routings_are_announced_to_all() {
     let selection = Selection {
@@ -396,8 +398,8 @@ fn better_routings_are_announced_to_all() {
     assert!(net.nodes.iter().all(|node| node.next_wake().is_none()));
 }
 
-/// §6: frames of hosts behind three gateways. One to nobody knows whom goes to both others, the answer to one; and a
-/// stream that rests is over.
+/// §6: frames of hosts behind three gateways. One to an unknown host goes to both others, the answer to one; and a
+/// stream without frames ends.
 #[test]
 fn gateways_learn_where_hosts_are() {
     let plan = plan("torus", "[4, 4]", Params::default());
@@ -419,7 +421,7 @@ fn gateways_learn_where_hosts_are() {
     assert_eq!(send(&mut net, 0, &asked), [(5, asked.clone()), (10, asked.clone())]);
     assert_eq!(send(&mut net, 10, &answer), [(0, answer.clone())]);
     assert_eq!(send(&mut net, 0, &asked), [(10, asked.clone())]);
-    // Behind the same gateway; longer than a packet.
+    // To a host behind the same gateway; and longer than a packet.
     let dropped = net.counters().dropped_packets;
     assert!(send(&mut net, 0, &frame(1, 3, 60)).is_empty());
     assert!(send(&mut net, 0, &frame(2, 1, plan.most as usize + 1)).is_empty());
@@ -442,7 +444,8 @@ fn gateways_learn_where_hosts_are() {
     assert!(net.nodes.iter().all(|node| node.next_wake().is_none() && node.bridge.streams.is_empty()));
 }
 
-/// A node's power is cut: its neighbours find out, all others hear of it, and flows go around. It comes back, and all know.
+/// A node's power is cut: its neighbours detect that, all others learn of it, and flows avoid it. When it comes back,
+/// all know.
 #[test]
 fn a_silent_node_is_gone_for_all() {
     let plan = plan("torus", "[4, 4]", Params::default());
@@ -459,7 +462,7 @@ fn a_silent_node_is_gone_for_all() {
     assert_eq!(net.know(&[]), 16, "ten keep-alives are not missed yet");
     net.run(ms(345));
     let down = net.around.down.clone();
-    // The dead one knows nothing of others' cables.
+    // The dead node knows only its own cables, which are the ones down.
     assert_eq!((down.len(), net.know(&down)), (8, 16));
     let lost = net.around.lost;
     net.run(ms(2_000));

@@ -1,17 +1,17 @@
-//! Nodes and links without threads, which lose, double and flip what crosses them.
+//! Nodes and links without threads; the links lose, double and flip packets.
 
 use super::*;
 use crate::direct::content::{self, Checks};
 use crate::direct::line::Line;
 use std::collections::BTreeMap;
 
-/// What happens to packets on their way: so many of 256.
+/// Rates of faults of packets, each in 1/256.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Faults {
     pub(super) lost: u8,
     pub(super) doubled: u8,
     pub(super) flipped: u8,
-    /// Broadcasts that find no room, and reports of that which are lost.
+    /// Broadcasts refused for lack of room, and reports of that which are lost.
     pub(super) refused: u8,
     pub(super) unreported: u8,
 }
@@ -25,17 +25,17 @@ pub(super) struct Net {
 
 pub(super) struct Wires {
     pub(super) plan: Arc<Plan>,
-    /// By node.
+    /// Links as each node knows them, by node.
     pub(super) maps: Vec<Map>,
     pub(super) links: Vec<LinkStates>,
     pub(super) lines: Vec<Line>,
     pub(super) down: Vec<u32>,
     pub(super) at: u32,
-    /// For whom better routings are sought.
+    /// Searches for better routings, with the nodes that started them.
     pub(super) sought: Vec<(u32, Problem)>,
-    /// Frames that came out of the rack, and where.
+    /// Frames that left the rack, each with its gateway.
     pub(super) to_hosts: Vec<(u32, Vec<u8>)>,
-    /// By link.
+    /// Packets under way, each with its link, by arrival time and serial number.
     pub(super) crossings: BTreeMap<(Time, u64), (u32, Packet)>,
     pub(super) serial: u64,
     pub(super) random: u64,
@@ -47,10 +47,10 @@ pub(super) struct Wires {
     pub(super) given_up: Vec<u32>,
     pub(super) wrong: u64,
     pub(super) arrived: BTreeMap<u32, u64>,
-    /// Payload that faults took away, and added.
+    /// Payload lost and doubled by faults, in bytes.
     pub(super) lost: u64,
     pub(super) doubled: u64,
-    /// Bytes on each link.
+    /// Bytes carried, by link.
     pub(super) carried: Vec<u64>,
 }
 
@@ -131,7 +131,7 @@ impl Around for Wires {
             Event::Complete { flow } => {
                 let arrived = self.checks.close(flow);
                 self.wrong += arrived.wrong;
-                // Of a forged one nobody knows.
+                // A forged flow has no message.
                 let Some(message) = self.opened.get(&flow).copied() else { return };
                 assert!(self.complete.insert(message, now).is_none(), "complete twice");
                 self.arrived.insert(message, arrived.bytes);
@@ -177,7 +177,7 @@ impl Net {
         self.nodes[src as usize].submit(self.now, message, dst, bytes, &mut self.around);
     }
 
-    /// Until nothing is left to happen, or this time.
+    /// Runs until `until`, or until nothing is left to do.
     pub(super) fn run(&mut self, until: Time) {
         loop {
             let arrival = self.around.crossings.first_key_value().map(|((at, _), _)| *at);
@@ -203,7 +203,7 @@ impl Net {
         }
     }
 
-    /// What a thread does that has this one node.
+    /// Does what a thread with this one node does when states of links changed.
     pub(super) fn look(&mut self, node: u32) {
         let around = &mut self.around;
         let place = node as usize;
@@ -215,12 +215,12 @@ impl Net {
         }
     }
 
-    /// All nodes send keep-alives from now on.
+    /// Has all nodes send keep-alives.
     pub(super) fn start(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.start(self.now));
     }
 
-    /// The nodes that know that just these links are down.
+    /// Returns the number of nodes that know exactly these links to be down.
     pub(super) fn know(&self, down: &[u32]) -> usize {
         let left = |map: &Map| map.links().collect::<BTreeSet<u32>>();
         let links = self.around.plan.graph.links();
@@ -228,14 +228,14 @@ impl Net {
         self.around.maps.iter().filter(|map| left(map) == expected).count()
     }
 
-    /// From now on, what crosses a cable of this node is lost.
+    /// Cuts all cables of a node: packets on them are lost from now on.
     pub(super) fn fail(&mut self, node: u32) {
         let graph = &self.around.plan.graph;
         let cables = graph.links_of(node).flat_map(|link| [link, graph.reverse(link)]);
         self.around.down = cables.collect();
     }
 
-    /// That is known to all.
+    /// Tells all nodes which links are down.
     pub(super) fn discover(&mut self) {
         let down = self.around.down.clone();
         self.around.maps.iter_mut().for_each(|map| *map = map.without(|link| down.contains(&link)));

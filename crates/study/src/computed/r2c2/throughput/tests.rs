@@ -1,4 +1,5 @@
-//! The same by another way: segment by segment, on coordinates. With the variants that the notes of the study speak of.
+//! Shares computed in another way, segment by segment on coordinates, with the variants that the notes of the study
+//! mention.
 
 use super::*;
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ enum Ties {
     Up,
 }
 
-/// Dimensions that come first, by phase, each pair equally likely.
+/// Dimensions that come first in each of two phases; all pairs are equally likely.
 type Orders = &'static [[usize; 2]];
 
 const SAME: Orders = &[[0, 0]];
@@ -23,10 +24,10 @@ enum Algorithm {
     Rlb,
 }
 
-/// Of a link: where it begins, its dimension, and whether it leads up.
+/// A link: where it begins, its dimension, and whether it leads up.
 type Link = ([u32; 2], usize, bool);
 
-/// Of one unit from node 0 to each other, the load of links.
+/// Loads of links by one unit from node 0, by destination.
 struct Variant(Vec<HashMap<Link, f64>>);
 
 impl Variant {
@@ -90,7 +91,7 @@ impl Variant {
     }
 }
 
-/// Ways around a ring: up or down, hops, probability.
+/// Returns the ways around a ring: whether up, hops, probability.
 fn ways(apart: u32, algorithm: Algorithm, ties: Ties) -> Vec<(bool, u32, f64)> {
     let (up, down) = (apart, (SIDE - apart) % SIDE);
     let short = if up <= down { (true, up) } else { (false, down) };
