@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use unrack_phy::Block;
 use unrack_phy::edm::{Assembler, Demux, Policy, layout};
 use unrack_phy::mac::{Deframer, Framer};
-use unrack_phy::pcs::{BlockSync, Decoder, Descrambler, Encoder};
+use unrack_phy::pcs::{BlockSync, Decoder, Encoder};
 use unrack_phy::text::listing;
 use unrack_phy::text::script::{self, Item};
 use unrack_rack::{Overrides, Scenario, ScenarioError};
@@ -123,18 +123,17 @@ pub fn tables(input: &[u8]) {
     let _ = unrack_record::ports::read(&path).map_err(explained);
 }
 
-/// Reads run folders with this input as their summary or map.
+/// Reads run folders with this input as their summary, map or manifest.
 pub fn folder(input: &[u8]) {
-    for (folder, name) in [("simulated", "summary.json"), ("mapped", "map.json")] {
+    for (folder, name) in
+        [("simulated", "summary.json"), ("mapped", "map.json"), ("described", "manifest.json")]
+    {
         let folder = scratch(folder);
-        let written = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(folder.join(name), input))
-            .and_then(|()| std::fs::write(folder.join("manifest.json"), "{"));
-        if written.is_err() {
-            continue;
+        let written =
+            std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(name), input));
+        if written.is_ok() {
+            let _ = unrack_report::Run::read(&folder).map_err(explained);
         }
-        let _ = std::fs::remove_file(folder.join("manifest.json"));
-        let _ = unrack_report::Run::read(&folder).map_err(explained);
     }
 }
 
@@ -169,15 +168,10 @@ pub fn listing(input: &[u8]) {
 
 /// Receives the bits of a line: lock, descrambling, and messages and frames of the blocks.
 pub fn blocks(input: &[u8]) {
-    let (mut sync, mut descrambler) = (BlockSync::new(), Descrambler::default());
+    let mut sync = BlockSync::new();
     let mut blocks = Vec::new();
     input.iter().for_each(|byte| sync.handle_byte(*byte, |block| blocks.push(block)));
-    let descrambled: Vec<Block> = blocks
-        .iter()
-        .map(|block| Block { payload: descrambler.descramble(block.payload), ..*block })
-        .collect();
     received(blocks.into_iter());
-    received(descrambled.into_iter());
 }
 
 fn received(blocks: impl Iterator<Item = Block>) {

@@ -263,7 +263,8 @@ fn refusals_name_the_metadata() {
     std::fs::write(&file.path, "id,src\n").unwrap();
     assert!(matches!(completions::read(&file.path), Err(RecordError::Damaged { .. })));
     std::fs::remove_file(&file.path).unwrap();
-    assert!(refusal(&file).starts_with("cannot open FILE: "));
+    let message = refusal(&file);
+    assert!(message.starts_with("cannot read FILE: "), "{message}");
 }
 
 proptest! {

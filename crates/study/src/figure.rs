@@ -89,8 +89,12 @@ fn is_left_out(figure: &Figure, planned: &[Point], results: &Results) -> bool {
     let was_run =
         |point: &Point| results.points.iter().any(|run| run.grid == point.grid && run.labels == point.labels);
     let missing = planned.iter().any(|point| is_asked(&point.grid, &point.labels) && !was_run(point));
-    let mut run = results.points.iter().filter(|point| is_asked(&point.grid, &point.labels));
-    figure.computed.is_none() && (missing || run.any(|point| point.has_nothing_at(&select.value)))
+    let run: Vec<_> = results.points.iter().filter(|point| is_asked(&point.grid, &point.labels)).collect();
+    let has_nothing = run.iter().any(|point| point.has_nothing_at(&select.value));
+    // A value that none of the points knows which were run does not exist.
+    let exists =
+        has_nothing || run.is_empty() || run.iter().any(|point| point.value(&select.value).is_some());
+    figure.computed.is_none() && exists && (missing || has_nothing)
 }
 
 fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared {
