@@ -170,19 +170,17 @@ fn bad_input_is_one_clear_error() {
 
 #[test]
 fn beyond_loopback_there_are_keys_or_somebody_says_insecure() {
-    let pool = std::env::temp_dir().join(format!("unrack-kv-keys-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&pool);
-    std::fs::create_dir(&pool).unwrap();
+    let (folder, closed) = (Folder::new("keys"), ClosedPort::new());
     let run = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_unrack-kv"));
-        command.args(arguments).env("UNRACK_KEYS", pool.join("none"));
+        command.args(arguments).env("UNRACK_KEYS", folder.join("none"));
         String::from_utf8(command.output().unwrap().stderr).unwrap()
     };
     let ycsb = ["ycsb", "--records", "10", "--time", "1ms", "--socket"];
-    // Nobody is there: the connection is refused, but before that keys are asked for.
-    let said = run(&[&ycsb[..], &["tcp+insecure://127.0.0.1:1", "--insecure"]].concat());
+    // Connections are refused there, but keys are asked for before.
+    let plain = format!("tcp+insecure://{}", closed.address());
+    let said = run(&[&ycsb[..], &[&plain, "--insecure"]].concat());
     assert!(said.contains("refused"), "{said}");
-    let said = run(&[&ycsb[..], &["tls://127.0.0.1:1"]].concat());
+    let said = run(&[&ycsb[..], &[&format!("tls://{}", closed.address())]].concat());
     assert!(said.contains("refused") || said.contains("unrack keys make"), "{said}");
-    std::fs::remove_dir_all(&pool).unwrap();
 }

@@ -1,5 +1,6 @@
 //! A short campaign over every target: `make soak` runs a long one.
 
+use std::path::Path;
 use unrack_mutate::campaign::{self, Plan};
 use unrack_mutate::corpus::corpus;
 use unrack_mutate::targets::TARGETS;
@@ -21,7 +22,7 @@ fn good_inputs_are_there_and_taken() {
 #[test]
 fn damaged_inputs_are_taken_or_refused_but_break_nothing() {
     let seed = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let save = std::env::temp_dir().join("unrack-mutate-failures");
+    let save = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unrack-mutate-failures");
     let failures = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for half in 0..2 {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use unrack_keys::Policy;
 use unrack_node::{Listen, Node, Options};
 use unrack_pager::node::{Address, Client, ErrorKind, Settings};
+use unrack_testing::{Folder, Needed, skip};
 
 /// How long nodes of these tests wait.
 const SILENCE: Duration = Duration::from_millis(1500);
@@ -128,8 +129,8 @@ fn what_a_killed_client_held_is_free_at_once() {
 
 #[test]
 fn what_a_stopped_client_held_is_free_and_it_is_told_when_it_goes_on() {
-    let shared = std::env::temp_dir().join(format!("unrack-{}-stopped", std::process::id()));
-    for listen in [None, Some(Listen::Shared(shared))] {
+    let folder = Folder::new("stopped");
+    for listen in [None, Some(Listen::Shared(folder.join("node.sock")))] {
         let node = node(listen, Policy::default());
         let mut other = Other::holding(&node.address().to_string());
         // One that goes on, and has nothing to say: it is there as long as it says so.
@@ -190,7 +191,7 @@ fn what_a_client_behind_a_dead_link_held_is_free() {
     let run = |arguments: &[&str]| Command::new("unshare").args(arguments).output();
     let has_links = run(&["-n", "ip", "link", "add", "near", "type", "veth", "peer", "name", "far"]);
     if !has_links.is_ok_and(|output| output.status.success()) {
-        return eprintln!("skipped: needs root, namespaces and virtual links");
+        return skip(Needed::Namespaces, "needs root, namespaces and virtual links");
     }
     let own = std::env::current_exe().unwrap();
     let inside = ["--exact", "inside_a_namespace", "--ignored", "--nocapture"];
@@ -246,7 +247,8 @@ fn inside_a_namespace() {
 #[test]
 fn a_node_beyond_loopback_needs_keys_and_says_how_to_have_them() {
     let listen = Listen::Tcp("0.0.0.0:0".parse().unwrap());
-    let policy = Policy::Always("/nowhere/keys".into());
+    let folder = Folder::new("no-keys");
+    let policy = Policy::Always(folder.join("keys"));
     let said = Node::start(&Options { policy, ..Options::new(listen, pages(10)) }).err().unwrap().to_string();
     assert!(said.contains("unrack keys make"), "{said}");
 }

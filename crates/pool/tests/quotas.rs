@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use unrack_pool::listing::Listing;
 use unrack_pool::wire::{Access, Denied, Limited, Whose};
 use unrack_pool::{Client, Error, Manager, Options, SECTION, Segment};
+use unrack_testing::{Needed, skip};
 use unrack_units::{Bytes, Share};
 
 const CAPACITY: u64 = 16 * SECTION;
@@ -155,7 +156,7 @@ fn in_a_tiny_pool_a_process_has_a_section_and_queues() {
 #[test]
 fn all_processes_of_another_user_have_one_quota() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: needs root, to start processes of another user");
+        return skip(Needed::Root, "needs root, to start processes of another user");
     }
     let pool = pool(|options| options.permissions = 0o666);
     let open = std::fs::Permissions::from_mode(0o711);

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 use unrack_pool::manager::{self, Backing, Error};
 use unrack_pool::{Client, Manager, Options, SECTION};
+use unrack_testing::{Needed, skip};
 use unrack_units::Bytes;
 
 fn options(folder: &Folder, capacity: u64) -> Options {
@@ -151,7 +152,7 @@ fn a_folder_that_is_not_a_pools_is_refused() {
 #[test]
 fn a_pool_that_is_taken_over_is_not_compared() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: needs root, to mount a file system that is nearly full");
+        return skip(Needed::Root, "needs root, to mount a file system that is nearly full");
     }
     let folder = Folder::in_memory();
     let mut command = Command::new("unshare");

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use unrack_pool::manager::{Backing, Error as ManagerError};
 use unrack_pool::wire::{Access, Denied, Reply, Request};
 use unrack_pool::{Channel, Client, Error, Manager, Options};
+use unrack_testing::{Needed, skip};
 use unrack_units::Bytes;
 
 const NOBODY: u32 = 65534;
@@ -120,7 +121,7 @@ fn memory_that_ends_who_touches_it_is_for_one_user() {
     options.backing = Backing::Directory(segments.path(""));
     let manager = Manager::start(&options).unwrap();
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: needs root, to connect as another user");
+        return skip(Needed::Root, "needs root, to connect as another user");
     }
     // Somebody opened the socket by hand.
     std::fs::set_permissions(folder.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();

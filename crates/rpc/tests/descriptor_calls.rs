@@ -24,6 +24,7 @@ use unrack_rpc::ends::Layout;
 use unrack_rpc::queue::entry::{ANSWER, Answer, Kind, Request};
 use unrack_rpc::queue::{Receiver, Sender};
 use unrack_rpc::{Client, Method, Status, client, server};
+use unrack_testing::{Needed, skip};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const NOBODY: u32 = 65534;
@@ -313,6 +314,6 @@ fn every_call_on_huge_pages_is_survived_while_there_are_others() {
     let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
     match free.ok().and_then(|text| text.trim().parse::<u32>().ok()) {
         Some(free) if free >= 32 => survives(Backing::Memfd { huge: true }, None),
-        _ => eprintln!("skipped: needs 32 huge pages (vm.nr_hugepages)"),
+        _ => skip(Needed::HugePages, "needs 32 huge pages (vm.nr_hugepages)"),
     }
 }

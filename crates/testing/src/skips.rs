@@ -21,11 +21,17 @@ pub enum Needed {
     Flush,
     /// Converter of waveforms that comes with GTKWave.
     Fst2vcd,
+    /// Version control with which commits are made.
+    Git,
+    /// Pages of 2 MiB that the kernel has set aside (`vm.nr_hugepages`).
+    HugePages,
     /// Program `ip`, which makes and connects network namespaces.
     Iproute2,
     /// Root, and a kernel with network namespaces, TAP devices and multipath TCP.
     Namespaces,
     Python3,
+    /// Root, to be other users, or to mount a file system.
+    Root,
     /// Simulations of the hardware, as `make rtl-short` builds them.
     Rtl,
     /// Command-line program of Wireshark.
@@ -36,14 +42,17 @@ pub enum Needed {
 
 impl Needed {
     /// All requirements.
-    pub const ALL: [Needed; 10] = [
+    pub const ALL: [Needed; 13] = [
         Needed::Chromium,
         Needed::Cores,
         Needed::Flush,
         Needed::Fst2vcd,
+        Needed::Git,
+        Needed::HugePages,
         Needed::Iproute2,
         Needed::Namespaces,
         Needed::Python3,
+        Needed::Root,
         Needed::Rtl,
         Needed::Tshark,
         Needed::Userfaultfd,

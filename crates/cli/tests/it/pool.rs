@@ -176,8 +176,8 @@ fn a_place_that_cannot_be_written_is_what_the_machine_lacks() {
     std::fs::write(folder.join("file"), b"").unwrap();
     let long = folder.join("x".repeat(120));
     let mut cases = vec![
-        (PathBuf::from("/nonexistent/pool.sock"), 3, "give --socket in a folder that you may write to", None),
-        ("/proc/pool.sock".into(), 3, "give --socket in a folder that you may write to", None),
+        (folder.join("missing/pool.sock"), 3, "give --socket in a folder that you may write to", None),
+        (PathBuf::from("/proc/pool.sock"), 3, "give --socket in a folder that you may write to", None),
         (folder.join("file/pool.sock"), 3, "give --socket in a folder that you may write to", None),
         (long, 2, "cannot listen", None),
     ];

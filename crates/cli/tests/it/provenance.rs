@@ -7,6 +7,7 @@ use desk::{Desk, example, stderr};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use unrack_testing::{Needed, skip};
 
 #[path = "../../build.rs"]
 #[allow(dead_code, reason = "its `main` is cargo's")]
@@ -102,7 +103,7 @@ fn a_commit_is_found_in_a_repository_that_holds_the_tree() {
     workspace(&root);
     assert!(Commit::of(&root).is_none(), "an unpacked archive");
     if !git(&root, &["init", "-q"]) {
-        return eprintln!("skipped: git is not installed");
+        return skip(Needed::Git, "git is not installed");
     }
     assert!(Commit::of(&root).is_none(), "an unpacked archive in another's repository");
     assert!(git(&root, &["add", "."]) && git(&root, &["commit", "-qm", "first"]));

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use unrack_keys::Keys;
 use unrack_keys::folder::{VARIABLE, trust};
+use unrack_testing::Folder;
+
+/// Name of a key folder that is never made.
+const NO_KEYS: &str = "no-keys";
 
 /// Not a test by itself: what the next one runs, where the usual folder is one of its own.
 #[test]
@@ -60,14 +64,12 @@ fn with_keys() {
 
 #[test]
 fn calls_between_keys_that_trust_each_other() {
-    let folder = std::env::temp_dir().join(format!("unrack-rpc-keys-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
+    let folder = Folder::new("rpc-keys");
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "encrypted::with_keys", "--ignored", "--nocapture"])
-        .env(VARIABLE, &folder)
+        .env(VARIABLE, folder.join("keys"))
         .output()
         .unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && said.contains("1 passed"), "{said}");
 }
@@ -75,9 +77,10 @@ fn calls_between_keys_that_trust_each_other() {
 #[test]
 fn beyond_loopback_there_are_keys_or_the_address_says_insecure() {
     // This process may have keys, but nobody has them here.
+    let folder = Folder::new("rpc-no-keys");
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "encrypted::without_keys", "--ignored", "--nocapture"])
-        .env(VARIABLE, "/nowhere/keys")
+        .env(VARIABLE, folder.join(NO_KEYS))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
@@ -87,17 +90,22 @@ fn beyond_loopback_there_are_keys_or_the_address_says_insecure() {
 #[test]
 #[ignore = "needs a key folder in the environment"]
 fn without_keys() {
-    if std::env::var(VARIABLE).as_deref() != Ok("/nowhere/keys") {
+    let Some(folder) = std::env::var_os(VARIABLE).map(PathBuf::from).filter(|it| it.ends_with(NO_KEYS))
+    else {
         return;
-    }
+    };
     let serve = |place: &str| service(server::Options::default()).serve(place);
     let said = serve("tcp://0.0.0.0:0").err().unwrap().to_string();
-    assert!(said.contains("unrack keys make /nowhere/keys") && said.contains("tcp+insecure://"), "{said}");
+    let make = format!("unrack keys make {}", folder.display());
+    assert!(said.contains(&make) && said.contains("tcp+insecure://"), "{said}");
     let serving = serve("tcp+insecure://0.0.0.0:0").unwrap();
     is_served(SocketAddr::from(([127, 0, 0, 1], serving.address().unwrap().port())));
     // Nothing is sent to an address that would need keys.
-    let begun = Instant::now();
-    let said = Client::connect("tls://127.0.0.1:1", "test", Options::default()).err().unwrap().to_string();
+    let (begun, closed) = (Instant::now(), ClosedPort::new());
+    let said = Client::connect(format!("tls://{}", closed.address()), "test", Options::default())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(said.contains("refused") || said.contains("unrack keys make"), "{said}");
     assert!(begun.elapsed() < PATIENCE);
 }
