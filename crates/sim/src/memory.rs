@@ -4,8 +4,10 @@
 //! is kept apart from the part that depends on how the run goes (messages that wait for each other in a network that
 //! does not keep up). The constants were measured: peak resident memory of `unrack sim` on stars of 64 to 4096 nodes,
 //! fat trees and tori, with 1,000 to 4,000,000 messages of 64 B at loads of 0.5 and 1, less that of an empty run,
-//! over the number of whatever there was most of. A test of the command measures again, over a grid, and holds the
-//! estimate to [`FACTOR`] both ways.
+//! over the number of whatever there was most of. A test of the command
+//! (`estimates_are_what_runs_take`) measures again, over a grid, and holds the estimate to [`FACTOR`] both ways. Where
+//! packets are sent again and again, as by TCP on a torus that drops most of them, more messages are under way than
+//! estimated.
 
 mod jobs;
 

@@ -11,6 +11,7 @@ mod keys;
 mod kills;
 mod limits;
 mod map;
+mod memory;
 mod phy;
 mod pool;
 mod provenance;
