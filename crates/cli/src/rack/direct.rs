@@ -89,11 +89,15 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
     let mut child = command.spawn().map_err(failed)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut said).map_err(failed)?;
+        // Without a line, it has ended or is of no use.
+        let _ = BufReader::new(stdout).read_line(&mut said);
     }
     match said.as_str() {
         READY => Ok(()),
         _ => {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
             let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
             Err(Failure::Failed(log.trim().trim_start_matches("unrack: ").into()))
         }
@@ -126,12 +130,12 @@ pub fn find(folder: &Path) -> Result<Seat, Failure> {
 
 /// Refuses a folder that has a rack without switches.
 pub fn check_free(folder: &Path) -> Result<(), Failure> {
-    match Seat::find(folder)? {
-        None => Ok(()),
-        Some(_) => Err(Failure::Usage(format!(
-            "there is a rack in {} already, or what is left of one: take it down first",
-            folder.display()
-        ))),
+    match Seat::sweep(folder)? {
+        false => Ok(()),
+        true => {
+            let folder = folder.display();
+            Err(Failure::Usage(format!("there is a rack in {folder} already: take it down first")))
+        }
     }
 }
 

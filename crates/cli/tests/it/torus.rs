@@ -3,6 +3,7 @@
 use crate::desk;
 
 use desk::{Desk, example, stderr, stdout};
+use rustix::process::{Pid, WaitOptions};
 use serde_json::Value;
 use std::path::Path;
 
@@ -92,6 +93,71 @@ fn nothing_is_left_behind() {
     assert!(!Path::new(&torus.state).exists());
     assert!(desk.refused(2, &torus.verb("run")).contains("no torus or mesh is up"));
     assert_eq!(stdout(&desk.unrack(&torus.verb("down"))), "");
+}
+
+/// Returns the number of the process that serves the rack of a state folder.
+fn serving(state: &str) -> Pid {
+    let stream = std::os::unix::net::UnixStream::connect(Path::new(state).join("direct.sock")).unwrap();
+    rustix::net::sockopt::socket_peercred(&stream).unwrap().pid
+}
+
+#[test]
+fn a_rack_whose_process_was_killed_is_swept_by_the_next() {
+    let torus = Torus::up("torus-killed");
+    let refused = torus.desk.refused(2, &torus.verb("up"));
+    assert!(refused.contains("take it down first"), "{refused}");
+    let killed = serving(&torus.state);
+    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        let output = torus.desk.unrack(&torus.verb("up"));
+        if output.status.success() {
+            break;
+        }
+        // The kernel may still be ending it.
+        assert!(begun.elapsed().as_secs() < 20, "{}", stderr(&output));
+    }
+    assert_ne!(serving(&torus.state), killed);
+    assert!(stderr(&torus.desk.unrack(&torus.verb("down"))).contains("the nodes are gone"));
+    assert!(!Path::new(&torus.state).exists());
+}
+
+/// Orphans go to the nearest subreaper, or to process 1, and stay as zombies until that one waits for them. Nothing
+/// that is left behind may run any longer when `down` returns, and what failed is waited for by who started it.
+#[test]
+fn processes_have_ended_when_verbs_return() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "torus::role", "--ignored", "--nocapture"]).env(SUBREAPER, "1");
+    let output = command.output().unwrap();
+    let said = stdout(&output) + &stderr(&output);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+const SUBREAPER: &str = "UNRACK_TEST_SUBREAPER";
+
+/// Not a test by itself: a process that inherits orphans.
+#[test]
+#[ignore = "to be run in a process of its own"]
+fn role() {
+    if std::env::var_os(SUBREAPER).is_none() {
+        return;
+    }
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    let reaped = || rustix::process::wait(WaitOptions::NOHANG);
+    let torus = Torus::up("torus-orphan");
+    let left = serving(&torus.state);
+    assert_eq!(reaped().unwrap().map(|(pid, _)| pid), None, "it runs");
+    torus.desk.done(&torus.verb("down"));
+    assert_eq!(reaped().unwrap().map(|(pid, _)| pid), Some(left), "it has ended");
+    assert!(reaped().is_err(), "there was one");
+    // An address that is taken: the process of the rack ends at once.
+    let taken = [0, 1].map(|_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+    let taken = taken.each_ref().map(|socket| socket.local_addr().unwrap().to_string()).join(",");
+    let up = [&torus.verb("up")[..], &["--machines", &taken, "--here", "0"]].concat();
+    let output = torus.desk.unrack(&up);
+    assert!(stderr(&output).contains("in use"), "{}", stderr(&output));
+    assert!(reaped().is_err(), "`up` has waited for it");
+    assert!(!Path::new(&torus.state).exists());
 }
 
 /// Cables that differ, one of which fails for a while, a slow program, a rule that takes effect later, and better
