@@ -97,6 +97,48 @@ fn killed_it_leaves_nothing() {
     }
 }
 
+/// Both at once: what they leave is removed by the next verb, whichever it is.
+#[test]
+fn what_is_left_when_its_server_is_killed_too_is_swept() {
+    if !has_two_cores() {
+        return;
+    }
+    let folder = Folder::new("swept");
+    let mut command = bench(&folder, &["--time", "10s"]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    let parents = || {
+        let status = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+        let of = move |pid: u32| status(pid)?.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok();
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(move |pid| Some((pid, of(pid)?)))
+    };
+    let server = loop {
+        assert!(start.elapsed() < Duration::from_secs(20), "it starts a server with a pool");
+        let found = parents().find(|(_, parent)| *parent == child.id());
+        if let Some((server, _)) = found.filter(|_| !folder.is_empty()) {
+            break server;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    // The parent first would have the server clean up, and the server first would have the parent report it.
+    let kill = |signal: &str, pid: u32| {
+        Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
+    };
+    kill("-STOP", server);
+    kill("-KILL", child.id());
+    kill("-KILL", server);
+    child.wait().unwrap();
+    assert!(!folder.is_empty(), "neither could clean up");
+    while !folder.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the next verb cleans up");
+        let mut next = Command::new(env!("CARGO_BIN_EXE_unrack"));
+        next.args(["completions", "bash"]).env("TMPDIR", &folder).stdout(Stdio::null());
+        assert!(next.status().unwrap().success());
+    }
+}
+
 #[test]
 fn says_what_is_wrong() {
     let folder = Folder::new("wrong");

@@ -2,12 +2,15 @@
 
 use super::pin;
 use crate::failure::Failure;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use unrack_pool::cache_control::Mode;
 use unrack_pool::{Manager, Options};
+use unrack_record::temporary::TemporaryFolder;
 use unrack_rpc::server::{Answered, Call, Serving};
 use unrack_rpc::view::{View, ViewMut};
 use unrack_rpc::{Method, Server, Waiting, server};
@@ -23,8 +26,6 @@ pub const PROCESSOR: Method = Method::named("processor");
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Folder to make for the pool; it is removed with the server
-    folder: PathBuf,
     #[arg(long)]
     memory: Mode,
     #[arg(long)]
@@ -38,23 +39,23 @@ pub struct Args {
 /// Serves a pool and the bench's methods until the parent closes standard input or is gone.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     pin(args.core)?;
-    let folder = args.folder.display();
-    std::fs::create_dir(&args.folder)
-        .map_err(|error| Failure::Failed(format!("cannot make {folder}: {error}")))?;
-    let served = serve(&args);
-    if served.is_ok() {
-        // If the parent is gone already, there is nothing to read either.
-        let _ = std::io::stdout().write_all(b"ready\n");
-        let _ = std::io::stdin().read(&mut [0]);
-    }
-    let ended = served.map(drop);
-    let _ = std::fs::remove_dir_all(&args.folder);
-    ended.map(|()| ExitCode::SUCCESS)
+    let parent = std::env::temp_dir();
+    let folder = TemporaryFolder::within(&parent).map_err(|error| {
+        Failure::Failed(format!("cannot make a folder in {} (see TMPDIR): {error}", parent.display()))
+    })?;
+    let socket = folder.path("pool");
+    let served = serve(&args, &socket)?;
+    // If the parent is gone already, there is nothing to read either.
+    let mut stdout = std::io::stdout();
+    let _ = stdout.write_all(&[socket.as_os_str().as_bytes(), b"\0"].concat()).and_then(|()| stdout.flush());
+    let _ = std::io::stdin().read(&mut [0]);
+    drop(served);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Starts the pool, and the service over it.
-fn serve(args: &Args) -> Result<(Serving, Manager), Failure> {
-    let mut pool = Options::new(socket(&args.folder), args.capacity);
+fn serve(args: &Args, socket: &Path) -> Result<(Serving, Manager), Failure> {
+    let mut pool = Options::new(socket, args.capacity);
     pool.mode = args.memory;
     // There are no other clients.
     pool.per_client = Some(Share::Size(args.capacity));
@@ -105,40 +106,38 @@ pub fn write(mut message: ViewMut<'_>, seed: u64) {
     }
 }
 
-fn socket(folder: &Path) -> PathBuf {
-    folder.join("pool")
-}
-
 /// The server's process, as its parent sees it.
 pub struct Peer {
     process: Child,
-    folder: PathBuf,
+    /// Socket of the pool, in a folder that the process removes; if it is killed, the next sweep does.
+    socket: PathBuf,
 }
 
 impl Peer {
     /// Starts the process, and returns when it takes calls.
     pub fn start(memory: Mode, waiting: Waiting, capacity: Bytes, core: usize) -> Result<Peer, Failure> {
         let failed = |error| Failure::Failed(format!("cannot start the server: {error}"));
-        let folder = std::env::temp_dir().join(format!("unrack-rpc-bench-{}", std::process::id()));
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args(["rpc", "__serve"]).arg(&folder);
-        command.args(["--memory", &memory.to_string(), "--waiting", &waiting.to_string()]);
+        command.args(["rpc", "__serve", "--memory", &memory.to_string(), "--waiting", &waiting.to_string()]);
         command.args(["--capacity", &capacity.to_string(), "--core", &core.to_string()]);
         // In its own process group, it is not interrupted before it has cleaned up.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let process = command.spawn().map_err(failed)?;
-        let mut peer = Peer { process, folder };
-        let mut line = String::new();
+        let mut peer = Peer { process, socket: PathBuf::new() };
+        let mut socket = Vec::new();
         let said = peer.process.stdout.take().expect("it is piped");
-        match BufReader::new(said).read_line(&mut line) {
-            Ok(read) if read > 0 => Ok(peer),
+        match BufReader::new(said).read_until(0, &mut socket) {
+            Ok(_) if socket.pop() == Some(0) => {
+                peer.socket = OsString::from_vec(socket).into();
+                Ok(peer)
+            }
             _ => Err(peer.failed()),
         }
     }
 
     /// Returns the socket of the pool.
-    pub fn socket(&self) -> PathBuf {
-        socket(&self.folder)
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Returns the failure of a process that ended instead of serving, after it said why on stderr.
@@ -156,8 +155,6 @@ impl Drop for Peer {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
-        // The process removes the folder itself, unless it was killed.
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
