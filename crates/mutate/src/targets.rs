@@ -1,7 +1,7 @@
 //! Targets: one plain function for each parser and wire.
 
 use crate::mutation::Grammar;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use unrack_phy::Block;
 use unrack_phy::edm::{Assembler, Demux, Policy, layout};
 use unrack_phy::mac::{Deframer, Framer};
@@ -9,6 +9,7 @@ use unrack_phy::pcs::{BlockSync, Decoder, Encoder};
 use unrack_phy::text::listing;
 use unrack_phy::text::script::{self, Item};
 use unrack_rack::{Overrides, Scenario, ScenarioError};
+use unrack_record::temporary::TemporaryFolder;
 use unrack_sim::{Need, Setup, Work};
 use unrack_units::Time;
 
@@ -203,23 +204,31 @@ pub fn quantities(input: &[u8]) {
     }
 }
 
-/// Decodes packets of R2C2, bare and in a tunnel.
+/// Decodes packets of R2C2, bare and in a tunnel: as they are, and with the checksum that they should have. Without
+/// that, few damaged packets would reach what lies behind it.
 pub fn r2c2(input: &[u8]) {
-    use unrack_protocol::r2c2::packet::{Announcement, Assignment, Broadcast, Data, Hello, Kind};
     let bare = unrack_protocol::r2c2::tunnel::Tunnel::decode(input).map(|(_, packet)| packet);
     for packet in [Some(input), bare.ok()].into_iter().flatten() {
-        if let Ok((data, payload)) = Data::decode(packet) {
-            assert_eq!(usize::from(data.plen), payload.len());
-        }
-        let mut forwarded = packet.to_vec();
-        let _ = (Data::forward(&mut forwarded), Data::next_port(packet), Kind::of(packet));
-        if let Ok(broadcast) = Broadcast::decode(packet) {
-            assert_eq!(broadcast.encode(), packet);
-        }
-        let _ = Hello::decode(packet).map(Iterator::count);
-        let _ = Announcement::decode(packet).map(|(_, pairs)| pairs.count());
-        let _ = Assignment::decode(packet).map(Iterator::count);
+        let mut repaired = packet.to_vec();
+        unrack_protocol::r2c2::packet::repair(&mut repaired);
+        r2c2_packet(packet);
+        r2c2_packet(&repaired);
     }
+}
+
+fn r2c2_packet(packet: &[u8]) {
+    use unrack_protocol::r2c2::packet::{Announcement, Assignment, Broadcast, Data, Hello, Kind};
+    if let Ok((data, payload)) = Data::decode(packet) {
+        assert_eq!(usize::from(data.plen), payload.len());
+    }
+    let mut forwarded = packet.to_vec();
+    let _ = (Data::forward(&mut forwarded), Data::next_port(packet), Kind::of(packet));
+    if let Ok(broadcast) = Broadcast::decode(packet) {
+        assert_eq!(broadcast.encode(), packet);
+    }
+    let _ = Hello::decode(packet).map(Iterator::count);
+    let _ = Announcement::decode(packet).map(|(_, pairs)| pairs.count());
+    let _ = Assignment::decode(packet).map(Iterator::count);
 }
 
 /// Decodes messages of a memory node.
@@ -262,28 +271,9 @@ pub fn pool(input: &[u8]) {
 /// Returns a path in a folder of this thread, in memory if there is such a place.
 pub fn scratch(name: &str) -> PathBuf {
     thread_local! {
-        static FOLDER: Folder = Folder::new();
+        static FOLDER: TemporaryFolder = TemporaryFolder::within(Path::new("/dev/shm"))
+            .or_else(|_| TemporaryFolder::within(&std::env::temp_dir()))
+            .expect("a folder can be made in /dev/shm or TMPDIR");
     }
-    FOLDER.with(|folder| folder.0.join(name))
-}
-
-/// A folder that is removed with its thread.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        let memory = PathBuf::from("/dev/shm");
-        let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
-        let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "-");
-        let path = base.join(format!("unrack-mutate-{}-{thread}", std::process::id()));
-        // A failure shows when something is written there.
-        let _ = std::fs::create_dir_all(&path);
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    FOLDER.with(|folder| folder.path(name))
 }

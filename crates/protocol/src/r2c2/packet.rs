@@ -254,6 +254,22 @@ impl Data {
     }
 }
 
+/// Writes the checksum that a packet should have, by its type. Decoders then refuse or accept its fields; packets of
+/// unknown types and those that are too short stay as they are.
+pub fn repair(packet: &mut [u8]) {
+    let (at, checksum) = match packet.len() {
+        8.. if Hello::is(packet) => (4, hello::checksum(packet)),
+        BROADCAST.. if Announcement::is(packet) => (12, assignment::checksum(packet)),
+        BROADCAST if Broadcast::is(packet) => {
+            let checksum = crc16(&packet[..14]);
+            return packet[14..].copy_from_slice(&checksum.to_be_bytes());
+        }
+        DATA_HEADER.. if Kind::of(packet).is_some() => (32, Data::checksum(packet)),
+        _ => return,
+    };
+    packet[at..at + 4].copy_from_slice(&checksum.to_be_bytes());
+}
+
 /// Event in the life of a flow that a broadcast announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {

@@ -64,7 +64,7 @@ impl Announcement {
     }
 }
 
-fn checksum(packet: &[u8]) -> u32 {
+pub(super) fn checksum(packet: &[u8]) -> u32 {
     crc32([&packet[..12], &packet[BROADCAST..]])
 }
 

@@ -71,6 +71,6 @@ impl Hello {
     }
 }
 
-fn checksum(packet: &[u8]) -> u32 {
+pub(super) fn checksum(packet: &[u8]) -> u32 {
     crc32([&packet[..4], &packet[HEADER..]])
 }

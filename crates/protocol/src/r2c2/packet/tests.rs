@@ -126,6 +126,25 @@ proptest! {
         prop_assert_eq!(&read[..], &assignments[..count]);
     }
 
+    #[test]
+    fn a_repaired_packet_has_its_checksum(mut bytes in prop::collection::vec(any::<u8>(), 0..80), kind in 0u8..105) {
+        bytes.splice(..bytes.len().min(1), [kind]);
+        repair(&mut bytes);
+        let (plen, is_long) = (bytes.len().saturating_sub(DATA_HEADER) as u16, bytes.len() >= DATA_HEADER);
+        if Kind::of(&bytes).is_some() && is_long {
+            bytes[10..12].copy_from_slice(&plen.to_be_bytes());
+            repair(&mut bytes);
+            prop_assert_ne!(Data::decode(&bytes).err(), Some(Malformed::Checksum));
+        }
+        if bytes.len() == BROADCAST && Broadcast::is(&bytes) && !Hello::is(&bytes) && !Announcement::is(&bytes) {
+            prop_assert_ne!(Broadcast::decode(&bytes), Err(Malformed::Checksum));
+        }
+        prop_assert_ne!(Announcement::decode(&bytes).err(), Some(Malformed::Checksum));
+        if Hello::is(&bytes) && bytes.len() >= 8 {
+            prop_assert_ne!(Hello::decode(&bytes).err(), Some(Malformed::Checksum));
+        }
+    }
+
     /// Arbitrary bytes are refused, or decoded as they say. Half of them have a correct checksum.
     #[test]
     fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), kind in 0u8..9, seal: bool) {
