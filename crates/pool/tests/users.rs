@@ -1,4 +1,4 @@
-//! What the kernel keeps one client from doing to another through a segment, and who may share what.
+//! Attacks on other clients through a segment that the kernel prevents, and memory that only one user may share.
 
 mod common;
 
@@ -20,7 +20,7 @@ use unrack_units::Bytes;
 
 const NOBODY: u32 = 65534;
 
-/// A connection without the library.
+/// Connection without the client library.
 struct Raw {
     socket: OwnedFd,
     number: u32,
@@ -60,7 +60,7 @@ impl Raw {
         (wire::decode(&bytes).unwrap(), beside)
     }
 
-    /// Takes the caller of a service, and gives the channel.
+    /// Accepts the caller of a service, and returns the channel.
     fn accept(&mut self) -> ChannelId {
         loop {
             if let (Tell::Event(Event::Offered { offer, .. }), _) = self.hear() {
@@ -72,7 +72,7 @@ impl Raw {
         }
     }
 
-    /// The next segment that is granted to it.
+    /// Returns the next segment that is granted to it.
     fn granted(&self) -> OwnedFd {
         loop {
             if let (Tell::Event(Event::Granted { .. }), mut beside) = self.hear() {
@@ -90,7 +90,7 @@ fn pair(server: &Client, client: &Client) -> (Channel, Channel) {
     })
 }
 
-/// Whoever is granted a segment to be written cannot seal it, so that others are still granted it.
+/// A peer that is granted a segment for writing cannot seal it and so keep others from being granted it.
 #[test]
 fn a_client_that_seals_what_it_was_granted_keeps_nobody_from_it() {
     let pool = Pool::new(|_| {});
@@ -115,7 +115,7 @@ fn a_client_that_seals_what_it_was_granted_keeps_nobody_from_it() {
     while far.resolve(at, 64, Access::Write).is_none() {
         assert!(start.elapsed() < PATIENCE && far.gone().is_none(), "{:?}", far.gone());
     }
-    // And either way excludes the other: there is no seal that holds for both.
+    // Each access excludes the other: no seal serves both.
     let other = owner.lease(1).unwrap();
     near.grant(&other, Access::Read).unwrap();
     assert!(matches!(honest.grant(&other, Access::Write), Err(Error::Denied(Denied::Sealed))));
@@ -159,7 +159,7 @@ fn a_lease_of_a_file_does_not_hold_up_the_manager() {
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
-/// What this program is when a test started it: another user's process that connects.
+/// Role of this program if a test started it: another user's process that connects.
 #[test]
 fn role() {
     let Ok(socket) = std::env::var("UNRACK_POOL_CONNECTS") else { return };
@@ -188,7 +188,7 @@ fn memory_that_ends_who_touches_it_is_for_one_user() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: needs root, to connect as another user");
     }
-    // Somebody opened the socket by hand.
+    // The socket is opened to all by hand.
     std::fs::set_permissions(folder.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
     std::fs::set_permissions(manager.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
