@@ -130,7 +130,7 @@ fn a_client_that_seals_what_it_was_granted_keeps_nobody_from_it() {
     assert!(matches!(second.grant(&segment, Access::Read), Err(Error::Denied(Denied::Sealed))));
 }
 
-/// The manager opens a segment for its readers. Whoever holds a lease of it must not have it wait for 45 seconds.
+/// The manager opens a segment for its readers. A process that holds a lease of it must not make it wait for 45 s.
 #[test]
 fn a_lease_of_a_file_does_not_hold_up_the_manager() {
     // SAFETY: ignoring a signal runs no code.
@@ -167,7 +167,7 @@ fn role() {
     println!("\n{}", connected.map_or_else(|error| error.to_string(), |_| "let in".into()));
 }
 
-/// Files with a name, and huge pages, are of one user: others are refused when it starts and when they connect.
+/// Memory in named files and in huge pages is for one user: others are refused at start and when they connect.
 #[test]
 fn memory_that_ends_who_touches_it_is_for_one_user() {
     let (folder, segments) = (Folder::new(), Folder::in_memory());

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-/// A folder that is gone with its owner.
+/// Folder that is removed when dropped.
 pub struct Folder(unrack_testing::Folder);
 
 impl Folder {
