@@ -16,8 +16,7 @@
 //! | [`link`], [`outgoing`] | the client's thread |
 //! | [`limits`] | limits on what a server holds for all clients and for each |
 //! | [`connections`] | choice of the connection that is closed when there are too many |
-//! | [`session`], [`sessions`] | a server's memory of its clients: a call runs once, whatever happens to
-//! connections |
+//! | [`session`], [`sessions`] | a server's memory of its clients: a call runs once, even if connections break |
 //! | [`listen`] | the server's threads |
 //!
 //! # Frames
