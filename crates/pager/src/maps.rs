@@ -77,7 +77,7 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// Returns whether a path is that of a library whose data the pager may need at any time.
+/// Returns whether a path names a library whose data the pager may need at any time.
 fn is_untouchable(path: &[u8]) -> bool {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
     [&b"libc.so"[..], b"libc-", b"ld-linux", b"ld-2"].iter().any(|p| name.starts_with(p))

@@ -15,7 +15,7 @@ use unrack_record::trace::{Kind, Meta, Row, Writer};
 const RECORD: usize = size_of::<Transfer>();
 const PAGE_BYTES: u32 = 4096;
 const HIGHEST_PAGE: u64 = 1 << 48;
-/// Largest difference in ns between the clock of a run and that of its records: starting and ending take time.
+/// Largest difference in ns between a run's clock and its records' clock: starting and ending take time.
 const CLOCK_SLACK_NS: u64 = 10_000_000_000;
 
 /// Contents of the spools.
@@ -52,7 +52,7 @@ pub fn write_trace(path: &Path, rows: &[Row], meta: &Meta) -> Result<(), PagingE
     writer.finish(meta).map_err(failed)
 }
 
-/// Returns the process of a spool's name: `spool-00000007` is that of process 7.
+/// Returns the process of a spool's name: `spool-00000007` belongs to process 7.
 fn process_of(name: &str) -> Option<u32> {
     name.strip_prefix("spool-").filter(|digits| digits.len() == 8)?.parse().ok()
 }

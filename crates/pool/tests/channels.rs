@@ -120,7 +120,7 @@ fn a_segment_belongs_to_one_and_goes_back() {
     assert_eq!(free, Some(8 << 20));
 }
 
-/// Checks that granted memory stays readable until the channel is closed, whoever is gone, and is free
+/// Checks that granted memory stays readable until the channel is closed, even if its owner is gone, and is free
 /// afterwards.
 #[test]
 fn peers_are_told_and_nothing_is_pulled_from_under_them() {

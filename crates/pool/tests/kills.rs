@@ -229,7 +229,7 @@ fn answer(service: &Service) {
                     let offset = entry(&channel, 0).load(Ordering::Relaxed);
                     // Unknown if the manager was killed between the grant and now, and the owner with it.
                     if let Some(found) = channel.resolve(offset, 4096, Access::Read) {
-                        // SAFETY: granted, and mapped for as long as the channel exists, whoever died.
+                        // SAFETY: granted, and mapped as long as the channel exists, even if its processes died.
                         let found = unsafe { (found.as_ptr() as *const u64).read_volatile() };
                         assert_eq!(found, entry(&channel, 1).load(Ordering::Relaxed), "another's bytes");
                     }

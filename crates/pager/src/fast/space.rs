@@ -137,9 +137,9 @@ impl Engine {
         result
     }
 
-    /// Moves a mapping. The kernel drops the registration of memory that moves, and with it that of neighbours
-    /// that the moved memory joins. So memory moves unregistered, while no thread can use it, and is registered
-    /// again before any thread can know its new place.
+    /// Moves a mapping. The kernel drops the registration of moved memory, and of neighbours that it joins. So
+    /// memory moves unregistered, while no thread can use it, and is registered again before any thread can know
+    /// its new place.
     fn mremap_away(
         &mut self,
         args: Args,

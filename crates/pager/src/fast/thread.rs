@@ -167,6 +167,6 @@ impl Thread {
 fn has_ended(tid: u32) -> bool {
     use rustix::io::Errno;
     let pid = rustix::process::Pid::from_raw(tid as i32);
-    // The number may be that of another process's thread; then the block stays unused, which does no harm.
+    // The number may belong to another process's thread; then the block stays unused, which does no harm.
     pid.is_none_or(|pid| rustix::process::getpriority_process(Some(pid)) == Err(Errno::SRCH))
 }

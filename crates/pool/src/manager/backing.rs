@@ -69,8 +69,9 @@ impl Store {
 
     /// Seals a segment's file for the peers that are granted it, to be either read or written: never both.
     ///
-    /// Before it is granted for reading, the seals must keep everybody but its owner, who has it mapped already,
-    /// from mapping it writable, even by opening it again. Before it is granted for writing, they must keep
+    /// Before a grant for reading, the seals must keep everybody but the owner, which has the file mapped
+    /// already, from mapping it writable, even by opening it again. Before a grant for writing, they must keep
+    /// anybody from adding seals: one peer could otherwise keep later ones from mapping it.
     /// anybody from adding seals: one peer could otherwise keep later ones from mapping it.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ impl<'c> Request<'c> {
         Ok(Request { slot, base, length, room })
     }
 
-    /// Returns the bytes to write. At first they hold those of an earlier call.
+    /// Returns the bytes to write. At first they hold bytes of an earlier call.
     #[inline(always)]
     pub fn body(&mut self) -> ViewMut<'_> {
         // SAFETY: the buffer is at least as long, and belongs to this request.

@@ -130,9 +130,9 @@ impl Calls {
         self.caller.is_answered(slot).then_some(())
     }
 
-    /// Takes the answers that have come, up to that of slot `mine`, and returns whether any belongs to others,
-    /// who are to be told. Later answers are left to those who wait for them: a caller that took all of them
-    /// would send its next requests only then, and it and the server would alternate instead of working in
+    /// Takes the answers that have come, up to the one of slot `mine`. Returns whether any belongs to other
+    /// callers, which have to be told. Later answers are left to their own callers: a caller that took all of
+    /// them would send its next requests only then, and it and the server would alternate instead of working in
     /// parallel.
     #[inline(always)]
     pub fn take_answers(&mut self, mine: u16) -> bool {

@@ -228,7 +228,7 @@ impl Shared {
         self.leave(calls, window);
     }
 
-    /// Uncounts a call in its window, or one without a slot, and tells those who wait for room.
+    /// Uncounts a call in its window, or one without a slot, and tells the callers that wait for room.
     #[inline(always)]
     fn leave(&self, mut calls: Guard<'_, Calls>, window: Option<&Limit>) {
         if let Some(window) = window {
@@ -253,7 +253,7 @@ impl Shared {
         waited
     }
 
-    /// Tells those who wait for room that there may be some.
+    /// Tells the callers that wait for room that there may be some.
     #[cold]
     fn tell_of_room(&self) {
         self.calls().tell_of_room();

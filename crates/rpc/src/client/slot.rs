@@ -207,8 +207,8 @@ impl<'c> Slot<'c> {
         self.with(collected)
     }
 
-    /// Returns the slot of a call that was answered, which no longer counts in the window; drops that of one that
-    /// failed.
+    /// Returns the slot of an answered call, which no longer counts in the window. Drops the slot of a failed
+    /// call.
     #[inline(always)]
     fn with(mut self, collected: Result<Message, Box<Error>>) -> Result<(Slot<'c>, Message), Error> {
         match collected {

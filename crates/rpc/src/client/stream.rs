@@ -1,7 +1,7 @@
 //! Answers in parts.
 //!
-//! Each part answers an entry of its own, for which this side gave a buffer, so a stream needs no flow control
-//! besides that of calls: the server writes a part when it is asked for one.
+//! Each part answers an entry of its own, for which this side gave a buffer. So a stream needs no flow control
+//! beyond the one of calls: the server writes a part when it is asked for one.
 
 use super::slot::Slot;
 use crate::error::Error;

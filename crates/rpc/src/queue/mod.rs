@@ -54,7 +54,7 @@ impl<M: Memory> Ring<M> {
         self.ahead(0)
     }
 
-    /// Returns the line `count` after that of the next message.
+    /// Returns the line `count` lines after the next message's line.
     #[inline]
     fn ahead(&self, count: u64) -> &Line {
         // SAFETY: the index is below the number of lines, which are mapped; atomics may be shared.

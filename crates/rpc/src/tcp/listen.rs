@@ -30,7 +30,8 @@ const GREETING: Duration = Duration::from_secs(5);
 const BACKLOG: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(2) };
 /// Time between two attempts to get that memory.
 const LOOK: Duration = Duration::from_millis(5);
-/// Threads beyond those of connections: for new connections that are refused, and those that made room and end.
+/// Most threads beyond one per admitted connection: for new connections that are refused, and for old ones that
+/// were closed to make room and end.
 const FAREWELLS: usize = 64;
 /// Bytes of a call that are charged, and read, at a time.
 const STEP: usize = 1 << 20;

@@ -18,7 +18,7 @@ const LONGEST: usize = if cfg!(miri) { 20 } else { 80 };
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A request whose generation is this many after that of its slot.
+    /// Request whose generation is its slot's generation plus this number.
     Call(Request, u32),
     Received(u16, u32),
 }

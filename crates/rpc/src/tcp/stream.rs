@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_keys::wire::keep_alive;
 
-/// Time that a frame may take in addition to that of its bytes at [`SLOWEST`]. Shorter in tests.
+/// Time that a frame may take beyond the time of its bytes at [`SLOWEST`]. Shorter in tests.
 const FRAME: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
 /// Bytes per millisecond of the slowest peer that is tolerated.
 const SLOWEST: u64 = 1024;

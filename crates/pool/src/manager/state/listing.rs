@@ -1,4 +1,4 @@
-//! Listing of the manager's state, for people who look.
+//! Listing of the manager's state, for people to read.
 
 use super::State;
 use crate::SECTION;
