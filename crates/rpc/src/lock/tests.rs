@@ -82,7 +82,7 @@ mod loom_models {
             }
             // SAFETY: all others have ended, and the lock is held.
             let counted = lock.lock().with(|count| unsafe { *count });
-            assert_eq!(counted, times.iter().sum());
+            assert_eq!(counted, times.iter().sum::<usize>());
         });
     }
 
